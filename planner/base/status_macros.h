@@ -1,0 +1,32 @@
+// PARPLAN_RETURN_IF_ERROR(expression): returns the status of `expression` from
+// the enclosing function unless it is OK.
+//
+// PARPLAN_ASSIGN_OR_RETURN(target, expression): assigns the value of a
+// `StatusOr` to `target` (which may be a declaration), or returns its status.
+
+#ifndef PARPLAN_PLANNER_BASE_STATUS_MACROS_H_
+#define PARPLAN_PLANNER_BASE_STATUS_MACROS_H_
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#define PARPLAN_RETURN_IF_ERROR(expression)                      \
+  do {                                                           \
+    absl::Status parplan_status_ = (expression);                 \
+    if (!parplan_status_.ok()) return parplan_status_;           \
+  } while (false)
+
+#define PARPLAN_CONCAT_INNER_(a, b) a##b
+#define PARPLAN_CONCAT_(a, b) PARPLAN_CONCAT_INNER_(a, b)
+
+#define PARPLAN_ASSIGN_OR_RETURN(target, expression) \
+  PARPLAN_ASSIGN_OR_RETURN_IMPL_(PARPLAN_CONCAT_(parplan_result_, __LINE__), target, expression)
+
+#define PARPLAN_ASSIGN_OR_RETURN_IMPL_(result, target, expression) \
+  auto result = (expression);                                      \
+  if (!result.ok()) return result.status();                        \
+  target = *std::move(result)
+
+#endif  // PARPLAN_PLANNER_BASE_STATUS_MACROS_H_
