@@ -1,0 +1,39 @@
+# Compiler settings of the whole project: warnings, sanitizers, ccache, and the
+# one floating-point rule that makes the planner's answers the same everywhere.
+
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+if(PARPLAN_WARNINGS_AS_ERRORS)
+  add_compile_options(-Werror)
+endif()
+
+# A fused multiply-add rounds once where two instructions round twice; the same
+# problem must give the same plan on any machine.
+add_compile_options(-ffp-contract=off)
+
+if(PARPLAN_SANITIZER)
+  add_compile_options(-fsanitize=${PARPLAN_SANITIZER} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${PARPLAN_SANITIZER})
+  if(PARPLAN_SANITIZER MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+  if(PARPLAN_SANITIZER MATCHES "thread" AND PARPLAN_WITH_GRPC)
+    message(FATAL_ERROR "ThreadSanitizer reports false races inside gRPC, which Debian ships "
+                        "uninstrumented; add -DPARPLAN_WITH_GRPC=OFF")
+  endif()
+endif()
+
+if(PARPLAN_FUZZERS AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "PARPLAN_FUZZERS needs Clang; use `cmake --preset fuzz`")
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(PARPLAN_CCACHE AND CCACHE_PROGRAM)
+  # The sloppiness is what ccache asks for where headers are precompiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND}" -E env
+      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
+      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${CCACHE_PROGRAM}")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-fpch-preprocess)
+  endif()
+endif()

@@ -1,0 +1,100 @@
+# The few ways a target is declared here. A name comes first, then lists:
+#
+#   parplan_add_library(parplan_planner_base
+#     SOURCES error.h error.cc units.h
+#     DEPS absl::status absl::time)          # public
+#     PRIVATE_DEPS OpenSSL::Crypto)          # optional
+#   parplan_add_executable(planctl SOURCES main.cc DEPS parplan_planctl)
+#   parplan_add_test(planner_test
+#     SOURCES base/units_test.cc
+#     DEPS parplan_planner_base
+#     LABELS planner  TIMEOUT 60)            # optional; seconds for one test case
+#
+# Includes are written from the root of the repository ("planner/base/units.h")
+# or, for generated messages, from the generated root ("parplan/v1/plan.pb.h").
+
+set(PARPLAN_GENERATED_DIR "${PROJECT_BINARY_DIR}/gen")
+
+# Adds each named folder that has a CMakeLists.txt.
+function(parplan_add_folders)
+  foreach(folder IN LISTS ARGN)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+      add_subdirectory("${folder}")
+    endif()
+  endforeach()
+endfunction()
+
+# A library. With headers only among its sources it becomes an INTERFACE library.
+function(parplan_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
+  set(compiled ${arg_SOURCES})
+  list(FILTER compiled INCLUDE REGEX "\\.(cc|c|cu)$")
+  if(compiled)
+    add_library(${name} STATIC ${arg_SOURCES})
+    target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+  else()
+    add_library(${name} INTERFACE ${arg_SOURCES})
+    target_include_directories(${name} INTERFACE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} INTERFACE ${arg_DEPS} ${arg_PRIVATE_DEPS})
+  endif()
+endfunction()
+
+# A program, in ${build}/bin.
+function(parplan_add_executable name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_DEPS})
+endfunction()
+
+# One GoogleTest binary, in ${build}/tests; each TEST becomes a test of CTest when
+# CTest starts, so a build of other targets does not need this one.
+function(parplan_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS ${name})
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE
+    ${arg_DEPS} parplan_test_support GTest::gmock GTest::gtest_main Threads::Threads)
+  if(TARGET parplan_test_headers)
+    target_precompile_headers(${name} REUSE_FROM parplan_test_headers)
+  endif()
+  gtest_discover_tests(${name}
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# One libFuzzer binary, in ${build}/fuzz. The folder `corpus/<name>` beside the
+# source, where present, holds its seeds.
+function(parplan_add_fuzzer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_DEPS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endfunction()
+
+function(parplan_refuse_unparsed name unparsed)
+  if(NOT "${unparsed}" STREQUAL "")
+    message(FATAL_ERROR "${name}: unknown arguments: ${unparsed}")
+  endif()
+endfunction()
+
+if(PARPLAN_TESTS)
+  include(GoogleTest)
+endif()
