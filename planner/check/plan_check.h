@@ -1,0 +1,28 @@
+// Checks an answer before anyone acts on it. Shares no code with the search.
+
+#ifndef PARPLAN_PLANNER_CHECK_PLAN_CHECK_H_
+#define PARPLAN_PLANNER_CHECK_PLAN_CHECK_H_
+
+#include "absl/status/status.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan {
+
+// Whether `plan` answers the question at all: stages cover ranks and layers
+// once and in order, degrees multiply to the ranks of their stage and divide
+// heads, key/value heads and micro-batch, the micro-batch count divides the
+// batch, at least as many micro-batches as one, rules of the problem obeyed.
+// INTERNAL (CHECK_FAILED) with the fact that is broken.
+absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan);
+
+// `CheckPlanStructure`, and recomputes memory and time of every stage from the
+// profile by plain formulas, without tables or short cuts. INTERNAL
+// (CHECK_FAILED) when a promise of `prediction` is off by more than 1e-6
+// relative, or the plan does not fit.
+absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
+                       const Prediction& prediction);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_CHECK_PLAN_CHECK_H_

@@ -1,0 +1,149 @@
+// A plan and what the cost model expects of it.
+
+#ifndef PARPLAN_PLANNER_MODEL_PLAN_H_
+#define PARPLAN_PLANNER_MODEL_PLAN_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/base/units.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+// Values as in proto/parplan/v1/plan.proto.
+enum class Schedule { kOneForwardOneBackward = 1, kGpipe = 2 };
+
+// Consecutive layers of one definition under one strategy.
+struct StageLayerRun {
+  int first_layer_index = 0;
+  int layer_count = 0;
+  Strategy strategy;
+  friend bool operator==(const StageLayerRun&, const StageLayerRun&) = default;
+};
+
+// One pipeline stage: consecutive layers on consecutive ranks.
+struct StagePlan {
+  int first_rank = 0;
+  int rank_count = 0;
+  // Adjacent runs differ in definition or strategy.
+  std::vector<StageLayerRun> layer_runs;
+
+  int first_layer_index() const { return layer_runs.front().first_layer_index; }
+  int layer_count() const {
+    int count = 0;
+    for (const StageLayerRun& run : layer_runs) count += run.layer_count;
+    return count;
+  }
+  friend bool operator==(const StagePlan&, const StagePlan&) = default;
+};
+
+// How to train: the answer of every planner. Plain data; `CheckPlan` says
+// whether it is a valid answer to a problem.
+struct Plan {
+  int device_count = 0;
+  int64_t global_batch_size = 0;
+  int64_t micro_batch_count = 1;
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  std::vector<StagePlan> stages;
+
+  int pipeline_parallel_degree() const { return static_cast<int>(stages.size()); }
+  // Samples of one micro-batch over all data-parallel replicas of a stage.
+  int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// The plan in one line, for example `2-4*-1-c x16 | 2-4*-1-c x15, 2-4*-1 x1`.
+std::string PlanGist(const Plan& plan);
+
+// Micro-batches whose activations stage `stage_index` of
+// `pipeline_parallel_degree` keeps at once (papers.md 2.3):
+// min(P - i, m) for 1F1B, m for GPipe.
+int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
+                                int64_t micro_batch_count);
+
+// Kinds as in the proto, counted from 0.
+enum class MemoryItemKind {
+  kParameters,
+  kGradients,
+  kOptimizerStates,
+  kActivations,
+  kCheckpoints,
+  kTransient,
+  kContext,
+};
+inline constexpr int kMemoryItemKindCount = 7;
+enum class TimeItemKind {
+  kForwardCompute,
+  kBackwardCompute,
+  kRecompute,
+  kTensorParallel,
+  kShardedDataParallel,
+  kResharding,
+};
+inline constexpr int kTimeItemKindCount = 6;
+enum class Bottleneck { kCompute = 1, kMemory = 2, kTensorParallel = 3, kDataParallel = 4,
+                        kPipelineBubble = 5 };
+enum class Confidence { kMeasured = 1, kMixed = 2, kEstimated = 3 };
+
+// Bytes by kind; their sum is a peak.
+struct MemoryItems {
+  std::array<Bytes, kMemoryItemKindCount> size = {};
+  Bytes& operator[](MemoryItemKind kind) { return size[static_cast<int>(kind)]; }
+  Bytes operator[](MemoryItemKind kind) const { return size[static_cast<int>(kind)]; }
+  Bytes Total() const {
+    Bytes total;
+    for (Bytes bytes : size) total += bytes;
+    return total;
+  }
+  friend bool operator==(const MemoryItems&, const MemoryItems&) = default;
+};
+
+// Time by kind.
+struct TimeItems {
+  std::array<Seconds, kTimeItemKindCount> duration = {};
+  Seconds& operator[](TimeItemKind kind) { return duration[static_cast<int>(kind)]; }
+  Seconds operator[](TimeItemKind kind) const { return duration[static_cast<int>(kind)]; }
+  Seconds Total() const {
+    Seconds total;
+    for (Seconds seconds : duration) total += seconds;
+    return total;
+  }
+  friend bool operator==(const TimeItems&, const TimeItems&) = default;
+};
+
+// What the cost model expects of one stage, per micro-batch unless named
+// otherwise; see `StagePrediction` of the proto.
+struct StagePrediction {
+  Seconds forward;
+  Seconds backward;
+  Seconds gradient_sync;  // exposed, once per step
+  Seconds send;           // to the next stage, one way
+  double idle_ratio = 0.0;
+  int64_t in_flight_micro_batch_count = 0;
+  MemoryItems memory;
+  TimeItems time;  // adds up to forward + backward
+  Bytes peak_memory() const { return memory.Total(); }
+};
+
+// What the cost model expects of a plan.
+struct Prediction {
+  Seconds step;
+  double samples_per_second = 0.0;
+  Bytes peak_memory;    // of the fullest device
+  Bytes usable_memory;  // of one device
+  std::vector<StagePrediction> stages;
+  Bottleneck bottleneck = Bottleneck::kCompute;
+  std::string bottleneck_text;
+  Confidence confidence = Confidence::kMeasured;
+  // Every number that was not measured, one sentence an entry, in a stable order.
+  std::vector<std::string> estimated_items;
+
+  bool fits() const { return peak_memory <= usable_memory; }
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_PLAN_H_

@@ -1,0 +1,87 @@
+// The question a planner answers: model, devices, measurements, rules.
+
+#ifndef PARPLAN_PLANNER_MODEL_PLANNING_PROBLEM_H_
+#define PARPLAN_PLANNER_MODEL_PLANNING_PROBLEM_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "planner/base/units.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+#include "planner/model/profile_snapshot.h"
+#include "planner/model/topology.h"
+
+namespace parplan {
+
+// Rules of the search space that are part of the question (and of the plan
+// key). Fields and defaults as in `PlanningOptions` of the proto.
+struct PlanningRules {
+  // Share of a device's available memory left free, in [0, 1).
+  double memory_headroom_ratio = 0.05;
+  // 0: the devices of one node.
+  int max_tensor_parallel_degree = 0;
+  // 0: no limit.
+  int max_pipeline_parallel_degree = 0;
+  // 0: search.
+  int64_t micro_batch_count = 0;
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  bool allow_recompute = true;
+  bool allow_sharded_data_parallel = true;
+  // Fill missing measurements from the nearest one there is.
+  bool allow_estimates = false;
+  friend bool operator==(const PlanningRules&, const PlanningRules&) = default;
+};
+
+// Largest problem a planner accepts. Told by `GetCapabilities`.
+inline constexpr int kMaxLayerCount = 16384;
+inline constexpr int kMaxDeviceCount = 65536;
+inline constexpr int64_t kMaxGlobalBatchSize = int64_t{1} << 30;
+
+// A valid question. Immutable.
+class PlanningProblem {
+ public:
+  // INVALID_ARGUMENT (SPEC_INVALID) naming the field: more than one node
+  // group, a batch that is not positive, a micro-batch count that does not
+  // divide it, a ratio out of range, a size over its limit.
+  // FAILED_PRECONDITION (PROFILE_MISSING) when the profile is of another
+  // device kind or node size. Whether the points suffice is for
+  // `CostModel::Create` to say.
+  static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
+                                                std::shared_ptr<const Topology> topology,
+                                                std::shared_ptr<const ProfileSnapshot> profile,
+                                                int64_t global_batch_size, PlanningRules rules);
+
+  const ModelSpec& model() const { return *model_; }
+  const Topology& topology() const { return *topology_; }
+  const NodeGroup& node_group() const { return topology_->node_groups().front(); }
+  const ProfileSnapshot& profile() const { return *profile_; }
+  int64_t global_batch_size() const { return global_batch_size_; }
+  const PlanningRules& rules() const { return rules_; }
+
+  int device_count() const { return topology_->device_count(); }
+  // What one device may hold: available memory less headroom.
+  Bytes usable_memory() const { return usable_memory_; }
+  // `rules().max_tensor_parallel_degree` with its default filled in.
+  int max_tensor_parallel_degree() const;
+  // The same for the pipeline degree; never above the number of layers.
+  int max_pipeline_parallel_degree() const;
+
+  // The same question with another memory per device; what "the smallest
+  // memory that would fit" is computed with.
+  PlanningProblem WithUsableMemory(Bytes usable_memory) const;
+
+ private:
+  PlanningProblem() = default;
+  std::shared_ptr<const ModelSpec> model_;
+  std::shared_ptr<const Topology> topology_;
+  std::shared_ptr<const ProfileSnapshot> profile_;
+  int64_t global_batch_size_ = 0;
+  PlanningRules rules_;
+  Bytes usable_memory_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_PLANNING_PROBLEM_H_

@@ -1,0 +1,115 @@
+// Measurements as the planner reads them: an immutable set of points for one
+// kind of node, merged from stored profiles by the caller.
+
+#ifndef PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
+#define PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/base/units.h"
+#include "planner/model/model_spec.h"
+
+namespace parplan {
+
+// Values as in proto/parplan/v1/profile.proto.
+enum class Origin { kMeasured = 1, kDerived = 2, kEstimated = 3 };
+enum class Collective {
+  kAllReduce = 1,
+  kAllGather = 2,
+  kReduceScatter = 3,
+  kAllToAll = 4,
+  kSendReceive = 5,
+  kBroadcast = 6,
+};
+
+// Name for messages, for example `all-reduce`.
+const char* CollectiveName(Collective collective);
+
+// Compute time of one layer on one device for one micro-batch.
+struct LayerTimingPoint {
+  int tensor_parallel_degree = 1;
+  int micro_batch_size = 1;  // samples on this device
+  int sequence_length = 0;   // tokens per sample, never 0 here
+  Seconds forward;
+  std::optional<Seconds> backward;
+  Origin origin = Origin::kMeasured;
+};
+
+// Memory of one layer on one device.
+struct LayerMemoryPoint {
+  int tensor_parallel_degree = 1;
+  bool sequence_parallel = false;
+  int sequence_length = 0;  // never 0 here
+  int64_t parameter_count = 0;
+  Bytes activation_per_sample;
+  std::optional<Bytes> checkpoint_per_sample;
+  Origin origin = Origin::kMeasured;
+};
+
+// Everything known of one layer.
+struct MeasuredLayer {
+  LayerDefinition definition;
+  Precision precision = Precision::kBf16;
+  // Sorted by (tensor_parallel_degree, sequence_length, micro_batch_size).
+  std::vector<LayerTimingPoint> timings;
+  // Sorted by (tensor_parallel_degree, sequence_parallel, sequence_length).
+  std::vector<LayerMemoryPoint> memories;
+};
+
+// Time of one collective at one size; see `CollectiveTiming` of the proto.
+struct CollectivePoint {
+  Collective collective = Collective::kAllReduce;
+  int participant_count = 2;
+  int rank_stride = 1;
+  Bytes message_size;
+  Seconds duration;
+  Origin origin = Origin::kMeasured;
+};
+
+// A valid set of measurements. Immutable; share by pointer.
+class ProfileSnapshot {
+ public:
+  // The content, as the caller merged it. Where several profiles measured the
+  // same point, the caller has kept the newest.
+  struct Content {
+    // SHA-256 over the canonical text of everything below, made by proto/wire;
+    // names the snapshot in plans and plan keys. Opaque here.
+    std::string digest;
+    std::string device_kind;
+    int devices_per_node = 0;
+    std::vector<MeasuredLayer> layers;
+    std::vector<CollectivePoint> collectives;
+    // >= 1.
+    std::optional<double> overlap_slowdown;
+    std::optional<Bytes> context_memory;
+  };
+
+  // Sorts the points. INVALID_ARGUMENT (PROFILE_INVALID) naming the field for
+  // a time that is not finite and above 0, a count below its minimum, two
+  // points with equal keys, or two layers that are the same.
+  static absl::StatusOr<ProfileSnapshot> Create(Content content);
+
+  const std::string& digest() const { return content_.digest; }
+  const std::string& device_kind() const { return content_.device_kind; }
+  int devices_per_node() const { return content_.devices_per_node; }
+  const std::vector<MeasuredLayer>& layers() const { return content_.layers; }
+  // Sorted by (collective, participant_count, rank_stride, message_size).
+  const std::vector<CollectivePoint>& collectives() const { return content_.collectives; }
+  std::optional<double> overlap_slowdown() const { return content_.overlap_slowdown; }
+  std::optional<Bytes> context_memory() const { return content_.context_memory; }
+
+  // The measurements of a layer, or null. The pointer lives as long as the
+  // snapshot.
+  const MeasuredLayer* FindLayer(const LayerDefinition& definition, Precision precision) const;
+
+ private:
+  ProfileSnapshot() = default;
+  Content content_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_

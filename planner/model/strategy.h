@@ -1,0 +1,55 @@
+// How one layer is spread over the ranks of its stage.
+
+#ifndef PARPLAN_PLANNER_MODEL_STRATEGY_H_
+#define PARPLAN_PLANNER_MODEL_STRATEGY_H_
+
+#include <compare>
+#include <string>
+
+namespace parplan {
+
+// ZeRO's levels, as in proto/parplan/v1/plan.proto. The searches of this
+// release use `kNone` and `kParameters` (DP and SDP of the papers).
+enum class ShardingLevel { kNone = 1, kOptimizer = 2, kGradients = 3, kParameters = 4 };
+
+// Which axis of the rank grid has neighbouring ranks. A degree-1 axis makes
+// the order meaningless; the canonical value is then `kTensorInnermost`.
+enum class RankOrder { kTensorInnermost = 1, kDataInnermost = 2 };
+
+enum class RecomputeLevel { kNone = 1, kFull = 2 };
+
+// A strategy; the pipeline degree belongs to the plan, not to a layer.
+// Compared field by field in the order below, which is also the order that
+// breaks ties in every search.
+struct Strategy {
+  int tensor_parallel_degree = 1;
+  int data_parallel_degree = 1;
+  RankOrder rank_order = RankOrder::kTensorInnermost;
+  ShardingLevel sharding_level = ShardingLevel::kNone;
+  RecomputeLevel recompute_level = RecomputeLevel::kNone;
+  // Megatron's sequence parallelism; only with tensor_parallel_degree > 1.
+  bool sequence_parallel = false;
+
+  int rank_count() const { return tensor_parallel_degree * data_parallel_degree; }
+  // Distance in rank numbers between neighbours of a tensor-parallel group.
+  int tensor_stride() const {
+    return rank_order == RankOrder::kTensorInnermost ? 1 : data_parallel_degree;
+  }
+  // The same for a data-parallel group.
+  int data_stride() const {
+    return rank_order == RankOrder::kDataInnermost ? 1 : tensor_parallel_degree;
+  }
+
+  friend auto operator<=>(const Strategy&, const Strategy&) = default;
+};
+
+// Notation of the field (docs/glossary.md): `2-4*-1f-c` is pipeline degree 2,
+// tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 1
+// with parameters sharded (`f`), activations recomputed (`-c`). The star is
+// printed only when both degrees are above 1. Sharding of optimizer state and
+// gradients alone prints `z1` and `z2` in the place of `f`.
+std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_STRATEGY_H_
