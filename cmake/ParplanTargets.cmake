@@ -68,6 +68,7 @@ function(parplan_add_test name)
   target_link_libraries(${name} PRIVATE
     ${arg_DEPS} parplan_test_support GTest::gmock GTest::gtest_main Threads::Threads)
   if(TARGET parplan_test_headers)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_precompile_headers(${name} REUSE_FROM parplan_test_headers)
   endif()
   gtest_discover_tests(${name}
