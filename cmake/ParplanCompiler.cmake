@@ -25,6 +25,10 @@ endif()
 if(PARPLAN_FUZZERS AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "PARPLAN_FUZZERS needs Clang; use `cmake --preset fuzz`")
 endif()
+if(PARPLAN_FUZZERS)
+  # Coverage of everything a fuzz target reaches, not only of its own source.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(PARPLAN_CCACHE AND CCACHE_PROGRAM)

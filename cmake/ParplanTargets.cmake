@@ -90,6 +90,18 @@ function(parplan_add_fuzzer name)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
 
+# One Google Benchmark binary or load generator, in ${build}/benchmarks, where
+# `./parplan-dev bench` runs it.
+function(parplan_add_benchmark name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_DEPS})
+endfunction()
+
 function(parplan_refuse_unparsed name unparsed)
   if(NOT "${unparsed}" STREQUAL "")
     message(FATAL_ERROR "${name}: unknown arguments: ${unparsed}")
