@@ -60,7 +60,7 @@ absl::string_view ReasonName(Reason reason) {
 }
 
 absl::Status MakeError(absl::StatusCode code, Reason reason, absl::string_view message,
-                       std::map<std::string, std::string> metadata) {
+                       const std::map<std::string, std::string>& metadata) {
   absl::Status status(code, message);
   std::string payload = absl::StrCat(static_cast<int>(reason));
   for (const auto& [key, value] : metadata) {

@@ -49,7 +49,7 @@ struct ErrorDetail {
 
 // A status with a reason. `message` is one sentence that says what to do.
 absl::Status MakeError(absl::StatusCode code, Reason reason, absl::string_view message,
-                       std::map<std::string, std::string> metadata = {});
+                       const std::map<std::string, std::string>& metadata = {});
 
 // INVALID_ARGUMENT for a field that breaks a rule: "`field`: rule". `reason` is
 // `kSpecInvalid` or `kProfileInvalid`.
