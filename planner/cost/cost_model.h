@@ -80,6 +80,11 @@ class CostModel {
   // Held by a process besides tensors.
   Bytes context_memory() const { return context_memory_; }
 
+  // The measurements of a definition, as resolved.
+  const LayerProfile& layer_profile(int definition_index) const {
+    return layers_[definition_index];
+  }
+
   // What rests on no measurement, one sentence an entry, sorted.
   const std::vector<std::string>& estimated_items() const { return estimated_items_; }
 

@@ -36,7 +36,7 @@ struct PipelineEvent {
 // gradient synchronisation. Exact recurrence over events: a forward pass
 // starts when the stage is free and the previous stage's output has arrived; a
 // backward pass likewise from behind; sending occupies no stage.
-// O(stages * micro-batches) time, O(stages) memory per call.
+// O(stages * micro-batches) time and memory.
 Seconds StepTime(Schedule schedule, absl::Span<const StageTimes> stages,
                  int64_t micro_batch_count);
 
