@@ -15,6 +15,7 @@
 #include "planner/base/units.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/search_summary.h"
 
 namespace parplan {
 
@@ -42,22 +43,6 @@ struct SearchControl {
   bool stop_means_cancelled = false;
   // Called after every candidate. May be empty.
   std::function<void(const SearchProgress&)> on_progress;
-};
-
-// Values as in proto/parplan/v1/plan.proto.
-enum class Termination { kOptimal = 1, kFeasible = 2 };
-enum class SearchLimit { kNone = 0, kTime = 1, kStates = 2, kCancelled = 3, kMethod = 4 };
-
-// How a search went. Clocks are for callers: the planner has none.
-struct SearchSummary {
-  Termination termination = Termination::kFeasible;
-  SearchLimit limit = SearchLimit::kMethod;
-  Seconds bound;
-  // (step - bound) / step, in [0, 1].
-  double gap_ratio = 1.0;
-  int64_t expanded_state_count = 0;
-  int64_t pruned_state_count = 0;
-  int64_t candidate_count = 0;
 };
 
 // A plan that fits.

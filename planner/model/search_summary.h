@@ -1,0 +1,30 @@
+// How a search ended and what it counted.
+
+#ifndef PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
+#define PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
+
+#include <cstdint>
+
+#include "planner/base/units.h"
+
+namespace parplan {
+
+// Values as in proto/parplan/v1/plan.proto.
+enum class Termination { kOptimal = 1, kFeasible = 2 };
+enum class SearchLimit { kNone = 0, kTime = 1, kStates = 2, kCancelled = 3, kMethod = 4 };
+
+// How a search went. Clocks are for callers: the planner has none.
+struct SearchSummary {
+  Termination termination = Termination::kFeasible;
+  SearchLimit limit = SearchLimit::kMethod;
+  Seconds bound;
+  // (step - bound) / step, in [0, 1].
+  double gap_ratio = 1.0;
+  int64_t expanded_state_count = 0;
+  int64_t pruned_state_count = 0;
+  int64_t candidate_count = 0;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_

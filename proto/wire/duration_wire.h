@@ -1,0 +1,47 @@
+// Spans and points of time, between the planner's doubles, Abseil's values and
+// Protobuf's well-known types.
+
+#ifndef PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
+#define PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
+
+#include <google/protobuf/duration.pb.h>
+#include <google/protobuf/timestamp.pb.h>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "planner/base/error.h"
+#include "planner/base/units.h"
+
+namespace parplan {
+
+// The nearest nanosecond. What a Duration can't hold, infinity included,
+// becomes its longest value (315,576,000,000 s, ten thousand years).
+// REQUIRES: not NaN.
+google::protobuf::Duration DurationToProto(Seconds seconds);
+google::protobuf::Duration DurationToProto(absl::Duration duration);
+
+// The exact count of nanoseconds, as the nearest double of seconds: below 104
+// days `DurationToProto(*SecondsFromProto(d))` is `d`. INVALID_ARGUMENT
+// (`reason`) naming `field` for a Duration that breaks the rules of
+// duration.proto: out of range, or seconds and nanos of different signs.
+absl::StatusOr<Seconds> SecondsFromProto(const google::protobuf::Duration& duration,
+                                         absl::string_view field,
+                                         Reason reason = Reason::kSpecInvalid);
+absl::StatusOr<absl::Duration> DurationFromProto(const google::protobuf::Duration& duration,
+                                                 absl::string_view field,
+                                                 Reason reason = Reason::kSpecInvalid);
+
+// Rounded down to the nanosecond. Times outside the years 1 to 9999 become the
+// nearest end of that range.
+google::protobuf::Timestamp TimestampToProto(absl::Time time);
+
+// INVALID_ARGUMENT (`reason`) naming `field` for a Timestamp outside the years
+// 1 to 9999 or with nanos out of range.
+absl::StatusOr<absl::Time> TimestampFromProto(const google::protobuf::Timestamp& timestamp,
+                                              absl::string_view field,
+                                              Reason reason = Reason::kSpecInvalid);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_WIRE_DURATION_WIRE_H_

@@ -1,0 +1,29 @@
+// A question of the contract as a problem of the planner.
+
+#ifndef PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
+#define PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parplan/v1/plan.pb.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/profile_snapshot.h"
+
+namespace parplan {
+
+// The problem of `spec` over the measurements of `profile`; planner name and
+// limits are read by `OptionsFromProto`. INVALID_ARGUMENT (SPEC_INVALID) with
+// the path of the field below `field` (empty: `model.layer_runs[0]`; `spec`:
+// `spec.model.layer_runs[0]`). FAILED_PRECONDITION (PROFILE_MISSING) when
+// `profile` is of another device kind or node size.
+//
+// REQUIRES: `profile` is not null.
+absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec,
+                                                std::shared_ptr<const ProfileSnapshot> profile,
+                                                absl::string_view field = "");
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_

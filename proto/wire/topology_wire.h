@@ -1,0 +1,24 @@
+// `ClusterTopology` of the contract and `Topology` of the planner.
+
+#ifndef PARPLAN_PROTO_WIRE_TOPOLOGY_WIRE_H_
+#define PARPLAN_PROTO_WIRE_TOPOLOGY_WIRE_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parplan/v1/topology.pb.h"
+#include "planner/model/topology.h"
+
+namespace parplan {
+
+// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field` when
+// a rule of topology.proto is broken, or there are more than kMaxDeviceCount
+// devices.
+absl::StatusOr<Topology> TopologyFromProto(const v1::ClusterTopology& message,
+                                           absl::string_view field = "topology");
+
+// Total: `TopologyFromProto` gives the same value back.
+v1::ClusterTopology TopologyToProto(const Topology& topology);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_WIRE_TOPOLOGY_WIRE_H_
