@@ -1,0 +1,73 @@
+#include "proto/envelope/envelope_json.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/envelope/base64.h"
+#include "proto/envelope/strict_json.h"
+
+namespace parplan {
+namespace {
+
+constexpr Reason kReason = Reason::kPayloadMalformed;
+
+absl::StatusOr<std::string> GetBytes(const nlohmann::json& value, absl::string_view field,
+                                     const char* member) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(value, field, member, kReason));
+  std::optional<std::string> bytes = DecodeBase64(text);
+  if (!bytes) {
+    return FieldError(kReason, absl::StrCat(field, ".", member),
+                      "must be base64, without spaces or line breaks");
+  }
+  return *std::move(bytes);
+}
+
+}  // namespace
+
+std::string EnvelopeToJson(const v1::SignedPlan& signed_plan) {
+  nlohmann::ordered_json document;
+  document["payload"] = EncodeBase64(signed_plan.payload());
+  document["payloadType"] = signed_plan.payload_type();
+  document["signatures"] = nlohmann::ordered_json::array();
+  for (const v1::Signature& signature : signed_plan.signatures()) {
+    nlohmann::ordered_json entry;
+    if (!signature.key_id().empty()) entry["keyid"] = signature.key_id();
+    entry["sig"] = EncodeBase64(signature.sig());
+    document["signatures"].push_back(std::move(entry));
+  }
+  // A type or key id that is no UTF-8 is shown as well as can be; no verifier
+  // accepts it in either form.
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json) {
+  PARPLAN_ASSIGN_OR_RETURN(const nlohmann::json document,
+                           ParseStrictJson(json, "envelope", kMaxEnvelopeJsonBytes, kReason));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckMembers(document, "envelope", {"payload", "payloadType", "signatures"}, kReason));
+  v1::SignedPlan signed_plan;
+  PARPLAN_ASSIGN_OR_RETURN(*signed_plan.mutable_payload(),
+                           GetBytes(document, "envelope", "payload"));
+  PARPLAN_ASSIGN_OR_RETURN(*signed_plan.mutable_payload_type(),
+                           GetString(document, "envelope", "payloadType", kReason));
+  const auto signatures = document.find("signatures");
+  if (signatures == document.end() || !signatures->is_array() || signatures->empty()) {
+    return FieldError(kReason, "envelope.signatures", "must be an array of at least one signature");
+  }
+  for (const nlohmann::json& entry : *signatures) {
+    const std::string field = absl::StrCat("signatures[", signed_plan.signatures_size(), "]");
+    PARPLAN_RETURN_IF_ERROR(CheckMembers(entry, field, {"keyid", "sig"}, kReason));
+    v1::Signature* const signature = signed_plan.add_signatures();
+    PARPLAN_ASSIGN_OR_RETURN(*signature->mutable_sig(), GetBytes(entry, field, "sig"));
+    if (entry.contains("keyid")) {
+      PARPLAN_ASSIGN_OR_RETURN(*signature->mutable_key_id(),
+                               GetString(entry, field, "keyid", kReason));
+    }
+  }
+  return signed_plan;
+}
+
+}  // namespace parplan

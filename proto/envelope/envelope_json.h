@@ -1,0 +1,32 @@
+// The DSSE envelope as JSON, for people and for tools that speak no protobuf:
+//
+//   {"payload": "<base64>", "payloadType": "application/...",
+//    "signatures": [{"keyid": "<key id>", "sig": "<base64>"}]}
+
+#ifndef PARPLAN_PROTO_ENVELOPE_ENVELOPE_JSON_H_
+#define PARPLAN_PROTO_ENVELOPE_ENVELOPE_JSON_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parplan/v1/plan.pb.h"
+
+namespace parplan {
+
+// Longest text `EnvelopeFromJson` reads.
+inline constexpr size_t kMaxEnvelopeJsonBytes = size_t{16} << 20;
+
+// Indented, with a line feed at the end. The payload is written byte for byte.
+std::string EnvelopeToJson(const v1::SignedPlan& signed_plan);
+
+// Reads what `EnvelopeToJson` and other DSSE tools write: either base64 alphabet,
+// padded or not; `keyid` may be absent. INVALID_ARGUMENT (PAYLOAD_MALFORMED)
+// naming the field for a missing, repeated or unknown member, no signature at
+// all, and text over `kMaxEnvelopeJsonBytes`. Nothing is verified here.
+absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_ENVELOPE_ENVELOPE_JSON_H_

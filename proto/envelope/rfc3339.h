@@ -1,0 +1,28 @@
+// Times as people write them in key files: RFC 3339, UTC when written.
+
+#ifndef PARPLAN_PROTO_ENVELOPE_RFC3339_H_
+#define PARPLAN_PROTO_ENVELOPE_RFC3339_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace parplan {
+
+// For example `2026-01-31T12:00:00Z`; a fraction of a second where there is one.
+// REQUIRES: `time` is within the years 1 to 9999.
+std::string FormatRfc3339(absl::Time time);
+
+// Any offset is read; nothing else is (no white space, no `infinite-future`, no
+// years outside 1 to 9999).
+std::optional<absl::Time> ParseRfc3339(absl::string_view text);
+
+// Whether RFC 3339, and a protobuf `Timestamp`, can carry the time: the years 1
+// to 9999.
+bool IsRfc3339Time(absl::Time time);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_ENVELOPE_RFC3339_H_
