@@ -1,0 +1,50 @@
+// An Ed25519 private key (RFC 8032). Only the server and planctl hold one.
+
+#ifndef PARPLAN_PROTO_ENVELOPE_PRIVATE_KEY_H_
+#define PARPLAN_PROTO_ENVELOPE_PRIVATE_KEY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/envelope/openssl_handles.h"
+#include "proto/envelope/public_key.h"
+
+namespace parplan {
+
+// Moved, never copied. OpenSSL wipes the secret when the object goes. `Sign` may
+// be called from several threads at once.
+class PrivateKey {
+ public:
+  // A new key from OpenSSL's random numbers for private values.
+  static PrivateKey Generate();
+
+  // From a PEM block `PRIVATE KEY` (PKCS#8, RFC 8410 §7), unencrypted.
+  // INVALID_ARGUMENT otherwise; the message never quotes the text.
+  static absl::StatusOr<PrivateKey> FromPem(absl::string_view pem);
+
+  PrivateKey(PrivateKey&&) = default;
+  PrivateKey& operator=(PrivateKey&&) = default;
+
+  // A PEM block `PRIVATE KEY`. The text is the secret: the caller wipes it.
+  std::string ToPem() const;
+
+  const PublicKey& public_key() const { return public_key_; }
+
+  // 64 bytes over exactly `message`. Deterministic: the same key and message
+  // give the same signature.
+  std::string Sign(absl::string_view message) const;
+
+ private:
+  PrivateKey(KeyHandle key, PublicKey public_key);
+
+  // REQUIRES: `key` is an Ed25519 private key.
+  static PrivateKey Adopt(KeyHandle key);
+
+  KeyHandle key_;
+  PublicKey public_key_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_ENVELOPE_PRIVATE_KEY_H_
