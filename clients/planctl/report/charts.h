@@ -1,0 +1,27 @@
+// The charts of the report, each an <svg> of its own with a legend.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_
+#define PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_
+
+#include <string>
+#include <vector>
+
+#include "planner/model/plan.h"
+
+namespace parplan::report {
+
+// Who works on which micro-batch when: one row a stage.
+std::string PipelineTimeline(const Plan& plan, const Prediction& prediction);
+
+// Memory of one device of each stage by item, beside what it may hold.
+std::string MemoryBars(const Prediction& prediction);
+
+// Busy time of each stage per micro-batch by item.
+std::string TimeBars(const Prediction& prediction);
+
+// Every layer of the model as a cell, coloured by its strategy.
+std::string StrategyStrip(const Plan& plan, const std::vector<std::string>& layer_names);
+
+}  // namespace parplan::report
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_

@@ -1,0 +1,57 @@
+// A plan as one page a person reads: self-contained HTML with inline SVG, no
+// script, nothing fetched.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_REPORT_H_
+#define PARPLAN_CLIENTS_PLANCTL_REPORT_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+#include "planner/search/find_plan.h"
+
+namespace parplan {
+
+// One row of the table of rivals.
+struct ReportRival {
+  std::string planner;
+  bool feasible = false;
+  Seconds step;                  // when feasible
+  double samples_per_second = 0; // when feasible
+  Bytes peak_memory;             // when feasible
+  std::string gist;              // when feasible
+  Bytes smallest_device_memory;  // when not feasible
+};
+
+// A label and what it says, printed as they are (escaped).
+struct ReportFact {
+  std::string label;
+  std::string text;
+};
+
+// Everything the page shows. The page adds nothing to it.
+struct ReportInput {
+  // For example `llama2-7b on 8 x NVIDIA A100-SXM4-40GB`.
+  std::string title;
+  std::string planner;
+  Plan plan;
+  Prediction prediction;
+  SearchSummary search;
+  // One name a layer of the model, first to last.
+  std::vector<std::string> layer_names;
+  // May be empty.
+  std::vector<ReportRival> rivals;
+  // Identity and provenance: plan name, digests, expiry, signature.
+  std::vector<ReportFact> facts;
+};
+
+// Renders the page. Every text of `input` is escaped. REQUIRES: prediction has
+// as many stages as the plan. Size grows with stages and runs; at most a few
+// thousand pipeline events are drawn, and the page says so when it leaves some
+// out.
+std::string RenderReport(const ReportInput& input);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_REPORT_H_
