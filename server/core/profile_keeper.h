@@ -1,0 +1,121 @@
+// Takes profiles in, whole or not at all, and hands out what the planner reads.
+
+#ifndef PARPLAN_SERVER_CORE_PROFILE_KEEPER_H_
+#define PARPLAN_SERVER_CORE_PROFILE_KEEPER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "parplan/v1/profile.pb.h"
+#include "parplan/v1/profile_service.pb.h"
+#include "planner/model/profile_snapshot.h"
+#include "server/core/clock.h"
+#include "server/core/limits.h"
+#include "server/core/observer.h"
+#include "server/store/store.h"
+
+namespace parplan {
+
+class ProfileKeeper;
+
+// One stream of `UploadProfile`. Collects in memory; nothing is visible to
+// anybody before `Finish` returns OK, and dropping a session leaves no trace.
+// One thread at a time.
+class UploadSession {
+ public:
+  ~UploadSession();
+
+  // Takes the header (first) or a piece (any time later). After an error the
+  // session takes no more. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as the
+  // messages add up to more than `Limits::max_upload_bytes`.
+  absl::Status Add(const v1::UploadProfileRequest& request);
+
+  // The client has half-closed: checks every rule of profile.proto and stores
+  // the profile. Once this returns OK the profile survives a crash. A
+  // `request_id` seen before gives the profile stored first when the content is
+  // equal, else INVALID_ARGUMENT (REQUEST_ID_REUSED).
+  absl::StatusOr<v1::Profile> Finish();
+
+ private:
+  friend class ProfileKeeper;
+  explicit UploadSession(ProfileKeeper* keeper) : keeper_(keeper) {}
+
+  // `Add` without its accounting, `Finish` without its report.
+  absl::Status AddImpl(const v1::UploadProfileRequest& request);
+  absl::StatusOr<v1::Profile> FinishImpl();
+
+  // Tells the observer how the upload ended, once.
+  void Report(const absl::Status& status);
+
+  ProfileKeeper* keeper_;
+  bool has_header_ = false;
+  bool reported_ = false;
+  absl::Status failure_;  // The first error; given again by every later call.
+  std::string cluster_;
+  std::string node_;
+  std::string request_id_;
+  int64_t byte_count_ = 0;
+  v1::Profile profile_;
+};
+
+// Merged measurements of one kind of node, as of one revision of the store.
+struct SnapshotHandle {
+  std::shared_ptr<const ProfileSnapshot> snapshot;
+  // The end of the newest measurement in it; the time it was stored where the
+  // agent did not say.
+  absl::Time newest_measurement;
+};
+
+// Errors are those listed in profile_service.proto. Every method may wait for the
+// store's disk. Safe to use from any thread.
+class ProfileKeeper {
+ public:
+  // All outlive the keeper and its sessions.
+  ProfileKeeper(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
+
+  std::unique_ptr<UploadSession> StartUpload();
+  absl::StatusOr<v1::Profile> Get(const v1::GetProfileRequest& request);
+  absl::StatusOr<v1::ListProfilesResponse> List(const v1::ListProfilesRequest& request);
+  absl::Status Delete(const v1::DeleteProfileRequest& request);
+
+  // Changes whenever a profile of the cluster is added or deleted.
+  absl::StatusOr<int64_t> Revision(absl::string_view cluster);
+
+  // All profiles of the cluster's nodes of this kind, merged; the same pointer
+  // until a profile is added or deleted. FAILED_PRECONDITION (PROFILE_MISSING)
+  // when there is none, saying which kinds of node have been measured.
+  absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster,
+                                          absl::string_view device_kind, int devices_per_node);
+
+ private:
+  friend class UploadSession;
+
+  // Cluster, device kind, devices per node.
+  using SnapshotKey = std::tuple<std::string, std::string, int>;
+  struct CachedSnapshot {
+    int64_t revision = 0;
+    int64_t last_use = 0;
+    SnapshotHandle handle;
+  };
+
+  Store& store_;
+  const Clock& clock_;
+  Observer& observer_;
+  const Limits& limits_;
+
+  std::mutex mutex_;
+  int64_t use_count_ = 0;                            // Guarded by mutex_.
+  std::map<SnapshotKey, CachedSnapshot> snapshots_;  // Guarded by mutex_.
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_PROFILE_KEEPER_H_

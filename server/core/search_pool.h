@@ -1,0 +1,72 @@
+// The threads that search, and the queue in front of them.
+
+#ifndef PARPLAN_SERVER_CORE_SEARCH_POOL_H_
+#define PARPLAN_SERVER_CORE_SEARCH_POOL_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/core/clock.h"
+#include "server/core/observer.h"
+
+namespace parplan {
+
+// Safe to use from any thread. First come, first served.
+class SearchPool {
+ public:
+  struct Task {
+    // The work, on a worker's thread. `stopping` says whether the pool wants to
+    // end; a search asks it now and then.
+    std::function<void(const std::function<bool()>& stopping)> run;
+    // In the place of `run` when the pool ends before the task's turn.
+    std::function<void(const absl::Status& status)> drop;
+  };
+
+  // `clock` and `observer` outlive the pool.
+  SearchPool(int worker_count, int max_queue_length, const Clock& clock, Observer& observer);
+
+  // As `Drain(0)`.
+  ~SearchPool();
+
+  SearchPool(const SearchPool&) = delete;
+  SearchPool& operator=(const SearchPool&) = delete;
+
+  // Puts a task into the queue. After OK exactly one of `run` and `drop` is
+  // called; after an error neither. RESOURCE_EXHAUSTED (QUEUE_FULL) with the
+  // `queueLength`; UNAVAILABLE (DRAINING).
+  absl::Status Submit(Task task);
+
+  // Takes no more tasks from now on.
+  void StopTaking();
+
+  // Takes no more tasks, waits up to `grace` until all are done, then lets
+  // `stopping` say true, drops what waits, and joins the threads. Not from a
+  // worker's thread.
+  void Drain(absl::Duration grace);
+
+ private:
+  void Work();
+  absl::Status DrainingError() const;
+
+  const int max_queue_length_;
+  Observer& observer_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> queue_;    // Guarded by mutex_.
+  int running_ = 0;           // Guarded by mutex_.
+  bool taking_ = true;        // Guarded by mutex_.
+  bool stopping_ = false;     // Guarded by mutex_.
+  std::vector<std::thread> workers_;  // Joined once, by `Drain`.
+  std::mutex drain_mutex_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_SEARCH_POOL_H_

@@ -1,0 +1,67 @@
+// The whole core, put together in the order in which its parts need each other.
+// What server/rpc is given.
+
+#ifndef PARPLAN_SERVER_CORE_SERVER_CORE_H_
+#define PARPLAN_SERVER_CORE_SERVER_CORE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/clock.h"
+#include "server/core/execution_core.h"
+#include "server/core/key_ring.h"
+#include "server/core/limits.h"
+#include "server/core/observer.h"
+#include "server/core/plan_core.h"
+#include "server/core/profile_keeper.h"
+#include "server/core/search_pool.h"
+#include "server/store/store.h"
+
+namespace parplan {
+
+// Safe to use from any thread.
+class ServerCore {
+ public:
+  // `clock` and `observer` outlive the core. `planner` is for tests.
+  ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys, const Limits& limits,
+             const Clock& clock = Clock::Real(), Observer& observer = Observer::Null(),
+             PlannerFunction planner = &FindPlan);
+
+  // As `Drain(0)`.
+  ~ServerCore();
+
+  ProfileKeeper& profiles() { return profiles_; }
+  PlanCore& plans() { return plans_; }
+  ExecutionCore& executions() { return executions_; }
+  KeyRing& keys() { return *keys_; }
+  Store& store() { return *store_; }
+  const Limits& limits() const { return limits_; }
+  const Clock& clock() const { return clock_; }
+  Observer& observer() { return observer_; }
+
+  // New searches are refused (DRAINING) from now on; what is in flight goes on,
+  // and everything answered without a search is still served. The transport
+  // calls it first when it is told to end, then stops taking calls, then
+  // `Drain`s.
+  void StopTaking();
+
+  // `StopTaking`, then gives searches `grace` to end by themselves; then they end
+  // with the best plan so far. After it no thread of the core runs.
+  void Drain(absl::Duration grace);
+
+ private:
+  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<KeyRing> keys_;
+  const Limits limits_;
+  const Clock& clock_;
+  Observer& observer_;
+  ProfileKeeper profiles_;
+  ExecutionCore executions_;
+  SearchPool pool_;
+  PlanCore plans_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_SERVER_CORE_H_

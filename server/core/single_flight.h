@@ -1,0 +1,242 @@
+// Equal questions in flight share one answer.
+
+#ifndef PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_
+#define PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "parplan/v1/plan_service.pb.h"
+#include "planner/base/error.h"
+#include "server/core/call_context.h"
+#include "server/core/clock.h"
+
+namespace parplan {
+
+// The callers who wait for one answer. Who leaves does not disturb the others;
+// when nobody is left the work is told to stop. Safe to use from any thread.
+template <typename Answer>
+class Flight : public std::enable_shared_from_this<Flight<Answer>> {
+ public:
+  // Called exactly once for a caller who joined.
+  using Done = std::function<void(const absl::StatusOr<Answer>&)>;
+  using Progress = std::function<void(const v1::SearchProgress&)>;
+
+  // `on_closed` runs once, when no more callers are taken.
+  Flight(const Clock& clock, std::function<void()> on_closed)
+      : clock_(clock), on_closed_(std::move(on_closed)) {}
+
+  // False when the flight has ended or is about to: start another. `progress`
+  // may be empty. A call that is cancelled leaves by itself, with CANCELLED.
+  bool Join(const std::shared_ptr<CallContext>& context, Progress progress, Done done) {
+    int64_t id = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (closed_) return false;
+      id = next_waiter_++;
+      const absl::Duration time_left = context->deadline() - clock_.Steady();
+      // Time to sign, store and send what the search has when it must stop.
+      const absl::Duration reserve =
+          std::clamp(time_left / 10, absl::ZeroDuration(), absl::Milliseconds(500));
+      waiters_[id] = std::make_shared<Waiter>(Waiter{context, context->deadline() - reserve,
+                                                     std::move(progress), std::move(done)});
+    }
+    const std::weak_ptr<Flight> weak = this->weak_from_this();
+    const int64_t registration = context->OnCancel([weak, id] {
+      if (const std::shared_ptr<Flight> flight = weak.lock()) {
+        flight->Leave(id, absl::CancelledError("the call was cancelled"));
+      }
+    });
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = waiters_.find(id);
+      if (found != waiters_.end()) {
+        found->second->registration = registration;
+        return true;
+      }
+    }
+    context->RemoveOnCancel(registration);
+    return true;
+  }
+
+  // Asked by the work now and then. True when nobody waits any more, or the time
+  // has come at which the last caller must have the best answer so far. Callers
+  // whose deadline has passed get SEARCH_TIMED_OUT here.
+  bool ShouldStop() {
+    const absl::Duration now = clock_.Steady();
+    std::vector<std::pair<int64_t, bool>> late;
+    bool stop = true;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [id, waiter] : waiters_) {
+        if (now >= waiter->context->deadline()) late.emplace_back(id, true);
+        if (now < waiter->answer_by) stop = false;
+      }
+      if (waiters_.empty()) closed_ = true;
+    }
+    // The last callers stay: what the work has now is their answer.
+    if (!stop) {
+      for (const auto& [id, unused] : late) Leave(id, TimedOut());
+    }
+    return stop;
+  }
+
+  // True when nobody waits any more.
+  bool Abandoned() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return waiters_.empty();
+  }
+
+  void ReportProgress(const v1::SearchProgress& progress) {
+    std::vector<std::shared_ptr<Waiter>> listeners;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [id, waiter] : waiters_) {
+        if (waiter->progress) listeners.push_back(waiter);
+      }
+    }
+    for (const std::shared_ptr<Waiter>& waiter : listeners) {
+      const std::lock_guard<std::mutex> lock(waiter->mutex);
+      if (!waiter->left) waiter->progress(progress);
+    }
+  }
+
+  // Ends the flight: everybody who still waits gets `answer`, in the order they
+  // came, on this thread.
+  void Finish(const absl::StatusOr<Answer>& answer) {
+    std::map<int64_t, std::shared_ptr<Waiter>> waiters;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closed_ = true;
+      waiters.swap(waiters_);
+    }
+    CloseOnce();
+    for (const auto& [id, waiter] : waiters) Tell(waiter, answer);
+  }
+
+  static absl::Status TimedOut() {
+    return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+                     "the deadline passed before a plan was found; ask again with a longer "
+                     "deadline, a lower max_state_count or a smaller planner");
+  }
+
+ private:
+  struct Waiter {
+    Waiter(std::shared_ptr<CallContext> context, absl::Duration answer_by, Progress progress,
+           Done done)
+        : context(std::move(context)),
+          answer_by(answer_by),
+          progress(std::move(progress)),
+          done(std::move(done)) {}
+
+    const std::shared_ptr<CallContext> context;
+    // On the steady clock: a little before the deadline.
+    const absl::Duration answer_by;
+    const Progress progress;
+    const Done done;
+    int64_t registration = 0;  // Guarded by the flight's mutex.
+    std::mutex mutex;          // Held while `progress` runs.
+    bool left = false;         // Guarded by mutex.
+  };
+
+  // Takes one caller out and tells them why.
+  void Leave(int64_t id, const absl::Status& status) {
+    std::shared_ptr<Waiter> waiter;
+    bool last = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = waiters_.find(id);
+      if (found == waiters_.end()) return;
+      waiter = std::move(found->second);
+      waiters_.erase(found);
+      if (waiters_.empty()) last = closed_ = true;
+    }
+    if (last) CloseOnce();
+    Tell(waiter, status);
+  }
+
+  void Tell(const std::shared_ptr<Waiter>& waiter, const absl::StatusOr<Answer>& answer) {
+    {
+      const std::lock_guard<std::mutex> lock(waiter->mutex);
+      waiter->left = true;
+    }
+    waiter->context->RemoveOnCancel(waiter->registration);
+    waiter->done(answer);
+  }
+
+  void CloseOnce() {
+    std::function<void()> on_closed;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      on_closed.swap(on_closed_);
+    }
+    if (on_closed) on_closed();
+  }
+
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::function<void()> on_closed_;                      // Guarded by mutex_; empty once run.
+  bool closed_ = false;                                  // Guarded by mutex_.
+  int64_t next_waiter_ = 1;                              // Guarded by mutex_.
+  std::map<int64_t, std::shared_ptr<Waiter>> waiters_;   // Guarded by mutex_.
+};
+
+// The flights there are, by the text of their question.
+template <typename Answer>
+class SingleFlight {
+ public:
+  explicit SingleFlight(const Clock& clock) : table_(std::make_shared<Table>()), clock_(clock) {}
+
+  // Joins the flight of `key`, or makes one and calls `start` with it, which
+  // arranges that somebody calls `Finish`. When `start` fails, the flight ends
+  // with that error. True when the caller joined a flight of others.
+  bool Join(const std::string& key, const std::shared_ptr<CallContext>& context,
+            typename Flight<Answer>::Progress progress, typename Flight<Answer>::Done done,
+            const std::function<absl::Status(const std::shared_ptr<Flight<Answer>>&)>& start) {
+    while (true) {
+      std::shared_ptr<Flight<Answer>> flight;
+      bool is_new = false;
+      {
+        const std::lock_guard<std::mutex> lock(table_->mutex);
+        std::weak_ptr<Flight<Answer>>& entry = table_->flights[key];
+        flight = entry.lock();
+        if (flight == nullptr) {
+          is_new = true;
+          flight = std::make_shared<Flight<Answer>>(clock_, nullptr);
+          entry = flight;
+        }
+      }
+      if (flight->Join(context, progress, done)) {
+        if (!is_new) return true;
+        const absl::Status started = start(flight);
+        if (!started.ok()) flight->Finish(started);
+        return false;
+      }
+    }
+  }
+
+ private:
+  struct Table {
+    std::mutex mutex;
+    std::unordered_map<std::string, std::weak_ptr<Flight<Answer>>> flights;
+  };
+
+  const std::shared_ptr<Table> table_;
+  const Clock& clock_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_

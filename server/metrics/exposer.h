@@ -1,0 +1,39 @@
+// Serves metrics over plain HTTP at `/metrics`, on a port of its own.
+
+#ifndef PARPLAN_SERVER_METRICS_EXPOSER_H_
+#define PARPLAN_SERVER_METRICS_EXPOSER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace prometheus {
+class Registry;
+}
+
+namespace parplan {
+
+// Serves while it lives, on threads of its own.
+class MetricsExposer {
+ public:
+  // `address` is `host:port`; port 0 takes a free one. INVALID_ARGUMENT
+  // (SPEC_INVALID) for another form, UNAVAILABLE when the port cannot be had.
+  static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
+      const std::string& address, std::shared_ptr<prometheus::Registry> registry);
+
+  ~MetricsExposer();
+
+  // The port it listens on.
+  int port() const;
+
+ private:
+  struct Server;
+  explicit MetricsExposer(std::unique_ptr<Server> server);
+
+  const std::unique_ptr<Server> server_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_METRICS_EXPOSER_H_

@@ -1,0 +1,52 @@
+// Counts what the core tells, for Prometheus. docs/metrics.md lists every metric.
+
+#ifndef PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
+#define PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/core/observer.h"
+
+namespace prometheus {
+class Registry;
+}
+
+namespace parplan {
+
+// Every label value comes from an enum or from the list of planners, so the
+// number of time series is fixed when the server starts; names of models, jobs,
+// clusters and nodes are never labels. Safe to use from any thread.
+class PrometheusObserver : public Observer {
+ public:
+  // `planners`: names that may be label values; any other counts as `other`.
+  explicit PrometheusObserver(const std::vector<std::string>& planners);
+  ~PrometheusObserver() override;
+
+  // For an exposer.
+  std::shared_ptr<prometheus::Registry> registry() const;
+
+  // The text an exposer would serve, for tests.
+  std::string Text() const;
+
+  void CallFinished(Method method, absl::StatusCode code, std::optional<Reason> reason,
+                    absl::Duration duration) override;
+  void QueueChanged(int waiting, int running) override;
+  void CacheLookedUp(CacheKind cache, bool hit) override;
+  void SearchShared() override;
+  void SearchFinished(const SearchReport& report) override;
+  void PlanIssued(const PlanReport& report) override;
+  void UploadFinished(std::optional<Reason> reason, int64_t bytes) override;
+  void PlanVerified(VerifyOutcome outcome) override;
+  void ExecutionClosed(bool succeeded, std::optional<double> ratio) override;
+  void WindowsStored(int64_t count) override;
+
+ private:
+  struct Handles;
+  const std::unique_ptr<Handles> handles_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
