@@ -1,0 +1,353 @@
+#include "proto/envelope/key_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "proto/envelope/durable_file.h"
+#include "proto/envelope/signer.h"
+#include "proto/envelope/verifier.h"
+#include "tests/proto/envelope/plan_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr absl::Duration kDay = absl::Hours(24);
+
+class KeyStoreTest : public testing::Test {
+ protected:
+  KeyStoreTest() {
+    std::string name = testing::TempDir() + "/key-store-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~KeyStoreTest() override { std::filesystem::remove_all(folder_); }
+
+  KeyStore MustOpen(absl::Time now) {
+    absl::StatusOr<KeyStore> store = KeyStore::OpenOrCreate(folder_, now);
+    EXPECT_OK(store);
+    return *std::move(store);
+  }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string PemPath(const std::string& key_id) const { return Path("keys/" + key_id + ".pem"); }
+
+  mode_t ModeOf(const std::string& path) const {
+    struct stat facts {};
+    EXPECT_EQ(stat(path.c_str(), &facts), 0) << path;
+    return facts.st_mode & 07777;
+  }
+
+  // The bundle as a verifier finds it on disk.
+  TrustBundle BundleOnDisk() const {
+    const absl::StatusOr<std::string> json = ReadWholeFile(Path("trust-bundle.jwks.json"));
+    EXPECT_OK(json);
+    absl::StatusOr<TrustBundle> bundle = TrustBundle::FromJson(*json);
+    EXPECT_OK(bundle);
+    return *std::move(bundle);
+  }
+
+  std::string folder_;
+  const absl::Time start_ = IssueTime();
+};
+
+std::vector<std::string> SigningKeyIds(const KeyStore& store, absl::Time now) {
+  std::vector<std::string> key_ids;
+  const auto keys = store.SigningKeys(now);
+  if (!keys.ok()) return key_ids;
+  for (const PrivateKey* key : *keys) key_ids.push_back(key->public_key().key_id());
+  return key_ids;
+}
+
+// A plan the store signs at `now`, valid for a day.
+v1::SignedPlan SignWith(const KeyStore& store, absl::Time now) {
+  v1::PlanPayload payload = MakePayload();
+  payload.mutable_issue_time()->set_seconds(absl::ToUnixSeconds(now));
+  payload.mutable_expire_time()->set_seconds(absl::ToUnixSeconds(now + kDay));
+  return Sign(payload, *store.SigningKeys(now));
+}
+
+TEST_F(KeyStoreTest, FirstUseMakesOneKeyAndALaterOneFindsIt) {
+  const std::string key_id = MustOpen(start_).List(start_)[0].key_id;
+  const KeyStore store = MustOpen(start_ + kDay);
+  ASSERT_THAT(store.List(start_), SizeIs(1));
+  EXPECT_EQ(store.List(start_)[0],
+            (KeyInfo{key_id, start_, start_, start_ + 90 * kDay, KeyStatus::kActive}));
+  EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(key_id));
+  EXPECT_EQ(BundleOnDisk().keys(), store.PublicBundle(start_).keys());
+  EXPECT_EQ(store.bundle_path(), Path("trust-bundle.jwks.json"));
+}
+
+TEST_F(KeyStoreTest, MakesTheFolderItself) {
+  folder_ += "/data";
+  MustOpen(start_);
+  EXPECT_OK(KeyStore::Open(folder_, start_));
+  folder_ = std::filesystem::path(folder_).parent_path();
+}
+
+TEST_F(KeyStoreTest, OpenAloneMakesNothing) {
+  EXPECT_THAT(KeyStore::Open(folder_, start_), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(KeyStoreTest, SecretsAreTheOwnersAndTheBundleIsEverybodys) {
+  for (const mode_t mask : {0077, 0000}) {
+    const mode_t before = umask(mask);
+    const KeyStore store = MustOpen(start_);
+    umask(before);
+    EXPECT_EQ(ModeOf(Path("keys")), 0700u);
+    EXPECT_EQ(ModeOf(PemPath(store.List(start_)[0].key_id)), 0600u);
+    EXPECT_EQ(ModeOf(Path("keys/keys.json")), 0600u);
+    EXPECT_EQ(ModeOf(store.bundle_path()), 0644u);
+    std::filesystem::remove_all(Path("keys"));
+    std::filesystem::remove(store.bundle_path());
+  }
+}
+
+TEST_F(KeyStoreTest, RefusesKeysOthersMayRead) {
+  const std::string pem = PemPath(MustOpen(start_).List(start_)[0].key_id);
+  for (const mode_t mode : {0640, 0604, 0620, 0610}) {
+    ASSERT_EQ(chmod(pem.c_str(), mode), 0);
+    EXPECT_THAT(KeyStore::OpenOrCreate(folder_, start_),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod 600 " + pem)));
+  }
+  ASSERT_EQ(chmod(pem.c_str(), 0400), 0);
+  EXPECT_OK(KeyStore::OpenOrCreate(folder_, start_));
+  ASSERT_EQ(chmod(Path("keys").c_str(), 0750), 0);
+  EXPECT_THAT(KeyStore::OpenOrCreate(folder_, start_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod 700")));
+}
+
+TEST_F(KeyStoreTest, RefusesAKeyUnderAnothersNameAndAKeyThatIsGone) {
+  const std::string pem = PemPath(MustOpen(start_).List(start_)[0].key_id);
+  ASSERT_OK(WriteDurably(pem, PrivateKey::Generate().ToPem(), 0600));
+  EXPECT_THAT(KeyStore::OpenOrCreate(folder_, start_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("named after")));
+  std::filesystem::remove(pem);
+  EXPECT_THAT(KeyStore::OpenOrCreate(folder_, start_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is gone")));
+}
+
+TEST_F(KeyStoreTest, RefusesAStateThatIsDamagedOrGone) {
+  MustOpen(start_);
+  ASSERT_OK_AND_ASSIGN(const std::string state, ReadWholeFile(Path("keys/keys.json")));
+  for (const std::string& damaged :
+       {std::string(), state.substr(0, state.size() / 2), std::string(R"({"keys": []})"),
+        absl::StrReplaceAll(state, {{"\"active\"", "\"idle\""}}),
+        absl::StrReplaceAll(state, {{"\"key_id\": \"", "\"key_id\": \"../"}}),
+        absl::StrReplaceAll(state, {{"not_after", "not_later"}})}) {
+    ASSERT_OK(WriteDurably(Path("keys/keys.json"), damaged, 0600));
+    EXPECT_THAT(KeyStore::OpenOrCreate(folder_, start_),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("backup")))
+        << damaged;
+  }
+  std::filesystem::remove(Path("keys/keys.json"));
+  EXPECT_THAT(KeyStore::OpenOrCreate(folder_, start_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("start over")));
+}
+
+TEST_F(KeyStoreTest, ARotationNeverLeavesAVerifierWithoutATrustedSignature) {
+  KeyStore store = MustOpen(start_);
+  const TrustBundle old_bundle = BundleOnDisk();
+  const std::string old_key = SigningKeyIds(store, start_)[0];
+  const auto accepts = [&](const TrustBundle& bundle, absl::Time now) {
+    return PlanVerifier(bundle).Verify(SignWith(store, now), ItsAudience(), now).ok();
+  };
+
+  // Day 50: the next key is published and does not sign.
+  const absl::Time published = start_ + 50 * kDay;
+  ASSERT_OK_AND_ASSIGN(const std::string new_key, store.Generate(published));
+  EXPECT_THAT(store.Generate(published), IsOkAndHolds(new_key)) << "one waits at a time";
+  EXPECT_EQ(store.List(published)[1].status, KeyStatus::kNext);
+  EXPECT_THAT(SigningKeyIds(store, published), ElementsAre(old_key));
+  const TrustBundle next_bundle = BundleOnDisk();
+  EXPECT_THAT(next_bundle.keys(), SizeIs(2));
+
+  // Day 55: both sign, and every bundle ever handed out accepts the plans.
+  const absl::Time rotated = start_ + 55 * kDay;
+  EXPECT_THAT(store.Rotate(rotated), IsOkAndHolds(new_key));
+  for (const absl::Duration later : {absl::ZeroDuration(), 3 * kDay, 7 * kDay - absl::Seconds(1)}) {
+    EXPECT_THAT(SigningKeyIds(store, rotated + later), ElementsAre(old_key, new_key));
+    EXPECT_TRUE(accepts(old_bundle, rotated + later));
+    EXPECT_TRUE(accepts(next_bundle, rotated + later));
+    EXPECT_TRUE(accepts(BundleOnDisk(), rotated + later));
+  }
+  const v1::SignedPlan last_of_both = SignWith(store, rotated + 7 * kDay - absl::Seconds(1));
+
+  // Day 62: the old key has retired by itself; its last plan still holds.
+  const absl::Time retired = rotated + 7 * kDay;
+  EXPECT_THAT(SigningKeyIds(store, retired), ElementsAre(new_key));
+  EXPECT_EQ(store.List(retired)[0].status, KeyStatus::kRetired);
+  EXPECT_FALSE(accepts(old_bundle, retired));
+  EXPECT_TRUE(accepts(next_bundle, retired));
+  EXPECT_EQ(store.PublicBundle(retired).keys()[0].status, TrustStatus::kRetired);
+  v1::SignedPlan old_signature_only = last_of_both;
+  old_signature_only.mutable_signatures()->DeleteSubrange(1, 1);
+  EXPECT_OK(PlanVerifier(store.PublicBundle(retired))
+                .Verify(old_signature_only, ItsAudience(), retired + absl::Hours(1)));
+
+  // More than 30 days later the next rotation drops it, from disk too.
+  EXPECT_TRUE(std::filesystem::exists(PemPath(old_key)));
+  ASSERT_OK_AND_ASSIGN(const std::string third_key, store.Rotate(retired + 30 * kDay));
+  EXPECT_THAT(SigningKeyIds(store, retired + 30 * kDay), ElementsAre(new_key, third_key));
+  EXPECT_THAT(store.List(retired), SizeIs(2));
+  EXPECT_FALSE(std::filesystem::exists(PemPath(old_key)));
+  EXPECT_EQ(BundleOnDisk().Find(old_key), nullptr);
+}
+
+TEST_F(KeyStoreTest, RotatingByItselfKeepsAKeyAtHandForYears) {
+  KeyStore store = MustOpen(start_);
+  int rotations = 0;
+  for (int day = 0; day < 3 * 365; ++day) {
+    const absl::Time now = start_ + day * kDay;
+    const TrustBundle yesterdays = BundleOnDisk();
+    ASSERT_OK_AND_ASSIGN(const bool rotated, store.RotateIfDue(now));
+    rotations += rotated;
+    ASSERT_OK(store.SigningKeys(now));
+    ASSERT_OK(PlanVerifier(yesterdays).Verify(SignWith(store, now), ItsAudience(), now));
+    ASSERT_LE(store.List(now).size(), 3u);
+  }
+  // Every 83 days: 90 less the overlap.
+  EXPECT_EQ(rotations, 13);
+}
+
+TEST_F(KeyStoreTest, AnUnattendedKeySignsNoMoreAfterItsWindow) {
+  KeyStore store = MustOpen(start_);
+  EXPECT_THAT(store.SigningKeys(start_ + 90 * kDay),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("planctl keys rotate")));
+  EXPECT_THAT(store.SigningKeys(start_ - absl::Seconds(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("clock")));
+  EXPECT_THAT(store.RotateIfDue(start_ + 90 * kDay), IsOkAndHolds(true));
+  EXPECT_THAT(SigningKeyIds(store, start_ + 90 * kDay), SizeIs(1));
+}
+
+TEST_F(KeyStoreTest, SoManyKeysSignAtOnceAndNoMore) {
+  KeyStore store = MustOpen(start_);
+  for (int i = 0; i < 3; ++i) ASSERT_OK(store.Rotate(start_));
+  EXPECT_THAT(SigningKeyIds(store, start_), SizeIs(4));
+  EXPECT_THAT(store.Rotate(start_), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                             HasSubstr("2026-03-08T12:00:00Z")));
+  EXPECT_OK(store.Rotate(start_ + 7 * kDay));
+}
+
+TEST_F(KeyStoreTest, AClockSetBackStillLeavesAGoodStore) {
+  KeyStore store = MustOpen(start_);
+  ASSERT_OK(store.Rotate(start_ - 365 * kDay));
+  EXPECT_OK(KeyStore::OpenOrCreate(folder_, start_));
+}
+
+TEST_F(KeyStoreTest, ChangesOfAnotherProcessAreSeenAndKept) {
+  KeyStore server = MustOpen(start_);
+  KeyStore planctl = MustOpen(start_);
+  ASSERT_OK_AND_ASSIGN(const std::string second, planctl.Rotate(start_));
+  EXPECT_THAT(SigningKeyIds(server, start_), SizeIs(1));
+  ASSERT_OK(server.Reload(start_));
+  EXPECT_EQ(server.List(start_), planctl.List(start_));
+  ASSERT_OK(planctl.Rotate(start_));
+  ASSERT_OK(server.Rotate(start_));
+  EXPECT_THAT(server.List(start_), SizeIs(4)) << "nobody's key was lost";
+}
+
+TEST_F(KeyStoreTest, AWriterStoppedBeforeTheRenameChangedNothing) {
+  const std::string key_id = MustOpen(start_).List(start_)[0].key_id;
+  const PrivateKey unborn = PrivateKey::Generate();
+  const std::string unborn_path = PemPath(unborn.public_key().key_id());
+  ASSERT_OK(StageFile(unborn_path, unborn.ToPem(), 0600));
+  ASSERT_OK(StageFile(Path("keys/keys.json"), "{\"keys\": [", 0600));
+  ASSERT_OK(StageFile(Path("trust-bundle.jwks.json"), "{", 0644));
+
+  const KeyStore store = MustOpen(start_);
+  EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(key_id));
+  EXPECT_EQ(BundleOnDisk().keys(), store.PublicBundle(start_).keys());
+  EXPECT_FALSE(std::filesystem::exists(unborn_path + kStagedSuffix)) << "no secret is left about";
+}
+
+TEST_F(KeyStoreTest, AWriterStoppedBetweenTwoFilesIsMadeUpFor) {
+  MustOpen(start_);
+  // After the key, before the state: the key was never in use.
+  const PrivateKey unborn = PrivateKey::Generate();
+  ASSERT_OK(WriteDurably(PemPath(unborn.public_key().key_id()), unborn.ToPem(), 0600));
+  EXPECT_THAT(MustOpen(start_).List(start_), SizeIs(1));
+
+  // After the state, before the bundle: the bundle is made anew.
+  ASSERT_OK_AND_ASSIGN(const std::string stale, ReadWholeFile(Path("trust-bundle.jwks.json")));
+  ASSERT_OK(MustOpen(start_).Rotate(start_));
+  ASSERT_OK(WriteDurably(Path("trust-bundle.jwks.json"), stale, 0644));
+  const KeyStore store = MustOpen(start_);
+  EXPECT_EQ(BundleOnDisk().keys(), store.PublicBundle(start_).keys());
+  EXPECT_THAT(BundleOnDisk().keys(), SizeIs(2));
+}
+
+TEST_F(KeyStoreTest, KilledAtAnyMomentItOpensWithEveryKeyItAnnounced) {
+  MustOpen(start_);
+  absl::Time now = start_;
+  for (int round = 0; round < 12; ++round) {
+    int pipe_ends[2];
+    ASSERT_EQ(pipe(pipe_ends), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      // Rotates for ever, a week at a time, and announces each new key.
+      for (absl::Time time = now;; time += 8 * kDay) {
+        absl::StatusOr<KeyStore> store = KeyStore::OpenOrCreate(folder_, time);
+        if (!store.ok()) _exit(1);
+        const absl::StatusOr<std::string> key_id = store->Rotate(time);
+        if (!key_id.ok() || write(pipe_ends[1], key_id->data(), 64) != 64) _exit(1);
+      }
+    }
+    close(pipe_ends[1]);
+    // Kills it after some announcements, wherever it is then.
+    std::string key_id(64, '\0');
+    for (int i = 0; i <= round % 3; ++i) {
+      size_t have = 0;
+      while (have < 64) {
+        const ssize_t count = read(pipe_ends[0], key_id.data() + have, 64 - have);
+        ASSERT_GT(count, 0) << "the rotation failed";
+        have += static_cast<size_t>(count);
+      }
+      now += 8 * kDay;
+    }
+    kill(child, SIGKILL);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    close(pipe_ends[0]);
+
+    const KeyStore store = MustOpen(now);
+    EXPECT_NE(BundleOnDisk().Find(key_id), nullptr) << "announced, then lost";
+    EXPECT_EQ(BundleOnDisk().keys(), store.PublicBundle(now).keys());
+    // The child may have run ahead; time passes it before the next round.
+    for (const KeyInfo& key : store.List(now)) now = std::max(now, key.not_before + 8 * kDay);
+  }
+}
+
+TEST(DurableFile, ReplacesAFileWholeAndFollowsNoStagedLink) {
+  std::string name = testing::TempDir() + "/durable-XXXXXX";
+  const std::string folder = mkdtemp(name.data());
+  const std::string path = folder + "/file";
+  ASSERT_OK(WriteDurably(path, "one", 0644));
+  // Someone put a link where the new contents are staged.
+  ASSERT_EQ(symlink("/dev/null", (path + kStagedSuffix).c_str()), 0);
+  ASSERT_OK(WriteDurably(path, "two", 0600));
+  EXPECT_THAT(ReadSecretFile(path), IsOkAndHolds(std::string("two")));
+  EXPECT_FALSE(std::filesystem::exists(path + kStagedSuffix));
+  EXPECT_THAT(WriteDurably(folder + "/none/file", "x", 0600),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(ReadWholeFile(folder), StatusIs(absl::StatusCode::kUnavailable));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace parplan
