@@ -1,0 +1,254 @@
+#include "proto/wire/digest.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "planner/base/check.h"
+#include "proto/wire/canonical_text.h"
+
+namespace parplan {
+namespace {
+
+std::string DurationWords(bool present, const google::protobuf::Duration& duration) {
+  if (!present) return kAbsentWord;
+  return absl::StrCat(IntegerWord(duration.seconds()), " ", IntegerWord(duration.nanos()));
+}
+
+std::string ProvenanceText(const v1::Provenance& provenance) {
+  std::string text = absl::StrCat(
+      CanonicalLine("agent", {StringWord(provenance.agent())}),
+      CanonicalLine("source", {StringWord(provenance.source())}),
+      CanonicalLine("driver_version", {StringWord(provenance.driver_version())}));
+  for (const v1::LibraryVersion& library : provenance.library_versions()) {
+    absl::StrAppend(&text, CanonicalLine("library", {StringWord(library.library()),
+                                                     StringWord(library.version())}));
+  }
+  if (provenance.has_measure_time()) {
+    absl::StrAppend(&text, CanonicalLine("measure_time",
+                                         {IntegerWord(provenance.measure_time().seconds()),
+                                          IntegerWord(provenance.measure_time().nanos())}));
+  }
+  for (const std::string& note : provenance.notes()) {
+    absl::StrAppend(&text, CanonicalLine("note", {StringWord(note)}));
+  }
+  return text;
+}
+
+std::string DefinitionLine(const v1::LayerDefinition& definition) {
+  return CanonicalLine(
+      "layer_definition",
+      {StringWord(definition.layer_definition_id()), IntegerWord(definition.kind()),
+       IntegerWord(definition.hidden_size()), IntegerWord(definition.attention_head_count()),
+       IntegerWord(definition.key_value_head_count()), IntegerWord(definition.head_size()),
+       IntegerWord(definition.feed_forward_size()), IntegerWord(definition.feed_forward_kind()),
+       IntegerWord(definition.sequence_length()), IntegerWord(definition.vocabulary_size()),
+       FlagWord(definition.tied_embedding()), IntegerWord(definition.parameter_count())});
+}
+
+std::string TimingLine(const v1::LayerTiming& timing) {
+  return CanonicalLine(
+      "layer_timing",
+      {StringWord(timing.layer_definition_id()), IntegerWord(timing.tensor_parallel_degree()),
+       IntegerWord(timing.micro_batch_size()), IntegerWord(timing.sequence_length()),
+       DurationWords(timing.has_forward_duration(), timing.forward_duration()),
+       DurationWords(timing.has_backward_duration(), timing.backward_duration()),
+       DurationWords(timing.has_forward_duration_p90(), timing.forward_duration_p90()),
+       IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
+}
+
+std::string MemoryLine(const v1::LayerMemory& memory) {
+  return CanonicalLine(
+      "layer_memory",
+      {StringWord(memory.layer_definition_id()), IntegerWord(memory.tensor_parallel_degree()),
+       FlagWord(memory.sequence_parallel()), IntegerWord(memory.sequence_length()),
+       IntegerWord(memory.parameter_count()), IntegerWord(memory.activation_bytes_per_sample()),
+       memory.has_checkpoint_bytes_per_sample()
+           ? IntegerWord(memory.checkpoint_bytes_per_sample())
+           : kAbsentWord,
+       IntegerWord(memory.origin())});
+}
+
+std::string CollectiveLine(const v1::CollectiveTiming& timing) {
+  return CanonicalLine(
+      "collective_timing",
+      {IntegerWord(timing.collective()), IntegerWord(timing.participant_count()),
+       IntegerWord(timing.rank_stride()), IntegerWord(timing.message_size_bytes()),
+       DurationWords(timing.has_median_duration(), timing.median_duration()),
+       DurationWords(timing.has_p90_duration(), timing.p90_duration()),
+       IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
+}
+
+// The lines of one measured layer, `layer` being its digest.
+void AppendLayerLines(const MeasuredLayer& measured, std::vector<std::string>& lines) {
+  const std::string layer = LayerDigest(measured.definition, measured.precision);
+  lines.push_back(CanonicalLine("layer", {layer}));
+  for (const LayerTimingPoint& point : measured.timings) {
+    lines.push_back(CanonicalLine(
+        "layer_timing",
+        {layer, IntegerWord(point.tensor_parallel_degree), IntegerWord(point.sequence_length),
+         IntegerWord(point.micro_batch_size), NumberWord(point.forward.value()),
+         point.backward.has_value() ? NumberWord(point.backward->value()) : kAbsentWord,
+         IntegerWord(static_cast<int>(point.origin))}));
+  }
+  for (const LayerMemoryPoint& point : measured.memories) {
+    lines.push_back(CanonicalLine(
+        "layer_memory",
+        {layer, IntegerWord(point.tensor_parallel_degree), FlagWord(point.sequence_parallel),
+         IntegerWord(point.sequence_length), IntegerWord(point.parameter_count),
+         IntegerWord(point.activation_per_sample.count()),
+         point.checkpoint_per_sample.has_value()
+             ? IntegerWord(point.checkpoint_per_sample->count())
+             : kAbsentWord,
+         IntegerWord(static_cast<int>(point.origin))}));
+  }
+}
+
+}  // namespace
+
+std::string Sha256Hex(absl::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned int size = 0;
+  PARPLAN_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(),
+                           nullptr) == 1);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
+}
+
+std::string TopologyText(const Topology& topology) {
+  std::string text = absl::StrCat("parplan topology 1\n",
+                                  CanonicalLine("cluster", {StringWord(topology.cluster())}));
+  for (const NodeGroup& group : topology.node_groups()) {
+    absl::StrAppend(
+        &text, CanonicalLine("node_group",
+                             {StringWord(group.node_group_id), StringWord(group.device_kind),
+                              IntegerWord(group.node_count), IntegerWord(group.devices_per_node),
+                              IntegerWord(group.device_memory.count()),
+                              IntegerWord(group.reserved_memory.count())}));
+    for (const std::string& name : group.node_names) {
+      absl::StrAppend(&text, CanonicalLine("node", {StringWord(name)}));
+    }
+  }
+  for (const LinkTier& tier : topology.link_tiers()) {
+    absl::StrAppend(&text, CanonicalLine("link_tier", {StringWord(tier.tier_id),
+                                                       IntegerWord(tier.reach_device_count)}));
+  }
+  return text;
+}
+
+std::string TopologyDigest(const Topology& topology) { return Sha256Hex(TopologyText(topology)); }
+
+std::string LayerDigest(const LayerDefinition& definition, Precision precision) {
+  return Sha256Hex(absl::StrCat(
+      "parplan layer 1\n",
+      CanonicalLine(
+          "layer",
+          {IntegerWord(static_cast<int>(definition.kind)), IntegerWord(definition.hidden_size),
+           IntegerWord(definition.attention_head_count),
+           IntegerWord(definition.key_value_head_count), IntegerWord(definition.head_size),
+           IntegerWord(definition.feed_forward_size),
+           IntegerWord(static_cast<int>(definition.feed_forward_kind)),
+           IntegerWord(definition.vocabulary_size), FlagWord(definition.tied_embedding),
+           IntegerWord(definition.parameter_count),
+           IntegerWord(static_cast<int>(precision))})));
+}
+
+std::string ModelText(const ModelSpec& model) {
+  std::string text = absl::StrCat(
+      "parplan model 1\n",
+      CanonicalLine("precision", {IntegerWord(static_cast<int>(model.precision()))}),
+      CanonicalLine("optimizer", {IntegerWord(static_cast<int>(model.optimizer()))}));
+  std::vector<std::string> words_of_definition;
+  for (const LayerDefinition& definition : model.layer_definitions()) {
+    words_of_definition.push_back(absl::StrCat(LayerDigest(definition, model.precision()), " ",
+                                               IntegerWord(definition.sequence_length)));
+  }
+  // Equal layers one after the other make one line, however they were written.
+  const std::vector<int>& layers = model.definition_of_layer();
+  for (size_t first = 0; first < layers.size();) {
+    const std::string& words = words_of_definition[layers[first]];
+    size_t end = first + 1;
+    while (end < layers.size() && words_of_definition[layers[end]] == words) ++end;
+    absl::StrAppend(&text, CanonicalLine("layers", {IntegerWord(static_cast<int64_t>(end - first)),
+                                                    words}));
+    first = end;
+  }
+  return text;
+}
+
+std::string ModelDigest(const ModelSpec& model) { return Sha256Hex(ModelText(model)); }
+
+std::string ProfileContentDigest(const v1::Profile& profile) {
+  std::string text = "parplan profile 1\n";
+  if (profile.has_provenance()) absl::StrAppend(&text, ProvenanceText(profile.provenance()));
+  absl::StrAppend(
+      &text, CanonicalLine("device_kind", {StringWord(profile.device_kind())}),
+      CanonicalLine("devices_per_node", {IntegerWord(profile.devices_per_node())}),
+      CanonicalLine("precision", {IntegerWord(profile.precision())}),
+      CanonicalLine("overlap_slowdown", {profile.has_overlap_slowdown()
+                                             ? NumberWord(profile.overlap_slowdown())
+                                             : kAbsentWord}),
+      CanonicalLine("context_memory_bytes", {profile.has_context_memory_bytes()
+                                                 ? IntegerWord(profile.context_memory_bytes())
+                                                 : kAbsentWord}));
+  std::vector<std::string> lines;
+  for (const auto& definition : profile.layer_definitions()) {
+    lines.push_back(DefinitionLine(definition));
+  }
+  for (const auto& timing : profile.layer_timings()) lines.push_back(TimingLine(timing));
+  for (const auto& memory : profile.layer_memories()) lines.push_back(MemoryLine(memory));
+  for (const auto& timing : profile.collective_timings()) {
+    lines.push_back(CollectiveLine(timing));
+  }
+  absl::StrAppend(&text, SortedLines(std::move(lines)));
+  return Sha256Hex(text);
+}
+
+std::string SnapshotDigest(const ProfileSnapshot::Content& content) {
+  std::vector<std::string> lines;
+  for (const MeasuredLayer& layer : content.layers) AppendLayerLines(layer, lines);
+  for (const CollectivePoint& point : content.collectives) {
+    lines.push_back(CanonicalLine(
+        "collective_timing",
+        {IntegerWord(static_cast<int>(point.collective)), IntegerWord(point.participant_count),
+         IntegerWord(point.rank_stride), IntegerWord(point.message_size.count()),
+         NumberWord(point.duration.value()), IntegerWord(static_cast<int>(point.origin))}));
+  }
+  return Sha256Hex(absl::StrCat(
+      "parplan snapshot 1\n", CanonicalLine("device_kind", {StringWord(content.device_kind)}),
+      CanonicalLine("devices_per_node", {IntegerWord(content.devices_per_node)}),
+      CanonicalLine("overlap_slowdown", {content.overlap_slowdown.has_value()
+                                             ? NumberWord(*content.overlap_slowdown)
+                                             : kAbsentWord}),
+      CanonicalLine("context_memory_bytes", {content.context_memory.has_value()
+                                                 ? IntegerWord(content.context_memory->count())
+                                                 : kAbsentWord}),
+      SortedLines(std::move(lines))));
+}
+
+std::string PlanKey(absl::string_view model_digest, absl::string_view topology_digest,
+                    absl::string_view snapshot_digest, int64_t global_batch_size,
+                    const PlanningRules& rules, absl::string_view planner,
+                    absl::string_view planner_version) {
+  return Sha256Hex(absl::StrCat(
+      "parplan plan_key 1\n", CanonicalLine("model", {StringWord(model_digest)}),
+      CanonicalLine("topology", {StringWord(topology_digest)}),
+      CanonicalLine("snapshot", {StringWord(snapshot_digest)}),
+      CanonicalLine("global_batch_size", {IntegerWord(global_batch_size)}),
+      CanonicalLine("rules", {NumberWord(rules.memory_headroom_ratio),
+                              IntegerWord(rules.max_tensor_parallel_degree),
+                              IntegerWord(rules.max_pipeline_parallel_degree),
+                              IntegerWord(rules.micro_batch_count),
+                              IntegerWord(static_cast<int>(rules.schedule)),
+                              FlagWord(rules.allow_recompute),
+                              FlagWord(rules.allow_sharded_data_parallel),
+                              FlagWord(rules.allow_estimates)}),
+      CanonicalLine("planner", {StringWord(planner), StringWord(planner_version)})));
+}
+
+}  // namespace parplan

@@ -1,0 +1,45 @@
+// Enums of the contract as enums of the planner, whose values are the same.
+
+#ifndef PARPLAN_PROTO_WIRE_ENUM_WIRE_H_
+#define PARPLAN_PROTO_WIRE_ENUM_WIRE_H_
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/generated_enum_reflection.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+
+// The names of an enum's values but the one numbered 0, for messages.
+inline std::string EnumValueNames(const google::protobuf::EnumDescriptor& descriptor) {
+  std::vector<std::string> names;
+  for (int i = 0; i < descriptor.value_count(); ++i) {
+    if (descriptor.value(i)->number() != 0) names.push_back(descriptor.value(i)->name());
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// The value of the same number. INVALID_ARGUMENT (`reason`) naming `field` and
+// the values there are, for 0 and for numbers this release does not know.
+template <typename To, typename From>
+absl::StatusOr<To> EnumFromProto(From value, absl::string_view field, Reason reason) {
+  const google::protobuf::EnumDescriptor& descriptor =
+      *google::protobuf::GetEnumDescriptor<From>();
+  if (value == 0 || descriptor.FindValueByNumber(value) == nullptr) {
+    return FieldError(reason, field,
+                      absl::StrCat("must be one of ", EnumValueNames(descriptor),
+                                   value == 0 ? "" : absl::StrCat(", not number ", value)));
+  }
+  return static_cast<To>(value);
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_WIRE_ENUM_WIRE_H_

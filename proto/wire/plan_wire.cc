@@ -1,0 +1,197 @@
+#include "proto/wire/plan_wire.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/check.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/model/planning_problem.h"
+#include "proto/wire/enum_wire.h"
+#include "proto/wire/field_path.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/rules_wire.h"
+
+namespace parplan {
+namespace {
+
+static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParameters));
+static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kFull));
+
+constexpr Reason kMalformed = Reason::kPayloadMalformed;
+
+absl::Status Malformed(absl::string_view field, absl::string_view rule) {
+  return FieldError(kMalformed, field, rule);
+}
+
+absl::StatusOr<RankOrder> RankOrderFromProto(const v1::Strategy& message,
+                                             absl::string_view field) {
+  if (message.rank_order_size() == 2) {
+    const v1::ParallelAxis inner = message.rank_order(0);
+    const v1::ParallelAxis outer = message.rank_order(1);
+    if (inner == v1::PARALLEL_AXIS_TENSOR && outer == v1::PARALLEL_AXIS_DATA) {
+      return RankOrder::kTensorInnermost;
+    }
+    if (inner == v1::PARALLEL_AXIS_DATA && outer == v1::PARALLEL_AXIS_TENSOR) {
+      return RankOrder::kDataInnermost;
+    }
+  }
+  return Malformed(JoinPath(field, "rank_order"),
+                   "must name PARALLEL_AXIS_TENSOR and PARALLEL_AXIS_DATA once each");
+}
+
+// Layers that follow `next_layer`, which moves on.
+absl::StatusOr<StageLayerRun> LayerRunFromProto(const v1::StageLayerRun& message,
+                                                absl::string_view field, int rank_count,
+                                                int64_t& next_layer) {
+  StageLayerRun run;
+  if (message.first_layer_index() != next_layer) {
+    return Malformed(JoinPath(field, "first_layer_index"),
+                     absl::StrCat("must be ", next_layer, ": layers follow each other"));
+  }
+  if (message.layer_count() < 1 || next_layer + message.layer_count() > kMaxLayerCount) {
+    return Malformed(JoinPath(field, "layer_count"),
+                     absl::StrCat("must be at least 1, and all layers at most ", kMaxLayerCount));
+  }
+  next_layer += message.layer_count();
+  run.first_layer_index = message.first_layer_index();
+  run.layer_count = message.layer_count();
+  const std::string path = JoinPath(field, "strategy");
+  PARPLAN_ASSIGN_OR_RETURN(run.strategy, StrategyFromProto(message.strategy(), path));
+  if (run.strategy.rank_count() != rank_count) {
+    return Malformed(path, absl::StrCat("the product of the degrees must be the ", rank_count,
+                                        " ranks of the stage"));
+  }
+  return run;
+}
+
+// A stage on the ranks that follow `next_rank`, which moves on, as does
+// `next_layer`.
+absl::StatusOr<StagePlan> StageFromProto(const v1::StagePlan& message, absl::string_view field,
+                                         int64_t& next_rank, int64_t& next_layer) {
+  if (message.first_rank() != next_rank) {
+    return Malformed(JoinPath(field, "first_rank"),
+                     absl::StrCat("must be ", next_rank, ": stages follow each other"));
+  }
+  if (message.rank_count() < 1 || next_rank + message.rank_count() > kMaxDeviceCount) {
+    return Malformed(JoinPath(field, "rank_count"),
+                     absl::StrCat("must be at least 1, and all ranks at most ", kMaxDeviceCount));
+  }
+  next_rank += message.rank_count();
+  StagePlan stage;
+  stage.first_rank = message.first_rank();
+  stage.rank_count = message.rank_count();
+  if (message.layer_runs().empty()) {
+    return Malformed(JoinPath(field, "layer_runs"), "a stage has at least one layer");
+  }
+  for (int i = 0; i < message.layer_runs_size(); ++i) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        StageLayerRun run,
+        LayerRunFromProto(message.layer_runs(i), JoinPath(field, "layer_runs", i),
+                          stage.rank_count, next_layer));
+    stage.layer_runs.push_back(run);
+  }
+  return stage;
+}
+
+}  // namespace
+
+v1::Strategy StrategyToProto(const Strategy& strategy) {
+  v1::Strategy message;
+  message.set_tensor_parallel_degree(strategy.tensor_parallel_degree);
+  message.set_data_parallel_degree(strategy.data_parallel_degree);
+  message.set_sharding_level(static_cast<v1::ShardingLevel>(strategy.sharding_level));
+  const bool tensor_innermost = strategy.rank_order == RankOrder::kTensorInnermost;
+  message.add_rank_order(tensor_innermost ? v1::PARALLEL_AXIS_TENSOR : v1::PARALLEL_AXIS_DATA);
+  message.add_rank_order(tensor_innermost ? v1::PARALLEL_AXIS_DATA : v1::PARALLEL_AXIS_TENSOR);
+  message.set_recompute_level(static_cast<v1::RecomputeLevel>(strategy.recompute_level));
+  message.set_sequence_parallel(strategy.sequence_parallel);
+  return message;
+}
+
+absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::string_view field) {
+  Strategy strategy;
+  strategy.tensor_parallel_degree = message.tensor_parallel_degree();
+  strategy.data_parallel_degree = message.data_parallel_degree();
+  if (strategy.tensor_parallel_degree < 1 || strategy.tensor_parallel_degree > kMaxDeviceCount) {
+    return Malformed(JoinPath(field, "tensor_parallel_degree"), "must be at least 1");
+  }
+  if (strategy.data_parallel_degree < 1 ||
+      strategy.data_parallel_degree > kMaxDeviceCount / strategy.tensor_parallel_degree) {
+    return Malformed(JoinPath(field, "data_parallel_degree"), "must be at least 1");
+  }
+  if (message.sharding_level() != v1::SHARDING_LEVEL_UNSPECIFIED) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        strategy.sharding_level,
+        EnumFromProto<ShardingLevel>(message.sharding_level(), JoinPath(field, "sharding_level"),
+                                     kMalformed));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(strategy.rank_order, RankOrderFromProto(message, field));
+  if (message.recompute_level() != v1::RECOMPUTE_LEVEL_UNSPECIFIED) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        strategy.recompute_level,
+        EnumFromProto<RecomputeLevel>(message.recompute_level(),
+                                      JoinPath(field, "recompute_level"), kMalformed));
+  }
+  strategy.sequence_parallel = message.sequence_parallel();
+  return strategy;
+}
+
+void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
+                 const ModelSpec& model, v1::PlanPayload* payload) {
+  payload->set_device_count(plan.device_count);
+  payload->set_global_batch_size(plan.global_batch_size);
+  payload->set_micro_batch_count(plan.micro_batch_count);
+  payload->set_schedule(ScheduleToProto(plan.schedule));
+  payload->clear_stages();
+  for (const StagePlan& stage : plan.stages) {
+    v1::StagePlan& entry = *payload->add_stages();
+    entry.set_first_rank(stage.first_rank);
+    entry.set_rank_count(stage.rank_count);
+    for (const StageLayerRun& run : stage.layer_runs) {
+      PARPLAN_CHECK(run.first_layer_index >= 0 && run.layer_count >= 1 &&
+                    run.first_layer_index + run.layer_count <= model.layer_count());
+      v1::StageLayerRun& run_entry = *entry.add_layer_runs();
+      run_entry.set_first_layer_index(run.first_layer_index);
+      run_entry.set_layer_count(run.layer_count);
+      run_entry.set_layer_definition_id(model.layer(run.first_layer_index).layer_definition_id);
+      *run_entry.mutable_strategy() = StrategyToProto(run.strategy);
+    }
+  }
+  *payload->mutable_prediction() = PredictionToProto(prediction);
+  *payload->mutable_search() = SearchSummaryToProto(search);
+  payload->set_precision(PrecisionToProto(model.precision()));
+  payload->set_optimizer(OptimizerToProto(model.optimizer()));
+}
+
+absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
+  Plan plan;
+  plan.device_count = payload.device_count();
+  plan.global_batch_size = payload.global_batch_size();
+  plan.micro_batch_count = payload.micro_batch_count();
+  if (plan.global_batch_size < 1) return Malformed("global_batch_size", "must be at least 1");
+  if (plan.micro_batch_count < 1 || plan.global_batch_size % plan.micro_batch_count != 0) {
+    return Malformed("micro_batch_count", "must divide global_batch_size");
+  }
+  absl::StatusOr<Schedule> schedule = ScheduleFromProto(payload.schedule(), "schedule");
+  if (!schedule.ok()) return MoveFieldError(schedule.status(), "", "", kMalformed);
+  plan.schedule = *schedule;
+  if (payload.stages().empty()) return Malformed("stages", "a plan has at least one stage");
+  int64_t next_rank = 0;
+  int64_t next_layer = 0;
+  for (int i = 0; i < payload.stages_size(); ++i) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        StagePlan stage,
+        StageFromProto(payload.stages(i), JoinPath("", "stages", i), next_rank, next_layer));
+    plan.stages.push_back(std::move(stage));
+  }
+  if (plan.device_count != next_rank) {
+    return Malformed("device_count",
+                     absl::StrCat("must be the ", next_rank, " ranks of all stages"));
+  }
+  return plan;
+}
+
+}  // namespace parplan

@@ -1,0 +1,288 @@
+// The rules of profile.proto, in the order of its fields; declared in
+// profile_wire.h.
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "planner/base/error.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/enum_wire.h"
+#include "proto/wire/field_path.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/profile_wire.h"
+
+namespace parplan {
+namespace {
+
+static_assert(v1::Origin_MAX == static_cast<int>(Origin::kEstimated));
+static_assert(v1::Collective_MAX == static_cast<int>(Collective::kBroadcast));
+
+constexpr Reason kInvalid = Reason::kProfileInvalid;
+constexpr int kToldErrors = 10;
+
+// Collects broken rules, up to kToldErrors of them in words.
+class Findings {
+ public:
+  void Add(const std::string& field, absl::string_view rule) {
+    AddStatus(FieldError(kInvalid, field, rule));
+  }
+
+  void AddStatus(const absl::Status& status) {
+    if (status.ok()) return;
+    ++count_;
+    if (count_ > kToldErrors) return;
+    if (count_ == 1) first_ = status;
+    lines_.emplace_back(status.message());
+  }
+
+  void Require(bool holds, const std::string& field, absl::string_view rule) {
+    if (!holds) Add(field, rule);
+  }
+
+  absl::Status ToStatus() const {
+    if (count_ == 0) return absl::OkStatus();
+    std::string message = absl::StrJoin(lines_, "\n");
+    if (count_ > kToldErrors) {
+      absl::StrAppend(&message, "\nand ", count_ - kToldErrors, " more");
+    }
+    const std::optional<ErrorDetail> detail = GetErrorDetail(first_);
+    return MakeError(absl::StatusCode::kInvalidArgument, kInvalid, message, detail->metadata);
+  }
+
+ private:
+  int64_t count_ = 0;
+  absl::Status first_;
+  std::vector<std::string> lines_;
+};
+
+// A definition of the profile: what names its layer, and its tokens a sample.
+struct KnownLayer {
+  std::string digest;
+  int sequence_length = 0;
+};
+
+class ProfileRules {
+ public:
+  ProfileRules(const v1::Profile& profile, absl::string_view field)
+      : profile_(profile), field_(field) {}
+
+  absl::Status Check() {
+    CheckProvenance();
+    Require(!profile_.device_kind().empty(), "device_kind", "required");
+    Require(profile_.devices_per_node() >= 1, "devices_per_node", "must be at least 1");
+    CheckPrecision();
+    CheckDefinitions();
+    for (int i = 0; i < profile_.layer_timings_size(); ++i) CheckLayerTiming(i);
+    for (int i = 0; i < profile_.layer_memories_size(); ++i) CheckLayerMemory(i);
+    for (int i = 0; i < profile_.collective_timings_size(); ++i) CheckCollectiveTiming(i);
+    if (profile_.has_overlap_slowdown()) {
+      Require(std::isfinite(profile_.overlap_slowdown()) && profile_.overlap_slowdown() >= 1,
+              "overlap_slowdown", "must be at least 1.0");
+    }
+    if (profile_.has_context_memory_bytes()) {
+      Require(profile_.context_memory_bytes() >= 0, "context_memory_bytes",
+              "must not be negative");
+    }
+    return findings_.ToStatus();
+  }
+
+ private:
+  void Require(bool holds, absl::string_view name, absl::string_view rule) {
+    findings_.Require(holds, JoinPath(field_, name), rule);
+  }
+
+  void CheckProvenance() {
+    if (!profile_.has_provenance()) {
+      Require(false, "provenance", "required: say at least which agent measured");
+      return;
+    }
+    const v1::Provenance& provenance = profile_.provenance();
+    Require(!provenance.agent().empty(), "provenance.agent",
+            "required: the program and release that measured");
+    if (provenance.has_measure_time()) {
+      findings_.AddStatus(TimestampFromProto(provenance.measure_time(),
+                                             JoinPath(field_, "provenance.measure_time"), kInvalid)
+                              .status());
+    }
+  }
+
+  void CheckPrecision() {
+    const bool has_layers =
+        !profile_.layer_timings().empty() || !profile_.layer_memories().empty();
+    if (profile_.precision() == v1::PRECISION_UNSPECIFIED && !has_layers) return;
+    findings_.AddStatus(
+        PrecisionFromProto(profile_.precision(), JoinPath(field_, "precision"), kInvalid)
+            .status());
+  }
+
+  void CheckDefinitions() {
+    for (int i = 0; i < profile_.layer_definitions_size(); ++i) {
+      const std::string path = JoinPath(field_, "layer_definitions", i);
+      absl::StatusOr<LayerDefinition> definition =
+          LayerDefinitionFromProto(profile_.layer_definitions(i), path, kInvalid);
+      const std::string& id = profile_.layer_definitions(i).layer_definition_id();
+      KnownLayer known;
+      if (definition.ok()) {
+        // All layers of a profile have its precision, so it does not matter here.
+        known = {LayerDigest(*definition, Precision::kFp32), definition->sequence_length};
+      } else {
+        findings_.AddStatus(definition.status());
+        // Not found wrong a second time where it is referred to.
+        known = {absl::StrCat("#", i), 0};
+      }
+      if (!layers_.emplace(id, std::move(known)).second) {
+        findings_.Add(JoinPath(path, "layer_definition_id"),
+                      absl::StrCat("`", id, "` is the id of another definition too"));
+      }
+    }
+  }
+
+  // The layer an entry refers to; null, and found wrong, when there is none.
+  const KnownLayer* FindLayer(const std::string& path, const std::string& id) {
+    const auto found = layers_.find(id);
+    if (found != layers_.end()) return &found->second;
+    findings_.Add(JoinPath(path, "layer_definition_id"),
+                  absl::StrCat("no entry of layer_definitions has the id `", id, "`"));
+    return nullptr;
+  }
+
+  // A time that must be there and above 0; 0 where it is not valid.
+  Seconds CheckTime(bool present, const google::protobuf::Duration& duration,
+                    const std::string& path) {
+    if (!present) {
+      findings_.Add(path, "required");
+      return Seconds();
+    }
+    const absl::StatusOr<Seconds> seconds = SecondsFromProto(duration, path, kInvalid);
+    if (!seconds.ok()) {
+      findings_.AddStatus(seconds.status());
+      return Seconds();
+    }
+    findings_.Require(*seconds > Seconds(), path, "must be above 0");
+    return *seconds;
+  }
+
+  void CheckPercentile(bool present, const google::protobuf::Duration& duration, Seconds median,
+                       const std::string& path) {
+    if (!present) return;
+    const Seconds percentile = CheckTime(present, duration, path);
+    findings_.Require(percentile >= median, path, "must not be below the median");
+  }
+
+  void CheckSamples(int sample_count, v1::Origin origin, const std::string& path) {
+    findings_.Require(sample_count >= 0, JoinPath(path, "sample_count"), "must not be negative");
+    if (origin != v1::ORIGIN_UNSPECIFIED) {
+      findings_.AddStatus(
+          EnumFromProto<Origin>(origin, JoinPath(path, "origin"), kInvalid).status());
+    }
+  }
+
+  void CheckLayerTiming(int index) {
+    const v1::LayerTiming& timing = profile_.layer_timings(index);
+    const std::string path = JoinPath(field_, "layer_timings", index);
+    const KnownLayer* layer = FindLayer(path, timing.layer_definition_id());
+    findings_.Require(timing.tensor_parallel_degree() >= 1,
+                      JoinPath(path, "tensor_parallel_degree"), "must be at least 1");
+    findings_.Require(timing.micro_batch_size() >= 1, JoinPath(path, "micro_batch_size"),
+                      "must be at least 1");
+    findings_.Require(timing.sequence_length() >= 0, JoinPath(path, "sequence_length"),
+                      "must not be negative");
+    const Seconds forward = CheckTime(timing.has_forward_duration(), timing.forward_duration(),
+                                      JoinPath(path, "forward_duration"));
+    if (timing.has_backward_duration()) {
+      CheckTime(true, timing.backward_duration(), JoinPath(path, "backward_duration"));
+    }
+    CheckPercentile(timing.has_forward_duration_p90(), timing.forward_duration_p90(), forward,
+                    JoinPath(path, "forward_duration_p90"));
+    CheckSamples(timing.sample_count(), timing.origin(), path);
+    if (layer == nullptr) return;
+    const auto key = std::make_tuple(layer->digest, timing.tensor_parallel_degree(),
+                                     SequenceLength(*layer, timing.sequence_length()),
+                                     timing.micro_batch_size());
+    findings_.Require(timing_keys_.insert(key).second, path,
+                      "this layer, degree, micro-batch size and sequence length was timed "
+                      "by an entry before; keep one");
+  }
+
+  void CheckLayerMemory(int index) {
+    const v1::LayerMemory& memory = profile_.layer_memories(index);
+    const std::string path = JoinPath(field_, "layer_memories", index);
+    const KnownLayer* layer = FindLayer(path, memory.layer_definition_id());
+    findings_.Require(memory.tensor_parallel_degree() >= 1,
+                      JoinPath(path, "tensor_parallel_degree"), "must be at least 1");
+    findings_.Require(memory.sequence_length() >= 0, JoinPath(path, "sequence_length"),
+                      "must not be negative");
+    findings_.Require(memory.parameter_count() >= 0, JoinPath(path, "parameter_count"),
+                      "must not be negative");
+    findings_.Require(memory.activation_bytes_per_sample() >= 0,
+                      JoinPath(path, "activation_bytes_per_sample"), "must not be negative");
+    findings_.Require(memory.checkpoint_bytes_per_sample() >= 0,
+                      JoinPath(path, "checkpoint_bytes_per_sample"), "must not be negative");
+    CheckSamples(0, memory.origin(), path);
+    if (layer == nullptr) return;
+    const auto key = std::make_tuple(layer->digest, memory.tensor_parallel_degree(),
+                                     SequenceLength(*layer, memory.sequence_length()),
+                                     memory.sequence_parallel());
+    findings_.Require(memory_keys_.insert(key).second, path,
+                      "the memory of this layer, degree, sequence_parallel and sequence length "
+                      "was given by an entry before; keep one");
+  }
+
+  void CheckCollectiveTiming(int index) {
+    const v1::CollectiveTiming& timing = profile_.collective_timings(index);
+    const std::string path = JoinPath(field_, "collective_timings", index);
+    findings_.AddStatus(EnumFromProto<Collective>(timing.collective(),
+                                                  JoinPath(path, "collective"), kInvalid)
+                            .status());
+    const std::string participants = JoinPath(path, "participant_count");
+    findings_.Require(timing.participant_count() >= 2, participants, "must be at least 2");
+    findings_.Require(timing.collective() != v1::COLLECTIVE_SEND_RECEIVE ||
+                          timing.participant_count() <= 2,
+                      participants, "must be 2 for COLLECTIVE_SEND_RECEIVE");
+    findings_.Require(timing.rank_stride() >= 1, JoinPath(path, "rank_stride"),
+                      "must be at least 1");
+    findings_.Require(timing.message_size_bytes() > 0, JoinPath(path, "message_size_bytes"),
+                      "must be above 0");
+    const Seconds median = CheckTime(timing.has_median_duration(), timing.median_duration(),
+                                     JoinPath(path, "median_duration"));
+    CheckPercentile(timing.has_p90_duration(), timing.p90_duration(), median,
+                    JoinPath(path, "p90_duration"));
+    CheckSamples(timing.sample_count(), timing.origin(), path);
+    const auto key =
+        std::make_tuple(static_cast<int>(timing.collective()), timing.participant_count(),
+                        timing.rank_stride(), timing.message_size_bytes());
+    findings_.Require(collective_keys_.insert(key).second, path,
+                      "this collective, participant count, stride and size was timed by an "
+                      "entry before; keep one");
+  }
+
+  static int SequenceLength(const KnownLayer& layer, int given) {
+    return given == 0 ? layer.sequence_length : given;
+  }
+
+  const v1::Profile& profile_;
+  const std::string field_;
+  Findings findings_;
+  std::map<std::string, KnownLayer> layers_;
+  std::set<std::tuple<std::string, int, int, int>> timing_keys_;
+  std::set<std::tuple<std::string, int, int, bool>> memory_keys_;
+  std::set<std::tuple<int, int, int, int64_t>> collective_keys_;
+};
+
+}  // namespace
+
+absl::Status ValidateProfile(const v1::Profile& profile, absl::string_view field) {
+  return ProfileRules(profile, field).Check();
+}
+
+}  // namespace parplan

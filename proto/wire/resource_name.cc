@@ -1,0 +1,111 @@
+#include "proto/wire/resource_name.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+constexpr size_t kMaxIdSize = 63;
+constexpr size_t kMaxNodeIdSize = 253;
+
+bool IsIdCharacter(char c) {
+  return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+}
+
+bool IsNodeIdCharacter(char c) {
+  return IsIdCharacter(c) || absl::ascii_isupper(c) || c == '.' || c == '_';
+}
+
+// The ids of `name`, which alternates the words of `collections` with ids.
+absl::StatusOr<std::vector<std::string>> ParseIds(absl::string_view name, absl::string_view field,
+                                                  absl::Span<const absl::string_view> collections) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
+  bool good = parts.size() == 2 * collections.size();
+  std::vector<std::string> ids;
+  for (size_t i = 0; good && i < collections.size(); ++i) {
+    const absl::string_view id = parts[2 * i + 1];
+    good = parts[2 * i] == collections[i] &&
+           (collections[i] == "nodes" ? IsNodeId(id) : IsResourceId(id));
+    ids.emplace_back(id);
+  }
+  if (good) return ids;
+  const std::string form = absl::StrJoin(
+      collections, "/", [](std::string* out, absl::string_view collection) {
+        absl::StrAppend(out, collection, "/{", collection.substr(0, collection.size() - 1), "}");
+      });
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("must have the form `", form,
+                                 "`, ids being 1 to 63 lower-case letters, digits and `-`"));
+}
+
+}  // namespace
+
+bool IsResourceId(absl::string_view id) {
+  return !id.empty() && id.size() <= kMaxIdSize && id[0] != '-' &&
+         std::all_of(id.begin(), id.end(), IsIdCharacter);
+}
+
+bool IsNodeId(absl::string_view id) {
+  return !id.empty() && id.size() <= kMaxNodeIdSize && absl::ascii_isalnum(id[0]) &&
+         std::all_of(id.begin(), id.end(), IsNodeIdCharacter);
+}
+
+absl::StatusOr<ClusterName> ClusterName::Parse(absl::string_view name, absl::string_view field) {
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> ids, ParseIds(name, field, {"clusters"}));
+  return ClusterName{ids[0]};
+}
+
+std::string ClusterName::ToString() const { return absl::StrCat("clusters/", cluster); }
+
+absl::StatusOr<NodeName> NodeName::Parse(absl::string_view name, absl::string_view field) {
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> ids,
+                           ParseIds(name, field, {"clusters", "nodes"}));
+  return NodeName{ids[0], ids[1]};
+}
+
+std::string NodeName::ToString() const {
+  return absl::StrCat("clusters/", cluster, "/nodes/", node);
+}
+
+absl::StatusOr<ProfileName> ProfileName::Parse(absl::string_view name, absl::string_view field) {
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> ids,
+                           ParseIds(name, field, {"clusters", "nodes", "profiles"}));
+  return ProfileName{ids[0], ids[1], ids[2]};
+}
+
+std::string ProfileName::ToString() const {
+  return absl::StrCat(parent().ToString(), "/profiles/", profile);
+}
+
+absl::StatusOr<PlanName> PlanName::Parse(absl::string_view name, absl::string_view field) {
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> ids,
+                           ParseIds(name, field, {"clusters", "plans"}));
+  return PlanName{ids[0], ids[1]};
+}
+
+std::string PlanName::ToString() const {
+  return absl::StrCat("clusters/", cluster, "/plans/", plan);
+}
+
+absl::StatusOr<ExecutionName> ExecutionName::Parse(absl::string_view name,
+                                                   absl::string_view field) {
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> ids,
+                           ParseIds(name, field, {"clusters", "plans", "executions"}));
+  return ExecutionName{ids[0], ids[1], ids[2]};
+}
+
+std::string ExecutionName::ToString() const {
+  return absl::StrCat(parent().ToString(), "/executions/", execution);
+}
+
+}  // namespace parplan

@@ -1,0 +1,100 @@
+#include "proto/wire/rules_wire.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/enum_wire.h"
+#include "proto/wire/field_path.h"
+
+namespace parplan {
+namespace {
+
+static_assert(v1::Schedule_MAX == static_cast<int>(Schedule::kGpipe));
+
+constexpr size_t kMaxPlannerNameSize = 63;
+
+absl::Status CheckNotNegative(int64_t value, absl::string_view field, absl::string_view name) {
+  if (value >= 0) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, JoinPath(field, name), "must not be negative");
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> ScheduleFromProto(v1::Schedule schedule, absl::string_view field) {
+  if (schedule == v1::SCHEDULE_UNSPECIFIED) return Schedule::kOneForwardOneBackward;
+  return EnumFromProto<Schedule>(schedule, field, Reason::kSpecInvalid);
+}
+
+v1::Schedule ScheduleToProto(Schedule schedule) { return static_cast<v1::Schedule>(schedule); }
+
+absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
+                                                 absl::string_view field) {
+  PlanningOptions options;
+  if (!message.planner().empty()) options.planner = message.planner();
+  if (options.planner.size() > kMaxPlannerNameSize) {
+    return FieldError(Reason::kSpecInvalid, JoinPath(field, "planner"),
+                      absl::StrCat("at most ", kMaxPlannerNameSize, " characters"));
+  }
+  PlanningRules& rules = options.rules;
+  if (message.has_memory_headroom_ratio()) {
+    rules.memory_headroom_ratio = message.memory_headroom_ratio();
+  }
+  if (!(rules.memory_headroom_ratio >= 0 && rules.memory_headroom_ratio < 1)) {
+    return FieldError(Reason::kSpecInvalid, JoinPath(field, "memory_headroom_ratio"),
+                      "must be at least 0 and below 1");
+  }
+  if (rules.memory_headroom_ratio == 0) rules.memory_headroom_ratio = 0;  // -0 is the same rule.
+  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.max_tensor_parallel_degree(), field,
+                                           "max_tensor_parallel_degree"));
+  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.max_pipeline_parallel_degree(), field,
+                                           "max_pipeline_parallel_degree"));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckNotNegative(message.micro_batch_count(), field, "micro_batch_count"));
+  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.max_state_count(), field, "max_state_count"));
+  rules.max_tensor_parallel_degree = message.max_tensor_parallel_degree();
+  rules.max_pipeline_parallel_degree = message.max_pipeline_parallel_degree();
+  rules.micro_batch_count = message.micro_batch_count();
+  PARPLAN_ASSIGN_OR_RETURN(rules.schedule,
+                           ScheduleFromProto(message.schedule(), JoinPath(field, "schedule")));
+  rules.allow_recompute = !message.disable_recompute();
+  rules.allow_sharded_data_parallel = !message.disable_sharded_data_parallel();
+  rules.allow_estimates = message.allow_estimates();
+  options.max_state_count = message.max_state_count();
+  options.compare_baselines = message.compare_baselines();
+  if (message.has_search_time_limit()) {
+    const std::string path = JoinPath(field, "search_time_limit");
+    PARPLAN_ASSIGN_OR_RETURN(options.search_time_limit,
+                             DurationFromProto(message.search_time_limit(), path));
+    if (*options.search_time_limit <= absl::ZeroDuration()) {
+      return FieldError(Reason::kSpecInvalid, path,
+                        "must be above 0; leave it out for the server's limit");
+    }
+  }
+  return options;
+}
+
+v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
+  v1::PlanningOptions message;
+  message.set_planner(options.planner);
+  message.set_memory_headroom_ratio(options.rules.memory_headroom_ratio);
+  message.set_max_tensor_parallel_degree(options.rules.max_tensor_parallel_degree);
+  message.set_max_pipeline_parallel_degree(options.rules.max_pipeline_parallel_degree);
+  message.set_micro_batch_count(options.rules.micro_batch_count);
+  message.set_schedule(ScheduleToProto(options.rules.schedule));
+  message.set_disable_recompute(!options.rules.allow_recompute);
+  message.set_disable_sharded_data_parallel(!options.rules.allow_sharded_data_parallel);
+  message.set_allow_estimates(options.rules.allow_estimates);
+  if (options.search_time_limit.has_value()) {
+    *message.mutable_search_time_limit() = DurationToProto(*options.search_time_limit);
+  }
+  message.set_max_state_count(options.max_state_count);
+  message.set_compare_baselines(options.compare_baselines);
+  return message;
+}
+
+}  // namespace parplan
