@@ -12,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/core/clock.h"
 #include "server/core/observer.h"
 
 namespace parplan {
@@ -28,14 +27,17 @@ class SearchPool {
     std::function<void(const absl::Status& status)> drop;
   };
 
-  // `clock` and `observer` outlive the pool.
-  SearchPool(int worker_count, int max_queue_length, const Clock& clock, Observer& observer);
+  // `observer` outlives the pool. REQUIRES: both counts are above 0.
+  SearchPool(int worker_count, int max_queue_length, Observer& observer);
 
   // As `Drain(0)`.
   ~SearchPool();
 
   SearchPool(const SearchPool&) = delete;
   SearchPool& operator=(const SearchPool&) = delete;
+
+  // UNAVAILABLE (DRAINING).
+  static absl::Status DrainingError();
 
   // Puts a task into the queue. After OK exactly one of `run` and `drop` is
   // called; after an error neither. RESOURCE_EXHAUSTED (QUEUE_FULL) with the
@@ -52,7 +54,6 @@ class SearchPool {
 
  private:
   void Work();
-  absl::Status DrainingError() const;
 
   const int max_queue_length_;
   Observer& observer_;
@@ -63,8 +64,9 @@ class SearchPool {
   int running_ = 0;           // Guarded by mutex_.
   bool taking_ = true;        // Guarded by mutex_.
   bool stopping_ = false;     // Guarded by mutex_.
-  std::vector<std::thread> workers_;  // Joined once, by `Drain`.
-  std::mutex drain_mutex_;
+
+  std::mutex drain_mutex_;            // One `Drain` at a time.
+  std::vector<std::thread> workers_;  // Guarded by drain_mutex_.
 };
 
 }  // namespace parplan

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -35,7 +34,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   using Progress = std::function<void(const v1::SearchProgress&)>;
 
   // `on_closed` runs once, when no more callers are taken.
-  Flight(const Clock& clock, std::function<void()> on_closed)
+  Flight(const Clock& clock, std::function<void(const Flight*)> on_closed)
       : clock_(clock), on_closed_(std::move(on_closed)) {}
 
   // False when the flight has ended or is about to: start another. `progress`
@@ -50,8 +49,8 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
       // Time to sign, store and send what the search has when it must stop.
       const absl::Duration reserve =
           std::clamp(time_left / 10, absl::ZeroDuration(), absl::Milliseconds(500));
-      waiters_[id] = std::make_shared<Waiter>(Waiter{context, context->deadline() - reserve,
-                                                     std::move(progress), std::move(done)});
+      waiters_[id] = std::make_shared<Waiter>(context, context->deadline() - reserve,
+                                              std::move(progress), std::move(done));
     }
     const std::weak_ptr<Flight> weak = this->weak_from_this();
     const int64_t registration = context->OnCancel([weak, id] {
@@ -72,23 +71,25 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   }
 
   // Asked by the work now and then. True when nobody waits any more, or the time
-  // has come at which the last caller must have the best answer so far. Callers
-  // whose deadline has passed get SEARCH_TIMED_OUT here.
+  // has come at which the last caller must have the best answer so far. While
+  // others wait, callers whose deadline has passed get SEARCH_TIMED_OUT here.
   bool ShouldStop() {
     const absl::Duration now = clock_.Steady();
-    std::vector<std::pair<int64_t, bool>> late;
+    std::vector<int64_t> late;
     bool stop = true;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       for (const auto& [id, waiter] : waiters_) {
-        if (now >= waiter->context->deadline()) late.emplace_back(id, true);
+        if (now >= waiter->context->deadline()) late.push_back(id);
         if (now < waiter->answer_by) stop = false;
       }
-      if (waiters_.empty()) closed_ = true;
+      // Whoever asks from now on has more time than this answer was given.
+      if (stop) closed_ = true;
     }
-    // The last callers stay: what the work has now is their answer.
-    if (!stop) {
-      for (const auto& [id, unused] : late) Leave(id, TimedOut());
+    if (stop) {
+      CloseOnce();
+    } else {
+      for (const int64_t id : late) Leave(id, TimedOut());
     }
     return stop;
   }
@@ -177,61 +178,77 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   }
 
   void CloseOnce() {
-    std::function<void()> on_closed;
+    std::function<void(const Flight*)> on_closed;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       on_closed.swap(on_closed_);
     }
-    if (on_closed) on_closed();
+    if (on_closed) on_closed(this);
   }
 
   const Clock& clock_;
   mutable std::mutex mutex_;
-  std::function<void()> on_closed_;                      // Guarded by mutex_; empty once run.
-  bool closed_ = false;                                  // Guarded by mutex_.
-  int64_t next_waiter_ = 1;                              // Guarded by mutex_.
-  std::map<int64_t, std::shared_ptr<Waiter>> waiters_;   // Guarded by mutex_.
+  std::function<void(const Flight*)> on_closed_;        // Guarded by mutex_; empty once run.
+  bool closed_ = false;                                 // Guarded by mutex_.
+  int64_t next_waiter_ = 1;                             // Guarded by mutex_.
+  std::map<int64_t, std::shared_ptr<Waiter>> waiters_;  // Guarded by mutex_; by arrival.
 };
 
-// The flights there are, by the text of their question.
+// The flights there are, by the text of their question. Safe to use from any
+// thread.
 template <typename Answer>
 class SingleFlight {
  public:
+  using FlightPointer = std::shared_ptr<Flight<Answer>>;
+
+  // `clock` outlives every flight.
   explicit SingleFlight(const Clock& clock) : table_(std::make_shared<Table>()), clock_(clock) {}
 
   // Joins the flight of `key`, or makes one and calls `start` with it, which
   // arranges that somebody calls `Finish`. When `start` fails, the flight ends
   // with that error. True when the caller joined a flight of others.
   bool Join(const std::string& key, const std::shared_ptr<CallContext>& context,
-            typename Flight<Answer>::Progress progress, typename Flight<Answer>::Done done,
-            const std::function<absl::Status(const std::shared_ptr<Flight<Answer>>&)>& start) {
+            const typename Flight<Answer>::Progress& progress,
+            const typename Flight<Answer>::Done& done,
+            const std::function<absl::Status(const FlightPointer&)>& start) {
     while (true) {
-      std::shared_ptr<Flight<Answer>> flight;
       bool is_new = false;
-      {
-        const std::lock_guard<std::mutex> lock(table_->mutex);
-        std::weak_ptr<Flight<Answer>>& entry = table_->flights[key];
-        flight = entry.lock();
-        if (flight == nullptr) {
-          is_new = true;
-          flight = std::make_shared<Flight<Answer>>(clock_, nullptr);
-          entry = flight;
-        }
+      const FlightPointer flight = FindOrMake(key, &is_new);
+      if (!flight->Join(context, progress, done)) {
+        table_->Remove(key, flight.get());
+        continue;
       }
-      if (flight->Join(context, progress, done)) {
-        if (!is_new) return true;
-        const absl::Status started = start(flight);
-        if (!started.ok()) flight->Finish(started);
-        return false;
-      }
+      if (!is_new) return true;
+      const absl::Status started = start(flight);
+      if (!started.ok()) flight->Finish(started);
+      return false;
     }
   }
 
  private:
   struct Table {
+    void Remove(const std::string& key, const Flight<Answer>* flight) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      const auto found = flights.find(key);
+      if (found != flights.end() && found->second.get() == flight) flights.erase(found);
+    }
+
     std::mutex mutex;
-    std::unordered_map<std::string, std::weak_ptr<Flight<Answer>>> flights;
+    std::unordered_map<std::string, FlightPointer> flights;  // Guarded by mutex.
   };
+
+  FlightPointer FindOrMake(const std::string& key, bool* is_new) {
+    const std::lock_guard<std::mutex> lock(table_->mutex);
+    FlightPointer& entry = table_->flights[key];
+    if (entry == nullptr) {
+      *is_new = true;
+      entry = std::make_shared<Flight<Answer>>(
+          clock_, [table = table_, key](const Flight<Answer>* flight) {
+            table->Remove(key, flight);
+          });
+    }
+    return entry;
+  }
 
   const std::shared_ptr<Table> table_;
   const Clock& clock_;
