@@ -77,6 +77,12 @@ class CostModel {
   Seconds SendTime(int definition_index, const Strategy& strategy, int rank_count,
                    int64_t micro_batch_size) const;
 
+  // Whether strategies with tensor parallelism use sequence parallelism on
+  // layers of `definition_index`, because their memory was measured so.
+  bool sequence_parallel(int definition_index) const {
+    return layers_[definition_index].sequence_parallel();
+  }
+
   // Held by a process besides tensors.
   Bytes context_memory() const { return context_memory_; }
 

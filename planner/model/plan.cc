@@ -1,0 +1,37 @@
+#include "planner/model/plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+
+std::string PlanGist(const Plan& plan) {
+  const int depth = plan.pipeline_parallel_degree();
+  std::string gist;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (i > 0) gist += " | ";
+    // Runs of different layers under one strategy are one entry here.
+    const std::vector<StageLayerRun>& runs = plan.stages[i].layer_runs;
+    for (size_t r = 0; r < runs.size();) {
+      int count = 0;
+      size_t next = r;
+      while (next < runs.size() && runs[next].strategy == runs[r].strategy) {
+        count += runs[next].layer_count;
+        ++next;
+      }
+      absl::StrAppend(&gist, r > 0 ? ", " : "", StrategyNotation(depth, runs[r].strategy), " x",
+                      count);
+      r = next;
+    }
+  }
+  return gist;
+}
+
+int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
+                                int64_t micro_batch_count) {
+  if (schedule == Schedule::kGpipe) return micro_batch_count;
+  return std::min<int64_t>(pipeline_parallel_degree - stage_index, micro_batch_count);
+}
+
+}  // namespace parplan

@@ -1,0 +1,108 @@
+#include "planner/model/planning_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/check.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+namespace {
+
+absl::Status Broken(const char* field, const std::string& rule) {
+  return FieldError(Reason::kSpecInvalid, field, rule);
+}
+
+absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
+  if (!std::isfinite(rules.memory_headroom_ratio) || rules.memory_headroom_ratio < 0.0 ||
+      rules.memory_headroom_ratio >= 1.0) {
+    return Broken("options.memory_headroom_ratio", "must be at least 0 and below 1");
+  }
+  if (rules.max_tensor_parallel_degree < 0) {
+    return Broken("options.max_tensor_parallel_degree", "must not be negative");
+  }
+  if (rules.max_pipeline_parallel_degree < 0) {
+    return Broken("options.max_pipeline_parallel_degree", "must not be negative");
+  }
+  if (rules.micro_batch_count < 0) {
+    return Broken("options.micro_batch_count", "must not be negative");
+  }
+  if (rules.micro_batch_count > 0 && global_batch_size % rules.micro_batch_count != 0) {
+    return Broken("options.micro_batch_count",
+                  absl::StrCat("must divide global_batch_size ", global_batch_size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProfile(const ProfileSnapshot& profile, const NodeGroup& group) {
+  if (profile.device_kind() == group.device_kind &&
+      profile.devices_per_node() == group.devices_per_node) {
+    return absl::OkStatus();
+  }
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing,
+      absl::StrCat("the profile is of nodes with ", profile.devices_per_node(), " x ",
+                   profile.device_kind(), ", the job has nodes with ", group.devices_per_node,
+                   " x ", group.device_kind, "; upload a profile of such a node"),
+      {{"count", "1"},
+       {"missing0",
+        absl::StrCat("profile of ", group.devices_per_node, " x ", group.device_kind)}});
+}
+
+}  // namespace
+
+absl::StatusOr<PlanningProblem> PlanningProblem::Create(
+    std::shared_ptr<const ModelSpec> model, std::shared_ptr<const Topology> topology,
+    std::shared_ptr<const ProfileSnapshot> profile, int64_t global_batch_size,
+    PlanningRules rules) {
+  PARPLAN_CHECK(model != nullptr && topology != nullptr && profile != nullptr);
+  if (model->layer_count() > kMaxLayerCount) {
+    return Broken("model.layer_runs", absl::StrCat("have ", model->layer_count(),
+                                                   " layers, at most ", kMaxLayerCount));
+  }
+  if (topology->device_count() > kMaxDeviceCount) {
+    return Broken("topology.node_groups", absl::StrCat("have ", topology->device_count(),
+                                                       " devices, at most ", kMaxDeviceCount));
+  }
+  if (topology->node_groups().size() != 1) {
+    return Broken("topology.node_groups",
+                  absl::StrCat("a job runs on one node group, this has ",
+                               topology->node_groups().size(), "; plan each by itself"));
+  }
+  if (global_batch_size < 1 || global_batch_size > kMaxGlobalBatchSize) {
+    return Broken("global_batch_size", absl::StrCat("must be 1 to ", kMaxGlobalBatchSize));
+  }
+  if (absl::Status status = CheckRules(rules, global_batch_size); !status.ok()) return status;
+  const NodeGroup& group = topology->node_groups().front();
+  if (absl::Status status = CheckProfile(*profile, group); !status.ok()) return status;
+
+  PlanningProblem problem;
+  problem.usable_memory_ = Bytes::Of(static_cast<int64_t>(std::floor(
+      group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio))));
+  problem.model_ = std::move(model);
+  problem.topology_ = std::move(topology);
+  problem.profile_ = std::move(profile);
+  problem.global_batch_size_ = global_batch_size;
+  problem.rules_ = rules;
+  return problem;
+}
+
+int PlanningProblem::max_tensor_parallel_degree() const {
+  const int limit = rules_.max_tensor_parallel_degree;
+  return limit > 0 ? limit : node_group().devices_per_node;
+}
+
+int PlanningProblem::max_pipeline_parallel_degree() const {
+  const int limit = rules_.max_pipeline_parallel_degree;
+  return limit > 0 ? std::min(limit, model_->layer_count()) : model_->layer_count();
+}
+
+PlanningProblem PlanningProblem::WithUsableMemory(Bytes usable_memory) const {
+  PlanningProblem problem = *this;
+  problem.usable_memory_ = usable_memory;
+  return problem;
+}
+
+}  // namespace parplan

@@ -1,0 +1,159 @@
+#include "planner/model/profile_snapshot.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+absl::Status Broken(const std::string& field, const std::string& rule) {
+  return FieldError(Reason::kProfileInvalid, field, rule);
+}
+
+bool IsTime(Seconds seconds) { return seconds.is_finite() && seconds > Seconds(); }
+
+auto KeyOf(const LayerTimingPoint& point) {
+  return std::make_tuple(point.tensor_parallel_degree, point.sequence_length,
+                         point.micro_batch_size);
+}
+
+auto KeyOf(const LayerMemoryPoint& point) {
+  return std::make_tuple(point.tensor_parallel_degree, point.sequence_parallel,
+                         point.sequence_length);
+}
+
+auto KeyOf(const CollectivePoint& point) {
+  return std::make_tuple(point.collective, point.participant_count, point.rank_stride,
+                         point.message_size);
+}
+
+// Sorts by key; false when two points have the same.
+template <typename Point>
+bool SortByKey(std::vector<Point>& points) {
+  std::sort(points.begin(), points.end(),
+            [](const Point& a, const Point& b) { return KeyOf(a) < KeyOf(b); });
+  return std::adjacent_find(points.begin(), points.end(), [](const Point& a, const Point& b) {
+           return KeyOf(a) == KeyOf(b);
+         }) == points.end();
+}
+
+absl::Status CheckTiming(const LayerTimingPoint& point, const std::string& field) {
+  if (point.tensor_parallel_degree < 1) {
+    return Broken(field + ".tensor_parallel_degree", "must be at least 1");
+  }
+  if (point.micro_batch_size < 1) return Broken(field + ".micro_batch_size", "must be at least 1");
+  if (point.sequence_length < 1) return Broken(field + ".sequence_length", "must be at least 1");
+  if (!IsTime(point.forward)) return Broken(field + ".forward_duration", "must be above 0");
+  if (point.backward.has_value() && !IsTime(*point.backward)) {
+    return Broken(field + ".backward_duration", "must be above 0");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMemory(const LayerMemoryPoint& point, const std::string& field) {
+  if (point.tensor_parallel_degree < 1) {
+    return Broken(field + ".tensor_parallel_degree", "must be at least 1");
+  }
+  if (point.sequence_length < 1) return Broken(field + ".sequence_length", "must be at least 1");
+  if (point.parameter_count < 0) return Broken(field + ".parameter_count", "must not be negative");
+  if (point.activation_per_sample < Bytes()) {
+    return Broken(field + ".activation_bytes_per_sample", "must not be negative");
+  }
+  if (point.checkpoint_per_sample.has_value() && *point.checkpoint_per_sample < Bytes()) {
+    return Broken(field + ".checkpoint_bytes_per_sample", "must not be negative");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCollective(const CollectivePoint& point, const std::string& field) {
+  if (point.participant_count < 2) {
+    return Broken(field + ".participant_count", "must be at least 2");
+  }
+  if (point.collective == Collective::kSendReceive && point.participant_count != 2) {
+    return Broken(field + ".participant_count", "must be 2 for send-receive");
+  }
+  if (point.rank_stride < 1) return Broken(field + ".rank_stride", "must be at least 1");
+  if (point.message_size <= Bytes()) {
+    return Broken(field + ".message_size_bytes", "must be above 0");
+  }
+  if (!IsTime(point.duration)) return Broken(field + ".median_duration", "must be above 0");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const char* CollectiveName(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return "all-reduce";
+    case Collective::kAllGather:
+      return "all-gather";
+    case Collective::kReduceScatter:
+      return "reduce-scatter";
+    case Collective::kAllToAll:
+      return "all-to-all";
+    case Collective::kSendReceive:
+      return "send-receive";
+    case Collective::kBroadcast:
+      return "broadcast";
+  }
+  return "collective";
+}
+
+absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
+  if (content.device_kind.empty()) return Broken("device_kind", "must not be empty");
+  if (content.devices_per_node < 1) return Broken("devices_per_node", "must be at least 1");
+  if (content.overlap_slowdown.has_value() && !(*content.overlap_slowdown >= 1.0)) {
+    return Broken("overlap_slowdown", "must be at least 1");
+  }
+  if (content.context_memory.has_value() && *content.context_memory < Bytes()) {
+    return Broken("context_memory_bytes", "must not be negative");
+  }
+  for (size_t i = 0; i < content.layers.size(); ++i) {
+    MeasuredLayer& layer = content.layers[i];
+    const std::string field =
+        absl::StrCat("layer `", layer.definition.layer_definition_id, "`");
+    for (size_t j = 0; j < i; ++j) {
+      if (content.layers[j].precision == layer.precision &&
+          SameLayer(content.layers[j].definition, layer.definition)) {
+        return Broken(field, absl::StrCat("is the same as `",
+                                          content.layers[j].definition.layer_definition_id, "`"));
+      }
+    }
+    for (size_t k = 0; k < layer.timings.size(); ++k) {
+      PARPLAN_RETURN_IF_ERROR(
+          CheckTiming(layer.timings[k], absl::StrCat(field, ".layer_timings[", k, "]")));
+    }
+    for (size_t k = 0; k < layer.memories.size(); ++k) {
+      PARPLAN_RETURN_IF_ERROR(
+          CheckMemory(layer.memories[k], absl::StrCat(field, ".layer_memories[", k, "]")));
+    }
+    if (!SortByKey(layer.timings)) return Broken(field, "has two timings of the same key");
+    if (!SortByKey(layer.memories)) return Broken(field, "has two memories of the same key");
+  }
+  for (size_t k = 0; k < content.collectives.size(); ++k) {
+    PARPLAN_RETURN_IF_ERROR(
+        CheckCollective(content.collectives[k], absl::StrCat("collective_timings[", k, "]")));
+  }
+  if (!SortByKey(content.collectives)) {
+    return Broken("collective_timings", "has two of the same key");
+  }
+  ProfileSnapshot snapshot;
+  snapshot.content_ = std::move(content);
+  return snapshot;
+}
+
+const MeasuredLayer* ProfileSnapshot::FindLayer(const LayerDefinition& definition,
+                                                Precision precision) const {
+  for (const MeasuredLayer& layer : content_.layers) {
+    if (layer.precision == precision && SameLayer(layer.definition, definition)) return &layer;
+  }
+  return nullptr;
+}
+
+}  // namespace parplan

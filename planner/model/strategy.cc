@@ -1,0 +1,31 @@
+#include "planner/model/strategy.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+
+std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy) {
+  const bool two_axes = strategy.tensor_parallel_degree > 1 && strategy.data_parallel_degree > 1;
+  const bool tensor_inner = strategy.rank_order == RankOrder::kTensorInnermost;
+  std::string text = absl::StrCat(pipeline_parallel_degree, "-", strategy.tensor_parallel_degree,
+                                  two_axes && tensor_inner ? "*" : "", "-",
+                                  strategy.data_parallel_degree);
+  switch (strategy.sharding_level) {
+    case ShardingLevel::kNone:
+      break;
+    case ShardingLevel::kOptimizer:
+      text += "z1";
+      break;
+    case ShardingLevel::kGradients:
+      text += "z2";
+      break;
+    case ShardingLevel::kParameters:
+      text += "f";
+      break;
+  }
+  if (two_axes && !tensor_inner) text += "*";
+  if (strategy.recompute_level == RecomputeLevel::kFull) text += "-c";
+  return text;
+}
+
+}  // namespace parplan
