@@ -42,10 +42,10 @@ absl::Status SystemError(absl::string_view action, const std::string& path) {
   const int code = errno;
   const auto status_code =
       code == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kUnavailable;
-  return MakeError(status_code, Reason::kStoreUnavailable,
-                   absl::StrCat("cannot ", action, " ", path, ": ",
-                                std::generic_category().message(code),
-                                "; check that the folder exists, is writable and has free space"));
+  return MakeError(
+      status_code, Reason::kStoreUnavailable,
+      absl::StrCat("cannot ", action, " ", path, ": ", std::generic_category().message(code),
+                   "; check that the folder exists, is writable and has free space"));
 }
 
 absl::Status TooOpen(const std::string& path, mode_t mode, absl::string_view wanted) {
@@ -174,8 +174,7 @@ absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path) {
   return lock;
 }
 
-FileLock::FileLock(FileLock&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 FileLock::~FileLock() {
   if (descriptor_ >= 0) close(descriptor_);

@@ -164,8 +164,8 @@ absl::Status KeyStore::StoreBundle(absl::Time now) const {
 KeyStore::Entry KeyStore::NewEntry(absl::Time now, KeyStatus status) const {
   auto key = std::make_shared<PrivateKey>(PrivateKey::Generate());
   const absl::Time start = FloorToSecond(now);
-  return Entry{
-      KeyInfo{key->public_key().key_id(), start, start, start + options_.validity, status}, key};
+  return Entry{KeyInfo{key->public_key().key_id(), start, start, start + options_.validity, status},
+               key};
 }
 
 absl::Status KeyStore::Reload(absl::Time now) {
@@ -224,8 +224,10 @@ absl::StatusOr<std::string> KeyStore::RotateLocked(absl::Time now) {
     entries.push_back(std::move(entry));
   }
   if (signing_count >= kMaxSigningKeyCount) {
-    return MustAct(absl::StrCat(signing_count, " keys sign already, as many as may; rotate again "
-                                "after ", FormatRfc3339(first_end), ", when the oldest retires"));
+    return MustAct(absl::StrCat(signing_count,
+                                " keys sign already, as many as may; rotate again "
+                                "after ",
+                                FormatRfc3339(first_end), ", when the oldest retires"));
   }
   auto next = std::find_if(entries.begin(), entries.end(), [](const Entry& entry) {
     return entry.info.status == KeyStatus::kNext;
@@ -267,8 +269,8 @@ TrustBundle KeyStore::PublicBundle(absl::Time now) const {
   std::vector<TrustedKey> keys;
   for (const Entry& entry : entries_) {
     const KeyInfo& info = entry.info;
-    const TrustStatus status = info.StatusAt(now) == KeyStatus::kRetired ? TrustStatus::kRetired
-                                                                         : TrustStatus::kActive;
+    const TrustStatus status =
+        info.StatusAt(now) == KeyStatus::kRetired ? TrustStatus::kRetired : TrustStatus::kActive;
     keys.push_back(TrustedKey{entry.key->public_key(), info.not_before, info.not_after, status});
   }
   // `Load` and `Store` keep windows right, keys apart, and their number small.

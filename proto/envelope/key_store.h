@@ -54,8 +54,7 @@ class KeyStore {
   // exist) and one active key. FAILED_PRECONDITION where others may read the
   // keys, a file is damaged, or keys.json is gone although a bundle was made.
   // Writes the bundle anew where it is not up to date.
-  static absl::StatusOr<KeyStore> OpenOrCreate(std::string folder, absl::Time now,
-                                               Options options);
+  static absl::StatusOr<KeyStore> OpenOrCreate(std::string folder, absl::Time now, Options options);
   static absl::StatusOr<KeyStore> OpenOrCreate(std::string folder, absl::Time now) {
     return OpenOrCreate(std::move(folder), now, Options());
   }

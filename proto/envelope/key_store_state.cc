@@ -60,8 +60,9 @@ absl::StatusOr<std::vector<KeyInfo>> Parse(absl::string_view json) {
   const auto entries = document.find("keys");
   if (entries == document.end() || !entries->is_array() || entries->empty() ||
       entries->size() > TrustBundle::kMaxKeyCount) {
-    return FieldError(kReason, "keys",
-                      absl::StrCat("must be an array of 1 to ", TrustBundle::kMaxKeyCount, " keys"));
+    return FieldError(
+        kReason, "keys",
+        absl::StrCat("must be an array of 1 to ", TrustBundle::kMaxKeyCount, " keys"));
   }
   std::vector<KeyInfo> keys;
   for (const nlohmann::json& entry : *entries) {

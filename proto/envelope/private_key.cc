@@ -21,8 +21,8 @@ PrivateKey::PrivateKey(KeyHandle key, PublicKey public_key)
 PrivateKey PrivateKey::Adopt(KeyHandle key) {
   std::string raw(32, '\0');
   size_t raw_size = raw.size();
-  PARPLAN_CHECK(EVP_PKEY_get_raw_public_key(
-                    key.get(), reinterpret_cast<unsigned char*>(raw.data()), &raw_size) == 1);
+  PARPLAN_CHECK(EVP_PKEY_get_raw_public_key(key.get(), reinterpret_cast<unsigned char*>(raw.data()),
+                                            &raw_size) == 1);
   absl::StatusOr<PublicKey> public_key = PublicKey::FromRaw32(raw);
   PARPLAN_CHECK(public_key.ok());
   return PrivateKey(std::move(key), *std::move(public_key));

@@ -35,8 +35,7 @@ class StructureCheck : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
 
-  bool parse_error(size_t position, const std::string&,
-                   const nlohmann::json::exception&) override {
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
     problem_ = absl::StrCat("is no JSON from byte ", position, " on");
     return false;
   }

@@ -58,11 +58,11 @@ absl::StatusOr<TrustedKey> KeyFromJson(const nlohmann::json& key, absl::string_v
                       "is a private key, which a trust bundle never holds; stop handing out this "
                       "file and replace the key");
   }
-  PARPLAN_RETURN_IF_ERROR(CheckMembers(key, field,
-                                       {"kty", "crv", "use", "alg", "kid", "x",
-                                        "parplan_not_before", "parplan_not_after",
-                                        "parplan_status"},
-                                       kReason));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckMembers(key, field,
+                   {"kty", "crv", "use", "alg", "kid", "x", "parplan_not_before",
+                    "parplan_not_after", "parplan_status"},
+                   kReason));
   PARPLAN_RETURN_IF_ERROR(CheckConstant(key, field, "kty", "OKP", true));
   PARPLAN_RETURN_IF_ERROR(CheckConstant(key, field, "crv", "Ed25519", true));
   PARPLAN_RETURN_IF_ERROR(CheckConstant(key, field, "use", "sig", false));
@@ -88,8 +88,8 @@ absl::StatusOr<TrustedKey> KeyFromJson(const nlohmann::json& key, absl::string_v
 void SetTimestamp(absl::Time time, google::protobuf::Timestamp* timestamp) {
   const int64_t seconds = absl::ToUnixSeconds(time);
   timestamp->set_seconds(seconds);
-  timestamp->set_nanos(static_cast<int32_t>(
-      absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+  timestamp->set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
 }
 
 absl::Time ToTime(const google::protobuf::Timestamp& timestamp) {
@@ -133,8 +133,9 @@ absl::StatusOr<TrustBundle> TrustBundle::FromJson(absl::string_view json) {
   PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "trust bundle", {"keys"}, kReason));
   const auto entries = document.find("keys");
   if (entries == document.end() || !entries->is_array() || entries->empty()) {
-    return FieldError(kReason, "keys",
-                      "must be an array of at least one key; a verifier without keys trusts no plan");
+    return FieldError(
+        kReason, "keys",
+        "must be an array of at least one key; a verifier without keys trusts no plan");
   }
   std::vector<TrustedKey> keys;
   for (const nlohmann::json& entry : *entries) {

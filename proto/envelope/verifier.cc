@@ -53,15 +53,16 @@ struct Validity {
 
 absl::Status Malformed(const v1::SignedPlan& signed_plan, absl::string_view key_id,
                        absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
-                   absl::StrCat(what, "; ask the server for a new plan, or upgrade this program to "
-                                      "the release of the server"),
-                   {{"payloadType", Printable(signed_plan.payload_type())}, {"keyId", std::string(key_id)}});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
+      absl::StrCat(what,
+                   "; ask the server for a new plan, or upgrade this program to "
+                   "the release of the server"),
+      {{"payloadType", Printable(signed_plan.payload_type())}, {"keyId", std::string(key_id)}});
 }
 
 absl::StatusOr<Validity> CheckEssentials(const v1::SignedPlan& signed_plan,
-                                         const v1::PlanPayload& payload,
-                                         absl::string_view key_id) {
+                                         const v1::PlanPayload& payload, absl::string_view key_id) {
   const auto missing = [&](absl::string_view field) {
     return Malformed(signed_plan, key_id,
                      absl::StrCat("the plan is signed, but its `", field, "` is missing or wrong"));
@@ -133,14 +134,14 @@ absl::Status CheckTopology(const v1::PlanPayload& payload, const ExpectedAudienc
   if (expected.topology_digest.empty() || payload.topology_digest() == expected.topology_digest) {
     return absl::OkStatus();
   }
-  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch,
-                   absl::StrCat("the plan was made for the topology ",
-                                Quote(payload.topology_digest()), ", but the devices here are ",
-                                Quote(expected.topology_digest),
-                                "; ask the server for a plan for these devices"),
-                   {{"expected", Printable(expected.topology_digest)},
-                    {"actual", Printable(payload.topology_digest())},
-                    {"keyId", std::string(key_id)}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch,
+      absl::StrCat("the plan was made for the topology ", Quote(payload.topology_digest()),
+                   ", but the devices here are ", Quote(expected.topology_digest),
+                   "; ask the server for a plan for these devices"),
+      {{"expected", Printable(expected.topology_digest)},
+       {"actual", Printable(payload.topology_digest())},
+       {"keyId", std::string(key_id)}});
 }
 
 absl::Status NotSigned(const v1::SignedPlan& signed_plan) {
@@ -153,8 +154,9 @@ absl::Status NotSigned(const v1::SignedPlan& signed_plan) {
       "no trusted key made any of the signatures: the plan was altered, or its key is not in the "
       "trust bundle; get the plan again, and the bundle from the owner of the cluster";
   if (static_cast<size_t>(signed_plan.signatures_size()) > PlanVerifier::kMaxSignatureCount) {
-    message = absl::StrCat("the envelope has ", signed_plan.signatures_size(), " signatures; at most ",
-                           PlanVerifier::kMaxSignatureCount, " are looked at, so get the plan again");
+    message =
+        absl::StrCat("the envelope has ", signed_plan.signatures_size(), " signatures; at most ",
+                     PlanVerifier::kMaxSignatureCount, " are looked at, so get the plan again");
   }
   return MakeError(absl::StatusCode::kPermissionDenied, Reason::kSignatureInvalid, message,
                    {{"keyIds", absl::StrJoin(key_ids, ",")}});
@@ -164,8 +166,7 @@ absl::Status NotSigned(const v1::SignedPlan& signed_plan) {
 
 PlanVerifier::PlanVerifier(TrustBundle trust_bundle) : trust_bundle_(std::move(trust_bundle)) {}
 
-std::vector<const TrustedKey*> PlanVerifier::FindSigners(
-    const v1::SignedPlan& signed_plan) const {
+std::vector<const TrustedKey*> PlanVerifier::FindSigners(const v1::SignedPlan& signed_plan) const {
   std::vector<const TrustedKey*> signers;
   if (static_cast<size_t>(signed_plan.signatures_size()) > kMaxSignatureCount) return signers;
   const std::string message =
@@ -210,10 +211,11 @@ absl::StatusOr<VerifiedPlan> PlanVerifier::Verify(const v1::SignedPlan& signed_p
     return key->MayIssueAt(validity.issue_time);
   });
   if (allowed == signers.end()) {
-    return Expired(validity, first_key_id,
-                   absl::StrCat("the plan was issued at ", FormatRfc3339(validity.issue_time),
-                                ", outside the window of the key ", first_key_id,
-                                " that signed it; renew the trust bundle, then ask for a new plan"));
+    return Expired(
+        validity, first_key_id,
+        absl::StrCat("the plan was issued at ", FormatRfc3339(validity.issue_time),
+                     ", outside the window of the key ", first_key_id,
+                     " that signed it; renew the trust bundle, then ask for a new plan"));
   }
   const std::string& key_id = (*allowed)->public_key.key_id();
   PARPLAN_RETURN_IF_ERROR(CheckAudience(payload, expected, key_id));

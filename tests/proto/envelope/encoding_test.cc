@@ -31,8 +31,12 @@ TEST(PreAuthenticationEncoding, TellsApartWhatPlainJoiningWouldNot) {
 
 // The examples of RFC 4648 §10.
 TEST(Base64, ReadsAndWritesTheExamplesOfTheRfc) {
-  const char* const examples[][2] = {{"", ""},           {"f", "Zg=="},        {"fo", "Zm8="},
-                                     {"foo", "Zm9v"},    {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
+  const char* const examples[][2] = {{"", ""},
+                                     {"f", "Zg=="},
+                                     {"fo", "Zm8="},
+                                     {"foo", "Zm9v"},
+                                     {"foob", "Zm9vYg=="},
+                                     {"fooba", "Zm9vYmE="},
                                      {"foobar", "Zm9vYmFy"}};
   for (const auto& [plain, encoded] : examples) {
     EXPECT_EQ(EncodeBase64(plain), encoded);
@@ -50,9 +54,9 @@ TEST(Base64, ReadsBothAlphabetsWithAndWithoutPadding) {
 }
 
 TEST(Base64, RefusesEveryOtherText) {
-  for (const char* text : {"A", "AAAAA", "AA=", "AAA==", "AA===", "AA==AA==", "=", "==", "====",
-                           "A===", "A A=", "AAAA\n", " AAAA", "AA.=", "Zh==", "Zm9=", "Zh", "+_AA",
-                           "AAA\x80", "AA=A"}) {
+  for (const char* text :
+       {"A",    "AAAAA",  "AA=",   "AAA==", "AA===", "AA==AA==", "=",  "==",   "====",    "A===",
+        "A A=", "AAAA\n", " AAAA", "AA.=",  "Zh==",  "Zm9=",     "Zh", "+_AA", "AAA\x80", "AA=A"}) {
     EXPECT_EQ(DecodeBase64(text), std::nullopt) << text;
   }
   EXPECT_EQ(DecodeBase64(absl::string_view("AA\0A", 4)), std::nullopt);

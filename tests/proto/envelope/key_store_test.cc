@@ -239,8 +239,8 @@ TEST_F(KeyStoreTest, SoManyKeysSignAtOnceAndNoMore) {
   KeyStore store = MustOpen(start_);
   for (int i = 0; i < 3; ++i) ASSERT_OK(store.Rotate(start_));
   EXPECT_THAT(SigningKeyIds(store, start_), SizeIs(4));
-  EXPECT_THAT(store.Rotate(start_), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                             HasSubstr("2026-03-08T12:00:00Z")));
+  EXPECT_THAT(store.Rotate(start_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("2026-03-08T12:00:00Z")));
   EXPECT_OK(store.Rotate(start_ + 7 * kDay));
 }
 

@@ -38,8 +38,8 @@ class OpensslVerifyTest : public testing::Test {
     std::ofstream(folder_ + "/envelope.json") << envelope;
     std::ofstream(folder_ + "/trust.jwks.json") << bundle.ToJson();
     const std::string command = "bash '" + SourceDir() + "/tests/integration/openssl_verify.sh' '" +
-                                folder_ + "/envelope.json' '" + folder_ +
-                                "/trust.jwks.json' > '" + folder_ + "/out' 2>&1";
+                                folder_ + "/envelope.json' '" + folder_ + "/trust.jwks.json' > '" +
+                                folder_ + "/out' 2>&1";
     const int status = std::system(command.c_str());
     std::ifstream out(folder_ + "/out");
     output_.assign(std::istreambuf_iterator<char>(out), {});

@@ -13,8 +13,8 @@ absl::Time IssueTime() { return absl::FromUnixSeconds(1772366400); }
 
 PrivateKey KeyFromSeed(absl::string_view seed_hex) {
   // PKCS#8 of an Ed25519 key (RFC 8410 §7): this prefix, then the seed.
-  const std::string der = absl::HexStringToBytes(
-      absl::StrCat("302e020100300506032b657004220420", seed_hex));
+  const std::string der =
+      absl::HexStringToBytes(absl::StrCat("302e020100300506032b657004220420", seed_hex));
   absl::StatusOr<PrivateKey> key =
       PrivateKey::FromPem(absl::StrCat("-----BEGIN ", "PRIVATE KEY-----\n", absl::Base64Escape(der),
                                        "\n-----END ", "PRIVATE KEY-----\n"));

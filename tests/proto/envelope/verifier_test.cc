@@ -36,8 +36,7 @@ class PlanVerifierTest : public testing::Test {
 
 TEST_F(PlanVerifierTest, OnlyAVerifierMakesAVerifiedPlan) {
   static_assert(!std::is_default_constructible_v<VerifiedPlan>);
-  static_assert(
-      !std::is_constructible_v<VerifiedPlan, std::string, v1::PlanPayload, std::string>);
+  static_assert(!std::is_constructible_v<VerifiedPlan, std::string, v1::PlanPayload, std::string>);
   static_assert(!std::is_aggregate_v<VerifiedPlan>);
 }
 
@@ -98,9 +97,8 @@ TEST_F(PlanVerifierTest, AnotherKeyOrNoneIsRefused) {
 TEST_F(PlanVerifierTest, OneTrustedSignatureAmongSeveralIsEnough) {
   for (const auto& keys : {std::vector<const PrivateKey*>{&trusted_, &other_},
                            std::vector<const PrivateKey*>{&other_, &trusted_}}) {
-    ASSERT_OK_AND_ASSIGN(
-        const VerifiedPlan verified,
-        verifier_.Verify(Sign(MakePayload(), keys), ItsAudience(), IssueTime()));
+    ASSERT_OK_AND_ASSIGN(const VerifiedPlan verified,
+                         verifier_.Verify(Sign(MakePayload(), keys), ItsAudience(), IssueTime()));
     EXPECT_EQ(verified.key_id(), trusted_.public_key().key_id());
   }
 }
@@ -181,9 +179,9 @@ TEST_F(PlanVerifierTest, APlanWithoutItsEssentialsIsMalformedAndSaysWhich) {
 
 TEST_F(PlanVerifierTest, FieldsOfALaterReleaseAreAccepted) {
   // Field 2000, a varint.
-  ASSERT_OK_AND_ASSIGN(const v1::SignedPlan plan,
-                       SignPayload(MakePayload().SerializeAsString() + "\x80\x7d\x01",
-                                   {&trusted_}));
+  ASSERT_OK_AND_ASSIGN(
+      const v1::SignedPlan plan,
+      SignPayload(MakePayload().SerializeAsString() + "\x80\x7d\x01", {&trusted_}));
   EXPECT_EQ(Refusal(plan), std::nullopt);
 }
 
@@ -210,8 +208,8 @@ TEST_F(PlanVerifierTest, HoldsFromIssueLessToleranceUntilBeforeExpiry) {
 TEST_F(PlanVerifierTest, TheWindowOfTheKeyMustCoverTheIssueTime) {
   const v1::SignedPlan plan = Sign(MakePayload(), {&trusted_});
   const auto refusal_with = [&](absl::Time not_before, absl::Time not_after) {
-    const auto bundle =
-        TrustBundle::Create({{trusted_.public_key(), not_before, not_after, TrustStatus::kRetired}});
+    const auto bundle = TrustBundle::Create(
+        {{trusted_.public_key(), not_before, not_after, TrustStatus::kRetired}});
     return ReasonOf(PlanVerifier(*bundle).Verify(plan, ItsAudience(), IssueTime()));
   };
   const absl::Duration tick = absl::Nanoseconds(1);
