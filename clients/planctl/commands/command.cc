@@ -1,0 +1,16 @@
+#include "clients/planctl/commands/command.h"
+
+#include <cstdio>
+
+#include "clients/planctl/files.h"
+
+namespace parplan::planctl {
+
+absl::Status Print(absl::string_view text) { return WriteFile("-", text); }
+
+void Note(const Session& session, absl::string_view text) {
+  if (session.quiet) return;
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+}  // namespace parplan::planctl

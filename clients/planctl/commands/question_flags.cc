@@ -1,0 +1,97 @@
+#include "clients/planctl/commands/question_flags.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "clients/planctl/files.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/duration_wire.h"
+
+namespace parplan::planctl {
+
+void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
+  command.add_option("--model", model_path, "Model file (docs/files.md)")->required();
+  command.add_option("--cluster", cluster_path, "Cluster file (docs/files.md)")->required();
+  command
+      .add_option("--batch", global_batch_size,
+                  "Samples per optimizer step over the whole job")
+      ->required();
+  command.add_option("--profile", profile_paths,
+                     "Profile file; may be given several times, the first wins");
+  command.add_option("--nodes", node_count, "Use so many nodes instead of the file's");
+  command.add_option("--headroom", memory_headroom_ratio,
+                     "Share of device memory left free [0.05]");
+  command.add_option("--max-tensor-parallel", max_tensor_parallel_degree,
+                     "Largest tensor-parallel degree [devices of a node]");
+  command.add_option("--max-pipeline-parallel", max_pipeline_parallel_degree,
+                     "Largest pipeline degree [no limit]");
+  command.add_option("--micro-batches", micro_batch_count, "Micro-batches per step [search]");
+  command.add_option("--schedule", schedule, "Pipeline schedule: 1f1b or gpipe [1f1b]")
+      ->check(CLI::IsMember({"1f1b", "gpipe"}));
+  command.add_flag("--no-recompute", disable_recompute, "Never recompute activations");
+  command.add_flag("--no-sharding", disable_sharded_data_parallel, "Never shard parameters");
+  command.add_flag("--allow-estimates", allow_estimates,
+                   "Fill missing measurements from the nearest ones, and say so");
+  if (!with_planner) return;
+  command.add_option("--planner", planner, "Planner [galvatron-base]; see docs/search.md");
+  command.add_option("--time-limit", search_time_limit, "Seconds to search at most");
+  command.add_option("--max-states", max_state_count, "Partial plans to make at most");
+}
+
+absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
+  v1::PlanSpec spec;
+  PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_model(), ReadModel(model_path));
+  PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_topology(), ReadCluster(cluster_path));
+  if (node_count != 0) {
+    if (spec.topology().node_groups_size() != 1 ||
+        spec.topology().node_groups(0).node_names_size() != 0) {
+      return FieldError(Reason::kSpecInvalid, "--nodes",
+                        "needs a cluster file with one node group that names no nodes");
+    }
+    const int devices_per_node = spec.topology().node_groups(0).devices_per_node();
+    spec.mutable_topology()->mutable_node_groups(0)->set_node_count(node_count);
+    // The last tier reaches every device, however many there are now; a
+    // cluster of one node may have no tier between nodes yet.
+    auto& tiers = *spec.mutable_topology()->mutable_link_tiers();
+    const int64_t device_count = int64_t{node_count} * devices_per_node;
+    if (device_count > INT32_MAX) {
+      return FieldError(Reason::kSpecInvalid, "--nodes", "makes too many devices");
+    }
+    if (!tiers.empty() && tiers[tiers.size() - 1].reach_device_count() < device_count) {
+      if (tiers.size() == 1 || tiers[tiers.size() - 1].reach_device_count() <= devices_per_node) {
+        v1::LinkTier* fabric = tiers.Add();
+        fabric->set_tier_id("fabric");
+      }
+      tiers[tiers.size() - 1].set_reach_device_count(static_cast<int32_t>(device_count));
+    }
+  }
+  spec.set_global_batch_size(global_batch_size);
+  v1::PlanningOptions& options = *spec.mutable_options();
+  options.set_planner(planner);
+  if (memory_headroom_ratio >= 0.0) options.set_memory_headroom_ratio(memory_headroom_ratio);
+  options.set_max_tensor_parallel_degree(max_tensor_parallel_degree);
+  options.set_max_pipeline_parallel_degree(max_pipeline_parallel_degree);
+  options.set_micro_batch_count(micro_batch_count);
+  options.set_schedule(schedule == "gpipe" ? v1::SCHEDULE_GPIPE
+                                           : v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD);
+  options.set_disable_recompute(disable_recompute);
+  options.set_disable_sharded_data_parallel(disable_sharded_data_parallel);
+  options.set_allow_estimates(allow_estimates);
+  if (search_time_limit > 0.0) {
+    *options.mutable_search_time_limit() = DurationToProto(Seconds::Of(search_time_limit));
+  }
+  options.set_max_state_count(max_state_count);
+  return spec;
+}
+
+absl::StatusOr<std::vector<v1::Profile>> QuestionFlags::ReadProfiles() const {
+  std::vector<v1::Profile> profiles;
+  for (const std::string& path : profile_paths) {
+    PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, ReadProfile(path));
+    profiles.push_back(std::move(profile));
+  }
+  return profiles;
+}
+
+}  // namespace parplan::planctl

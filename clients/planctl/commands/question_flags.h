@@ -1,0 +1,51 @@
+// The flags that make up a question: model, cluster, batch, rules, limits.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_QUESTION_FLAGS_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_QUESTION_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/status/statusor.h"
+#include "parplan/v1/plan.pb.h"
+#include "parplan/v1/profile.pb.h"
+
+namespace parplan::planctl {
+
+// What the flags were set to.
+struct QuestionFlags {
+  std::string model_path;
+  std::string cluster_path;
+  std::vector<std::string> profile_paths;
+  int64_t global_batch_size = 0;
+  // 0: as in the cluster file.
+  int node_count = 0;
+  std::string planner;
+  double memory_headroom_ratio = -1.0;
+  int max_tensor_parallel_degree = 0;
+  int max_pipeline_parallel_degree = 0;
+  int64_t micro_batch_count = 0;
+  std::string schedule = "1f1b";
+  bool disable_recompute = false;
+  bool disable_sharded_data_parallel = false;
+  bool allow_estimates = false;
+  // Seconds; 0: none.
+  double search_time_limit = 0.0;
+  int64_t max_state_count = 0;
+
+  // Adds the flags. `with_planner`: also those that choose planner and limits.
+  void AddTo(CLI::App& command, bool with_planner);
+
+  // Reads the files and puts the question together.
+  absl::StatusOr<v1::PlanSpec> ReadSpec() const;
+
+  // Reads the profile files.
+  absl::StatusOr<std::vector<v1::Profile>> ReadProfiles() const;
+};
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_QUESTION_FLAGS_H_

@@ -1,0 +1,33 @@
+// Files planctl reads and writes.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_FILES_H_
+#define PARPLAN_CLIENTS_PLANCTL_FILES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parplan/v1/model.pb.h"
+#include "parplan/v1/profile.pb.h"
+#include "parplan/v1/topology.pb.h"
+
+namespace parplan::planctl {
+
+// The whole file; `-` is standard input. INVALID_ARGUMENT (SPEC_INVALID) naming
+// the path when it can't be read or has more than 64 MiB.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+// Replaces the file whole or not at all: a new file beside it, synced, then
+// renamed over it. `-` is standard output.
+absl::Status WriteFile(const std::string& path, absl::string_view content);
+
+// Files in the formats of docs/files.md, read strictly: errors name file, field
+// and rule.
+absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path);
+absl::StatusOr<v1::ClusterTopology> ReadCluster(const std::string& path);
+absl::StatusOr<v1::Profile> ReadProfile(const std::string& path);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_FILES_H_

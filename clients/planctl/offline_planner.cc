@@ -1,0 +1,212 @@
+#include "clients/planctl/offline_planner.h"
+
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "clients/planctl/report/html.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/check/plan_check.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/predict_plan.h"
+#include "planner/search/find_plan.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/plan_wire.h"
+#include "proto/wire/problem_wire.h"
+#include "proto/wire/profile_wire.h"
+#include "proto/wire/rules_wire.h"
+#include "proto/wire/version.h"
+
+namespace parplan::planctl {
+namespace {
+
+// Wall and processor time since it was made.
+class Stopwatch {
+ public:
+  Seconds wall() const {
+    return Seconds::Of(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_).count());
+  }
+  Seconds cpu() const {
+    return Seconds::Of(static_cast<double>(std::clock() - cpu_) / CLOCKS_PER_SEC);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point wall_ = std::chrono::steady_clock::now();
+  std::clock_t cpu_ = std::clock();
+};
+
+v1::SearchProgress ProgressToProto(const SearchProgress& progress) {
+  v1::SearchProgress message;
+  message.set_done_candidate_count(progress.done_candidate_count);
+  message.set_total_candidate_count(progress.total_candidate_count);
+  *message.mutable_step_duration_bound() = DurationToProto(progress.bound);
+  message.set_gap_ratio(1.0);
+  if (progress.incumbent.has_value()) {
+    *message.mutable_incumbent_step_duration() = DurationToProto(*progress.incumbent);
+    message.set_gap_ratio((*progress.incumbent - progress.bound) / *progress.incumbent);
+  }
+  message.set_expanded_state_count(progress.expanded_state_count);
+  return message;
+}
+
+// The fields of a payload that say what it was made from. No name, no times:
+// nobody issued it.
+v1::PlanPayload PayloadOf(const PlanningProblem& problem, const std::string& planner,
+                          const Plan& plan, const Prediction& prediction,
+                          const SearchSummary& search) {
+  v1::PlanPayload payload;
+  payload.set_cluster(problem.topology().cluster());
+  for (const std::string& node : problem.topology().NodeNames()) payload.add_node_names(node);
+  payload.set_topology_digest(TopologyDigest(problem.topology()));
+  payload.set_profile_digest(problem.profile().digest());
+  payload.set_model_digest(ModelDigest(problem.model()));
+  payload.set_planner_version(kVersion);
+  payload.set_planner(planner);
+  FillPayload(plan, prediction, search, problem.model(), &payload);
+  return payload;
+}
+
+absl::StatusOr<PlanView> ViewOf(const PlanningProblem& problem, const std::string& planner,
+                                const Plan& plan, const Prediction& prediction,
+                                const SearchSummary& search) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      PlanView view, ViewOfPayload(PayloadOf(problem, planner, plan, prediction, search)));
+  view.model_id = problem.model().model_id();
+  view.devices =
+      absl::StrCat(problem.device_count(), " × ", problem.node_group().device_kind);
+  return view;
+}
+
+absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
+                                              const std::string& planner) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningResult result, FindPlan(problem, planner));
+  v1::PlannerComparison row;
+  row.set_planner(planner);
+  if (const auto* found = std::get_if<PlanFound>(&result)) {
+    row.set_feasible(true);
+    *row.mutable_step_duration() = DurationToProto(found->prediction.step);
+    row.set_samples_per_second(found->prediction.samples_per_second);
+    row.set_peak_memory_bytes(found->prediction.peak_memory.count());
+    row.set_gist(PlanGist(found->plan));
+  } else if (const auto* nothing = std::get_if<NothingFits>(&result)) {
+    row.set_smallest_device_memory_bytes(nothing->smallest_device_memory.count());
+  }
+  return row;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
+                                               const std::vector<v1::Profile>& profiles) {
+  if (profiles.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--profile",
+                      "planning without a server needs at least one profile file");
+  }
+  if (spec.topology().node_groups().empty()) {
+    return FieldError(Reason::kSpecInvalid, "topology.node_groups", "must have an entry");
+  }
+  std::vector<const v1::Profile*> newest_first;
+  for (const v1::Profile& profile : profiles) newest_first.push_back(&profile);
+  const v1::NodeGroup& group = spec.topology().node_groups(0);
+  PARPLAN_ASSIGN_OR_RETURN(
+      ProfileSnapshot snapshot,
+      MergeProfiles(newest_first, group.device_kind(), group.devices_per_node()));
+  return ProblemFromSpec(spec, std::make_shared<const ProfileSnapshot>(std::move(snapshot)));
+}
+
+absl::StatusOr<PlanView> PlanOffline(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    const std::function<void(const v1::SearchProgress&)>& on_progress) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, OfflineProblem(spec, profiles));
+  const Stopwatch stopwatch;
+  SearchControl control;
+  control.max_state_count = options.max_state_count;
+  if (options.search_time_limit.has_value()) {
+    const Seconds limit = Seconds::Of(absl::ToDoubleSeconds(*options.search_time_limit));
+    control.should_stop = [&stopwatch, limit] { return stopwatch.wall() >= limit; };
+  }
+  if (on_progress) {
+    control.on_progress = [&on_progress](const SearchProgress& progress) {
+      on_progress(ProgressToProto(progress));
+    };
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningResult result,
+                           FindPlan(problem, options.planner, control));
+  const Seconds wall = stopwatch.wall();
+  const Seconds cpu = stopwatch.cpu();
+  if (const auto* nothing = std::get_if<NothingFits>(&result)) {
+    const Bytes smallest = nothing->smallest_device_memory;
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
+        absl::StrCat("no plan of `", options.planner, "` fits in ",
+                     report::Size(problem.usable_memory()), " usable per device; devices with ",
+                     report::Size(smallest), " (", smallest.count(),
+                     " bytes) would do. Use more devices, a smaller batch, or another planner"),
+        {{"smallestDeviceMemoryBytes", absl::StrCat(smallest.count())},
+         {"usableMemoryBytes", absl::StrCat(problem.usable_memory().count())}});
+  }
+  if (std::holds_alternative<StoppedEmpty>(result)) {
+    return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+                     "the limit ended the search before any plan was found; raise --time-limit "
+                     "or --max-states");
+  }
+  const PlanFound& found = std::get<PlanFound>(result);
+  PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, found.plan, found.prediction));
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOf(problem, options.planner, found.plan,
+                                                 found.prediction, found.search));
+  *view.payload.mutable_search() = SearchSummaryToProto(found.search, cpu, wall);
+  view.cpu_seconds = cpu.value();
+  view.wall_seconds = wall.value();
+  if (options.compare_baselines) {
+    v1::PlannerComparison own;
+    own.set_planner(options.planner);
+    own.set_feasible(true);
+    *own.mutable_step_duration() = DurationToProto(found.prediction.step);
+    own.set_samples_per_second(found.prediction.samples_per_second);
+    own.set_peak_memory_bytes(found.prediction.peak_memory.count());
+    own.set_gist(PlanGist(found.plan));
+    view.comparisons.push_back(std::move(own));
+    for (const std::string& name : BaselineNames()) {
+      if (name == options.planner) continue;
+      PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));
+      view.comparisons.push_back(std::move(row));
+    }
+  }
+  return view;
+}
+
+absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
+                                         const std::vector<v1::Profile>& profiles,
+                                         const Plan& plan) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, OfflineProblem(spec, profiles));
+  if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
+    return FieldError(Reason::kSpecInvalid, "plan",
+                      absl::StrCat("is none for this model, cluster and batch: ",
+                                   broken.message()));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  SearchSummary none;
+  none.limit = SearchLimit::kMethod;
+  return ViewOf(problem, "given", plan, PredictPlan(problem, costs, plan), none);
+}
+
+absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, OfflineProblem(spec, profiles));
+  std::vector<v1::PlannerComparison> rows;
+  for (const std::string& name : PlannerNames()) {
+    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace parplan::planctl

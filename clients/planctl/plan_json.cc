@@ -1,0 +1,181 @@
+// PlanJson and ComparisonJson: stable members, documented in docs/planctl.md.
+// Times are seconds, sizes bytes, both as numbers.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "clients/planctl/plan_view.h"
+#include "parplan/v1/plan.pb.h"
+
+namespace parplan::planctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The name of a value without the prefix of its enum, lower-case:
+// `MEMORY_ITEM_KIND_PARAMETERS` is `parameters`.
+std::string ShortName(const std::string& name, const std::string& prefix) {
+  std::string result = name.substr(prefix.size());
+  for (char& c : result) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return result;
+}
+
+double SecondsOf(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
+}
+
+Json StrategyObject(int depth, const Strategy& strategy) {
+  Json object;
+  object["notation"] = StrategyNotation(depth, strategy);
+  object["tensor_parallel_degree"] = strategy.tensor_parallel_degree;
+  object["data_parallel_degree"] = strategy.data_parallel_degree;
+  object["zero_level"] = static_cast<int>(strategy.sharding_level) - 1;
+  object["rank_order"] = strategy.rank_order == RankOrder::kTensorInnermost
+                             ? Json::array({"tensor", "data"})
+                             : Json::array({"data", "tensor"});
+  object["recompute"] = strategy.recompute_level == RecomputeLevel::kFull ? "full" : "none";
+  object["sequence_parallel"] = strategy.sequence_parallel;
+  return object;
+}
+
+Json PlanObject(const PlanView& view) {
+  const v1::PlanPayload& payload = view.payload;
+  Json plan;
+  plan["name"] = payload.plan();
+  plan["planner"] = payload.planner();
+  plan["planner_version"] = payload.planner_version();
+  plan["gist"] = PlanGist(view.plan);
+  plan["device_count"] = view.plan.device_count;
+  plan["global_batch_size"] = view.plan.global_batch_size;
+  plan["micro_batch_count"] = view.plan.micro_batch_count;
+  plan["pipeline_parallel_degree"] = view.plan.pipeline_parallel_degree();
+  plan["schedule"] = view.plan.schedule == Schedule::kGpipe ? "gpipe" : "1f1b";
+  plan["model_digest"] = payload.model_digest();
+  plan["topology_digest"] = payload.topology_digest();
+  plan["profile_digest"] = payload.profile_digest();
+  plan["stages"] = Json::array();
+  for (int i = 0; i < view.plan.pipeline_parallel_degree(); ++i) {
+    const StagePlan& stage = view.plan.stages[i];
+    Json object;
+    object["first_rank"] = stage.first_rank;
+    object["rank_count"] = stage.rank_count;
+    object["layer_runs"] = Json::array();
+    for (size_t r = 0; r < stage.layer_runs.size(); ++r) {
+      const StageLayerRun& run = stage.layer_runs[r];
+      Json item;
+      item["first_layer_index"] = run.first_layer_index;
+      item["layer_count"] = run.layer_count;
+      item["layer_definition_id"] =
+          payload.stages(i).layer_runs(static_cast<int>(r)).layer_definition_id();
+      item["strategy"] = StrategyObject(view.plan.pipeline_parallel_degree(), run.strategy);
+      object["layer_runs"].push_back(std::move(item));
+    }
+    plan["stages"].push_back(std::move(object));
+  }
+  return plan;
+}
+
+Json PredictionObject(const PlanView& view) {
+  const Prediction& prediction = view.prediction;
+  const v1::Prediction& message = view.payload.prediction();
+  Json object;
+  object["step_seconds"] = prediction.step.value();
+  object["samples_per_second"] = prediction.samples_per_second;
+  object["peak_memory_bytes"] = prediction.peak_memory.count();
+  object["usable_memory_bytes"] = prediction.usable_memory.count();
+  object["fits"] = prediction.fits();
+  object["bottleneck"] =
+      ShortName(v1::Bottleneck_Name(message.bottleneck()), "BOTTLENECK_");
+  object["bottleneck_text"] = prediction.bottleneck_text;
+  object["confidence"] = ShortName(v1::Confidence_Name(message.confidence()), "CONFIDENCE_");
+  object["estimated_items"] = prediction.estimated_items;
+  object["stages"] = Json::array();
+  for (const StagePrediction& stage : prediction.stages) {
+    Json item;
+    item["forward_seconds"] = stage.forward.value();
+    item["backward_seconds"] = stage.backward.value();
+    item["gradient_sync_seconds"] = stage.gradient_sync.value();
+    item["send_seconds"] = stage.send.value();
+    item["idle_ratio"] = stage.idle_ratio;
+    item["in_flight_micro_batch_count"] = stage.in_flight_micro_batch_count;
+    item["peak_memory_bytes"] = stage.peak_memory().count();
+    item["memory_items"] = Json::object();
+    for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+      const auto value = static_cast<v1::MemoryItemKind>(kind + 1);
+      item["memory_items"][ShortName(v1::MemoryItemKind_Name(value), "MEMORY_ITEM_KIND_")] =
+          stage.memory.size[kind].count();
+    }
+    item["time_items"] = Json::object();
+    for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
+      const auto value = static_cast<v1::TimeItemKind>(kind + 1);
+      item["time_items"][ShortName(v1::TimeItemKind_Name(value), "TIME_ITEM_KIND_")] =
+          stage.time.duration[kind].value();
+    }
+    object["stages"].push_back(std::move(item));
+  }
+  return object;
+}
+
+Json SearchObject(const PlanView& view) {
+  const v1::SearchSummary& message = view.payload.search();
+  Json object;
+  object["termination"] =
+      ShortName(v1::Termination_Name(message.termination()), "TERMINATION_");
+  object["limit"] = view.search.limit == SearchLimit::kNone
+                        ? ""
+                        : ShortName(v1::SearchLimit_Name(message.limit()), "SEARCH_LIMIT_");
+  object["bound"] = view.search.bound.value();
+  object["gap"] = view.search.gap_ratio;
+  object["states"] = view.search.expanded_state_count;
+  object["pruned_states"] = view.search.pruned_state_count;
+  object["candidates"] = view.search.candidate_count;
+  object["cpu_seconds"] = view.cpu_seconds.value_or(SecondsOf(message.cpu_duration()));
+  object["wall_seconds"] = view.wall_seconds.value_or(SecondsOf(message.wall_duration()));
+  object["from_cache"] = view.from_cache;
+  return object;
+}
+
+Json ComparisonArray(const std::vector<v1::PlannerComparison>& comparisons) {
+  Json array = Json::array();
+  for (const v1::PlannerComparison& rival : comparisons) {
+    Json object;
+    object["planner"] = rival.planner();
+    object["feasible"] = rival.feasible();
+    if (rival.feasible()) {
+      object["step_seconds"] = SecondsOf(rival.step_duration());
+      object["samples_per_second"] = rival.samples_per_second();
+      object["peak_memory_bytes"] = rival.peak_memory_bytes();
+      object["gist"] = rival.gist();
+    } else {
+      object["smallest_device_memory_bytes"] = rival.smallest_device_memory_bytes();
+    }
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
+// Text of users may hold bytes that are no UTF-8; they are replaced.
+std::string Dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string PlanJson(const PlanView& view) {
+  Json object;
+  object["plan"] = PlanObject(view);
+  object["prediction"] = PredictionObject(view);
+  object["search"] = SearchObject(view);
+  if (!view.comparisons.empty()) object["comparisons"] = ComparisonArray(view.comparisons);
+  return Dump(object);
+}
+
+std::string ComparisonJson(const std::vector<v1::PlannerComparison>& comparisons) {
+  Json object;
+  object["comparisons"] = ComparisonArray(comparisons);
+  return Dump(object);
+}
+
+}  // namespace parplan::planctl

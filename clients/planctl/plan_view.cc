@@ -1,0 +1,121 @@
+#include "clients/planctl/plan_view.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/envelope/envelope_json.h"
+#include "proto/wire/json_file.h"
+#include "proto/wire/plan_wire.h"
+
+namespace parplan::planctl {
+namespace {
+
+std::string KeyIds(const v1::SignedPlan& signed_plan) {
+  return absl::StrJoin(signed_plan.signatures(), ", ",
+                       [](std::string* out, const v1::Signature& signature) {
+                         absl::StrAppend(out, signature.key_id().substr(0, 16));
+                       });
+}
+
+absl::StatusOr<PlanView> ViewOfEnvelope(const v1::SignedPlan& signed_plan) {
+  v1::PlanPayload payload;
+  if (!payload.ParseFromString(signed_plan.payload())) {
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
+                     "the envelope holds no plan; ask for it again",
+                     {{"payloadType", signed_plan.payload_type()}});
+  }
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfPayload(payload));
+  view.signature = absl::StrCat("signed by ", KeyIds(signed_plan),
+                                " (not checked here: planctl verify does)");
+  return view;
+}
+
+std::string DevicesOf(const v1::ClusterTopology& topology) {
+  if (topology.node_groups().empty()) return "";
+  const v1::NodeGroup& group = topology.node_groups(0);
+  return absl::StrCat(group.node_count() * group.devices_per_node(), " × ", group.device_kind());
+}
+
+}  // namespace
+
+absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload) {
+  PlanView view;
+  view.payload = payload;
+  PARPLAN_ASSIGN_OR_RETURN(view.plan, PlanFromPayload(payload));
+  PARPLAN_ASSIGN_OR_RETURN(view.prediction, PredictionFromProto(payload.prediction()));
+  PARPLAN_ASSIGN_OR_RETURN(view.search, SearchSummaryFromProto(payload.search()));
+  return view;
+}
+
+absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan) {
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfEnvelope(plan.signed_plan()));
+  view.comparisons.assign(plan.comparisons().begin(), plan.comparisons().end());
+  view.model_id = plan.spec().model().model_id();
+  view.devices = DevicesOf(plan.spec().topology());
+  view.from_cache = plan.from_cache();
+  const auto seconds = [](const google::protobuf::Duration& duration) {
+    return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
+  };
+  view.cpu_seconds = seconds(plan.search().cpu_duration());
+  view.wall_seconds = seconds(plan.search().wall_duration());
+  return view;
+}
+
+absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& path) {
+  if (text.find("\"payloadType\"") != absl::string_view::npos) {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(text));
+    return ViewOfEnvelope(envelope);
+  }
+  v1::PlanPayload payload;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &payload));
+  return ViewOfPayload(payload);
+}
+
+std::string PlanHtml(const PlanView& view) {
+  ReportInput input;
+  const std::string model = view.model_id.empty() ? "A plan" : view.model_id;
+  input.title = view.devices.empty()
+                    ? absl::StrCat(model, " on ", view.plan.device_count, " devices")
+                    : absl::StrCat(model, " on ", view.devices);
+  input.planner = view.payload.planner();
+  input.plan = view.plan;
+  input.prediction = view.prediction;
+  input.search = view.search;
+  for (const v1::StagePlan& stage : view.payload.stages()) {
+    for (const v1::StageLayerRun& run : stage.layer_runs()) {
+      for (int i = 0; i < run.layer_count(); ++i) {
+        input.layer_names.push_back(run.layer_definition_id());
+      }
+    }
+  }
+  for (const v1::PlannerComparison& rival : view.comparisons) {
+    ReportRival row;
+    row.planner = rival.planner();
+    row.feasible = rival.feasible();
+    row.step = Seconds::Of(static_cast<double>(rival.step_duration().seconds()) +
+                           1e-9 * rival.step_duration().nanos());
+    row.samples_per_second = rival.samples_per_second();
+    row.peak_memory = Bytes::Of(rival.peak_memory_bytes());
+    row.gist = rival.gist();
+    row.smallest_device_memory = Bytes::Of(rival.smallest_device_memory_bytes());
+    input.rivals.push_back(std::move(row));
+  }
+  const v1::PlanPayload& payload = view.payload;
+  const auto add = [&input](const char* label, const std::string& text) {
+    if (!text.empty()) input.facts.push_back({label, text});
+  };
+  add("plan", payload.plan());
+  add("planner", absl::StrCat(payload.planner(), ", release ", payload.planner_version()));
+  add("signature", view.signature.empty() ? "not signed" : view.signature);
+  add("job", payload.job_id());
+  add("nodes", absl::StrJoin(payload.node_names(), ", "));
+  add("model digest", payload.model_digest());
+  add("topology digest", payload.topology_digest());
+  add("profile digest", payload.profile_digest());
+  return RenderReport(input);
+}
+
+}  // namespace parplan::planctl
