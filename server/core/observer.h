@@ -106,6 +106,9 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
+  // A call has begun; `CallFinished` follows. By server/rpc as well.
+  virtual void CallStarted(Method) {}
+
   // A call has its answer. `reason` is absent for OK and for errors of the
   // transport. Called by server/rpc, which alone sees all calls.
   virtual void CallFinished(Method, absl::StatusCode, std::optional<Reason>, absl::Duration) {}
@@ -122,8 +125,10 @@ class Observer {
   virtual void SearchFinished(const SearchReport&) {}
   virtual void PlanIssued(const PlanReport&) {}
 
-  // An upload was stored, or refused for `reason`; its bytes so far.
-  virtual void UploadFinished(std::optional<Reason> /*reason*/, int64_t /*bytes*/) {}
+  // An upload was stored, or refused (`reason` is absent when it was given up);
+  // its bytes so far.
+  virtual void UploadFinished(std::optional<Reason> /*reason*/, bool /*stored*/,
+                              int64_t /*bytes*/) {}
 
   virtual void PlanVerified(VerifyOutcome) {}
 

@@ -74,6 +74,12 @@ struct SnapshotHandle {
   absl::Time newest_measurement;
 };
 
+// The measurements that also hold for `devices_per_node` neighbouring devices of
+// a larger node: every layer, and the collectives of groups that lie within the
+// part. They were taken while the whole node was busy, so they are rather too
+// high than too low. REQUIRES: `devices_per_node` divides the node of `whole`.
+absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
+
 // Errors are those listed in profile_service.proto. Every method may wait for the
 // store's disk. Safe to use from any thread.
 class ProfileKeeper {
@@ -90,13 +96,23 @@ class ProfileKeeper {
   absl::StatusOr<int64_t> Revision(absl::string_view cluster);
 
   // All profiles of the cluster's nodes of this kind, merged; the same pointer
-  // until a profile is added or deleted. FAILED_PRECONDITION (PROFILE_MISSING)
-  // when there is none, saying which kinds of node have been measured.
+  // until a profile is added or deleted. Where no node of this size was measured
+  // but larger ones were, the measurements within a part of the smallest of them
+  // (`PartOfNode`). FAILED_PRECONDITION (PROFILE_MISSING) when there is nothing,
+  // saying which kinds of node have been measured.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster,
                                           absl::string_view device_kind, int devices_per_node);
 
  private:
   friend class UploadSession;
+
+  // Reads and merges what the store has.
+  struct LoadedSnapshot {
+    int64_t revision = 0;
+    SnapshotHandle handle;
+  };
+  absl::StatusOr<LoadedSnapshot> Load(absl::string_view cluster, absl::string_view device_kind,
+                                      int devices_per_node);
 
   // Cluster, device kind, devices per node.
   using SnapshotKey = std::tuple<std::string, std::string, int>;
@@ -110,6 +126,12 @@ class ProfileKeeper {
   const Clock& clock_;
   Observer& observer_;
   const Limits& limits_;
+
+  // Finds a snapshot of this revision; an empty handle when there is none.
+  SnapshotHandle FindCached(const SnapshotKey& key, int64_t revision);
+  void Cache(const SnapshotKey& key, const LoadedSnapshot& loaded);
+
+  std::mutex load_mutex_;  // One `Load` at a time: it may hold many profiles in memory.
 
   std::mutex mutex_;
   int64_t use_count_ = 0;                            // Guarded by mutex_.

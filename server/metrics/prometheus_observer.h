@@ -3,7 +3,9 @@
 #ifndef PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
 #define PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ class PrometheusObserver : public Observer {
   // The text an exposer would serve, for tests.
   std::string Text() const;
 
+  void CallStarted(Method method) override;
   void CallFinished(Method method, absl::StatusCode code, std::optional<Reason> reason,
                     absl::Duration duration) override;
   void QueueChanged(int waiting, int running) override;
@@ -37,7 +40,7 @@ class PrometheusObserver : public Observer {
   void SearchShared() override;
   void SearchFinished(const SearchReport& report) override;
   void PlanIssued(const PlanReport& report) override;
-  void UploadFinished(std::optional<Reason> reason, int64_t bytes) override;
+  void UploadFinished(std::optional<Reason> reason, bool stored, int64_t bytes) override;
   void PlanVerified(VerifyOutcome outcome) override;
   void ExecutionClosed(bool succeeded, std::optional<double> ratio) override;
   void WindowsStored(int64_t count) override;

@@ -1,0 +1,193 @@
+#include "server/core/plan_question.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/search/find_plan.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/field_path.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/problem_wire.h"
+#include "proto/wire/resource_name.h"
+#include "proto/wire/topology_wire.h"
+#include "proto/wire/version.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kMaxJobIdCharacters = 128;
+constexpr size_t kMaxRequestIdBytes = 64;
+
+// A text with its length, so that texts written one after the other cannot be
+// cut in two ways.
+void AppendText(std::string* out, absl::string_view text) {
+  absl::StrAppend(out, text.size(), ":", text, "\n");
+}
+
+// Every byte of UTF-8 that does not continue a character begins one.
+int CharacterCount(absl::string_view text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+  }));
+}
+
+// What the model digest leaves out and the answer still tells: the ids of model
+// and layers.
+std::string NamesText(const ModelSpec& model) {
+  std::string text;
+  AppendText(&text, model.model_id());
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    AppendText(&text, model.layer_definitions()[run.definition_index].layer_definition_id);
+    absl::StrAppend(&text, run.layer_count, "\n");
+  }
+  return text;
+}
+
+absl::Status CheckIds(const v1::CreatePlanRequest& request) {
+  if (CharacterCount(request.job_id()) > kMaxJobIdCharacters) {
+    return FieldError(Reason::kSpecInvalid, "job_id",
+                      absl::StrCat("must have at most ", kMaxJobIdCharacters, " characters"));
+  }
+  if (request.request_id().size() > kMaxRequestIdBytes) {
+    return FieldError(Reason::kSpecInvalid, "request_id", "must be a UUID");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> ReadTimeToLive(const v1::CreatePlanRequest& request,
+                                              const Limits& limits) {
+  if (!request.has_time_to_live()) return limits.default_time_to_live;
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Duration asked,
+                           DurationFromProto(request.time_to_live(), "time_to_live"));
+  if (asked <= absl::ZeroDuration()) {
+    return FieldError(Reason::kSpecInvalid, "time_to_live", "must be above 0");
+  }
+  return std::min(asked, limits.max_time_to_live);
+}
+
+// What of the request can be wrong without any measurement being looked at.
+absl::StatusOr<Topology> CheckSpec(const v1::PlanSpec& spec, const std::string& cluster,
+                                   const Limits& limits) {
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(spec.model(), "spec.model"));
+  PARPLAN_RETURN_IF_ERROR(CheckModelSize(model, limits, "spec.model"));
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology,
+                           TopologyFromProto(spec.topology(), "spec.topology"));
+  if (topology.cluster() != cluster) {
+    return FieldError(Reason::kSpecInvalid, "parent",
+                      absl::StrCat("must be clusters/", topology.cluster(),
+                                   ", the cluster of spec.topology"));
+  }
+  if (topology.node_groups().size() != 1) {
+    return FieldError(Reason::kSpecInvalid, "spec.topology.node_groups",
+                      "must have exactly one group; plan for each kind of node by itself");
+  }
+  if (topology.device_count() > limits.max_device_count) {
+    return FieldError(Reason::kSpecInvalid, "spec.topology.node_groups",
+                      absl::StrCat("must have at most ", limits.max_device_count,
+                                   " devices (Capabilities.max_device_count)"));
+  }
+  return topology;
+}
+
+}  // namespace
+
+std::string RequestKey(const v1::CreatePlanRequest& request) {
+  std::string key;
+  AppendText(&key, request.parent());
+  AppendText(&key, request.job_id());
+  absl::StrAppend(&key, request.has_time_to_live(), " ", request.time_to_live().seconds(), " ",
+                  request.time_to_live().nanos(), "\n");
+  request.spec().AppendToString(&key);
+  return key;
+}
+
+absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field) {
+  const std::vector<std::string>& names = PlannerNames();
+  if (std::find(names.begin(), names.end(), planner) != names.end()) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, JoinPath(field, "planner"),
+                    absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
+}
+
+absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits,
+                            absl::string_view field) {
+  if (model.layer_count() <= limits.max_layer_count) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, JoinPath(field, "layer_runs"),
+                    absl::StrCat("must have at most ", limits.max_layer_count,
+                                 " layers (Capabilities.max_layer_count)"));
+}
+
+absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
+    const v1::CreatePlanRequest& request, std::string request_key, ProfileKeeper& profiles,
+    const Limits& limits) {
+  if (static_cast<int64_t>(request_key.size()) > limits.max_request_bytes) {
+    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                     absl::StrCat("the request has ", request_key.size(), " bytes; at most ",
+                                  limits.max_request_bytes, " are taken"),
+                     {{"limit", absl::StrCat(limits.max_request_bytes)},
+                      {"value", absl::StrCat(request_key.size())}});
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
+  PARPLAN_RETURN_IF_ERROR(CheckIds(request));
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Duration time_to_live, ReadTimeToLive(request, limits));
+  if (!request.has_spec()) return FieldError(Reason::kSpecInvalid, "spec", "is required");
+  PARPLAN_ASSIGN_OR_RETURN(PlanningOptions options,
+                           OptionsFromProto(request.spec().options(), "spec.options"));
+  PARPLAN_RETURN_IF_ERROR(CheckPlannerName(options.planner, "spec.options"));
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology,
+                           CheckSpec(request.spec(), parent.cluster, limits));
+
+  // Read before the snapshot: if a profile arrives between the two, the answer is
+  // remembered under a revision that is already gone, and no harm is done.
+  PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, profiles.Revision(parent.cluster));
+  const NodeGroup& group = topology.node_groups().front();
+  PARPLAN_ASSIGN_OR_RETURN(
+      SnapshotHandle snapshot,
+      profiles.Snapshot(parent.cluster, group.device_kind, group.devices_per_node));
+  PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
+                           ProblemFromSpec(request.spec(), snapshot.snapshot, "spec"));
+
+  options.search_time_limit = std::min(
+      options.search_time_limit.value_or(limits.max_search_duration), limits.max_search_duration);
+  auto question = std::make_shared<PlanQuestion>(PlanQuestion{
+      .cluster = parent.cluster,
+      .job_id = request.job_id(),
+      .request_id = request.request_id(),
+      .time_to_live = time_to_live,
+      .spec = request.spec(),
+      .options = std::move(options),
+      .problem = std::move(problem),
+      .snapshot = std::move(snapshot),
+      .revision = revision,
+      .model_digest = {},
+      .topology_digest = {},
+      .answer_key = {},
+      .flight_key = {},
+      .binding_key = {},
+      .request_key = std::move(request_key)});
+  question->model_digest = ModelDigest(question->problem.model());
+  question->topology_digest = TopologyDigest(question->problem.topology());
+  const std::string plan_key =
+      PlanKey(question->model_digest, question->topology_digest,
+              question->snapshot.snapshot->digest(), question->problem.global_batch_size(),
+              question->problem.rules(), question->options.planner, kVersion);
+  question->answer_key =
+      absl::StrCat(plan_key, "\n", question->options.compare_baselines, "\n",
+                   NamesText(question->problem.model()));
+  question->flight_key =
+      absl::StrCat(question->answer_key, question->options.max_state_count, "\n",
+                   absl::ToInt64Nanoseconds(*question->options.search_time_limit));
+  std::string binding = absl::StrCat("parplan binding 1\n", question->answer_key);
+  AppendText(&binding, question->job_id);
+  absl::StrAppend(&binding, absl::ToInt64Nanoseconds(question->time_to_live));
+  question->binding_key = Sha256Hex(binding);
+  return question;
+}
+
+}  // namespace parplan

@@ -1,0 +1,74 @@
+// A `CreatePlanRequest`, read and checked: the problem for the planner, and the
+// texts by which equal questions find each other.
+
+#ifndef PARPLAN_SERVER_CORE_PLAN_QUESTION_H_
+#define PARPLAN_SERVER_CORE_PLAN_QUESTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "parplan/v1/plan.pb.h"
+#include "parplan/v1/plan_service.pb.h"
+#include "planner/model/planning_problem.h"
+#include "proto/wire/rules_wire.h"
+#include "server/core/limits.h"
+#include "server/core/profile_keeper.h"
+
+namespace parplan {
+
+// Immutable once read.
+struct PlanQuestion {
+  std::string cluster;
+  std::string job_id;
+  std::string request_id;
+  absl::Duration time_to_live;
+  v1::PlanSpec spec;
+  PlanningOptions options;
+  PlanningProblem problem;
+  SnapshotHandle snapshot;
+  int64_t revision = 0;
+
+  std::string model_digest;
+  std::string topology_digest;
+
+  // What is asked and of what, whoever asks: model, devices, measurements, rules,
+  // planner (`PlanKey`), the names the answer is told in, and whether baselines
+  // are compared. Equal keys, equal answers of the planner, unless a limit ends
+  // the search.
+  std::string answer_key;
+  // The same and the limits of the search: what may share a search.
+  std::string flight_key;
+  // The same as `answer_key` and whom the plan is for: job and time to live.
+  // SHA-256, lower-case hexadecimal; the store finds plans by it.
+  std::string binding_key;
+  // The bytes of the request, `request_id` left out.
+  std::string request_key;
+};
+
+// The bytes of everything in `request` but its `request_id`: equal bytes, equal
+// questions. (Protobuf gives equal messages equal bytes within one process.)
+std::string RequestKey(const v1::CreatePlanRequest& request);
+
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field; FAILED_PRECONDITION
+// (PROFILE_MISSING) when no such node was measured; RESOURCE_EXHAUSTED
+// (UPLOAD_TOO_LARGE); the store's errors.
+absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
+    const v1::CreatePlanRequest& request, std::string request_key, ProfileKeeper& profiles,
+    const Limits& limits);
+
+// Rules of options that need the list of planners. `field` names the options.
+absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field);
+
+// INVALID_ARGUMENT (SPEC_INVALID) when the model has more layers than the server
+// takes. `field` names the model.
+absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits,
+                            absl::string_view field);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_PLAN_QUESTION_H_

@@ -1,0 +1,228 @@
+#include "server/core/plan_search.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/check/plan_check.h"
+#include "proto/wire/duration_wire.h"
+
+namespace parplan {
+namespace {
+
+// Processor time of the calling thread.
+absl::Duration ThreadCpuTime() {
+  timespec time = {};
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return absl::ZeroDuration();
+  return absl::DurationFromTimespec(time);
+}
+
+const SearchSummary& SummaryOf(const PlanningResult& result) {
+  return std::visit([](const auto& value) -> const SearchSummary& { return value.search; },
+                    result);
+}
+
+SearchOutcome OutcomeOf(const PlanningResult& result) {
+  if (std::holds_alternative<NothingFits>(result)) return SearchOutcome::kNothingFits;
+  if (std::holds_alternative<StoppedEmpty>(result)) return SearchOutcome::kStoppedEmpty;
+  return SummaryOf(result).termination == Termination::kOptimal ? SearchOutcome::kOptimal
+                                                                : SearchOutcome::kFeasible;
+}
+
+bool IsComplete(const SearchSummary& summary) {
+  return summary.termination == Termination::kOptimal || summary.limit == SearchLimit::kNone ||
+         summary.limit == SearchLimit::kMethod;
+}
+
+v1::SearchProgress ProgressToProto(const SearchProgress& progress) {
+  v1::SearchProgress message;
+  message.set_done_candidate_count(progress.done_candidate_count);
+  message.set_total_candidate_count(progress.total_candidate_count);
+  message.set_expanded_state_count(progress.expanded_state_count);
+  *message.mutable_step_duration_bound() = DurationToProto(progress.bound);
+  message.set_gap_ratio(1.0);
+  if (progress.incumbent.has_value()) {
+    *message.mutable_incumbent_step_duration() = DurationToProto(*progress.incumbent);
+    message.set_gap_ratio((*progress.incumbent - progress.bound) / *progress.incumbent);
+  }
+  return message;
+}
+
+// A finished run of one planner and its clocks.
+struct Run {
+  absl::StatusOr<PlanningResult> result;
+  absl::Duration cpu;
+  absl::Duration wall;
+};
+
+// Runs one planner, checks what it found, and tells the observer.
+Run RunPlanner(const PlannerFunction& planner, const std::string& name,
+               const PlanningProblem& problem, const SearchControl& control,
+               absl::Duration queue_duration, const Clock& clock, Observer& observer) {
+  const absl::Duration wall_start = clock.Steady();
+  const absl::Duration cpu_start = ThreadCpuTime();
+  Run run{planner(problem, name, control), absl::ZeroDuration(), absl::ZeroDuration()};
+  run.cpu = ThreadCpuTime() - cpu_start;
+  run.wall = clock.Steady() - wall_start;
+
+  SearchReport report;
+  report.planner = name;
+  report.outcome = run.result.ok() ? OutcomeOf(*run.result) : SearchOutcome::kRefused;
+  if (run.result.ok()) {
+    report.expanded_state_count = SummaryOf(*run.result).expanded_state_count;
+    if (const PlanFound* found = std::get_if<PlanFound>(&*run.result)) {
+      const absl::Status checked = CheckPlan(problem, found->plan, found->prediction);
+      if (!checked.ok()) {
+        report.outcome = SearchOutcome::kCheckFailed;
+        run.result = checked;
+      }
+    }
+  }
+  report.queue_duration = queue_duration;
+  report.wall_duration = run.wall;
+  report.cpu_duration = run.cpu;
+  observer.SearchFinished(report);
+  return run;
+}
+
+v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningResult& result) {
+  v1::PlannerComparison comparison;
+  comparison.set_planner(planner);
+  if (const PlanFound* found = std::get_if<PlanFound>(&result)) {
+    comparison.set_feasible(true);
+    *comparison.mutable_step_duration() = DurationToProto(found->prediction.step);
+    comparison.set_samples_per_second(found->prediction.samples_per_second);
+    comparison.set_peak_memory_bytes(found->prediction.peak_memory.count());
+    comparison.set_gist(PlanGist(found->plan));
+  } else if (const NothingFits* nothing = std::get_if<NothingFits>(&result)) {
+    comparison.set_smallest_device_memory_bytes(nothing->smallest_device_memory.count());
+  }
+  return comparison;
+}
+
+absl::Status StoppedError(const SearchSummary& summary) {
+  if (summary.limit == SearchLimit::kStates) {
+    return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+                     "options.max_state_count ended the search before a plan was found; raise it");
+  }
+  return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+                   "the time was over before a plan was found; ask again with a longer deadline "
+                   "and options.search_time_limit, or ask a baseline planner");
+}
+
+// A comparison for every baseline but the planner asked.
+absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(const PlannerFunction& planner,
+                                                                const PlanningProblem& problem,
+                                                                const SearchOrder& order,
+                                                                const Clock& clock,
+                                                                Observer& observer) {
+  std::vector<v1::PlannerComparison> comparisons;
+  SearchControl control;
+  control.max_state_count = order.max_state_count;
+  control.should_stop = order.should_stop;
+  for (const std::string& name : BaselineNames()) {
+    if (name == order.planner) continue;
+    const Run run = RunPlanner(planner, name, problem, control, absl::ZeroDuration(), clock,
+                               observer);
+    if (!run.result.ok()) return run.result.status();
+    if (std::holds_alternative<StoppedEmpty>(*run.result)) {
+      return StoppedError(SummaryOf(*run.result));
+    }
+    comparisons.push_back(ComparisonOf(name, *run.result));
+  }
+  return comparisons;
+}
+
+// In the order of `PlannerNames()`.
+void SortByPlanner(std::vector<v1::PlannerComparison>* comparisons) {
+  const std::vector<std::string>& names = PlannerNames();
+  const auto position = [&names](const v1::PlannerComparison& comparison) {
+    return std::find(names.begin(), names.end(), comparison.planner()) - names.begin();
+  };
+  std::stable_sort(comparisons->begin(), comparisons->end(),
+                   [&position](const auto& a, const auto& b) {
+                     return position(a) < position(b);
+                   });
+}
+
+}  // namespace
+
+absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
+                                        const PlanningProblem& problem, const SearchOrder& order,
+                                        const Clock& clock, Observer& observer) {
+  std::vector<v1::PlannerComparison> baselines;
+  if (order.compare_baselines) {
+    PARPLAN_ASSIGN_OR_RETURN(baselines, RunBaselines(planner, problem, order, clock, observer));
+  }
+  const absl::Duration end = clock.Steady() + order.time_limit;
+  SearchControl control;
+  control.max_state_count = order.max_state_count;
+  control.should_stop = [&order, &clock, end] {
+    return clock.Steady() >= end || (order.should_stop && order.should_stop());
+  };
+  if (order.on_progress) {
+    control.on_progress = [&order](const SearchProgress& progress) {
+      order.on_progress(ProgressToProto(progress));
+    };
+  }
+  Run run =
+      RunPlanner(planner, order.planner, problem, control, order.queue_duration, clock, observer);
+  if (!run.result.ok()) return run.result.status();
+
+  const SearchSummary summary = SummaryOf(*run.result);
+  PlannerAnswer answer;
+  answer.cpu_duration = run.cpu;
+  answer.wall_duration = run.wall;
+  answer.is_complete = IsComplete(summary);
+  if (order.compare_baselines) {
+    answer.comparisons.push_back(ComparisonOf(order.planner, *run.result));
+    answer.comparisons.insert(answer.comparisons.end(), baselines.begin(), baselines.end());
+    SortByPlanner(&answer.comparisons);
+  }
+  if (PlanFound* found = std::get_if<PlanFound>(&*run.result)) {
+    answer.result = std::move(*found);
+  } else if (NothingFits* nothing = std::get_if<NothingFits>(&*run.result)) {
+    answer.result = std::move(*nothing);
+  } else {
+    return StoppedError(summary);
+  }
+  return answer;
+}
+
+absl::Status NothingFitsError(const PlanningProblem& problem, const NothingFits& nothing) {
+  const int64_t needed = nothing.smallest_device_memory.count();
+  const int64_t usable = problem.usable_memory().count();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
+      absl::StrFormat("no plan fits in the %.1f GB a device may hold; use devices of at least "
+                      "%.1f GB (%d bytes), more of them, or a smaller global_batch_size",
+                      static_cast<double>(usable) * 1e-9, static_cast<double>(needed) * 1e-9,
+                      needed),
+      {{"smallestDeviceMemoryBytes", absl::StrCat(needed)},
+       {"usableMemoryBytes", absl::StrCat(usable)}});
+}
+
+size_t AnswerBytes(const PlannerAnswer& answer) {
+  size_t bytes = sizeof(PlannerAnswer);
+  for (const v1::PlannerComparison& comparison : answer.comparisons) {
+    bytes += comparison.SpaceUsedLong();
+  }
+  if (const PlanFound* found = std::get_if<PlanFound>(&answer.result)) {
+    for (const StagePlan& stage : found->plan.stages) {
+      bytes += sizeof(stage) + stage.layer_runs.size() * sizeof(StageLayerRun);
+    }
+    bytes += found->prediction.stages.size() * sizeof(StagePrediction);
+    bytes += found->prediction.bottleneck_text.size();
+    for (const std::string& item : found->prediction.estimated_items) {
+      bytes += sizeof(item) + item.size();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace parplan

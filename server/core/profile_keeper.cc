@@ -1,0 +1,184 @@
+#include "server/core/profile_keeper.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "planner/base/status_macros.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/profile_wire.h"
+#include "proto/wire/resource_name.h"
+#include "server/core/stored_message.h"
+
+namespace parplan {
+namespace {
+
+std::vector<const v1::Profile*> Pointers(const std::vector<v1::Profile>& profiles) {
+  std::vector<const v1::Profile*> pointers;
+  for (const v1::Profile& profile : profiles) pointers.push_back(&profile);
+  return pointers;
+}
+
+// The smallest measured size of node that `devices_per_node` is a part of;
+// `devices_per_node` itself where it was measured, or where nothing fits.
+int MeasuredNodeSize(const std::vector<v1::Profile>& profiles, int devices_per_node) {
+  std::set<int> sizes;
+  for (const v1::Profile& profile : profiles) sizes.insert(profile.devices_per_node());
+  for (auto size = sizes.lower_bound(devices_per_node); size != sizes.end(); ++size) {
+    if (*size % devices_per_node == 0) return *size;
+  }
+  return devices_per_node;
+}
+
+absl::Time MeasureTime(const v1::Profile& profile) {
+  const google::protobuf::Timestamp& time = profile.provenance().has_measure_time()
+                                                ? profile.provenance().measure_time()
+                                                : profile.create_time();
+  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node) {
+  ProfileSnapshot::Content content;
+  content.device_kind = whole.device_kind();
+  content.devices_per_node = devices_per_node;
+  content.layers = whole.layers();
+  for (const CollectivePoint& point : whole.collectives()) {
+    if (static_cast<int64_t>(point.participant_count) * point.rank_stride <= devices_per_node) {
+      content.collectives.push_back(point);
+    }
+  }
+  content.overlap_slowdown = whole.overlap_slowdown();
+  content.context_memory = whole.context_memory();
+  content.digest = SnapshotDigest(content);
+  return ProfileSnapshot::Create(std::move(content));
+}
+
+ProfileKeeper::ProfileKeeper(Store& store, const Clock& clock, Observer& observer,
+                             const Limits& limits)
+    : store_(store), clock_(clock), observer_(observer), limits_(limits) {}
+
+std::unique_ptr<UploadSession> ProfileKeeper::StartUpload() {
+  return std::unique_ptr<UploadSession>(new UploadSession(this));
+}
+
+absl::StatusOr<v1::Profile> ProfileKeeper::Get(const v1::GetProfileRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const ProfileName name, ProfileName::Parse(request.name()));
+  PARPLAN_ASSIGN_OR_RETURN(const ProfileRecord record, store_.GetProfile(name.ToString()));
+  return ParseStored<v1::Profile>(record.bytes, record.name);
+}
+
+absl::StatusOr<v1::ListProfilesResponse> ProfileKeeper::List(
+    const v1::ListProfilesRequest& request) {
+  std::string cluster;
+  std::optional<std::string> node;
+  if (const absl::StatusOr<NodeName> name = NodeName::Parse(request.parent()); name.ok()) {
+    cluster = name->cluster;
+    node = name->node;
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
+    cluster = parent.cluster;
+  }
+  PARPLAN_ASSIGN_OR_RETURN(
+      const Page<ProfileRecord> page,
+      store_.ListProfiles(cluster, node, PageRequest{request.page_size(), request.page_token()}));
+  v1::ListProfilesResponse response;
+  for (const ProfileRecord& record : page.records) {
+    PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile,
+                             ParseStored<v1::Profile>(record.bytes, record.name));
+    profile.clear_layer_definitions();
+    profile.clear_layer_timings();
+    profile.clear_layer_memories();
+    profile.clear_collective_timings();
+    *response.add_profiles() = std::move(profile);
+  }
+  response.set_next_page_token(page.next_page_token);
+  return response;
+}
+
+absl::Status ProfileKeeper::Delete(const v1::DeleteProfileRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const ProfileName name, ProfileName::Parse(request.name()));
+  return store_.DeleteProfile(name.ToString());
+}
+
+absl::StatusOr<int64_t> ProfileKeeper::Revision(absl::string_view cluster) {
+  return store_.ProfileRevision(cluster);
+}
+
+absl::StatusOr<SnapshotHandle> ProfileKeeper::Snapshot(absl::string_view cluster,
+                                                       absl::string_view device_kind,
+                                                       int devices_per_node) {
+  const SnapshotKey key(std::string(cluster), std::string(device_kind), devices_per_node);
+  {
+    PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, Revision(cluster));
+    SnapshotHandle cached = FindCached(key, revision);
+    observer_.CacheLookedUp(CacheKind::kSnapshot, cached.snapshot != nullptr);
+    if (cached.snapshot != nullptr) return cached;
+  }
+  const std::lock_guard<std::mutex> load_lock(load_mutex_);
+  // Somebody may have loaded it while this call waited.
+  PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, Revision(cluster));
+  SnapshotHandle cached = FindCached(key, revision);
+  if (cached.snapshot != nullptr) return cached;
+  PARPLAN_ASSIGN_OR_RETURN(const LoadedSnapshot loaded,
+                           Load(cluster, device_kind, devices_per_node));
+  Cache(key, loaded);
+  return loaded.handle;
+}
+
+absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_view cluster,
+                                                                  absl::string_view device_kind,
+                                                                  int devices_per_node) {
+  PARPLAN_ASSIGN_OR_RETURN(const ProfileSet set, store_.SnapshotProfiles(cluster));
+  const bool any = std::any_of(
+      set.profiles.begin(), set.profiles.end(),
+      [device_kind](const ProfileRecord& record) { return record.device_kind == device_kind; });
+  // All of them where none is of this kind, for the message that says which are.
+  std::vector<v1::Profile> profiles;
+  for (const ProfileRecord& record : set.profiles) {
+    if (any && record.device_kind != device_kind) continue;
+    PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile,
+                             ParseStored<v1::Profile>(record.bytes, record.name));
+    profiles.push_back(std::move(profile));
+  }
+  const int measured_size = any ? MeasuredNodeSize(profiles, devices_per_node) : devices_per_node;
+  PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot,
+                           MergeProfiles(Pointers(profiles), device_kind, measured_size));
+  if (measured_size != devices_per_node) {
+    PARPLAN_ASSIGN_OR_RETURN(snapshot, PartOfNode(snapshot, devices_per_node));
+  }
+  LoadedSnapshot loaded;
+  loaded.revision = set.revision;
+  loaded.handle.snapshot = std::make_shared<const ProfileSnapshot>(std::move(snapshot));
+  loaded.handle.newest_measurement = absl::InfinitePast();
+  for (const v1::Profile& profile : profiles) {
+    if (profile.devices_per_node() != measured_size) continue;
+    loaded.handle.newest_measurement =
+        std::max(loaded.handle.newest_measurement, MeasureTime(profile));
+  }
+  return loaded;
+}
+
+SnapshotHandle ProfileKeeper::FindCached(const SnapshotKey& key, int64_t revision) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = snapshots_.find(key);
+  if (found == snapshots_.end() || found->second.revision != revision) return SnapshotHandle();
+  found->second.last_use = ++use_count_;
+  return found->second.handle;
+}
+
+void ProfileKeeper::Cache(const SnapshotKey& key, const LoadedSnapshot& loaded) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  snapshots_[key] = CachedSnapshot{loaded.revision, ++use_count_, loaded.handle};
+  while (snapshots_.size() > limits_.max_snapshot_count) {
+    snapshots_.erase(std::min_element(
+        snapshots_.begin(), snapshots_.end(),
+        [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; }));
+  }
+}
+
+}  // namespace parplan

@@ -1,0 +1,84 @@
+// Answers `ShapePlan`: what a job whose nodes are not chosen yet could do with
+// the devices on offer.
+
+#ifndef PARPLAN_SERVER_CORE_SHAPE_CORE_H_
+#define PARPLAN_SERVER_CORE_SHAPE_CORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "parplan/v1/plan_service.pb.h"
+#include "server/core/call_context.h"
+#include "server/core/clock.h"
+#include "server/core/limits.h"
+#include "server/core/lru_cache.h"
+#include "server/core/observer.h"
+#include "server/core/plan_search.h"
+#include "server/core/profile_keeper.h"
+#include "server/core/search_pool.h"
+#include "server/core/single_flight.h"
+
+namespace parplan {
+
+// Shared and never changed.
+using SharedShape = std::shared_ptr<const v1::ShapePlanResponse>;
+
+// Called exactly once: on the calling thread when the answer is at hand, else on
+// a worker's thread, or on the thread that cancels the call.
+using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
+
+// Errors are those listed in plan_service.proto, and CANCELLED without a reason
+// for a call that was cancelled. Safe to use from any thread.
+class ShapeCore {
+ public:
+  // All outlive the core; the pool is drained before the core goes.
+  struct Neighbours {
+    ProfileKeeper& profiles;
+    SearchPool& pool;
+    const Clock& clock;
+    Observer& observer;
+    const Limits& limits;
+    PlannerFunction planner = &FindPlan;
+  };
+  explicit ShapeCore(Neighbours neighbours);
+
+  ShapeCore(const ShapeCore&) = delete;
+  ShapeCore& operator=(const ShapeCore&) = delete;
+
+  // An answer given before is returned at once while the profiles of the cluster
+  // are the same. All counts of all offers are one task of the pool, searched one
+  // after the other; `options.search_time_limit` is for all of them together.
+  void ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
+                 ShapeDone done);
+
+ private:
+  struct ReadyShape {
+    int64_t revision = 0;
+    SharedShape response;  // Marked `from_cache`.
+  };
+  struct Question;
+  using SharedQuestion = std::shared_ptr<const Question>;
+
+  absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request,
+                                              std::string request_key) const;
+  SharedShape FindReady(const std::string& request_key, int64_t revision);
+  absl::Status StartSearch(const SharedQuestion& question,
+                           const std::shared_ptr<Flight<SharedShape>>& flight);
+
+  // Runs on a worker.
+  absl::StatusOr<SharedShape> Shape(const Question& question, Flight<SharedShape>& flight,
+                                    absl::Duration queue_duration,
+                                    const std::function<bool()>& stopping);
+
+  Neighbours to_;
+  LruCache<ReadyShape> ready_shapes_;
+  SingleFlight<SharedShape> flights_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_SHAPE_CORE_H_

@@ -1,0 +1,133 @@
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/profile_wire.h"
+#include "proto/wire/resource_name.h"
+#include "server/core/profile_keeper.h"
+#include "server/core/stored_message.h"
+
+namespace parplan {
+namespace {
+
+constexpr size_t kMaxRequestIdBytes = 64;
+// Of the SHA-256 that names a profile: 32 hexadecimal digits.
+constexpr size_t kIdLength = 32;
+
+template <typename Element>
+void MoveAll(google::protobuf::RepeatedPtrField<Element> from,
+             google::protobuf::RepeatedPtrField<Element>* to) {
+  to->Reserve(to->size() + from.size());
+  for (Element& element : from) *to->Add() = std::move(element);
+}
+
+}  // namespace
+
+UploadSession::~UploadSession() {
+  if (!reported_) Report(absl::CancelledError("the client went away"));
+}
+
+void UploadSession::Report(const absl::Status& status) {
+  if (reported_) return;
+  reported_ = true;
+  std::optional<Reason> reason;
+  if (const std::optional<ErrorDetail> detail = GetErrorDetail(status)) reason = detail->reason;
+  keeper_->observer_.UploadFinished(reason, status.ok(), byte_count_);
+}
+
+absl::Status UploadSession::Add(const v1::UploadProfileRequest& request) {
+  if (!failure_.ok()) return failure_;
+  failure_ = AddImpl(request);
+  if (!failure_.ok()) Report(failure_);
+  return failure_;
+}
+
+absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
+  byte_count_ += static_cast<int64_t>(request.ByteSizeLong());
+  const int64_t limit = keeper_->limits_.max_upload_bytes;
+  if (byte_count_ > limit) {
+    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                     absl::StrCat("the upload has more than ", limit,
+                                  " bytes; upload the measurements as several profiles, which "
+                                  "are merged when a plan is made"),
+                     {{"limit", absl::StrCat(limit)}, {"value", absl::StrCat(byte_count_)}});
+  }
+  if (request.has_header()) {
+    const v1::UploadHeader& header = request.header();
+    if (has_header_) {
+      return FieldError(Reason::kProfileInvalid, "header",
+                        "must be in the first message only");
+    }
+    PARPLAN_ASSIGN_OR_RETURN(NodeName parent, NodeName::Parse(header.parent(), "header.parent"));
+    if (header.request_id().empty() || header.request_id().size() > kMaxRequestIdBytes) {
+      return FieldError(Reason::kProfileInvalid, "header.request_id",
+                        "is required; give a random UUID, the same one for a retry");
+    }
+    has_header_ = true;
+    cluster_ = std::move(parent.cluster);
+    node_ = std::move(parent.node);
+    request_id_ = header.request_id();
+    *profile_.mutable_provenance() = header.provenance();
+    profile_.set_device_kind(header.device_kind());
+    profile_.set_devices_per_node(header.devices_per_node());
+    profile_.set_precision(header.precision());
+    if (header.has_overlap_slowdown()) profile_.set_overlap_slowdown(header.overlap_slowdown());
+    if (header.has_context_memory_bytes()) {
+      profile_.set_context_memory_bytes(header.context_memory_bytes());
+    }
+    return absl::OkStatus();
+  }
+  if (!has_header_) {
+    return FieldError(Reason::kProfileInvalid, "header", "must be in the first message");
+  }
+  if (!request.has_measurements()) {
+    return FieldError(Reason::kProfileInvalid, "piece",
+                      "is required; give a header or measurements");
+  }
+  const v1::ProfilePiece& piece = request.measurements();
+  MoveAll(piece.layer_definitions(), profile_.mutable_layer_definitions());
+  MoveAll(piece.layer_timings(), profile_.mutable_layer_timings());
+  MoveAll(piece.layer_memories(), profile_.mutable_layer_memories());
+  MoveAll(piece.collective_timings(), profile_.mutable_collective_timings());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Profile> UploadSession::Finish() {
+  if (!failure_.ok()) return failure_;
+  absl::StatusOr<v1::Profile> stored = FinishImpl();
+  failure_ = stored.ok() ? absl::FailedPreconditionError("the upload has ended") : stored.status();
+  Report(stored.status());
+  return stored;
+}
+
+absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
+  if (!has_header_) {
+    return FieldError(Reason::kProfileInvalid, "header", "must be in the first message");
+  }
+  PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile_));
+  ProfileRecord record;
+  record.cluster = cluster_;
+  record.node = node_;
+  record.device_kind = profile_.device_kind();
+  record.request_id = request_id_;
+  record.content_digest = ProfileContentDigest(profile_);
+  record.create_time = keeper_->clock_.Now();
+  const NodeName parent{cluster_, node_};
+  record.profile_id = Sha256Hex(absl::StrCat("parplan profile id 1\n", parent.ToString(), "\n",
+                                             record.request_id, "\n", record.content_digest))
+                          .substr(0, kIdLength);
+  record.name = ProfileName{cluster_, node_, record.profile_id}.ToString();
+  profile_.set_name(record.name);
+  profile_.set_digest(record.content_digest);
+  *profile_.mutable_create_time() = TimestampToProto(record.create_time);
+  record.bytes = profile_.SerializeAsString();
+  PARPLAN_ASSIGN_OR_RETURN(const ProfileRecord stored,
+                           keeper_->store_.PutProfile(std::move(record)));
+  return ParseStored<v1::Profile>(stored.bytes, stored.name);
+}
+
+}  // namespace parplan

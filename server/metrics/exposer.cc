@@ -1,0 +1,55 @@
+#include "server/metrics/exposer.h"
+
+#include <prometheus/exposer.h>
+#include <prometheus/registry.h>
+
+#include <exception>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+
+struct MetricsExposer::Server {
+  Server(const std::string& address, std::shared_ptr<prometheus::Registry> registry)
+      : registry(std::move(registry)), exposer(address, 1) {
+    // The exposer keeps a weak pointer only.
+    exposer.RegisterCollectable(this->registry);
+  }
+
+  std::shared_ptr<prometheus::Registry> registry;
+  prometheus::Exposer exposer;
+};
+
+MetricsExposer::MetricsExposer(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+
+MetricsExposer::~MetricsExposer() = default;
+
+absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
+    const std::string& address, std::shared_ptr<prometheus::Registry> registry) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
+    return FieldError(Reason::kSpecInvalid, "metrics address",
+                      absl::StrCat("must be host:port, such as 127.0.0.1:9464; it is `", address,
+                                   "`"));
+  }
+  // The HTTP library tells a port it cannot have by an exception.
+  try {
+    return std::unique_ptr<MetricsExposer>(
+        new MetricsExposer(std::make_unique<Server>(address, std::move(registry))));
+  } catch (const std::exception& error) {
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                     absl::StrCat("cannot serve metrics on ", address, " (", error.what(),
+                                  "); choose another address or stop what uses the port"));
+  }
+}
+
+int MetricsExposer::port() const {
+  const std::vector<int> ports = server_->exposer.GetListeningPorts();
+  return ports.empty() ? 0 : ports.front();
+}
+
+}  // namespace parplan

@@ -1,0 +1,104 @@
+#include "server/metrics/label.h"
+
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+std::string MethodLabel(Method method) {
+  switch (method) {
+    case Method::kUploadProfile:
+      return "UploadProfile";
+    case Method::kGetProfile:
+      return "GetProfile";
+    case Method::kListProfiles:
+      return "ListProfiles";
+    case Method::kDeleteProfile:
+      return "DeleteProfile";
+    case Method::kShapePlan:
+      return "ShapePlan";
+    case Method::kCreatePlan:
+      return "CreatePlan";
+    case Method::kSearchPlan:
+      return "SearchPlan";
+    case Method::kGetPlan:
+      return "GetPlan";
+    case Method::kListPlans:
+      return "ListPlans";
+    case Method::kVerifyPlan:
+      return "VerifyPlan";
+    case Method::kGetCapabilities:
+      return "GetCapabilities";
+    case Method::kCreateExecution:
+      return "CreateExecution";
+    case Method::kReportMetrics:
+      return "ReportMetrics";
+    case Method::kCompleteExecution:
+      return "CompleteExecution";
+    case Method::kFailExecution:
+      return "FailExecution";
+    case Method::kGetExecution:
+      return "GetExecution";
+    case Method::kListExecutions:
+      return "ListExecutions";
+  }
+  return "other";
+}
+
+std::string StatusCodeLabel(absl::StatusCode code) { return absl::StatusCodeToString(code); }
+
+std::string ReasonLabel(Reason reason) {
+  const absl::string_view name = ReasonName(reason);
+  return std::string(name.data(), name.size());
+}
+
+std::string CacheKindLabel(CacheKind cache) {
+  switch (cache) {
+    case CacheKind::kPlan:
+      return "plan";
+    case CacheKind::kResult:
+      return "result";
+    case CacheKind::kShape:
+      return "shape";
+    case CacheKind::kSnapshot:
+      return "snapshot";
+  }
+  return "other";
+}
+
+std::string SearchOutcomeLabel(SearchOutcome outcome) {
+  switch (outcome) {
+    case SearchOutcome::kOptimal:
+      return "optimal";
+    case SearchOutcome::kFeasible:
+      return "feasible";
+    case SearchOutcome::kNothingFits:
+      return "nothing_fits";
+    case SearchOutcome::kStoppedEmpty:
+      return "stopped_empty";
+    case SearchOutcome::kRefused:
+      return "refused";
+    case SearchOutcome::kCheckFailed:
+      return "check_failed";
+  }
+  return "other";
+}
+
+std::string VerifyOutcomeLabel(VerifyOutcome outcome) {
+  switch (outcome) {
+    case VerifyOutcome::kValid:
+      return "valid";
+    case VerifyOutcome::kBadSignature:
+      return "bad_signature";
+    case VerifyOutcome::kMalformed:
+      return "malformed";
+    case VerifyOutcome::kExpired:
+      return "expired";
+    case VerifyOutcome::kWrongAudience:
+      return "wrong_audience";
+    case VerifyOutcome::kWrongTopology:
+      return "wrong_topology";
+  }
+  return "other";
+}
+
+}  // namespace parplan

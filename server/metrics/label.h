@@ -1,0 +1,37 @@
+// The texts that enums have as label values. Stable once released: dashboards
+// and alerts are written against them.
+
+#ifndef PARPLAN_SERVER_METRICS_LABEL_H_
+#define PARPLAN_SERVER_METRICS_LABEL_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "planner/base/error.h"
+#include "server/core/observer.h"
+
+namespace parplan {
+
+// Values of `Reason` are 1 to this.
+inline constexpr int kReasonCount = 18;
+
+// Values of `absl::StatusCode` are 0 to one below this.
+inline constexpr int kStatusCodeCount = 17;
+
+// As in the contract: `CreatePlan`.
+std::string MethodLabel(Method method);
+
+// As gRPC writes it: `OK`, `NOT_FOUND`.
+std::string StatusCodeLabel(absl::StatusCode code);
+
+// As on the wire: `PROFILE_MISSING`.
+std::string ReasonLabel(Reason reason);
+
+// In lower case, words joined by `_`.
+std::string CacheKindLabel(CacheKind cache);
+std::string SearchOutcomeLabel(SearchOutcome outcome);
+std::string VerifyOutcomeLabel(VerifyOutcome outcome);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_METRICS_LABEL_H_

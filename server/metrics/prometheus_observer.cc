@@ -1,0 +1,339 @@
+#include "server/metrics/prometheus_observer.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <utility>
+
+#include "server/metrics/label.h"
+
+namespace parplan {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using Buckets = Histogram::BucketBoundaries;
+using Labels = std::map<std::string, std::string>;
+
+constexpr char kOtherPlanner[] = "other";
+
+Family<Counter>& Counters(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
+Family<Histogram>& Histograms(prometheus::Registry& registry, const char* name,
+                              const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+// 100 microseconds to 10 minutes.
+const Buckets& DurationBuckets() {
+  static const Buckets* const buckets = new Buckets{
+      0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+      2.5,    5.0,    10.0,  30.0,   60.0,  120.0, 300.0, 600.0};
+  return *buckets;
+}
+
+// 10 milliseconds to 10 minutes: one optimizer step.
+const Buckets& StepBuckets() {
+  static const Buckets* const buckets = new Buckets{0.01, 0.03, 0.1, 0.3,  1.0,   2.0,  5.0,
+                                                    10.0, 20.0, 50.0, 100.0, 300.0, 600.0};
+  return *buckets;
+}
+
+// `first`, `first * factor`, ..., `count` of them.
+Buckets Exponential(double first, double factor, int count) {
+  Buckets buckets;
+  for (int i = 0; i < count; ++i) {
+    buckets.push_back(first);
+    first *= factor;
+  }
+  return buckets;
+}
+
+}  // namespace
+
+// Every series, made once: `Family::Add` takes a lock and hashes labels, these
+// pointers cost one atomic addition.
+struct PrometheusObserver::Handles {
+  // What is counted for one planner.
+  struct PlannerHandles {
+    std::array<Counter*, kSearchOutcomeCount> searches = {};
+    Histogram* duration = nullptr;
+    Counter* cpu_seconds = nullptr;
+    Counter* states = nullptr;
+    Counter* plans = nullptr;
+  };
+
+  explicit Handles(const std::vector<std::string>& planners)
+      : registry(std::make_shared<prometheus::Registry>()),
+        requests(Counters(*registry, "parplan_requests_total",
+                          "Calls answered, by method and gRPC status code.")) {
+    MakeRequestHandles();
+    MakeSearchHandles(planners);
+    MakePlanHandles();
+    MakeCountHandles();
+  }
+
+  void MakeRequestHandles();
+  void MakeSearchHandles(const std::vector<std::string>& planners);
+  void MakePlanHandles();
+  void MakeCountHandles();
+
+  const PlannerHandles& Planner(const std::string& name) const {
+    const auto found = planners.find(name);
+    return found == planners.end() ? planners.at(kOtherPlanner) : found->second;
+  }
+
+  // Made when first seen; most of the pairs never happen.
+  Counter& Request(Method method, absl::StatusCode code) {
+    const int code_index = std::clamp(static_cast<int>(code), 0, kStatusCodeCount - 1);
+    std::atomic<Counter*>& slot =
+        request_slots[static_cast<int>(method) * kStatusCodeCount + code_index];
+    Counter* counter = slot.load(std::memory_order_acquire);
+    if (counter == nullptr) {
+      counter = &requests.Add(
+          {{"method", MethodLabel(method)},
+           {"code", StatusCodeLabel(static_cast<absl::StatusCode>(code_index))}});
+      slot.store(counter, std::memory_order_release);
+    }
+    return *counter;
+  }
+
+  const std::shared_ptr<prometheus::Registry> registry;
+  Family<Counter>& requests;
+  std::array<std::atomic<Counter*>, kMethodCount * kStatusCodeCount> request_slots = {};
+  std::array<Gauge*, kMethodCount> requests_in_flight = {};
+  std::array<Histogram*, kMethodCount> request_duration = {};
+  std::array<Counter*, kReasonCount + 1> rejects = {};
+
+  Gauge* searches_waiting = nullptr;
+  Gauge* searches_running = nullptr;
+  Counter* searches_shared = nullptr;
+  Histogram* queue_duration = nullptr;
+  std::map<std::string, PlannerHandles> planners;
+  std::array<std::array<Counter*, 2>, kCacheKindCount> cache_lookups = {};
+
+  Histogram* predicted_step = nullptr;
+  Histogram* predicted_throughput = nullptr;
+  Histogram* predicted_peak_memory = nullptr;
+  Histogram* predicted_headroom = nullptr;
+  Histogram* profile_age = nullptr;
+
+  Counter* uploads_stored = nullptr;
+  std::array<Counter*, kReasonCount + 1> uploads_rejected = {};
+  Histogram* upload_size = nullptr;
+  std::array<Counter*, kVerifyOutcomeCount> verifications = {};
+  std::array<Counter*, 2> executions_closed = {};
+  Histogram* step_ratio = nullptr;
+  Counter* windows_stored = nullptr;
+};
+
+void PrometheusObserver::Handles::MakeRequestHandles() {
+  Family<Histogram>& durations = Histograms(*registry, "parplan_request_duration_seconds",
+                                            "Time from a call's arrival to its answer.");
+  Family<Gauge>& in_flight = prometheus::BuildGauge()
+                                 .Name("parplan_requests_in_flight")
+                                 .Help("Calls that wait for their answer now.")
+                                 .Register(*registry);
+  for (int i = 0; i < kMethodCount; ++i) {
+    requests_in_flight[i] = &in_flight.Add({{"method", MethodLabel(static_cast<Method>(i))}});
+    request_duration[i] =
+        &durations.Add({{"method", MethodLabel(static_cast<Method>(i))}}, DurationBuckets());
+  }
+  Family<Counter>& family =
+      Counters(*registry, "parplan_rejects_total", "Calls refused, by reason.");
+  for (int i = 1; i <= kReasonCount; ++i) {
+    rejects[i] = &family.Add({{"reason", ReasonLabel(static_cast<Reason>(i))}});
+  }
+}
+
+void PrometheusObserver::Handles::MakeSearchHandles(const std::vector<std::string>& names) {
+  searches_waiting =
+      &OneGauge(*registry, "parplan_searches_waiting", "Searches in the queue now.");
+  searches_running = &OneGauge(*registry, "parplan_searches_running", "Searches running now.");
+  searches_shared = &Counters(*registry, "parplan_searches_shared_total",
+                              "Calls that found their question in flight.")
+                         .Add({});
+  queue_duration = &Histograms(*registry, "parplan_search_queue_duration_seconds",
+                               "Time a search waited for its turn.")
+                        .Add({}, DurationBuckets());
+  Family<Counter>& searches =
+      Counters(*registry, "parplan_searches_total", "Searches ended, by planner and outcome.");
+  Family<Histogram>& durations =
+      Histograms(*registry, "parplan_search_duration_seconds", "Wall time of a search.");
+  Family<Counter>& cpu =
+      Counters(*registry, "parplan_search_cpu_seconds_total", "Processor time of searches.");
+  Family<Counter>& states =
+      Counters(*registry, "parplan_search_states_total", "Partial plans expanded by searches.");
+  Family<Counter>& plans =
+      Counters(*registry, "parplan_plans_issued_total", "Plans signed and stored.");
+  std::vector<std::string> all = names;
+  all.push_back(kOtherPlanner);
+  for (const std::string& name : all) {
+    PlannerHandles& handles = planners[name];
+    const Labels labels = {{"planner", name}};
+    for (int i = 0; i < kSearchOutcomeCount; ++i) {
+      handles.searches[i] =
+          &searches.Add({{"planner", name},
+                         {"outcome", SearchOutcomeLabel(static_cast<SearchOutcome>(i))}});
+    }
+    handles.duration = &durations.Add(labels, DurationBuckets());
+    handles.cpu_seconds = &cpu.Add(labels);
+    handles.states = &states.Add(labels);
+    handles.plans = &plans.Add(labels);
+  }
+}
+
+void PrometheusObserver::Handles::MakePlanHandles() {
+  predicted_step = &Histograms(*registry, "parplan_predicted_step_seconds",
+                               "Predicted time of one optimizer step of issued plans.")
+                        .Add({}, StepBuckets());
+  predicted_throughput =
+      &Histograms(*registry, "parplan_predicted_throughput_samples_per_second",
+                  "Predicted throughput of issued plans.")
+           .Add({}, Exponential(0.1, 4.0, 12));
+  predicted_peak_memory = &Histograms(*registry, "parplan_predicted_peak_memory_bytes",
+                                      "Predicted memory of the fullest device of issued plans.")
+                               .Add({}, Exponential(1e9, 1.6, 12));
+  predicted_headroom =
+      &Histograms(*registry, "parplan_predicted_memory_headroom_ratio",
+                  "Share of usable device memory that issued plans leave free.")
+           .Add({}, Buckets{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75});
+  profile_age = &Histograms(*registry, "parplan_profile_age_seconds",
+                            "Age of the newest measurement an issued plan rests on.")
+                     .Add({}, Buckets{3600.0, 86400.0, 604800.0, 2592000.0, 7776000.0,
+                                      31536000.0});
+}
+
+void PrometheusObserver::Handles::MakeCountHandles() {
+  Family<Counter>& lookups = Counters(*registry, "parplan_cache_lookups_total",
+                                      "Looks into answers kept in memory, by cache and result.");
+  for (int i = 0; i < kCacheKindCount; ++i) {
+    const std::string cache = CacheKindLabel(static_cast<CacheKind>(i));
+    cache_lookups[i][0] = &lookups.Add({{"cache", cache}, {"result", "miss"}});
+    cache_lookups[i][1] = &lookups.Add({{"cache", cache}, {"result", "hit"}});
+  }
+  Family<Counter>& uploads = Counters(*registry, "parplan_uploads_total",
+                                      "Profile uploads, by result: stored, or why refused.");
+  uploads_stored = &uploads.Add({{"result", "stored"}});
+  for (int i = 1; i <= kReasonCount; ++i) {
+    uploads_rejected[i] = &uploads.Add({{"result", ReasonLabel(static_cast<Reason>(i))}});
+  }
+  uploads_rejected[0] = &uploads.Add({{"result", "other"}});
+  upload_size = &Histograms(*registry, "parplan_upload_size_bytes", "Size of uploads.")
+                     .Add({}, Exponential(1024.0, 4.0, 10));
+  Family<Counter>& verdicts = Counters(*registry, "parplan_plan_verifications_total",
+                                       "Answers of VerifyPlan, by verdict.");
+  for (int i = 0; i < kVerifyOutcomeCount; ++i) {
+    verifications[i] =
+        &verdicts.Add({{"verdict", VerifyOutcomeLabel(static_cast<VerifyOutcome>(i))}});
+  }
+  Family<Counter>& closed =
+      Counters(*registry, "parplan_executions_closed_total", "Executions closed, by state.");
+  executions_closed[0] = &closed.Add({{"state", "failed"}});
+  executions_closed[1] = &closed.Add({{"state", "succeeded"}});
+  step_ratio = &Histograms(*registry, "parplan_step_duration_ratio",
+                           "Measured over predicted step time of closed executions.")
+                    .Add({}, Buckets{0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0});
+  windows_stored = &Counters(*registry, "parplan_windows_stored_total",
+                             "Measured windows stored, duplicates excluded.")
+                        .Add({});
+}
+
+PrometheusObserver::PrometheusObserver(const std::vector<std::string>& planners)
+    : handles_(std::make_unique<Handles>(planners)) {}
+
+PrometheusObserver::~PrometheusObserver() = default;
+
+std::shared_ptr<prometheus::Registry> PrometheusObserver::registry() const {
+  return handles_->registry;
+}
+
+std::string PrometheusObserver::Text() const {
+  return prometheus::TextSerializer().Serialize(handles_->registry->Collect());
+}
+
+void PrometheusObserver::CallStarted(Method method) {
+  handles_->requests_in_flight[static_cast<int>(method)]->Increment();
+}
+
+void PrometheusObserver::CallFinished(Method method, absl::StatusCode code,
+                                      std::optional<Reason> reason, absl::Duration duration) {
+  handles_->requests_in_flight[static_cast<int>(method)]->Decrement();
+  handles_->Request(method, code).Increment();
+  handles_->request_duration[static_cast<int>(method)]->Observe(absl::ToDoubleSeconds(duration));
+  if (reason.has_value()) handles_->rejects[static_cast<int>(*reason)]->Increment();
+}
+
+void PrometheusObserver::QueueChanged(int waiting, int running) {
+  handles_->searches_waiting->Set(waiting);
+  handles_->searches_running->Set(running);
+}
+
+void PrometheusObserver::CacheLookedUp(CacheKind cache, bool hit) {
+  handles_->cache_lookups[static_cast<int>(cache)][hit ? 1 : 0]->Increment();
+}
+
+void PrometheusObserver::SearchShared() { handles_->searches_shared->Increment(); }
+
+void PrometheusObserver::SearchFinished(const SearchReport& report) {
+  const Handles::PlannerHandles& planner = handles_->Planner(report.planner);
+  planner.searches[static_cast<int>(report.outcome)]->Increment();
+  planner.duration->Observe(absl::ToDoubleSeconds(report.wall_duration));
+  planner.cpu_seconds->Increment(std::max(0.0, absl::ToDoubleSeconds(report.cpu_duration)));
+  planner.states->Increment(static_cast<double>(report.expanded_state_count));
+  handles_->queue_duration->Observe(absl::ToDoubleSeconds(report.queue_duration));
+}
+
+void PrometheusObserver::PlanIssued(const PlanReport& report) {
+  handles_->Planner(report.planner).plans->Increment();
+  handles_->predicted_step->Observe(report.predicted_step.value());
+  handles_->predicted_throughput->Observe(report.predicted_samples_per_second);
+  handles_->predicted_peak_memory->Observe(report.predicted_peak_memory.as_double());
+  if (report.usable_memory > Bytes()) {
+    handles_->predicted_headroom->Observe(
+        1.0 - report.predicted_peak_memory.as_double() / report.usable_memory.as_double());
+  }
+  if (report.profile_age.has_value()) {
+    handles_->profile_age->Observe(absl::ToDoubleSeconds(*report.profile_age));
+  }
+}
+
+void PrometheusObserver::UploadFinished(std::optional<Reason> reason, bool stored,
+                                        int64_t bytes) {
+  if (stored) {
+    handles_->uploads_stored->Increment();
+  } else {
+    handles_->uploads_rejected[reason.has_value() ? static_cast<int>(*reason) : 0]->Increment();
+  }
+  handles_->upload_size->Observe(static_cast<double>(bytes));
+}
+
+void PrometheusObserver::PlanVerified(VerifyOutcome outcome) {
+  handles_->verifications[static_cast<int>(outcome)]->Increment();
+}
+
+void PrometheusObserver::ExecutionClosed(bool succeeded, std::optional<double> ratio) {
+  handles_->executions_closed[succeeded ? 1 : 0]->Increment();
+  if (ratio.has_value()) handles_->step_ratio->Observe(*ratio);
+}
+
+void PrometheusObserver::WindowsStored(int64_t count) {
+  handles_->windows_stored->Increment(static_cast<double>(count));
+}
+
+}  // namespace parplan
