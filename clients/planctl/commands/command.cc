@@ -6,7 +6,10 @@
 
 namespace parplan::planctl {
 
-absl::Status Print(absl::string_view text) { return WriteFile("-", text); }
+absl::Status Print(const Session& session, absl::string_view text) {
+  session.answered = true;
+  return WriteFile("-", text);
+}
 
 void Note(const Session& session, absl::string_view text) {
   if (session.quiet) return;

@@ -19,6 +19,8 @@ struct Session {
   bool json = false;
   // No progress on standard error.
   bool quiet = false;
+  // Whether standard output has its answer; set by `Print`.
+  mutable bool answered = false;
 };
 
 // What a command does once its arguments are read.
@@ -39,7 +41,7 @@ void AddExportCommand(CLI::App& app, const Session& session, Action& action);
 void AddKeysCommand(CLI::App& app, const Session& session, Action& action);
 
 // Prints to standard output. UNAVAILABLE when it is closed or full.
-absl::Status Print(absl::string_view text);
+absl::Status Print(const Session& session, absl::string_view text);
 
 // A line on standard error unless the session is quiet.
 void Note(const Session& session, absl::string_view text);

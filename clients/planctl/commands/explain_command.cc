@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
@@ -24,7 +26,10 @@ absl::Status Explain(const Session& session, const PlanFileFlags& flags) {
 absl::Status Report(const Session& session, const PlanFileFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
   PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, PlanHtml(view)));
-  if (session.json) return Print("{\n  \"report\": \"" + flags.output_path + "\"\n}\n");
+  if (session.json) {
+    const nlohmann::ordered_json object = {{"report", flags.output_path}};
+    return Print(session, object.dump(2) + "\n");
+  }
   Note(session, "report in " + flags.output_path);
   return absl::OkStatus();
 }

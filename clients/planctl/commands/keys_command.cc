@@ -50,7 +50,7 @@ absl::Status Show(const Session& session, const KeyStore& store, const std::stri
                                 {"not_before", Day(key.not_before)},
                                 {"not_after", Day(key.not_after)}});
     }
-    return Print(object.dump(2) + "\n");
+    return Print(session, object.dump(2) + "\n");
   }
   std::string text;
   for (const KeyInfo& key : keys) {
@@ -59,7 +59,7 @@ absl::Status Show(const Session& session, const KeyStore& store, const std::stri
                           key.key_id == changed ? "  (new)" : "");
   }
   absl::StrAppend(&text, "trust bundle ", store.bundle_path(), "\n");
-  return Print(text);
+  return Print(session, text);
 }
 
 absl::Status Generate(const Session& session, const KeysFlags& flags) {

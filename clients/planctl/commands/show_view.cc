@@ -9,10 +9,10 @@ namespace parplan::planctl {
 absl::Status ShowView(const Session& session, const PlanView& view,
                       const std::string& report_path) {
   if (!report_path.empty()) PARPLAN_RETURN_IF_ERROR(WriteFile(report_path, PlanHtml(view)));
-  if (session.json) return Print(PlanJson(view));
+  if (session.json) return Print(session, PlanJson(view));
   std::string text = PlanText(view);
   if (!report_path.empty()) absl::StrAppend(&text, "\nreport       ", report_path, "\n");
-  return Print(text);
+  return Print(session, text);
 }
 
 absl::StatusOr<PlanView> ReadView(const std::string& path) {

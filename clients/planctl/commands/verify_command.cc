@@ -65,7 +65,7 @@ absl::Status Verify(const Session& session, const VerifyFlags& flags) {
   if (!session.json) {
     if (!verified.ok()) return verified.status();
     const v1::PlanPayload& payload = verified->payload();
-    return Print(absl::StrCat(
+    return Print(session, absl::StrCat(
         "valid: ", payload.plan(), "\nsigned by ", verified->key_id(), "\nexpires ",
         absl::FormatTime(absl::RFC3339_sec,
                          absl::FromUnixSeconds(payload.expire_time().seconds()),
@@ -84,7 +84,7 @@ absl::Status Verify(const Session& session, const VerifyFlags& flags) {
     object["plan"] = verified->payload().plan();
     object["key_id"] = verified->key_id();
   }
-  PARPLAN_RETURN_IF_ERROR(Print(object.dump(2) + "\n"));
+  PARPLAN_RETURN_IF_ERROR(Print(session, object.dump(2) + "\n"));
   return verified.status();
 }
 
