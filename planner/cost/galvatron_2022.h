@@ -1,0 +1,114 @@
+// The layer costs of Galvatron as submitted in June 2022, before overlap, GPipe
+// and sharding were refined. Kept as a yardstick: its authors' predictions can
+// be reproduced digit by digit, which shows that the parts we share with it are
+// understood.
+//
+// A prediction here covers a whole step, not a micro-batch: the time of a plan
+// is the sum of `layer_ms()` over all layers of all stages, and every stage
+// keeps the activations of all micro-batches.
+//
+// Formulas: papers.md 1.5. Where its words leave a choice, the golden values
+// decide: the share of the pipeline multiplies compute and tensor-parallel
+// communication alike, whereas what gradient synchronisation adds is counted
+// in full; the number of micro-batches is not rounded. MB are 2^20 bytes.
+
+#ifndef PARPLAN_PLANNER_COST_GALVATRON_2022_H_
+#define PARPLAN_PLANNER_COST_GALVATRON_2022_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/cost/cost_model.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+// Measured speed of an all-reduce. The message already holds the factor
+// 2 (n - 1) / n of a ring.
+struct Galvatron2022AllReduce {
+  int pipeline_parallel_degree = 1;
+  int participant_count = 2;
+  // Consecutive ranks. Without meaning where the group is the whole stage.
+  bool consecutive = true;
+  double ms_per_mb = 0.0;
+};
+
+struct Galvatron2022Hardware {
+  // How much longer compute and communication take while both run, >= 1.
+  double overlap_slowdown = 1.3;
+  double backward_over_forward = 2.0;
+  std::vector<Galvatron2022AllReduce> all_reduces;
+};
+
+struct Galvatron2022Layer {
+  // A layer with cross-attention: 6 all-reduces under tensor parallelism, not 4,
+  // and a third of the backward pass that hides no communication.
+  bool is_decoder = false;
+  int sequence_length = 0;
+  int hidden_size = 0;
+  // fp32, on one device.
+  double parameter_mb = 0.0;
+  // On one device.
+  double forward_ms_per_sample = 0.0;
+  // At tensor-parallel degree 1, 2, 4, 8, ...
+  std::vector<double> activation_mb_per_sample;
+};
+
+// What belongs to a model besides its layers.
+struct Galvatron2022Model {
+  // Added to each layer under data parallelism: for example 100 ms over the 24
+  // layers of the BERT that was measured, 60 ms over T5's 24, 0 for ViT.
+  double data_parallel_overhead_ms = 0.0;
+  // Embeddings and head.
+  double other_states_mb = 0.0;
+  double other_activation_mb_per_sample = 0.0;
+  // Driver context of a device.
+  double context_mb = 1024.0;
+};
+
+struct Galvatron2022LayerCost {
+  // Parameters, gradients and two Adam moments of the layer, on one device.
+  double states_mb = 0.0;
+  // Of all micro-batches.
+  double activation_mb = 0.0;
+  // Of the model besides its layers, not of this layer.
+  double other_mb = 0.0;
+
+  // A layer's part of a step.
+  double forward_ms = 0.0;
+  double backward_ms = 0.0;
+  double tensor_parallel_ms = 0.0;
+  // What the synchronisation of gradients adds, the overhead included.
+  double gradient_sync_ms = 0.0;
+  // Gathering sharded parameters once more.
+  double sharding_ms = 0.0;
+
+  double layer_ms() const {
+    return forward_ms + backward_ms + tensor_parallel_ms + gradient_sync_ms + sharding_ms;
+  }
+};
+
+// Cost of one layer under `strategy` in one of `pipeline_parallel_degree`
+// stages. `micro_batch_count` is at least 1 and may have a fraction.
+// FAILED_PRECONDITION (PROFILE_MISSING) when `hardware` has no all-reduce, or
+// `layer` no activation, of the kind the strategy needs. REQUIRES a strategy
+// without recomputation and sequence parallelism, its parameters sharded or
+// nothing: 2022 knew no others.
+absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
+    const Galvatron2022Hardware& hardware, const Galvatron2022Model& model,
+    const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,
+    int64_t global_batch_size, double micro_batch_count);
+
+// The number of micro-batches 2022 took for BERT on 8 devices, fitted by hand.
+double BertMicroBatchCountIn2022(int pipeline_parallel_degree, const Strategy& strategy,
+                                 int64_t global_batch_size);
+
+// The same as the cost of one micro-batch that holds the whole batch, for a
+// search that adds up forward, backward and gradient_sync of all layers. Half
+// of the tensor-parallel time goes to each pass, the sharding to the backward.
+LayerCost ToLayerCost(const Galvatron2022LayerCost& cost);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_GALVATRON_2022_H_
