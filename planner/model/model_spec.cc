@@ -1,6 +1,5 @@
 #include "planner/model/model_spec.h"
 
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -12,6 +11,13 @@
 
 namespace parplan {
 namespace {
+
+// Sizes beyond this make products overflow and mean a slip of the keyboard.
+constexpr int kMaxSize = 1 << 24;
+
+// Of a model. Its bytes, times anything a plan multiplies them with, stay within
+// 64 bits.
+constexpr int64_t kMaxParameterCount = int64_t{1} << 50;
 
 constexpr char kIdRule[] = "must be 1 to 63 letters, digits, `-`, `_` or `.`";
 
@@ -85,7 +91,10 @@ absl::Status CheckTransformer(LayerDefinition& layer, const std::string& field) 
     }
     layer.head_size = layer.hidden_size / layer.attention_head_count;
   }
-  if (layer.head_size < 1) return Broken(field + ".head_size", "must be at least 1");
+  if (int64_t{layer.attention_head_count} * layer.head_size > kMaxSize) {
+    return Broken(field + ".head_size",
+                  absl::StrCat("makes the heads wider than ", kMaxSize, " in all"));
+  }
   if (layer.key_value_head_count == 0) layer.key_value_head_count = layer.attention_head_count;
   if (layer.key_value_head_count < 1 ||
       layer.attention_head_count % layer.key_value_head_count != 0) {
@@ -123,9 +132,6 @@ absl::Status CheckTable(const LayerDefinition& layer, const std::string& field) 
   return absl::OkStatus();
 }
 
-// Sizes beyond this make products overflow and mean a slip of the keyboard.
-constexpr int kMaxSize = 1 << 24;
-
 }  // namespace
 
 bool IsTransformer(LayerKind kind) {
@@ -162,7 +168,7 @@ absl::StatusOr<LayerDefinition> LayerDefinition::Create(LayerDefinition raw,
   } else {
     PARPLAN_RETURN_IF_ERROR(CheckTable(raw, field));
   }
-  if (raw.parameter_count < 0 || raw.parameter_count > int64_t{1} << 50) {
+  if (raw.parameter_count < 0 || raw.parameter_count > kMaxParameterCount) {
     return Broken(field + ".parameter_count", "must be 0 (computed) to 2^50");
   }
   if (raw.parameter_count == 0) raw.parameter_count = ParameterCountOf(raw);
@@ -218,8 +224,7 @@ absl::StatusOr<ModelSpec> ModelSpec::Create(std::string model_id,
   for (size_t i = 0; i < layer_definitions.size(); ++i) {
     if (!ids.insert(layer_definitions[i].layer_definition_id).second) {
       return Broken(absl::StrCat("model.layer_definitions[", i, "].layer_definition_id"),
-                    absl::StrCat("`", layer_definitions[i].layer_definition_id,
-                                 "` occurs twice"));
+                    absl::StrCat("`", layer_definitions[i].layer_definition_id, "` occurs twice"));
     }
   }
   ModelSpec model;
@@ -237,8 +242,11 @@ absl::StatusOr<ModelSpec> ModelSpec::Create(std::string model_id,
     }
     model.definition_of_layer_.insert(model.definition_of_layer_.end(), run.layer_count,
                                       run.definition_index);
-    model.parameter_count_ +=
-        layer_definitions[run.definition_index].parameter_count * run.layer_count;
+    const int64_t parameter_count = layer_definitions[run.definition_index].parameter_count;
+    if (parameter_count > (kMaxParameterCount - model.parameter_count_) / run.layer_count) {
+      return Broken(field + ".layer_count", "makes more than 2^50 parameters");
+    }
+    model.parameter_count_ += parameter_count * run.layer_count;
   }
   model.model_id_ = std::move(model_id);
   model.layer_definitions_ = std::move(layer_definitions);

@@ -1,6 +1,7 @@
 #include "planner/model/profile_snapshot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -108,7 +109,8 @@ const char* CollectiveName(Collective collective) {
 absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
   if (content.device_kind.empty()) return Broken("device_kind", "must not be empty");
   if (content.devices_per_node < 1) return Broken("devices_per_node", "must be at least 1");
-  if (content.overlap_slowdown.has_value() && !(*content.overlap_slowdown >= 1.0)) {
+  if (content.overlap_slowdown.has_value() &&
+      !(std::isfinite(*content.overlap_slowdown) && *content.overlap_slowdown >= 1.0)) {
     return Broken("overlap_slowdown", "must be at least 1");
   }
   if (content.context_memory.has_value() && *content.context_memory < Bytes()) {
@@ -116,8 +118,7 @@ absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
   }
   for (size_t i = 0; i < content.layers.size(); ++i) {
     MeasuredLayer& layer = content.layers[i];
-    const std::string field =
-        absl::StrCat("layer `", layer.definition.layer_definition_id, "`");
+    const std::string field = absl::StrCat("layer `", layer.definition.layer_definition_id, "`");
     for (size_t j = 0; j < i; ++j) {
       if (content.layers[j].precision == layer.precision &&
           SameLayer(content.layers[j].definition, layer.definition)) {
