@@ -1,0 +1,102 @@
+// `planctl evaluate`: what the cost model expects of a plan that is given, ours or
+// Galvatron's. Needs no server.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/question_flags.h"
+#include "clients/planctl/commands/show_view.h"
+#include "clients/planctl/files.h"
+#include "clients/planctl/import/galvatron_plan.h"
+#include "clients/planctl/offline_planner.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/model_wire.h"
+
+namespace parplan::planctl {
+namespace {
+
+struct EvaluateFlags {
+  QuestionFlags question;
+  std::string plan_path;
+  GalvatronPlanOptions galvatron;
+  std::string report_path;
+};
+
+// The plan in a file of either kind, and what was assumed about it.
+absl::StatusOr<Plan> ReadPlan(const Session& session, const EvaluateFlags& flags,
+                              const v1::PlanSpec& spec) {
+  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(flags.plan_path));
+  if (text.find("\"pp_deg\"") == std::string::npos) {
+    PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfFile(text, flags.plan_path));
+    return std::move(view.plan);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(spec.model()));
+  GalvatronPlanOptions options = flags.galvatron;
+  if (options.device_count == 0 && !spec.topology().node_groups().empty()) {
+    const v1::NodeGroup& group = spec.topology().node_groups(0);
+    options.device_count = group.node_count() * group.devices_per_node();
+  }
+  PARPLAN_ASSIGN_OR_RETURN(
+      GalvatronPlanImport import,
+      ImportGalvatronPlan({flags.plan_path, std::move(text)}, model, options));
+  for (const std::string& note : import.notes) Note(session, absl::StrCat("note: ", note));
+  return std::move(import.plan);
+}
+
+absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles,
+                           flags.question.ReadProfiles());
+  PARPLAN_ASSIGN_OR_RETURN(const Plan plan, ReadPlan(session, flags, spec));
+  if (spec.global_batch_size() == 0) spec.set_global_batch_size(plan.global_batch_size);
+  // The plan is given, so nothing it does is ruled out beforehand.
+  spec.mutable_options()->set_schedule(plan.schedule == Schedule::kGpipe
+                                           ? v1::SCHEDULE_GPIPE
+                                           : v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD);
+  if (spec.options().max_tensor_parallel_degree() == 0) {
+    int degree = spec.topology().node_groups().empty()
+                     ? 1
+                     : spec.topology().node_groups(0).devices_per_node();
+    for (const StagePlan& stage : plan.stages) {
+      for (const StageLayerRun& run : stage.layer_runs) {
+        degree = std::max(degree, run.strategy.tensor_parallel_degree);
+      }
+    }
+    spec.mutable_options()->set_max_tensor_parallel_degree(degree);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const PlanView view, EvaluateOffline(spec, profiles, plan));
+  if (!view.prediction.fits()) {
+    Note(session, "the plan needs more memory than a device has");
+  }
+  return ShowView(session, view, flags.report_path);
+}
+
+}  // namespace
+
+void AddEvaluateCommand(CLI::App& app, const Session& session, Action& action) {
+  auto flags = std::make_shared<EvaluateFlags>();
+  CLI::App* command = app.add_subcommand(
+      "evaluate", "Predict time and memory of a given plan: ours, or a Galvatron strategy file");
+  command->footer(
+      "A plan that does not fit is an answer too: see `fits` in the JSON.\nExample:\n"
+      "  planctl evaluate galvatron_config_x.json --model x.model.json --cluster x.cluster.json "
+      "--profile x.profile.json");
+  command->add_option("plan", flags->plan_path, "Plan file")->required();
+  command->add_option("--report", flags->report_path, "Also write the HTML page");
+  command->add_flag("--ulysses-as-data-parallel", flags->galvatron.ulysses_as_data_parallel,
+                    "Take Ulysses groups of a Galvatron plan as data-parallel ones");
+  command->add_option("--galvatron-micro-batches", flags->galvatron.micro_batch_count,
+                      "In the place of `chunks` of a Galvatron plan");
+  flags->question.AddTo(*command, /*with_planner=*/false);
+  command->get_option("--batch")->required(false)->description(
+      "Samples per optimizer step [the plan's]");
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Evaluate(session, *flags); };
+  });
+}
+
+}  // namespace parplan::planctl

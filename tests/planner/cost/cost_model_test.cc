@@ -1,0 +1,333 @@
+#include "planner/cost/cost_model.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "planner/base/error.h"
+#include "planner/cost/predict_plan.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+// A world small enough to work by hand. Tokens are 2, the hidden size is 4, so
+// one sample's activations between layers are 2 * 4 * 2 = 16 bytes in bf16.
+constexpr int kDecoder = 1;
+constexpr double kSlowdown = 1.25;
+
+ModelSpec SmallModel(int decoder_count = 2) {
+  LayerDefinition embedding;
+  embedding.layer_definition_id = "embedding";
+  embedding.kind = LayerKind::kEmbedding;
+  embedding.hidden_size = 4;
+  embedding.sequence_length = 2;
+  embedding.vocabulary_size = 10;
+  LayerDefinition decoder;
+  decoder.layer_definition_id = "decoder";
+  decoder.kind = LayerKind::kDecoder;
+  decoder.hidden_size = 4;
+  decoder.attention_head_count = 4;
+  decoder.feed_forward_size = 16;
+  decoder.feed_forward_kind = FeedForwardKind::kGelu;
+  decoder.sequence_length = 2;
+  LayerDefinition head = embedding;
+  head.layer_definition_id = "head";
+  head.kind = LayerKind::kHead;
+  std::vector<LayerDefinition> definitions;
+  for (const LayerDefinition& raw : {embedding, decoder, head}) {
+    definitions.push_back(*LayerDefinition::Create(raw, "test"));
+  }
+  return *ModelSpec::Create("small", definitions, {{0, 1}, {1, decoder_count}, {2, 1}},
+                            Precision::kBf16, Optimizer::kAdam);
+}
+
+// 1 ms forward and 3 ms backward per sample at degree 1, half of it at degree 2
+// with 10 % on top; 1000 parameters; 800 bytes per sample, 500 at degree 2.
+ProfileSnapshot::Content SmallContent() {
+  ProfileSnapshot::Content content;
+  content.digest = "small";
+  content.device_kind = "TestDevice";
+  content.devices_per_node = 4;
+  content.overlap_slowdown = kSlowdown;
+  content.context_memory = Bytes::Of(5000);
+  const ModelSpec model = SmallModel();
+  for (const LayerDefinition& definition : model.layer_definitions()) {
+    MeasuredLayer layer;
+    layer.definition = definition;
+    layer.precision = Precision::kBf16;
+    for (int degree : {1, 2, 4}) {
+      const double cost = degree == 1 ? 1.0 : 1.1 / degree;
+      for (int samples : {1, 2, 8}) {
+        layer.timings.push_back({degree, samples, 2, Seconds::Milliseconds(cost * samples),
+                                 Seconds::Milliseconds(3.0 * cost * samples),
+                                 Origin::kMeasured});
+      }
+      layer.memories.push_back({degree, false, 2, 1000 / degree,
+                                Bytes::Of(200 + 600 / degree), Bytes::Of(16),
+                                Origin::kMeasured});
+    }
+    content.layers.push_back(std::move(layer));
+  }
+  // 1 microsecond per byte of all-reduce on any group: easy to follow.
+  for (const auto& [count, stride] :
+       std::vector<std::pair<int, int>>{{2, 1}, {2, 2}, {4, 1}}) {
+    content.collectives.push_back({Collective::kAllReduce, count, stride, Bytes::Of(1000),
+                                   Seconds::Milliseconds(1), Origin::kMeasured});
+  }
+  for (int stride : {1, 2}) {
+    content.collectives.push_back({Collective::kSendReceive, 2, stride, Bytes::Of(1000),
+                                   Seconds::Milliseconds(0.5), Origin::kMeasured});
+  }
+  return content;
+}
+
+using Change = std::function<void(ProfileSnapshot::Content&)>;
+
+PlanningProblem SmallProblem(const Change& change = {}, PlanningRules rules = {}) {
+  ProfileSnapshot::Content content = SmallContent();
+  if (change) change(content);
+  NodeGroup group;
+  group.node_group_id = "test";
+  group.device_kind = "TestDevice";
+  group.node_count = 1;
+  group.devices_per_node = 4;
+  group.device_memory = Bytes::Of(1'000'000);
+  return *PlanningProblem::Create(
+      std::make_shared<ModelSpec>(SmallModel()),
+      std::make_shared<Topology>(*Topology::Create("test", {group}, {{"link", 4}})),
+      std::make_shared<ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content))), 16, rules);
+}
+
+CostModel SmallCosts() { return *CostModel::Create(SmallProblem()); }
+
+Strategy Of(int tensor, int data) {
+  Strategy strategy;
+  strategy.tensor_parallel_degree = tensor;
+  strategy.data_parallel_degree = data;
+  return strategy;
+}
+
+TEST(OverlappedTime, IsTheClosedFormOfThePaper) {
+  EXPECT_DOUBLE_EQ(OverlappedTime(Seconds::Of(4.583), Seconds::Of(29.005), 1.3).value(),
+                   29.005 + 0.3 * 4.583);
+  EXPECT_EQ(OverlappedTime(Seconds::Of(2), Seconds(), 1.3), Seconds::Of(2));
+}
+
+TEST(CostModel, OneDeviceOnlyComputes) {
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(1, 1), 2);
+  EXPECT_DOUBLE_EQ(cost.forward.milliseconds(), 2.0);
+  EXPECT_DOUBLE_EQ(cost.backward.milliseconds(), 6.0);
+  EXPECT_EQ(cost.gradient_sync, Seconds());
+  EXPECT_EQ(cost.parameters, Bytes::Of(2000));
+  EXPECT_EQ(cost.gradients, Bytes::Of(2000));
+  EXPECT_EQ(cost.optimizer_states, Bytes::Of(12000));
+  EXPECT_EQ(cost.kept_per_micro_batch, Bytes::Of(1600));
+  EXPECT_EQ(cost.transient, Bytes());
+}
+
+TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(2, 1), 2);
+  // Messages of 2 samples * 16 bytes take 0.032 ms.
+  EXPECT_NEAR(cost.forward.milliseconds(), 1.1 + 2 * 0.032, 1e-12);
+  EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 2 * 0.032, 1e-12);
+  EXPECT_NEAR(cost.time[TimeItemKind::kTensorParallel].milliseconds(), 4 * 0.032, 1e-12);
+  EXPECT_EQ(cost.parameters, Bytes::Of(1000));
+  EXPECT_EQ(cost.kept_per_micro_batch, Bytes::Of(1000));
+}
+
+TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
+  Strategy strategy = Of(2, 1);
+  strategy.recompute_level = RecomputeLevel::kFull;
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2);
+  EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 1.1 + 4 * 0.032, 1e-12);
+  EXPECT_EQ(cost.kept_per_micro_batch, Bytes::Of(32));
+  EXPECT_EQ(cost.transient, Bytes::Of(1000 - 32));
+}
+
+TEST(CostModel, DataParallelismHidesItsAllReduceBehindTheBackwardPass) {
+  // 2000 bytes of gradients take 2 ms; the backward pass of one sample 3 ms.
+  const LayerCost hidden = SmallCosts().CostOfLayer(kDecoder, Of(1, 2), 2);
+  EXPECT_DOUBLE_EQ(hidden.forward.milliseconds(), 1.0);
+  EXPECT_DOUBLE_EQ(hidden.backward.milliseconds(), 3.0);
+  EXPECT_NEAR(hidden.gradient_sync.milliseconds(), 3.0 + 0.25 * 2.0 - 3.0, 1e-12);
+}
+
+TEST(CostModel, ShardingGathersEveryMicroBatchAndSplitsTheStates) {
+  Strategy strategy = Of(1, 2);
+  strategy.sharding_level = ShardingLevel::kParameters;
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2);
+  // An all-gather of 2000 bytes takes 1 ms: as long as the forward pass.
+  EXPECT_NEAR(cost.forward.milliseconds(), 1.0 + 0.25, 1e-12);
+  // All-gather and reduce-scatter, 2 ms, beside 3 ms.
+  EXPECT_NEAR(cost.backward.milliseconds(), 3.0 + 0.25 * 2.0, 1e-12);
+  EXPECT_EQ(cost.gradient_sync, Seconds());
+  EXPECT_EQ(cost.parameters, Bytes::Of(1000));
+  EXPECT_EQ(cost.gradients, Bytes::Of(1000));
+  EXPECT_EQ(cost.optimizer_states, Bytes::Of(6000));
+  EXPECT_EQ(cost.transient, Bytes::Of(3 * 2000));
+}
+
+TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
+  Strategy strategy = Of(1, 4);
+  Bytes last = Bytes::Max();
+  for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
+                              ShardingLevel::kGradients, ShardingLevel::kParameters}) {
+    strategy.sharding_level = level;
+    const Bytes states = SmallCosts().CostOfLayer(kDecoder, strategy, 4).states();
+    EXPECT_LT(states, last);
+    last = states;
+  }
+}
+
+TEST(CostModel, TimeItemsAddUpToForwardAndBackward) {
+  for (int tensor : {1, 2, 4}) {
+    for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
+      for (RecomputeLevel recompute : {RecomputeLevel::kNone, RecomputeLevel::kFull}) {
+        Strategy strategy = Of(tensor, 4 / tensor);
+        strategy.sharding_level = level;
+        strategy.recompute_level = recompute;
+        const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 8);
+        EXPECT_NEAR(cost.time.Total().value(), (cost.forward + cost.backward).value(), 1e-15);
+      }
+    }
+  }
+}
+
+TEST(CostModel, FasterLinksNeverSlowAnyLayer) {
+  const CostModel slow = SmallCosts();
+  const CostModel fast = *CostModel::Create(SmallProblem([](ProfileSnapshot::Content& content) {
+    for (CollectivePoint& point : content.collectives) point.duration = point.duration * 0.5;
+  }));
+  for (int tensor : {1, 2, 4}) {
+    for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
+      Strategy strategy = Of(tensor, 4 / tensor);
+      strategy.sharding_level = level;
+      const LayerCost before = slow.CostOfLayer(kDecoder, strategy, 8);
+      const LayerCost after = fast.CostOfLayer(kDecoder, strategy, 8);
+      EXPECT_LE(after.forward, before.forward);
+      EXPECT_LE(after.backward, before.backward);
+      EXPECT_LE(after.gradient_sync, before.gradient_sync);
+    }
+  }
+}
+
+TEST(TransitionTime, IsFreeBetweenEqualLayoutsAndPaidForWiderGroups) {
+  const CostModel costs = SmallCosts();
+  Strategy sharded = Of(2, 2);
+  sharded.sharding_level = ShardingLevel::kParameters;
+  EXPECT_EQ(costs.TransitionTime(kDecoder, Of(2, 2), sharded, 4), Seconds());
+  // Widening and narrowing between degrees 1 and 2: one all-gather of 2 samples.
+  const double gather = 0.5 * 2 * 16 * 1e-3;
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, Of(1, 4), Of(2, 2), 4).milliseconds(), gather, 1e-12);
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, Of(2, 2), Of(1, 4), 4).milliseconds(), gather, 1e-12);
+  Strategy strided = Of(2, 2);
+  strided.rank_order = RankOrder::kDataInnermost;
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, Of(2, 2), strided, 4).milliseconds(), 2 * gather,
+              1e-12);
+}
+
+TEST(CostModelCreate, ListsEveryMeasurementThatIsMissing) {
+  const PlanningProblem problem = SmallProblem([](ProfileSnapshot::Content& content) {
+    content.collectives.clear();
+    content.layers.pop_back();
+    content.overlap_slowdown.reset();
+    std::erase_if(content.layers[1].memories,
+                  [](const LayerMemoryPoint& point) { return point.tensor_parallel_degree == 4; });
+  });
+  const absl::Status status = CostModel::Create(problem).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->reason, Reason::kProfileMissing);
+  const std::string message(status.message());
+  for (const char* expected :
+       {"layer `head`: no timing", "layer `decoder`: memory at tensor_parallel_degree 4",
+        "all-reduce on 4 ranks, stride 1", "send-receive on 2 ranks, stride 2",
+        "overlap_slowdown"}) {
+    EXPECT_NE(message.find(expected), std::string::npos) << expected << "\n" << message;
+  }
+}
+
+TEST(CostModelCreate, SaysWhatItEstimated) {
+  PlanningRules rules;
+  rules.allow_estimates = true;
+  const PlanningProblem problem = SmallProblem(
+      [](ProfileSnapshot::Content& content) {
+        for (LayerTimingPoint& point : content.layers[1].timings) point.backward.reset();
+        content.context_memory.reset();
+      },
+      rules);
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  ASSERT_OK(costs.status());
+  EXPECT_EQ(costs->confidence(), Confidence::kMixed);
+  EXPECT_EQ(costs->estimated_items(),
+            (std::vector<std::string>{"context_memory_bytes taken as 1 GiB",
+                                      "layer `decoder`: backward time taken as twice the "
+                                      "forward"}));
+}
+
+TEST(CostModelCreate, IsMeasuredWhenEverythingWas) {
+  EXPECT_EQ(SmallCosts().confidence(), Confidence::kMeasured);
+  EXPECT_TRUE(SmallCosts().estimated_items().empty());
+}
+
+// Two stages of two layers each on two devices a stage.
+Plan TwoStages(const Strategy& strategy) {
+  Plan plan;
+  plan.device_count = 4;
+  plan.global_batch_size = 16;
+  plan.micro_batch_count = 4;
+  plan.stages.push_back({0, 2, {{0, 1, strategy}, {1, 1, strategy}}});
+  plan.stages.push_back({2, 2, {{2, 1, strategy}, {3, 1, strategy}}});
+  return plan;
+}
+
+TEST(PredictPlan, KeepsMoreMicroBatchesInEarlierStages) {
+  const PlanningProblem problem = SmallProblem();
+  const Prediction prediction =
+      PredictPlan(problem, *CostModel::Create(problem), TwoStages(Of(1, 2)));
+  ASSERT_EQ(prediction.stages.size(), 2u);
+  // Two layers of 800 bytes per sample and two samples per device.
+  EXPECT_EQ(prediction.stages[0].memory[MemoryItemKind::kActivations], Bytes::Of(2 * 2 * 1600));
+  EXPECT_EQ(prediction.stages[1].memory[MemoryItemKind::kActivations], Bytes::Of(2 * 1600));
+  EXPECT_EQ(prediction.stages[0].memory[MemoryItemKind::kContext], Bytes::Of(5000));
+}
+
+TEST(PredictPlan, ItemsAddUpToPeaksAndTimes) {
+  const PlanningProblem problem = SmallProblem();
+  for (const Strategy& strategy : {Of(1, 2), Of(2, 1)}) {
+    const Prediction prediction =
+        PredictPlan(problem, *CostModel::Create(problem), TwoStages(strategy));
+    Bytes peak;
+    for (const StagePrediction& stage : prediction.stages) {
+      EXPECT_NEAR(stage.time.Total().value(), (stage.forward + stage.backward).value(), 1e-15);
+      peak = std::max(peak, stage.memory.Total());
+    }
+    EXPECT_EQ(prediction.peak_memory, peak);
+    EXPECT_NEAR(prediction.samples_per_second * prediction.step.value(), 16.0, 1e-9);
+  }
+}
+
+TEST(PredictPlan, SplittingARunChangesNothing) {
+  const PlanningProblem problem = SmallProblem();
+  const CostModel costs = *CostModel::Create(problem);
+  Plan whole;
+  whole.device_count = 4;
+  whole.global_batch_size = 16;
+  whole.stages.push_back({0, 4, {{0, 1, Of(2, 2)}, {1, 2, Of(2, 2)}, {3, 1, Of(2, 2)}}});
+  Plan split = whole;
+  split.stages[0].layer_runs = {
+      {0, 1, Of(2, 2)}, {1, 1, Of(2, 2)}, {2, 1, Of(2, 2)}, {3, 1, Of(2, 2)}};
+  const Prediction a = PredictPlan(problem, costs, whole);
+  const Prediction b = PredictPlan(problem, costs, split);
+  EXPECT_NEAR(a.step.value(), b.step.value(), 1e-15);
+  EXPECT_EQ(a.peak_memory, b.peak_memory);
+}
+
+}  // namespace
+}  // namespace parplan
