@@ -1,0 +1,126 @@
+#include "clients/cpp/channel.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+// Retried are the codes of a server that is not there and of one that ends: a call
+// that races its shutdown gets CANCELLED. All methods named are idempotent, those
+// that create something by their request_id, which the clients always give.
+constexpr char kServiceConfig[] = R"({
+  "loadBalancingConfig": [{"round_robin": {}}],
+  "healthCheckConfig": {"serviceName": "parplan.v1.PlanService"},
+  "methodConfig": [{
+    "name": [
+      {"service": "parplan.v1.PlanService"},
+      {"service": "parplan.v1.ProfileService", "method": "GetProfile"},
+      {"service": "parplan.v1.ProfileService", "method": "ListProfiles"},
+      {"service": "parplan.v1.ExecutionService", "method": "CreateExecution"},
+      {"service": "parplan.v1.ExecutionService", "method": "CompleteExecution"},
+      {"service": "parplan.v1.ExecutionService", "method": "FailExecution"},
+      {"service": "parplan.v1.ExecutionService", "method": "GetExecution"},
+      {"service": "parplan.v1.ExecutionService", "method": "ListExecutions"}
+    ],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "2s",
+      "backoffMultiplier": 3,
+      "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"]
+    }
+  }]
+})";
+
+// An idle client looks at its connection every 5 s only; see server/rpc.
+constexpr int kKeepaliveTimeMs = 60000;
+constexpr int kKeepaliveTimeoutMs = 15000;
+
+// A list of plans and an error with a hundred facts both fit.
+constexpr int kMaxReceiveBytes = 64 << 20;
+constexpr int kMaxMetadataBytes = 64 << 10;
+
+constexpr int kMaxReconnectBackoffMs = 5000;
+
+absl::StatusOr<std::string> ReadPem(const char* field, const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) {
+    return FieldError(Reason::kSpecInvalid, field, absl::StrCat("cannot read `", path, "`"));
+  }
+  return text;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const ChannelOptions& options) {
+  const bool use_tls = options.use_tls || !options.ca_file.empty() ||
+                       !options.certificate_file.empty() || !options.key_file.empty();
+  if (!use_tls) return grpc::InsecureChannelCredentials();
+  if (options.certificate_file.empty() != options.key_file.empty()) {
+    return FieldError(Reason::kSpecInvalid, "tls_certificate",
+                      "a certificate and its key go together; give both or none");
+  }
+  grpc::SslCredentialsOptions ssl;
+  PARPLAN_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem("tls_ca", options.ca_file));
+  PARPLAN_ASSIGN_OR_RETURN(ssl.pem_cert_chain,
+                           ReadPem("tls_certificate", options.certificate_file));
+  PARPLAN_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem("tls_key", options.key_file));
+  return grpc::SslCredentials(ssl);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options) {
+  if (options.target.empty()) {
+    return FieldError(Reason::kSpecInvalid, "server", "is empty; write HOST:PORT");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
+                           MakeCredentials(options));
+  grpc::ChannelArguments arguments;
+  arguments.SetServiceConfigJSON(kServiceConfig);
+  arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+  // Plans never travel through a proxy meant for the web.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!options.server_name.empty()) arguments.SetSslTargetNameOverride(options.server_name);
+  return grpc::CreateCustomChannel(options.target, credentials, arguments);
+}
+
+void ApplyCallOptions(const CallOptions& options, grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoMicroseconds(options.timeout));
+  if (!options.log_request_id.empty()) {
+    context.AddMetadata("x-request-id", options.log_request_id);
+  }
+}
+
+std::string MakeUuid() {
+  // Version 4, RFC 4122.
+  std::random_device device;
+  const auto draw = [&device] { return (static_cast<uint64_t>(device()) << 32) | device(); };
+  const uint64_t high = (draw() & ~uint64_t{0xf000}) | 0x4000;
+  const uint64_t low = (draw() >> 2) | (uint64_t{1} << 63);
+  return absl::StrFormat("%08x-%04x-%04x-%04x-%012x", high >> 32, (high >> 16) & 0xffff,
+                         high & 0xffff, low >> 48, low & 0xffffffffffff);
+}
+
+}  // namespace parplan

@@ -1,0 +1,52 @@
+// Tells a server how a plan fares.
+
+#ifndef PARPLAN_CLIENTS_CPP_EXECUTION_CLIENT_H_
+#define PARPLAN_CLIENTS_CPP_EXECUTION_CLIENT_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "clients/cpp/channel.h"
+#include "parplan/v1/execution_service.grpc.pb.h"
+
+namespace parplan {
+
+// Methods and their errors are those of execution_service.proto; an error of the
+// server carries its `ErrorDetail`. Safe to use from any thread.
+class ExecutionClient {
+ public:
+  explicit ExecutionClient(std::shared_ptr<grpc::Channel> channel);
+  // For tests.
+  explicit ExecutionClient(std::unique_ptr<v1::ExecutionService::StubInterface> stub);
+
+  // Gives the request a `request_id` where it has none, so that it may be repeated.
+  absl::StatusOr<v1::Execution> Create(v1::CreateExecutionRequest request,
+                                       const CallOptions& options = {});
+
+  // Reports windows of one execution. A stream that breaks is begun again, up to 4
+  // times within `options.timeout`; the windows that had arrived then count as
+  // duplicates. INVALID_ARGUMENT from the server when there are none.
+  absl::StatusOr<v1::ReportMetricsResponse> Report(absl::string_view execution,
+                                                   absl::Span<const v1::MeasuredWindow> windows,
+                                                   const CallOptions& options = {});
+
+  absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request,
+                                         const CallOptions& options = {});
+  absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request,
+                                     const CallOptions& options = {});
+  absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request,
+                                    const CallOptions& options = {});
+  absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request,
+                                                  const CallOptions& options = {});
+
+ private:
+  const std::unique_ptr<v1::ExecutionService::StubInterface> stub_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_CPP_EXECUTION_CLIENT_H_

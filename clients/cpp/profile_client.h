@@ -1,0 +1,54 @@
+// Brings measurements to a server, and looks at those it has.
+
+#ifndef PARPLAN_CLIENTS_CPP_PROFILE_CLIENT_H_
+#define PARPLAN_CLIENTS_CPP_PROFILE_CLIENT_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/cpp/channel.h"
+#include "parplan/v1/profile_service.grpc.pb.h"
+
+namespace parplan {
+
+// The messages that upload `profile` as one of `parent`,
+// `clusters/{cluster}/nodes/{node}`: the header, then pieces of about a megabyte.
+// What the server fills in (name, time, digest) is left out.
+std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
+                                                     absl::string_view request_id,
+                                                     const v1::Profile& profile);
+
+// Methods and their errors are those of profile_service.proto; an error of the
+// server carries its `ErrorDetail`. Safe to use from any thread.
+class ProfileClient {
+ public:
+  explicit ProfileClient(std::shared_ptr<grpc::Channel> channel);
+  // For tests.
+  explicit ProfileClient(std::unique_ptr<v1::ProfileService::StubInterface> stub);
+
+  // Uploads a whole profile. An upload that finds no server or breaks is begun
+  // again, up to 4 times within `options.timeout`, under the same request id; an
+  // empty `request_id` stands for a new one.
+  absl::StatusOr<v1::Profile> Upload(absl::string_view parent, const v1::Profile& profile,
+                                     std::string request_id = "",
+                                     const CallOptions& options = {});
+
+  absl::StatusOr<v1::Profile> Get(const v1::GetProfileRequest& request,
+                                  const CallOptions& options = {});
+  absl::StatusOr<v1::ListProfilesResponse> List(const v1::ListProfilesRequest& request,
+                                                const CallOptions& options = {});
+  absl::Status Delete(const v1::DeleteProfileRequest& request, const CallOptions& options = {});
+
+ private:
+  const std::unique_ptr<v1::ProfileService::StubInterface> stub_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_CPP_PROFILE_CLIENT_H_

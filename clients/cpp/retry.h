@@ -1,0 +1,41 @@
+// Tries again what gRPC itself does not: calls whose requests are a stream.
+
+#ifndef PARPLAN_CLIENTS_CPP_RETRY_H_
+#define PARPLAN_CLIENTS_CPP_RETRY_H_
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "clients/cpp/channel.h"
+
+namespace parplan {
+
+// Calls `attempt`, which gives a StatusOr and takes the options of one try, until
+// it succeeds or fails for another reason than a server that is away or ends; at
+// most 4 times, all of them within `options.timeout`.
+template <typename Attempt>
+auto WithRetries(const CallOptions& options, const Attempt& attempt)
+    -> decltype(attempt(options)) {
+  constexpr int kMaxAttemptCount = 4;
+  constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+  const absl::Time end = absl::Now() + options.timeout;
+  absl::Duration pause = kFirstPause;
+  for (int i = 1;; ++i) {
+    CallOptions rest = options;
+    rest.timeout = std::max(end - absl::Now(), absl::Milliseconds(1));
+    auto result = attempt(rest);
+    const absl::StatusCode code = result.status().code();
+    if (code != absl::StatusCode::kUnavailable && code != absl::StatusCode::kCancelled) {
+      return result;
+    }
+    if (i == kMaxAttemptCount || absl::Now() + pause >= end) return result;
+    absl::SleepFor(pause);
+    pause *= 3;
+  }
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_CPP_RETRY_H_

@@ -1,0 +1,30 @@
+// One call with one answer, as all clients make it.
+
+#ifndef PARPLAN_CLIENTS_CPP_UNARY_H_
+#define PARPLAN_CLIENTS_CPP_UNARY_H_
+
+#include <grpcpp/client_context.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "clients/cpp/channel.h"
+#include "clients/cpp/status_from_grpc.h"
+
+namespace parplan {
+
+// Calls a method of a stub, such as `&v1::PlanService::StubInterface::GetPlan`.
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> CallUnary(
+    Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    const Request& request, const CallOptions& options) {
+  grpc::ClientContext context;
+  ApplyCallOptions(options, context);
+  Response response;
+  const absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &response));
+  if (!status.ok()) return status;
+  return response;
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_CPP_UNARY_H_

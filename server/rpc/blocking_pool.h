@@ -1,0 +1,44 @@
+// A few threads for work that waits for a disk, so that gRPC's own threads never
+// do.
+
+#ifndef PARPLAN_SERVER_RPC_BLOCKING_POOL_H_
+#define PARPLAN_SERVER_RPC_BLOCKING_POOL_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace parplan {
+
+// First come, first served. The queue holds at most one piece of work for each
+// call in progress, so the transport's limits bound it. Safe to use from any
+// thread.
+class BlockingPool {
+ public:
+  explicit BlockingPool(int thread_count);
+
+  // Does what is queued, then joins the threads.
+  ~BlockingPool();
+
+  BlockingPool(const BlockingPool&) = delete;
+  BlockingPool& operator=(const BlockingPool&) = delete;
+
+  // Runs `work`, which throws nothing, on one of the threads.
+  void Run(std::function<void()> work);
+
+ private:
+  void Loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;  // Guarded by mutex_.
+  bool ending_ = false;                      // Guarded by mutex_.
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_BLOCKING_POOL_H_

@@ -1,0 +1,69 @@
+#include "server/rpc/call.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "server/rpc/status_to_grpc.h"
+#include "server/rpc/trace.h"
+
+namespace parplan {
+namespace {
+
+// The first value of a metadata key; empty where there is none.
+absl::string_view MetadataValue(const grpc::CallbackServerContext& context, const char* key) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return "";
+  return absl::string_view(found->second.data(), found->second.size());
+}
+
+std::string RequestIdOf(const grpc::CallbackServerContext& context) {
+  const absl::string_view given = MetadataValue(context, kRequestIdMetadata);
+  return IsRequestId(given) ? std::string(given) : MakeRequestId();
+}
+
+// A caller counts its own time and cancels at the deadline, which may reach us a
+// moment before our own clock says so.
+constexpr absl::Duration kDeadlineTolerance = absl::Milliseconds(20);
+
+absl::Duration TimeLeft(const grpc::CallbackServerContext& context, absl::Duration fallback) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return fallback;
+  return absl::FromChrono(deadline - std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+Call::Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context)
+    : rpc_(rpc), start_(rpc.core.clock().Steady()) {
+  record_.method = method;
+  record_.request_id = RequestIdOf(server_context);
+  record_.trace_id = TraceIdOf(MetadataValue(server_context, "traceparent"));
+  record_.peer = server_context.peer();
+  server_context.AddTrailingMetadata(kRequestIdMetadata, record_.request_id);
+  context_ = CallContext::Create(record_.request_id, TimeLeft(server_context, rpc.default_deadline),
+                                 rpc.core.clock());
+  rpc_.core.observer().CallStarted(method);
+}
+
+grpc::Status Call::End(absl::Status status) {
+  const absl::Duration now = rpc_.core.clock().Steady();
+  if (status.code() == absl::StatusCode::kCancelled &&
+      now >= context_->deadline() - kDeadlineTolerance) {
+    status = absl::DeadlineExceededError("the deadline of the call passed; ask with a longer one");
+  }
+  record_.code = status.code();
+  if (const std::optional<ErrorDetail> detail = GetErrorDetail(status)) {
+    record_.reason = detail->reason;
+  }
+  record_.message = std::string(status.message());
+  record_.duration = now - start_;
+  rpc_.core.observer().CallFinished(record_.method, record_.code, record_.reason,
+                                    record_.duration);
+  if (rpc_.logger) rpc_.logger(record_);
+  return ToGrpcStatus(status);
+}
+
+}  // namespace parplan

@@ -1,0 +1,89 @@
+// What every call has besides its work: a name in the logs, a deadline, a line in
+// the log and a count in the metrics.
+
+#ifndef PARPLAN_SERVER_RPC_CALL_H_
+#define PARPLAN_SERVER_RPC_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "planner/base/error.h"
+#include "server/core/call_context.h"
+#include "server/core/observer.h"
+#include "server/core/server_core.h"
+#include "server/rpc/blocking_pool.h"
+
+namespace parplan {
+
+// One call that has ended, for the log.
+struct CallRecord {
+  Method method = Method::kGetCapabilities;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::optional<Reason> reason;
+  std::string message;  // Of the error.
+  absl::Duration duration;
+  std::string request_id;
+  std::string trace_id;  // Empty where the caller sent no `traceparent`.
+  std::string peer;      // As gRPC writes it: `ipv4:127.0.0.1:50000`.
+};
+
+// Called from any thread, once a call.
+using CallLogger = std::function<void(const CallRecord& record)>;
+
+// What all services share. Outlives them.
+struct RpcContext {
+  ServerCore& core;
+  BlockingPool& pool;
+  CallLogger logger;
+  // For calls that come without a deadline.
+  absl::Duration default_deadline;
+};
+
+// One call from its first byte to its status. Calls of unknown methods never get
+// here; gRPC answers them, and they are no label of any metric.
+class Call {
+ public:
+  // Reads the metadata and answers with `x-request-id` among the trailing ones.
+  Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context);
+
+  const std::shared_ptr<CallContext>& context() const { return context_; }
+
+  // The status to finish with. Counts and logs; call it once, right before the
+  // answer is sent. A call whose deadline passed is DEADLINE_EXCEEDED, whatever
+  // its cancellation made of it.
+  grpc::Status End(absl::Status status);
+
+ private:
+  const RpcContext& rpc_;
+  const absl::Duration start_;  // On the steady clock.
+  std::shared_ptr<CallContext> context_;
+  CallRecord record_;
+};
+
+// Calls `work`, which gives a Status or StatusOr, and makes INTERNAL of whatever
+// it throws.
+template <typename Work>
+auto WithoutExceptions(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("the server failed: ", error.what(),
+                                            "; report it with the request id"));
+  } catch (...) {
+    return absl::InternalError("the server failed; report it with the request id");
+  }
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_CALL_H_

@@ -1,0 +1,98 @@
+// A call with a stream of requests and one answer.
+
+#ifndef PARPLAN_SERVER_RPC_CLIENT_STREAM_CALL_H_
+#define PARPLAN_SERVER_RPC_CLIENT_STREAM_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/rpc/call.h"
+
+namespace parplan {
+
+// Hands every request to a session of the core, whose `Add` gives a Status and
+// whose `Finish` gives the answer; both on a thread that may wait for a disk.
+// Reads the next request when the one before is taken.
+//
+// gRPC ends reading alike when the client half-closes and when its connection
+// breaks, and half an upload must never be taken for a whole one. So before
+// `Finish` the call sends its initial metadata: on a stream that is broken, that
+// fails.
+template <typename Request, typename Response, typename Session>
+class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
+ public:
+  static ClientStreamCall* Start(const RpcContext& rpc, Method method,
+                                 grpc::CallbackServerContext* server_context, Response* response,
+                                 std::unique_ptr<Session> session) {
+    std::shared_ptr<ClientStreamCall> call(
+        new ClientStreamCall(rpc, method, *server_context, response, std::move(session)));
+    call->self_ = call;
+    call->StartRead(&call->request_);
+    return call.get();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      rpc_.pool.Run([call = self_] { call->Take(); });
+    } else {
+      this->StartSendInitialMetadata();
+    }
+  }
+
+  void OnSendInitialMetadataDone(bool ok) override {
+    if (ok) {
+      rpc_.pool.Run([call = self_] { call->Close(); });
+    } else {
+      End(absl::CancelledError("the stream broke before its end"));
+    }
+  }
+
+  void OnCancel() override { call_.context()->Cancel(); }
+  void OnDone() override { self_.reset(); }
+
+ private:
+  ClientStreamCall(const RpcContext& rpc, Method method,
+                   grpc::CallbackServerContext& server_context, Response* response,
+                   std::unique_ptr<Session> session)
+      : rpc_(rpc),
+        call_(rpc, method, server_context),
+        response_(response),
+        session_(std::move(session)) {}
+
+  void Take() {
+    const absl::Status taken = WithoutExceptions([this] { return session_->Add(request_); });
+    if (!taken.ok()) {
+      End(taken);
+      return;
+    }
+    request_.Clear();
+    this->StartRead(&request_);
+  }
+
+  void Close() {
+    absl::StatusOr<Response> answer = WithoutExceptions([this] { return session_->Finish(); });
+    if (answer.ok()) *response_ = *std::move(answer);
+    End(answer.status());
+  }
+
+  void End(absl::Status status) {
+    session_.reset();
+    this->Finish(call_.End(std::move(status)));
+  }
+
+  const RpcContext& rpc_;
+  Call call_;
+  Response* const response_;
+  std::unique_ptr<Session> session_;
+  Request request_;
+  std::shared_ptr<ClientStreamCall> self_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_CLIENT_STREAM_CALL_H_

@@ -1,0 +1,77 @@
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/plan_core.h"
+#include "server/core/shape_core.h"
+#include "server/rpc/search_call.h"
+#include "server/rpc/services.h"
+#include "server/rpc/unary_call.h"
+
+namespace parplan {
+
+grpc::ServerUnaryReactor* PlanService::ShapePlan(grpc::CallbackServerContext* context,
+                                                 const v1::ShapePlanRequest* request,
+                                                 v1::ShapePlanResponse* response) {
+  const auto call =
+      UnaryCall<v1::ShapePlanResponse>::Start(rpc_, Method::kShapePlan, context, response);
+  const absl::Status asked = WithoutExceptions([&] {
+    rpc_.core.shapes().ShapePlan(
+        call->context(), *request,
+        [call](const absl::StatusOr<SharedShape>& answer) { call->End(answer); });
+    return absl::OkStatus();
+  });
+  if (!asked.ok()) call->End(asked);
+  return call.get();
+}
+
+grpc::ServerUnaryReactor* PlanService::CreatePlan(grpc::CallbackServerContext* context,
+                                                  const v1::CreatePlanRequest* request,
+                                                  v1::Plan* response) {
+  const auto call = UnaryCall<v1::Plan>::Start(rpc_, Method::kCreatePlan, context, response);
+  const absl::Status asked = WithoutExceptions([&] {
+    rpc_.core.plans().CreatePlan(
+        call->context(), *request,
+        [call](const absl::StatusOr<SharedPlan>& answer) { call->End(answer); });
+    return absl::OkStatus();
+  });
+  if (!asked.ok()) call->End(asked);
+  return call.get();
+}
+
+grpc::ServerWriteReactor<v1::SearchPlanResponse>* PlanService::SearchPlan(
+    grpc::CallbackServerContext* context, const v1::CreatePlanRequest* request) {
+  return SearchCall::Start(rpc_, context, *request);
+}
+
+grpc::ServerUnaryReactor* PlanService::GetPlan(grpc::CallbackServerContext* context,
+                                               const v1::GetPlanRequest* request,
+                                               v1::Plan* response) {
+  return AnswerOnPool(rpc_, Method::kGetPlan, context, response,
+                      [this, request] { return rpc_.core.plans().GetPlan(*request); });
+}
+
+grpc::ServerUnaryReactor* PlanService::ListPlans(grpc::CallbackServerContext* context,
+                                                 const v1::ListPlansRequest* request,
+                                                 v1::ListPlansResponse* response) {
+  return AnswerOnPool(rpc_, Method::kListPlans, context, response,
+                      [this, request] { return rpc_.core.plans().ListPlans(*request); });
+}
+
+grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* context,
+                                                  const v1::VerifyPlanRequest* request,
+                                                  v1::VerifyPlanResponse* response) {
+  return AnswerNow(rpc_, Method::kVerifyPlan, context, response,
+                   [this, request]() -> absl::StatusOr<v1::VerifyPlanResponse> {
+                     return rpc_.core.plans().VerifyPlan(*request);
+                   });
+}
+
+grpc::ServerUnaryReactor* PlanService::GetCapabilities(
+    grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
+    v1::Capabilities* response) {
+  return AnswerNow(rpc_, Method::kGetCapabilities, context, response,
+                   [this]() -> absl::StatusOr<v1::Capabilities> {
+                     return rpc_.core.plans().GetCapabilities();
+                   });
+}
+
+}  // namespace parplan

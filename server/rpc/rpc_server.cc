@@ -1,0 +1,128 @@
+#include "server/rpc/rpc_server.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "server/rpc/listen_address.h"
+
+namespace parplan {
+namespace {
+
+// Threads for uploads, reports and reads of the store.
+constexpr int kBlockingThreadCount = 4;
+
+// An idle gRPC client looks at its connection every 5 s only, so a shorter wait
+// for the answer to a ping would break healthy connections.
+constexpr int kKeepaliveTimeMs = 30000;
+constexpr int kKeepaliveTimeoutMs = 15000;
+constexpr int kMinClientPingIntervalMs = 10000;
+
+constexpr int kMaxConcurrentStreams = 1024;
+
+// Connections end after an hour, when no call uses them, so that clients spread
+// over new replicas.
+constexpr int kMaxConnectionAgeMs = 3600 * 1000;
+
+// Between the end of searches and the end of their calls.
+constexpr absl::Duration kAnswerTime = absl::Seconds(1);
+
+absl::Status CheckOptions(const RpcServerOptions& options) {
+  PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.listen_address));
+  if (options.default_deadline <= absl::ZeroDuration()) {
+    return FieldError(Reason::kSpecInvalid, "default_deadline", "must be above 0");
+  }
+  if (options.tls.empty() && !options.allow_insecure && !IsLocalAddress(options.listen_address)) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,
+        absl::StrCat("other machines can reach ", options.listen_address,
+                     ", and without TLS anybody could read and change plans there; give a "
+                     "certificate and its key, listen on 127.0.0.1, or allow it with --insecure"),
+        {{"field", "listen"}, {"rule", "an address of other machines needs TLS"}});
+  }
+  return absl::OkStatus();
+}
+
+void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(
+      static_cast<int>(std::min<int64_t>(limits.max_request_bytes, INT32_MAX)));
+  // Two servers on one port would each get some of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kMaxConnectionAgeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kMinClientPingIntervalMs);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
+                                                            RpcServerOptions options) {
+  PARPLAN_RETURN_IF_ERROR(CheckOptions(options));
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                           MakeServerCredentials(options.tls));
+  // Both are settings of the process, read by BuildAndStart.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+
+  std::unique_ptr<RpcServer> server(new RpcServer(core, options));
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options.listen_address, credentials, &server->port_);
+  builder.RegisterService(&server->profiles_);
+  builder.RegisterService(&server->plans_);
+  builder.RegisterService(&server->executions_);
+  ConfigureTransport(core.limits(), builder);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || server->port_ == 0) {
+    server->server_.reset();
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options.listen_address,
+                     "; is another server there, or is the address not of this machine?"));
+  }
+  grpc::HealthCheckServiceInterface* const health = server->server_->GetHealthCheckService();
+  for (const char* const service :
+       {v1::ProfileService::service_full_name(), v1::PlanService::service_full_name(),
+        v1::ExecutionService::service_full_name()}) {
+    health->SetServingStatus(service, true);
+  }
+  return server;
+}
+
+RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options)
+    : core_(core),
+      pool_(kBlockingThreadCount),
+      rpc_{core, pool_, options.logger, options.default_deadline},
+      profiles_(rpc_),
+      plans_(rpc_),
+      executions_(rpc_) {}
+
+RpcServer::~RpcServer() { Drain(absl::ZeroDuration(), absl::ZeroDuration()); }
+
+void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
+  if (server_ == nullptr) return;
+  core_.StopTaking();
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  absl::SleepFor(pause);
+  std::thread searches(
+      [this, grace] { core_.Drain(std::max(grace - kAnswerTime, absl::ZeroDuration())); });
+  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(grace));
+  server_->Wait();
+  searches.join();
+  server_.reset();
+}
+
+}  // namespace parplan

@@ -1,0 +1,84 @@
+#include "server/rpc/search_call.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace parplan {
+
+SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context,
+                              const v1::CreatePlanRequest& request) {
+  std::shared_ptr<SearchCall> call(new SearchCall(rpc, *server_context));
+  call->self_ = call;
+  const absl::Status started = WithoutExceptions([&] {
+    rpc.core.plans().SearchPlan(
+        call->call_.context(), request,
+        [call](const v1::SearchProgress& progress) { call->Tell(progress); },
+        [call](absl::StatusOr<SharedPlan> answer) { call->Conclude(answer); });
+    return absl::OkStatus();
+  });
+  if (!started.ok()) call->Conclude(started);
+  return call.get();
+}
+
+SearchCall::SearchCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context)
+    : call_(rpc, Method::kSearchPlan, server_context) {}
+
+void SearchCall::Tell(const v1::SearchProgress& progress) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (answer_.has_value()) return;
+    news_ = progress;
+  }
+  Advance();
+}
+
+void SearchCall::Conclude(const absl::StatusOr<SharedPlan>& answer) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (answer_.has_value()) return;
+    answer_ = answer;
+    news_.reset();
+  }
+  Advance();
+}
+
+void SearchCall::OnWriteDone(bool /*ok*/) {
+  // A message that could not be sent means that the client is gone; the core
+  // hears of it by OnCancel and concludes.
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    writing_ = false;
+  }
+  Advance();
+}
+
+void SearchCall::Advance() {
+  bool ending = false;
+  absl::Status status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (writing_ || finished_) return;
+    if (answer_.has_value()) {
+      ending = finished_ = true;
+      status = answer_->status();
+      if (status.ok()) *message_.mutable_plan() = ***answer_;
+    } else if (news_.has_value()) {
+      writing_ = true;
+      *message_.mutable_progress() = *std::move(news_);
+      news_.reset();
+    } else {
+      return;
+    }
+  }
+  // No lock is held while gRPC works: it may call back on this thread.
+  if (!ending) {
+    StartWrite(&message_);
+  } else if (status.ok()) {
+    StartWriteAndFinish(&message_, grpc::WriteOptions(), call_.End(status));
+  } else {
+    Finish(call_.End(status));
+  }
+}
+
+}  // namespace parplan

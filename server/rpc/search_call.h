@@ -1,0 +1,57 @@
+// A `SearchPlan`: news of the search, then the plan.
+
+#ifndef PARPLAN_SERVER_RPC_SEARCH_CALL_H_
+#define PARPLAN_SERVER_RPC_SEARCH_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "parplan/v1/plan_service.pb.h"
+#include "server/core/plan_core.h"
+#include "server/rpc/call.h"
+
+namespace parplan {
+
+// A client that reads slowly misses news, never the plan: of the news that come
+// while a message is on its way only the latest is kept.
+class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse> {
+ public:
+  static SearchCall* Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context,
+                           const v1::CreatePlanRequest& request);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { call_.context()->Cancel(); }
+  void OnDone() override { self_.reset(); }
+
+ private:
+  SearchCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context);
+
+  // From a searching thread.
+  void Tell(const v1::SearchProgress& progress);
+
+  // From any thread; the first time holds.
+  void Conclude(const absl::StatusOr<SharedPlan>& answer);
+
+  // Sends what there is to send, unless a message is on its way.
+  void Advance();
+
+  Call call_;
+  v1::SearchPlanResponse message_;  // On its way while `writing_`.
+
+  std::mutex mutex_;
+  bool writing_ = false;                             // Guarded by mutex_.
+  bool finished_ = false;                            // Guarded by mutex_.
+  std::optional<v1::SearchProgress> news_;           // Guarded by mutex_.
+  std::optional<absl::StatusOr<SharedPlan>> answer_;  // Guarded by mutex_.
+
+  std::shared_ptr<SearchCall> self_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_SEARCH_CALL_H_

@@ -1,0 +1,94 @@
+// The services of the API: convert, call the core, convert. What a method does
+// and which errors it gives stands in proto/parplan/v1/*_service.proto.
+
+#ifndef PARPLAN_SERVER_RPC_SERVICES_H_
+#define PARPLAN_SERVER_RPC_SERVICES_H_
+
+#include "parplan/v1/execution_service.grpc.pb.h"
+#include "parplan/v1/plan_service.grpc.pb.h"
+#include "parplan/v1/profile_service.grpc.pb.h"
+#include "server/rpc/call.h"
+
+namespace parplan {
+
+class ProfileService final : public v1::ProfileService::CallbackService {
+ public:
+  // `rpc` outlives the service.
+  explicit ProfileService(const RpcContext& rpc) : rpc_(rpc) {}
+
+  grpc::ServerReadReactor<v1::UploadProfileRequest>* UploadProfile(
+      grpc::CallbackServerContext* context, v1::Profile* response) override;
+  grpc::ServerUnaryReactor* GetProfile(grpc::CallbackServerContext* context,
+                                       const v1::GetProfileRequest* request,
+                                       v1::Profile* response) override;
+  grpc::ServerUnaryReactor* ListProfiles(grpc::CallbackServerContext* context,
+                                         const v1::ListProfilesRequest* request,
+                                         v1::ListProfilesResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteProfile(grpc::CallbackServerContext* context,
+                                          const v1::DeleteProfileRequest* request,
+                                          google::protobuf::Empty* response) override;
+
+ private:
+  const RpcContext& rpc_;
+};
+
+class PlanService final : public v1::PlanService::CallbackService {
+ public:
+  // `rpc` outlives the service.
+  explicit PlanService(const RpcContext& rpc) : rpc_(rpc) {}
+
+  grpc::ServerUnaryReactor* ShapePlan(grpc::CallbackServerContext* context,
+                                      const v1::ShapePlanRequest* request,
+                                      v1::ShapePlanResponse* response) override;
+  grpc::ServerUnaryReactor* CreatePlan(grpc::CallbackServerContext* context,
+                                       const v1::CreatePlanRequest* request,
+                                       v1::Plan* response) override;
+  grpc::ServerWriteReactor<v1::SearchPlanResponse>* SearchPlan(
+      grpc::CallbackServerContext* context, const v1::CreatePlanRequest* request) override;
+  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context,
+                                    const v1::GetPlanRequest* request,
+                                    v1::Plan* response) override;
+  grpc::ServerUnaryReactor* ListPlans(grpc::CallbackServerContext* context,
+                                      const v1::ListPlansRequest* request,
+                                      v1::ListPlansResponse* response) override;
+  grpc::ServerUnaryReactor* VerifyPlan(grpc::CallbackServerContext* context,
+                                       const v1::VerifyPlanRequest* request,
+                                       v1::VerifyPlanResponse* response) override;
+  grpc::ServerUnaryReactor* GetCapabilities(grpc::CallbackServerContext* context,
+                                            const v1::GetCapabilitiesRequest* request,
+                                            v1::Capabilities* response) override;
+
+ private:
+  const RpcContext& rpc_;
+};
+
+class ExecutionService final : public v1::ExecutionService::CallbackService {
+ public:
+  // `rpc` outlives the service.
+  explicit ExecutionService(const RpcContext& rpc) : rpc_(rpc) {}
+
+  grpc::ServerUnaryReactor* CreateExecution(grpc::CallbackServerContext* context,
+                                            const v1::CreateExecutionRequest* request,
+                                            v1::Execution* response) override;
+  grpc::ServerReadReactor<v1::ReportMetricsRequest>* ReportMetrics(
+      grpc::CallbackServerContext* context, v1::ReportMetricsResponse* response) override;
+  grpc::ServerUnaryReactor* CompleteExecution(grpc::CallbackServerContext* context,
+                                              const v1::CompleteExecutionRequest* request,
+                                              v1::Execution* response) override;
+  grpc::ServerUnaryReactor* FailExecution(grpc::CallbackServerContext* context,
+                                          const v1::FailExecutionRequest* request,
+                                          v1::Execution* response) override;
+  grpc::ServerUnaryReactor* GetExecution(grpc::CallbackServerContext* context,
+                                         const v1::GetExecutionRequest* request,
+                                         v1::Execution* response) override;
+  grpc::ServerUnaryReactor* ListExecutions(grpc::CallbackServerContext* context,
+                                           const v1::ListExecutionsRequest* request,
+                                           v1::ListExecutionsResponse* response) override;
+
+ private:
+  const RpcContext& rpc_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_SERVICES_H_

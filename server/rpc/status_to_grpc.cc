@@ -1,0 +1,82 @@
+#include "server/rpc/status_to_grpc.h"
+
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "parplan/v1/error_info.pb.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+namespace {
+
+constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr char kDomain[] = "parplan";
+constexpr size_t kShortMessageBytes = 400;
+constexpr char kCut[] = " [...]";
+
+// Bytes `text` takes as `grpc-message`, which is percent-encoded.
+size_t EncodedBytes(absl::string_view text) {
+  size_t bytes = 0;
+  for (const char c : text) bytes += c >= 0x20 && c < 0x7f && c != '%' ? 1 : 3;
+  return bytes;
+}
+
+// The beginning of `text`, cut between two characters of UTF-8.
+std::string Beginning(absl::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), kCut);
+}
+
+std::string Serialize(int code, const std::string& message, const ErrorDetail& detail) {
+  v1::ErrorInfo info;
+  info.set_reason(std::string(ReasonName(detail.reason)));
+  info.set_domain(kDomain);
+  for (const auto& [key, value] : detail.metadata) (*info.mutable_metadata())[key] = value;
+  v1::RpcStatus status;
+  status.set_code(code);
+  status.set_message(message);
+  v1::StatusDetail* const any = status.add_details();
+  any->set_type_url(kErrorInfoUrl);
+  any->set_value(info.SerializeAsString());
+  return status.SerializeAsString();
+}
+
+// Message and details as they travel: percent-encoded and in base64.
+size_t WireBytes(const std::string& message, const std::string& details) {
+  return EncodedBytes(message) + (details.size() + 2) / 3 * 4;
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const int code = static_cast<int>(status.code());
+  std::string message(status.message());
+  std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value()) {
+    if (EncodedBytes(message) > kMaxErrorBytes) message = Beginning(message, kMaxErrorBytes / 3);
+    return grpc::Status(static_cast<grpc::StatusCode>(code), message);
+  }
+  std::string details = Serialize(code, message, *detail);
+  if (WireBytes(message, details) > kMaxErrorBytes) {
+    message = Beginning(message, kShortMessageBytes);
+    details = Serialize(code, message, *detail);
+  }
+  int omitted = 0;
+  while (WireBytes(message, details) > kMaxErrorBytes && !detail->metadata.empty()) {
+    detail->metadata.erase("omittedCount");
+    detail->metadata.erase(std::prev(detail->metadata.end()));
+    detail->metadata["omittedCount"] = absl::StrCat(++omitted);
+    details = Serialize(code, message, *detail);
+  }
+  return grpc::Status(static_cast<grpc::StatusCode>(code), message, details);
+}
+
+}  // namespace parplan

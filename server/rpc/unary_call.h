@@ -1,0 +1,86 @@
+// A call with one request and one answer.
+
+#ifndef PARPLAN_SERVER_RPC_UNARY_CALL_H_
+#define PARPLAN_SERVER_RPC_UNARY_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/rpc/call.h"
+
+namespace parplan {
+
+// Lives until gRPC is done with it; whoever answers later holds it as well.
+template <typename Response>
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  static std::shared_ptr<UnaryCall> Start(const RpcContext& rpc, Method method,
+                                          grpc::CallbackServerContext* server_context,
+                                          Response* response) {
+    std::shared_ptr<UnaryCall> call(new UnaryCall(rpc, method, *server_context, response));
+    call->self_ = call;
+    return call;
+  }
+
+  const std::shared_ptr<CallContext>& context() const { return call_.context(); }
+
+  // Answers, from any thread; the first time holds.
+  void End(absl::Status status) {
+    if (ended_.exchange(true)) return;
+    Finish(call_.End(std::move(status)));
+  }
+  void End(absl::StatusOr<Response> answer) {
+    if (ended_.exchange(true)) return;
+    if (answer.ok()) *response_ = *std::move(answer);
+    Finish(call_.End(answer.status()));
+  }
+  void End(const absl::StatusOr<std::shared_ptr<const Response>>& answer) {
+    if (ended_.exchange(true)) return;
+    if (answer.ok()) *response_ = **answer;
+    Finish(call_.End(answer.status()));
+  }
+
+  void OnCancel() override { call_.context()->Cancel(); }
+  void OnDone() override { self_.reset(); }
+
+ private:
+  UnaryCall(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context,
+            Response* response)
+      : call_(rpc, method, server_context), response_(response) {}
+
+  Call call_;
+  Response* const response_;
+  std::atomic<bool> ended_ = false;
+  std::shared_ptr<UnaryCall> self_;
+};
+
+// Answers with what `work`, a function that gives a StatusOr<Response>, returns;
+// on a thread that may wait for a disk.
+template <typename Response, typename Work>
+grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, Method method,
+                                       grpc::CallbackServerContext* server_context,
+                                       Response* response, Work work) {
+  const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
+  rpc.pool.Run([call, work = std::move(work)] { call->End(WithoutExceptions(work)); });
+  return call.get();
+}
+
+// As `AnswerOnPool`, at once, for work that waits for nothing.
+template <typename Response, typename Work>
+grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, Method method,
+                                    grpc::CallbackServerContext* server_context,
+                                    Response* response, const Work& work) {
+  const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
+  call->End(WithoutExceptions(work));
+  return call.get();
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_UNARY_CALL_H_
