@@ -21,18 +21,18 @@ std::string DurationWords(bool present, const google::protobuf::Duration& durati
 }
 
 std::string ProvenanceText(const v1::Provenance& provenance) {
-  std::string text = absl::StrCat(
-      CanonicalLine("agent", {StringWord(provenance.agent())}),
-      CanonicalLine("source", {StringWord(provenance.source())}),
-      CanonicalLine("driver_version", {StringWord(provenance.driver_version())}));
+  std::string text =
+      absl::StrCat(CanonicalLine("agent", {StringWord(provenance.agent())}),
+                   CanonicalLine("source", {StringWord(provenance.source())}),
+                   CanonicalLine("driver_version", {StringWord(provenance.driver_version())}));
   for (const v1::LibraryVersion& library : provenance.library_versions()) {
     absl::StrAppend(&text, CanonicalLine("library", {StringWord(library.library()),
                                                      StringWord(library.version())}));
   }
   if (provenance.has_measure_time()) {
-    absl::StrAppend(&text, CanonicalLine("measure_time",
-                                         {IntegerWord(provenance.measure_time().seconds()),
-                                          IntegerWord(provenance.measure_time().nanos())}));
+    absl::StrAppend(
+        &text, CanonicalLine("measure_time", {IntegerWord(provenance.measure_time().seconds()),
+                                              IntegerWord(provenance.measure_time().nanos())}));
   }
   for (const std::string& note : provenance.notes()) {
     absl::StrAppend(&text, CanonicalLine("note", {StringWord(note)}));
@@ -68,20 +68,18 @@ std::string MemoryLine(const v1::LayerMemory& memory) {
       {StringWord(memory.layer_definition_id()), IntegerWord(memory.tensor_parallel_degree()),
        FlagWord(memory.sequence_parallel()), IntegerWord(memory.sequence_length()),
        IntegerWord(memory.parameter_count()), IntegerWord(memory.activation_bytes_per_sample()),
-       memory.has_checkpoint_bytes_per_sample()
-           ? IntegerWord(memory.checkpoint_bytes_per_sample())
-           : kAbsentWord,
+       memory.has_checkpoint_bytes_per_sample() ? IntegerWord(memory.checkpoint_bytes_per_sample())
+                                                : kAbsentWord,
        IntegerWord(memory.origin())});
 }
 
 std::string CollectiveLine(const v1::CollectiveTiming& timing) {
-  return CanonicalLine(
-      "collective_timing",
-      {IntegerWord(timing.collective()), IntegerWord(timing.participant_count()),
-       IntegerWord(timing.rank_stride()), IntegerWord(timing.message_size_bytes()),
-       DurationWords(timing.has_median_duration(), timing.median_duration()),
-       DurationWords(timing.has_p90_duration(), timing.p90_duration()),
-       IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
+  return CanonicalLine("collective_timing",
+                       {IntegerWord(timing.collective()), IntegerWord(timing.participant_count()),
+                        IntegerWord(timing.rank_stride()), IntegerWord(timing.message_size_bytes()),
+                        DurationWords(timing.has_median_duration(), timing.median_duration()),
+                        DurationWords(timing.has_p90_duration(), timing.p90_duration()),
+                        IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
 }
 
 // The lines of one measured layer, `layer` being its digest.
@@ -102,9 +100,8 @@ void AppendLayerLines(const MeasuredLayer& measured, std::vector<std::string>& l
         {layer, IntegerWord(point.tensor_parallel_degree), FlagWord(point.sequence_parallel),
          IntegerWord(point.sequence_length), IntegerWord(point.parameter_count),
          IntegerWord(point.activation_per_sample.count()),
-         point.checkpoint_per_sample.has_value()
-             ? IntegerWord(point.checkpoint_per_sample->count())
-             : kAbsentWord,
+         point.checkpoint_per_sample.has_value() ? IntegerWord(point.checkpoint_per_sample->count())
+                                                 : kAbsentWord,
          IntegerWord(static_cast<int>(point.origin))}));
   }
 }
@@ -114,8 +111,8 @@ void AppendLayerLines(const MeasuredLayer& measured, std::vector<std::string>& l
 std::string Sha256Hex(absl::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
-  PARPLAN_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(),
-                           nullptr) == 1);
+  PARPLAN_CHECK(
+      EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
   return absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
 }
@@ -154,15 +151,14 @@ std::string LayerDigest(const LayerDefinition& definition, Precision precision) 
            IntegerWord(definition.feed_forward_size),
            IntegerWord(static_cast<int>(definition.feed_forward_kind)),
            IntegerWord(definition.vocabulary_size), FlagWord(definition.tied_embedding),
-           IntegerWord(definition.parameter_count),
-           IntegerWord(static_cast<int>(precision))})));
+           IntegerWord(definition.parameter_count), IntegerWord(static_cast<int>(precision))})));
 }
 
 std::string ModelText(const ModelSpec& model) {
-  std::string text = absl::StrCat(
-      "parplan model 1\n",
-      CanonicalLine("precision", {IntegerWord(static_cast<int>(model.precision()))}),
-      CanonicalLine("optimizer", {IntegerWord(static_cast<int>(model.optimizer()))}));
+  std::string text =
+      absl::StrCat("parplan model 1\n",
+                   CanonicalLine("precision", {IntegerWord(static_cast<int>(model.precision()))}),
+                   CanonicalLine("optimizer", {IntegerWord(static_cast<int>(model.optimizer()))}));
   std::vector<std::string> words_of_definition;
   for (const LayerDefinition& definition : model.layer_definitions()) {
     words_of_definition.push_back(absl::StrCat(LayerDigest(definition, model.precision()), " ",
@@ -174,8 +170,8 @@ std::string ModelText(const ModelSpec& model) {
     const std::string& words = words_of_definition[layers[first]];
     size_t end = first + 1;
     while (end < layers.size() && words_of_definition[layers[end]] == words) ++end;
-    absl::StrAppend(&text, CanonicalLine("layers", {IntegerWord(static_cast<int64_t>(end - first)),
-                                                    words}));
+    absl::StrAppend(
+        &text, CanonicalLine("layers", {IntegerWord(static_cast<int64_t>(end - first)), words}));
     first = end;
   }
   return text;
@@ -190,9 +186,9 @@ std::string ProfileContentDigest(const v1::Profile& profile) {
       &text, CanonicalLine("device_kind", {StringWord(profile.device_kind())}),
       CanonicalLine("devices_per_node", {IntegerWord(profile.devices_per_node())}),
       CanonicalLine("precision", {IntegerWord(profile.precision())}),
-      CanonicalLine("overlap_slowdown", {profile.has_overlap_slowdown()
-                                             ? NumberWord(profile.overlap_slowdown())
-                                             : kAbsentWord}),
+      CanonicalLine(
+          "overlap_slowdown",
+          {profile.has_overlap_slowdown() ? NumberWord(profile.overlap_slowdown()) : kAbsentWord}),
       CanonicalLine("context_memory_bytes", {profile.has_context_memory_bytes()
                                                  ? IntegerWord(profile.context_memory_bytes())
                                                  : kAbsentWord}));
@@ -222,9 +218,9 @@ std::string SnapshotDigest(const ProfileSnapshot::Content& content) {
   return Sha256Hex(absl::StrCat(
       "parplan snapshot 1\n", CanonicalLine("device_kind", {StringWord(content.device_kind)}),
       CanonicalLine("devices_per_node", {IntegerWord(content.devices_per_node)}),
-      CanonicalLine("overlap_slowdown", {content.overlap_slowdown.has_value()
-                                             ? NumberWord(*content.overlap_slowdown)
-                                             : kAbsentWord}),
+      CanonicalLine("overlap_slowdown",
+                    {content.overlap_slowdown.has_value() ? NumberWord(*content.overlap_slowdown)
+                                                          : kAbsentWord}),
       CanonicalLine("context_memory_bytes", {content.context_memory.has_value()
                                                  ? IntegerWord(content.context_memory->count())
                                                  : kAbsentWord}),
@@ -240,14 +236,12 @@ std::string PlanKey(absl::string_view model_digest, absl::string_view topology_d
       CanonicalLine("topology", {StringWord(topology_digest)}),
       CanonicalLine("snapshot", {StringWord(snapshot_digest)}),
       CanonicalLine("global_batch_size", {IntegerWord(global_batch_size)}),
-      CanonicalLine("rules", {NumberWord(rules.memory_headroom_ratio),
-                              IntegerWord(rules.max_tensor_parallel_degree),
-                              IntegerWord(rules.max_pipeline_parallel_degree),
-                              IntegerWord(rules.micro_batch_count),
-                              IntegerWord(static_cast<int>(rules.schedule)),
-                              FlagWord(rules.allow_recompute),
-                              FlagWord(rules.allow_sharded_data_parallel),
-                              FlagWord(rules.allow_estimates)}),
+      CanonicalLine(
+          "rules",
+          {NumberWord(rules.memory_headroom_ratio), IntegerWord(rules.max_tensor_parallel_degree),
+           IntegerWord(rules.max_pipeline_parallel_degree), IntegerWord(rules.micro_batch_count),
+           IntegerWord(static_cast<int>(rules.schedule)), FlagWord(rules.allow_recompute),
+           FlagWord(rules.allow_sharded_data_parallel), FlagWord(rules.allow_estimates)}),
       CanonicalLine("planner", {StringWord(planner), StringWord(planner_version)})));
 }
 

@@ -21,7 +21,7 @@ namespace parplan {
 google::protobuf::Duration DurationToProto(Seconds seconds);
 google::protobuf::Duration DurationToProto(absl::Duration duration);
 
-// The exact count of nanoseconds, as the nearest double of seconds: below 104
+// The exact count of nanoseconds, as the nearest double of seconds: below 97
 // days `DurationToProto(*SecondsFromProto(d))` is `d`. INVALID_ARGUMENT
 // (`reason`) naming `field` for a Duration that breaks the rules of
 // duration.proto: out of range, or seconds and nanos of different signs.

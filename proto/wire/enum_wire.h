@@ -30,8 +30,7 @@ inline std::string EnumValueNames(const google::protobuf::EnumDescriptor& descri
 // the values there are, for 0 and for numbers this release does not know.
 template <typename To, typename From>
 absl::StatusOr<To> EnumFromProto(From value, absl::string_view field, Reason reason) {
-  const google::protobuf::EnumDescriptor& descriptor =
-      *google::protobuf::GetEnumDescriptor<From>();
+  const google::protobuf::EnumDescriptor& descriptor = *google::protobuf::GetEnumDescriptor<From>();
   if (value == 0 || descriptor.FindValueByNumber(value) == nullptr) {
     return FieldError(reason, field,
                       absl::StrCat("must be one of ", EnumValueNames(descriptor),

@@ -84,8 +84,7 @@ absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t
   if (value.type == JsonValue::Type::kInteger) {
     integer = value.integer;
   } else if (value.type == JsonValue::Type::kNumber) {
-    if (std::abs(value.number) > kLargestExactInteger ||
-        value.number != std::floor(value.number)) {
+    if (std::abs(value.number) > kLargestExactInteger || value.number != std::floor(value.number)) {
       return Rule("must be ", expected, " of at most 64 bits");
     }
     integer = static_cast<int64_t>(value.number);
@@ -155,9 +154,8 @@ absl::StatusOr<google::protobuf::Duration> JsonDuration(const JsonValue& value) 
   const size_t point = std::min(text.find('.'), text.size());
   const absl::string_view whole = text.substr(0, point);
   absl::string_view decimals = point < text.size() ? text.substr(point + 1) : absl::string_view();
-  good = good && !whole.empty() && whole.size() <= 12 && AllDigits(whole) &&
-         AllDigits(decimals) && decimals.size() <= 9 &&
-         (point == text.size() || !decimals.empty());
+  good = good && !whole.empty() && whole.size() <= 12 && AllDigits(whole) && AllDigits(decimals) &&
+         decimals.size() <= 9 && (point == text.size() || !decimals.empty());
   if (!good) {
     absl::Duration meant;
     const bool other_unit = absl::ParseDuration(value.text, &meant) &&

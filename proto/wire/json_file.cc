@@ -100,8 +100,8 @@ class MessageReader {
     for (int i = 0; i < descriptor.field_count(); ++i) {
       names.push_back(descriptor.field(i)->name());
     }
-    AddError(member, path, absl::StrCat("no such field of ", descriptor.name(),
-                                        DidYouMean(member.key, names)));
+    AddError(member, path,
+             absl::StrCat("no such field of ", descriptor.name(), DidYouMean(member.key, names)));
   }
 
   void ReadField(const JsonValue& value, const std::string& path, const FieldDescriptor& field,
@@ -196,14 +196,13 @@ class MessageReader {
       case FieldDescriptor::CPPTYPE_STRING:
         Use(field.type() == FieldDescriptor::TYPE_BYTES ? JsonBytes(value) : JsonString(value),
             value, path, [&](const std::string& x) {
-              repeated ? reflection.AddString(message, f, x)
-                       : reflection.SetString(message, f, x);
+              repeated ? reflection.AddString(message, f, x) : reflection.SetString(message, f, x);
             });
         return;
       case FieldDescriptor::CPPTYPE_MESSAGE:
-        ReadSubmessage(value, path,
-                       repeated ? reflection.AddMessage(message, f)
-                                : reflection.MutableMessage(message, f));
+        ReadSubmessage(
+            value, path,
+            repeated ? reflection.AddMessage(message, f) : reflection.MutableMessage(message, f));
         return;
       default:
         AddError(value, path, "a field of this type can't be read from a file");

@@ -43,9 +43,7 @@ class CountingIterator {
   friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
     return a.at_ == b.at_;
   }
-  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) {
-    return !(a == b);
-  }
+  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return !(a == b); }
 
  private:
   const char* at_;
@@ -169,10 +167,12 @@ absl::StatusOr<JsonValue> ReadJsonText(absl::string_view text, absl::string_view
   }
   Progress progress{text.data()};
   TreeBuilder builder(text.data(), &progress);
-  const bool read = nlohmann::json::sax_parse(
-      CountingIterator(text.data(), &progress),
-      CountingIterator(text.data() + text.size(), &progress), &builder);
-  if (!read) return TextError(file_name, builder.Line(), absl::StrCat("not JSON: ", builder.error()));
+  const bool read =
+      nlohmann::json::sax_parse(CountingIterator(text.data(), &progress),
+                                CountingIterator(text.data() + text.size(), &progress), &builder);
+  if (!read) {
+    return TextError(file_name, builder.Line(), absl::StrCat("not JSON: ", builder.error()));
+  }
   return std::move(builder.root());
 }
 

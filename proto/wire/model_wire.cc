@@ -122,20 +122,17 @@ absl::StatusOr<ModelSpec> ModelFromProto(const v1::ModelSpec& message, absl::str
     const v1::ModelLayerRun& run = message.layer_runs(i);
     const auto found = index_of_id.find(run.layer_definition_id());
     if (found == index_of_id.end()) {
-      return FieldError(
-          Reason::kSpecInvalid,
-          JoinPath(JoinPath(field, "layer_runs", i), "layer_definition_id"),
-          absl::StrCat("no entry of layer_definitions has the id `", run.layer_definition_id(),
-                       "`"));
+      return FieldError(Reason::kSpecInvalid,
+                        JoinPath(JoinPath(field, "layer_runs", i), "layer_definition_id"),
+                        absl::StrCat("no entry of layer_definitions has the id `",
+                                     run.layer_definition_id(), "`"));
     }
     runs.push_back(ModelLayerRun{found->second, run.layer_count()});
   }
-  PARPLAN_ASSIGN_OR_RETURN(
-      const Precision precision,
-      PrecisionFromProto(message.precision(), JoinPath(field, "precision")));
-  PARPLAN_ASSIGN_OR_RETURN(
-      const Optimizer optimizer,
-      OptimizerFromProto(message.optimizer(), JoinPath(field, "optimizer")));
+  PARPLAN_ASSIGN_OR_RETURN(const Precision precision,
+                           PrecisionFromProto(message.precision(), JoinPath(field, "precision")));
+  PARPLAN_ASSIGN_OR_RETURN(const Optimizer optimizer,
+                           OptimizerFromProto(message.optimizer(), JoinPath(field, "optimizer")));
   absl::StatusOr<ModelSpec> model = ModelSpec::Create(message.model_id(), std::move(definitions),
                                                       std::move(runs), precision, optimizer);
   if (!model.ok()) return MoveFieldError(model.status(), "model", field, Reason::kSpecInvalid);

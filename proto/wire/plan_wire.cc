@@ -26,8 +26,7 @@ absl::Status Malformed(absl::string_view field, absl::string_view rule) {
   return FieldError(kMalformed, field, rule);
 }
 
-absl::StatusOr<RankOrder> RankOrderFromProto(const v1::Strategy& message,
-                                             absl::string_view field) {
+absl::StatusOr<RankOrder> RankOrderFromProto(const v1::Strategy& message, absl::string_view field) {
   if (message.rank_order_size() == 2) {
     const v1::ParallelAxis inner = message.rank_order(0);
     const v1::ParallelAxis outer = message.rank_order(1);
@@ -87,10 +86,9 @@ absl::StatusOr<StagePlan> StageFromProto(const v1::StagePlan& message, absl::str
     return Malformed(JoinPath(field, "layer_runs"), "a stage has at least one layer");
   }
   for (int i = 0; i < message.layer_runs_size(); ++i) {
-    PARPLAN_ASSIGN_OR_RETURN(
-        StageLayerRun run,
-        LayerRunFromProto(message.layer_runs(i), JoinPath(field, "layer_runs", i),
-                          stage.rank_count, next_layer));
+    PARPLAN_ASSIGN_OR_RETURN(StageLayerRun run, LayerRunFromProto(message.layer_runs(i),
+                                                                  JoinPath(field, "layer_runs", i),
+                                                                  stage.rank_count, next_layer));
     stage.layer_runs.push_back(run);
   }
   return stage;
@@ -132,8 +130,8 @@ absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::st
   if (message.recompute_level() != v1::RECOMPUTE_LEVEL_UNSPECIFIED) {
     PARPLAN_ASSIGN_OR_RETURN(
         strategy.recompute_level,
-        EnumFromProto<RecomputeLevel>(message.recompute_level(),
-                                      JoinPath(field, "recompute_level"), kMalformed));
+        EnumFromProto<RecomputeLevel>(message.recompute_level(), JoinPath(field, "recompute_level"),
+                                      kMalformed));
   }
   strategy.sequence_parallel = message.sequence_parallel();
   return strategy;

@@ -159,9 +159,8 @@ absl::StatusOr<Prediction> PredictionFromProto(const v1::Prediction& message,
   PARPLAN_ASSIGN_OR_RETURN(
       prediction.samples_per_second,
       FiniteRatio(message.samples_per_second(), JoinPath(field, "samples_per_second")));
-  PARPLAN_ASSIGN_OR_RETURN(
-      const int64_t peak,
-      NotNegative(message.peak_memory_bytes(), JoinPath(field, "peak_memory_bytes")));
+  PARPLAN_ASSIGN_OR_RETURN(const int64_t peak, NotNegative(message.peak_memory_bytes(),
+                                                           JoinPath(field, "peak_memory_bytes")));
   PARPLAN_ASSIGN_OR_RETURN(
       const int64_t usable,
       NotNegative(message.usable_memory_bytes(), JoinPath(field, "usable_memory_bytes")));
@@ -210,14 +209,13 @@ absl::StatusOr<SearchSummary> SearchSummaryFromProto(const v1::SearchSummary& me
         summary.limit,
         EnumFromProto<SearchLimit>(message.limit(), JoinPath(field, "limit"), kMalformed));
   }
-  PARPLAN_ASSIGN_OR_RETURN(
-      summary.bound,
-      TimeFromProto(message.step_duration_bound(), JoinPath(field, "step_duration_bound")));
+  PARPLAN_ASSIGN_OR_RETURN(summary.bound, TimeFromProto(message.step_duration_bound(),
+                                                        JoinPath(field, "step_duration_bound")));
   PARPLAN_ASSIGN_OR_RETURN(summary.gap_ratio,
                            FiniteRatio(message.gap_ratio(), JoinPath(field, "gap_ratio")));
-  PARPLAN_ASSIGN_OR_RETURN(summary.expanded_state_count,
-                           NotNegative(message.expanded_state_count(),
-                                       JoinPath(field, "expanded_state_count")));
+  PARPLAN_ASSIGN_OR_RETURN(
+      summary.expanded_state_count,
+      NotNegative(message.expanded_state_count(), JoinPath(field, "expanded_state_count")));
   PARPLAN_ASSIGN_OR_RETURN(
       summary.pruned_state_count,
       NotNegative(message.pruned_state_count(), JoinPath(field, "pruned_state_count")));

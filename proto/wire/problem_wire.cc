@@ -16,16 +16,15 @@ namespace parplan {
 absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec,
                                                 std::shared_ptr<const ProfileSnapshot> profile,
                                                 absl::string_view field) {
-  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model,
-                           ModelFromProto(spec.model(), JoinPath(field, "model")));
+  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(spec.model(), JoinPath(field, "model")));
   PARPLAN_ASSIGN_OR_RETURN(Topology topology,
                            TopologyFromProto(spec.topology(), JoinPath(field, "topology")));
   PARPLAN_ASSIGN_OR_RETURN(PlanningOptions options,
                            OptionsFromProto(spec.options(), JoinPath(field, "options")));
-  absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(
-      std::make_shared<const ModelSpec>(std::move(model)),
-      std::make_shared<const Topology>(std::move(topology)), std::move(profile),
-      spec.global_batch_size(), options.rules);
+  absl::StatusOr<PlanningProblem> problem =
+      PlanningProblem::Create(std::make_shared<const ModelSpec>(std::move(model)),
+                              std::make_shared<const Topology>(std::move(topology)),
+                              std::move(profile), spec.global_batch_size(), options.rules);
   if (!problem.ok() && problem.status().code() == absl::StatusCode::kInvalidArgument) {
     return MoveFieldError(problem.status(), "", field, Reason::kSpecInvalid);
   }

@@ -56,8 +56,8 @@ class ProfileMerger {
                                PrecisionFromProto(profile.precision(), "precision", kInvalid));
     }
     for (int i = 0; i < profile.layer_timings_size(); ++i) {
-      PARPLAN_RETURN_IF_ERROR(AddLayerTiming(profile.layer_timings(i), definitions,
-                                             JoinPath("", "layer_timings", i)));
+      PARPLAN_RETURN_IF_ERROR(
+          AddLayerTiming(profile.layer_timings(i), definitions, JoinPath("", "layer_timings", i)));
     }
     for (int i = 0; i < profile.layer_memories_size(); ++i) {
       PARPLAN_RETURN_IF_ERROR(AddLayerMemory(profile.layer_memories(i), definitions,
@@ -124,12 +124,12 @@ class ProfileMerger {
     point.sequence_length =
         timing.sequence_length() == 0 ? definition->sequence_length : timing.sequence_length();
     PARPLAN_ASSIGN_OR_RETURN(
-        point.forward, SecondsFromProto(timing.forward_duration(),
-                                        JoinPath(path, "forward_duration"), kInvalid));
+        point.forward,
+        SecondsFromProto(timing.forward_duration(), JoinPath(path, "forward_duration"), kInvalid));
     if (timing.has_backward_duration()) {
-      PARPLAN_ASSIGN_OR_RETURN(
-          point.backward, SecondsFromProto(timing.backward_duration(),
-                                           JoinPath(path, "backward_duration"), kInvalid));
+      PARPLAN_ASSIGN_OR_RETURN(point.backward,
+                               SecondsFromProto(timing.backward_duration(),
+                                                JoinPath(path, "backward_duration"), kInvalid));
     }
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(timing.origin(), JoinPath(path, "origin")));
@@ -157,17 +157,17 @@ class ProfileMerger {
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(memory.origin(), JoinPath(path, "origin")));
     PointsOf(*definition)
-        .memories.try_emplace(std::make_tuple(point.tensor_parallel_degree,
-                                              point.sequence_parallel, point.sequence_length),
+        .memories.try_emplace(std::make_tuple(point.tensor_parallel_degree, point.sequence_parallel,
+                                              point.sequence_length),
                               point);
     return absl::OkStatus();
   }
 
   absl::Status AddCollectiveTiming(const v1::CollectiveTiming& timing, const std::string& path) {
     CollectivePoint point;
-    PARPLAN_ASSIGN_OR_RETURN(point.collective,
-                             EnumFromProto<Collective>(timing.collective(),
-                                                       JoinPath(path, "collective"), kInvalid));
+    PARPLAN_ASSIGN_OR_RETURN(
+        point.collective,
+        EnumFromProto<Collective>(timing.collective(), JoinPath(path, "collective"), kInvalid));
     point.participant_count = timing.participant_count();
     point.rank_stride = timing.rank_stride();
     point.message_size = Bytes::Of(timing.message_size_bytes());
@@ -199,8 +199,7 @@ std::string NodeKind(absl::string_view device_kind, int devices_per_node) {
 }  // namespace
 
 absl::StatusOr<ProfileSnapshot> MergeProfiles(absl::Span<const v1::Profile* const> newest_first,
-                                              absl::string_view device_kind,
-                                              int devices_per_node) {
+                                              absl::string_view device_kind, int devices_per_node) {
   ProfileMerger merger;
   std::set<std::string> other_kinds;
   bool any = false;

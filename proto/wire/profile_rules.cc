@@ -90,8 +90,7 @@ class ProfileRules {
               "overlap_slowdown", "must be at least 1.0");
     }
     if (profile_.has_context_memory_bytes()) {
-      Require(profile_.context_memory_bytes() >= 0, "context_memory_bytes",
-              "must not be negative");
+      Require(profile_.context_memory_bytes() >= 0, "context_memory_bytes", "must not be negative");
     }
     return findings_.ToStatus();
   }
@@ -117,12 +116,10 @@ class ProfileRules {
   }
 
   void CheckPrecision() {
-    const bool has_layers =
-        !profile_.layer_timings().empty() || !profile_.layer_memories().empty();
+    const bool has_layers = !profile_.layer_timings().empty() || !profile_.layer_memories().empty();
     if (profile_.precision() == v1::PRECISION_UNSPECIFIED && !has_layers) return;
     findings_.AddStatus(
-        PrecisionFromProto(profile_.precision(), JoinPath(field_, "precision"), kInvalid)
-            .status());
+        PrecisionFromProto(profile_.precision(), JoinPath(field_, "precision"), kInvalid).status());
   }
 
   void CheckDefinitions() {
@@ -241,14 +238,14 @@ class ProfileRules {
   void CheckCollectiveTiming(int index) {
     const v1::CollectiveTiming& timing = profile_.collective_timings(index);
     const std::string path = JoinPath(field_, "collective_timings", index);
-    findings_.AddStatus(EnumFromProto<Collective>(timing.collective(),
-                                                  JoinPath(path, "collective"), kInvalid)
-                            .status());
+    findings_.AddStatus(
+        EnumFromProto<Collective>(timing.collective(), JoinPath(path, "collective"), kInvalid)
+            .status());
     const std::string participants = JoinPath(path, "participant_count");
     findings_.Require(timing.participant_count() >= 2, participants, "must be at least 2");
-    findings_.Require(timing.collective() != v1::COLLECTIVE_SEND_RECEIVE ||
-                          timing.participant_count() <= 2,
-                      participants, "must be 2 for COLLECTIVE_SEND_RECEIVE");
+    findings_.Require(
+        timing.collective() != v1::COLLECTIVE_SEND_RECEIVE || timing.participant_count() <= 2,
+        participants, "must be 2 for COLLECTIVE_SEND_RECEIVE");
     findings_.Require(timing.rank_stride() >= 1, JoinPath(path, "rank_stride"),
                       "must be at least 1");
     findings_.Require(timing.message_size_bytes() > 0, JoinPath(path, "message_size_bytes"),

@@ -39,8 +39,7 @@ absl::Status ValidateProfile(const v1::Profile& profile, absl::string_view field
 // kinds of node have been measured. INVALID_ARGUMENT (PROFILE_INVALID) for a
 // profile that never passed `ValidateProfile`.
 absl::StatusOr<ProfileSnapshot> MergeProfiles(absl::Span<const v1::Profile* const> newest_first,
-                                              absl::string_view device_kind,
-                                              int devices_per_node);
+                                              absl::string_view device_kind, int devices_per_node);
 
 }  // namespace parplan
 

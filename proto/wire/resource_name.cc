@@ -18,9 +18,7 @@ namespace {
 constexpr size_t kMaxIdSize = 63;
 constexpr size_t kMaxNodeIdSize = 253;
 
-bool IsIdCharacter(char c) {
-  return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
-}
+bool IsIdCharacter(char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; }
 
 bool IsNodeIdCharacter(char c) {
   return IsIdCharacter(c) || absl::ascii_isupper(c) || c == '.' || c == '_';
@@ -39,8 +37,8 @@ absl::StatusOr<std::vector<std::string>> ParseIds(absl::string_view name, absl::
     ids.emplace_back(id);
   }
   if (good) return ids;
-  const std::string form = absl::StrJoin(
-      collections, "/", [](std::string* out, absl::string_view collection) {
+  const std::string form =
+      absl::StrJoin(collections, "/", [](std::string* out, absl::string_view collection) {
         absl::StrAppend(out, collection, "/{", collection.substr(0, collection.size() - 1), "}");
       });
   return FieldError(Reason::kSpecInvalid, field,

@@ -38,8 +38,7 @@ struct NodeName {
   std::string cluster;
   std::string node;
 
-  static absl::StatusOr<NodeName> Parse(absl::string_view name,
-                                        absl::string_view field = "parent");
+  static absl::StatusOr<NodeName> Parse(absl::string_view name, absl::string_view field = "parent");
   std::string ToString() const;
   friend bool operator==(const NodeName&, const NodeName&) = default;
 };

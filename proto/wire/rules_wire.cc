@@ -49,8 +49,8 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
                       "must be at least 0 and below 1");
   }
   if (rules.memory_headroom_ratio == 0) rules.memory_headroom_ratio = 0;  // -0 is the same rule.
-  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.max_tensor_parallel_degree(), field,
-                                           "max_tensor_parallel_degree"));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckNotNegative(message.max_tensor_parallel_degree(), field, "max_tensor_parallel_degree"));
   PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.max_pipeline_parallel_degree(), field,
                                            "max_pipeline_parallel_degree"));
   PARPLAN_RETURN_IF_ERROR(

@@ -1,0 +1,243 @@
+#include "tests/proto/wire/random_values.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/wire/duration_wire.h"
+
+namespace parplan {
+
+int64_t RandomValues::Integer(int64_t min, int64_t max) {
+  return min + static_cast<int64_t>(engine_() % static_cast<uint64_t>(max - min + 1));
+}
+
+double RandomValues::Ratio() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+
+std::string RandomValues::Id() { return absl::StrCat("id-", Integer(0, 1'000'000'000)); }
+
+google::protobuf::Duration RandomValues::Time() {
+  google::protobuf::Duration duration;
+  duration.set_seconds(Flag() ? 0 : Integer(0, 20'000));
+  duration.set_nanos(static_cast<int>(Integer(1, 999'999'999)));
+  return duration;
+}
+
+v1::ClusterTopology RandomValues::Topology() {
+  v1::ClusterTopology topology;
+  topology.set_cluster(Id());
+  int device_count = 0;
+  const int64_t group_count = Integer(1, 3);
+  const bool named = Flag();
+  for (int i = 0; i < group_count; ++i) {
+    v1::NodeGroup& group = *topology.add_node_groups();
+    group.set_node_group_id(absl::StrCat("group-", i));
+    group.set_device_kind(absl::StrCat("Device ", Integer(0, 9), " \"quoted\""));
+    group.set_node_count(static_cast<int>(Integer(1, 5)));
+    for (int node = 0; named && node < group.node_count(); ++node) {
+      group.add_node_names(absl::StrCat("node-", i, "-", node));
+    }
+    group.set_devices_per_node(static_cast<int>(Integer(1, 8)));
+    group.set_device_memory_bytes(Integer(int64_t{1} << 30, int64_t{1} << 37));
+    group.set_reserved_memory_bytes(Integer(0, group.device_memory_bytes() / 2));
+    device_count += group.node_count() * group.devices_per_node();
+  }
+  int reach = 1;
+  for (int i = 0; reach < device_count; ++i) {
+    v1::LinkTier& tier = *topology.add_link_tiers();
+    tier.set_tier_id(absl::StrCat("tier-", i));
+    reach = std::min<int>(device_count, reach + static_cast<int>(Integer(1, 30)));
+    tier.set_reach_device_count(reach);
+  }
+  if (topology.link_tiers().empty()) {
+    topology.add_link_tiers()->set_tier_id("alone");
+    topology.mutable_link_tiers(0)->set_reach_device_count(1);
+  }
+  return topology;
+}
+
+v1::LayerDefinition RandomValues::LayerDefinition(const std::string& id) {
+  v1::LayerDefinition definition;
+  definition.set_layer_definition_id(id);
+  definition.set_kind(static_cast<v1::LayerKind>(Integer(1, 6)));
+  const bool transformer = definition.kind() == v1::LAYER_KIND_DECODER ||
+                           definition.kind() == v1::LAYER_KIND_ENCODER ||
+                           definition.kind() == v1::LAYER_KIND_CROSS_DECODER;
+  const int heads = static_cast<int>(Integer(1, 8)) * 4;
+  definition.set_hidden_size(heads * static_cast<int>(Integer(1, 128)));
+  definition.set_sequence_length(static_cast<int>(Integer(1, 8192)));
+  if (transformer) {
+    definition.set_attention_head_count(heads);
+    if (Flag()) definition.set_key_value_head_count(heads / 4);
+    if (Flag()) definition.set_head_size(static_cast<int>(Integer(1, 128)));
+    definition.set_feed_forward_size(static_cast<int>(Integer(1, 20'000)));
+    definition.set_feed_forward_kind(static_cast<v1::FeedForwardKind>(Integer(1, 2)));
+  } else {
+    definition.set_vocabulary_size(static_cast<int>(Integer(1, 100'000)));
+    if (definition.kind() == v1::LAYER_KIND_HEAD) definition.set_tied_embedding(Flag());
+  }
+  if (Flag()) definition.set_parameter_count(Integer(1, 1'000'000'000));
+  return definition;
+}
+
+v1::ModelSpec RandomValues::Model() {
+  v1::ModelSpec model;
+  model.set_model_id(absl::StrCat("Model_", Integer(0, 999), ".x"));
+  const int64_t definition_count = Integer(1, 4);
+  for (int i = 0; i < definition_count; ++i) {
+    *model.add_layer_definitions() = LayerDefinition(absl::StrCat("layer_", i));
+  }
+  // Every definition is used.
+  for (int64_t i = 0; i < definition_count + Integer(0, 3); ++i) {
+    v1::ModelLayerRun& run = *model.add_layer_runs();
+    run.set_layer_definition_id(absl::StrCat("layer_", i % definition_count));
+    run.set_layer_count(static_cast<int>(Integer(1, 40)));
+  }
+  model.set_precision(static_cast<v1::Precision>(Integer(1, 3)));
+  model.set_optimizer(static_cast<v1::Optimizer>(Integer(1, 2)));
+  return model;
+}
+
+v1::PlanningOptions RandomValues::Options() {
+  v1::PlanningOptions options;
+  if (Flag()) options.set_planner(Id());
+  if (Flag()) options.set_memory_headroom_ratio(Ratio());
+  options.set_max_tensor_parallel_degree(static_cast<int>(Integer(0, 8)));
+  options.set_max_pipeline_parallel_degree(static_cast<int>(Integer(0, 8)));
+  options.set_micro_batch_count(Integer(0, 8));
+  options.set_schedule(static_cast<v1::Schedule>(Integer(0, 2)));
+  options.set_disable_recompute(Flag());
+  options.set_disable_sharded_data_parallel(Flag());
+  options.set_allow_estimates(Flag());
+  if (Flag()) *options.mutable_search_time_limit() = Time();
+  options.set_max_state_count(Integer(0, 1'000'000));
+  options.set_compare_baselines(Flag());
+  return options;
+}
+
+v1::Profile RandomValues::Profile() {
+  v1::Profile profile;
+  profile.mutable_provenance()->set_agent("random 1.0");
+  profile.mutable_provenance()->mutable_measure_time()->set_seconds(Integer(0, 2'000'000'000));
+  profile.set_device_kind("Device");
+  profile.set_devices_per_node(8);
+  profile.set_precision(static_cast<v1::Precision>(Integer(1, 3)));
+  const int64_t definition_count = Integer(1, 3);
+  for (int i = 0; i < definition_count; ++i) {
+    const std::string id = absl::StrCat("layer_", i);
+    *profile.add_layer_definitions() = LayerDefinition(id);
+    // Distinct keys by construction: the degree or the sequence length rises.
+    for (int degree = 1; degree <= 1 << Integer(0, 3); degree *= 2) {
+      for (int micro_batch = 1; micro_batch <= Integer(1, 4); ++micro_batch) {
+        v1::LayerTiming& timing = *profile.add_layer_timings();
+        timing.set_layer_definition_id(id);
+        timing.set_tensor_parallel_degree(degree);
+        timing.set_micro_batch_size(micro_batch);
+        *timing.mutable_forward_duration() = Time();
+        if (Flag()) *timing.mutable_backward_duration() = Time();
+        if (Flag()) *timing.mutable_forward_duration_p90() = timing.forward_duration();
+        timing.set_sample_count(static_cast<int>(Integer(0, 100)));
+        timing.set_origin(static_cast<v1::Origin>(Integer(0, 3)));
+      }
+      v1::LayerMemory& memory = *profile.add_layer_memories();
+      memory.set_layer_definition_id(id);
+      memory.set_tensor_parallel_degree(degree);
+      memory.set_sequence_parallel(Flag());
+      memory.set_parameter_count(Integer(1, 1'000'000'000));
+      memory.set_activation_bytes_per_sample(Integer(1, 1'000'000'000));
+      if (Flag()) memory.set_checkpoint_bytes_per_sample(Integer(1, 1'000'000));
+      memory.set_origin(static_cast<v1::Origin>(Integer(0, 3)));
+    }
+  }
+  for (int64_t size = 1024; size <= (1 << 20); size *= 4) {
+    v1::CollectiveTiming& timing = *profile.add_collective_timings();
+    timing.set_collective(static_cast<v1::Collective>(Integer(1, 6)));
+    timing.set_participant_count(2);
+    timing.set_rank_stride(static_cast<int>(Integer(1, 4)));
+    timing.set_message_size_bytes(size);
+    *timing.mutable_median_duration() = Time();
+    timing.set_origin(static_cast<v1::Origin>(Integer(0, 3)));
+  }
+  if (Flag()) profile.set_overlap_slowdown(1 + Ratio());
+  if (Flag()) profile.set_context_memory_bytes(Integer(0, int64_t{1} << 32));
+  return profile;
+}
+
+Strategy RandomValues::StrategyOf(int rank_count) {
+  Strategy strategy;
+  strategy.tensor_parallel_degree = rank_count >> Integer(0, 2);
+  if (strategy.tensor_parallel_degree < 1) strategy.tensor_parallel_degree = 1;
+  strategy.data_parallel_degree = rank_count / strategy.tensor_parallel_degree;
+  strategy.rank_order = static_cast<RankOrder>(Integer(1, 2));
+  strategy.sharding_level = static_cast<ShardingLevel>(Integer(1, 4));
+  strategy.recompute_level = static_cast<RecomputeLevel>(Integer(1, 2));
+  strategy.sequence_parallel = strategy.tensor_parallel_degree > 1 && Flag();
+  return strategy;
+}
+
+Plan RandomValues::PlanOf(int layer_count) {
+  Plan plan;
+  const int stage_count = static_cast<int>(Integer(1, std::min(4, layer_count)));
+  const int rank_count = 1 << Integer(0, 4);
+  plan.micro_batch_count = Integer(1, 16);
+  plan.global_batch_size = plan.micro_batch_count * Integer(1, 64);
+  plan.schedule = static_cast<Schedule>(Integer(1, 2));
+  int next_layer = 0;
+  for (int i = 0; i < stage_count; ++i) {
+    StagePlan stage;
+    stage.first_rank = plan.device_count;
+    stage.rank_count = rank_count;
+    plan.device_count += rank_count;
+    const int end =
+        i + 1 == stage_count ? layer_count : next_layer + (layer_count - next_layer) / 2;
+    while (next_layer < std::max(end, i + 1)) {
+      StageLayerRun run;
+      run.first_layer_index = next_layer;
+      run.layer_count = static_cast<int>(Integer(1, std::max(end, i + 1) - next_layer));
+      run.strategy = StrategyOf(rank_count);
+      next_layer += run.layer_count;
+      stage.layer_runs.push_back(run);
+    }
+    plan.stages.push_back(stage);
+  }
+  return plan;
+}
+
+Prediction RandomValues::PredictionOf(int stage_count) {
+  const auto time = [this] { return *SecondsFromProto(Time(), "time"); };
+  Prediction prediction;
+  prediction.step = time();
+  prediction.samples_per_second = 1000 * Ratio();
+  prediction.usable_memory = Bytes::Of(Integer(0, int64_t{1} << 36));
+  for (int i = 0; i < stage_count; ++i) {
+    StagePrediction stage;
+    stage.forward = time();
+    stage.backward = time();
+    stage.gradient_sync = time();
+    stage.send = time();
+    stage.idle_ratio = Ratio();
+    stage.in_flight_micro_batch_count = Integer(1, 64);
+    for (Bytes& size : stage.memory.size) size = Bytes::Of(Integer(0, int64_t{1} << 34));
+    for (Seconds& duration : stage.time.duration) duration = time();
+    prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
+    prediction.stages.push_back(stage);
+  }
+  prediction.bottleneck = static_cast<Bottleneck>(Integer(1, 5));
+  prediction.bottleneck_text = Id();
+  prediction.confidence = static_cast<Confidence>(Integer(1, 3));
+  for (int64_t i = Integer(0, 3); i > 0; --i) prediction.estimated_items.push_back(Id());
+  return prediction;
+}
+
+SearchSummary RandomValues::Summary() {
+  SearchSummary summary;
+  summary.termination = static_cast<Termination>(Integer(1, 2));
+  summary.limit = static_cast<SearchLimit>(Integer(0, 4));
+  summary.bound = *SecondsFromProto(Time(), "bound");
+  summary.gap_ratio = Ratio();
+  summary.expanded_state_count = Integer(0, 1'000'000'000'000);
+  summary.pruned_state_count = Integer(0, 1'000'000'000'000);
+  summary.candidate_count = Integer(0, 1'000'000);
+  return summary;
+}
+
+}  // namespace parplan

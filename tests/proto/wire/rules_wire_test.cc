@@ -1,0 +1,69 @@
+#include "proto/wire/rules_wire.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/proto/wire/random_values.h"
+#include "tests/proto/wire/rejection.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+TEST(OptionsWire, ThereAndBackIsTheSame) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    ASSERT_OK_AND_ASSIGN(const PlanningOptions options,
+                         OptionsFromProto(RandomValues(seed).Options()));
+    ASSERT_OK_AND_ASSIGN(const PlanningOptions again, OptionsFromProto(OptionsToProto(options)));
+    EXPECT_TRUE(again == options);
+  }
+}
+
+TEST(OptionsWire, AnEmptyMessageIsTheDefaults) {
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto({}));
+  EXPECT_EQ(options.planner, "galvatron-base");
+  EXPECT_TRUE(options.rules == PlanningRules());
+  EXPECT_EQ(options.rules.memory_headroom_ratio, 0.05);
+  EXPECT_FALSE(options.search_time_limit.has_value());
+  EXPECT_EQ(options.max_state_count, 0);
+}
+
+TEST(OptionsWire, NoHeadroomIsNotTheDefaultHeadroom) {
+  v1::PlanningOptions message;
+  message.set_memory_headroom_ratio(0);
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
+  EXPECT_EQ(options.rules.memory_headroom_ratio, 0.0);
+}
+
+TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
+  struct Case {
+    std::string field;
+    std::function<void(v1::PlanningOptions&)> change;
+  };
+  const std::vector<Case> cases = {
+      {"planner", [](auto& o) { o.set_planner(std::string(64, 'x')); }},
+      {"memory_headroom_ratio", [](auto& o) { o.set_memory_headroom_ratio(1); }},
+      {"memory_headroom_ratio", [](auto& o) { o.set_memory_headroom_ratio(std::nan("")); }},
+      {"max_tensor_parallel_degree", [](auto& o) { o.set_max_tensor_parallel_degree(-1); }},
+      {"max_pipeline_parallel_degree", [](auto& o) { o.set_max_pipeline_parallel_degree(-1); }},
+      {"micro_batch_count", [](auto& o) { o.set_micro_batch_count(-1); }},
+      {"schedule", [](auto& o) { o.set_schedule(static_cast<v1::Schedule>(3)); }},
+      {"search_time_limit", [](auto& o) { o.mutable_search_time_limit(); }},
+      {"search_time_limit", [](auto& o) { o.mutable_search_time_limit()->set_nanos(-1); }},
+      {"max_state_count", [](auto& o) { o.set_max_state_count(-1); }},
+  };
+  for (const Case& c : cases) {
+    v1::PlanningOptions broken;
+    c.change(broken);
+    EXPECT_EQ(Rejection(OptionsFromProto(broken, "spec.options").status()),
+              "SPEC_INVALID spec.options." + c.field);
+  }
+}
+
+}  // namespace
+}  // namespace parplan
