@@ -5,39 +5,49 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/execution_service.pb.h"
 #include "server/core/clock.h"
 #include "server/core/limits.h"
+#include "server/core/lru_cache.h"
 #include "server/core/observer.h"
 #include "server/store/store.h"
 
 namespace parplan {
+
+class ExecutionCore;
 
 // One stream of `ReportMetrics`. One thread at a time.
 class ReportSession {
  public:
   // Stores one window; it survives a crash once this returns OK. A window that
   // is stored already is counted and changes nothing. After an error the session
-  // takes no more; what came before is kept.
+  // takes no more and repeats it; what came before is kept.
   absl::Status Add(const v1::ReportMetricsRequest& request);
 
-  // What the stream stored. INVALID_ARGUMENT (SPEC_INVALID) when it was empty.
+  // What the stream stored.
   absl::StatusOr<v1::ReportMetricsResponse> Finish();
 
  private:
   friend class ExecutionCore;
-  explicit ReportSession(class ExecutionCore* core) : core_(core) {}
+  explicit ReportSession(ExecutionCore* core) : core_(core) {}
 
-  class ExecutionCore* core_;
-  std::string execution_;   // Empty until the first window.
-  int device_count_ = 0;    // Of its plan.
-  int64_t stored_ = 0;
-  int64_t duplicate_ = 0;
+  absl::Status AddImpl(const v1::ReportMetricsRequest& request);
+
+  // Finds the execution the stream is about, and how many ranks it has.
+  absl::Status Open(const std::string& execution);
+
+  ExecutionCore* const core_;
+  absl::Status failure_;
+  std::string execution_;  // Empty until the first window.
+  int device_count_ = 0;
+  v1::ReportMetricsResponse response_;
 };
 
 // Errors are those listed in execution_service.proto. Every method may wait for
@@ -57,14 +67,27 @@ class ExecutionCore {
  private:
   friend class ReportSession;
 
+  // What the windows of an execution come to.
+  struct Figures {
+    std::optional<absl::Duration> median_step;
+    std::optional<int64_t> peak_memory_bytes;
+  };
+
+  // The message of a stored execution, measurements included.
+  absl::StatusOr<v1::Execution> ToMessage(const ExecutionRecord& record);
+
   // Closes a running execution, or gives back one that is in `state` already.
-  absl::StatusOr<v1::Execution> Close(const std::string& name, v1::Execution::State state,
+  absl::StatusOr<v1::Execution> Close(const std::string& name, ExecutionState state,
                                       const std::string& failure_reason);
+
+  absl::StatusOr<Figures> FiguresOf(const ExecutionRecord& record);
 
   Store& store_;
   const Clock& clock_;
   Observer& observer_;
   const Limits& limits_;
+  // By name and number of windows, which only grows.
+  LruCache<Figures> figures_;
 };
 
 }  // namespace parplan

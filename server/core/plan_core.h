@@ -107,12 +107,16 @@ class PlanCore {
   absl::StatusOr<SharedPlan> FindReady(const v1::CreatePlanRequest& request,
                                        const std::string& request_key);
 
+  // The plan stored under the `request_id` of the request, when this is a retry
+  // and the plan has not expired; null when it is none. INVALID_ARGUMENT
+  // (REQUEST_ID_REUSED) when that plan answers another question.
+  absl::StatusOr<SharedPlan> FindRetried(const v1::CreatePlanRequest& request);
+
   // A plan of the store that answers the question; null when there is none.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);
 
   // Keeps a plan ready for equal requests and gives what they will get.
-  SharedPlan Remember(const PlanQuestion& question, absl::Time issue_time,
-                      absl::Time expire_time, v1::Plan plan);
+  SharedPlan Remember(const PlanQuestion& question, const PlanRecord& record, v1::Plan plan);
 
   // Whether a plan may be given to a caller now.
   bool HasLifeLeft(absl::Time issue_time, absl::Time expire_time) const;
@@ -132,6 +136,10 @@ class PlanCore {
   // The answer as a signed and stored plan for one caller, or the plan an equal
   // caller got a moment ago.
   absl::StatusOr<SharedPlan> Issue(const PlanQuestion& question, const PlannerAnswer& answer);
+
+  // Signs and stores a new plan.
+  absl::StatusOr<SharedPlan> IssueNew(const PlanQuestion& question, const PlannerAnswer& answer,
+                                      const PlanFound& found);
 
   Neighbours to_;
   LruCache<ReadyPlan> ready_plans_;

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/core/clock.h"
 #include "server/core/execution_core.h"
@@ -16,6 +16,7 @@
 #include "server/core/plan_core.h"
 #include "server/core/profile_keeper.h"
 #include "server/core/search_pool.h"
+#include "server/core/shape_core.h"
 #include "server/store/store.h"
 
 namespace parplan {
@@ -33,12 +34,20 @@ class ServerCore {
 
   ProfileKeeper& profiles() { return profiles_; }
   PlanCore& plans() { return plans_; }
+  ShapeCore& shapes() { return shapes_; }
   ExecutionCore& executions() { return executions_; }
   KeyRing& keys() { return *keys_; }
   Store& store() { return *store_; }
   const Limits& limits() const { return limits_; }
   const Clock& clock() const { return clock_; }
   Observer& observer() { return observer_; }
+
+  // Household work, to be called at start and once an hour: makes a new signing
+  // key when the old ones end soon, and forgets plans that expired long ago
+  // (`kExpiredPlanRetention`) and were never executed. Gives the first error, and
+  // does the rest all the same.
+  absl::Status Maintain();
+  static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
   // New searches are refused (DRAINING) from now on; what is in flight goes on,
   // and everything answered without a search is still served. The transport
@@ -60,6 +69,7 @@ class ServerCore {
   ExecutionCore executions_;
   SearchPool pool_;
   PlanCore plans_;
+  ShapeCore shapes_;
 };
 
 }  // namespace parplan

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/base/check.h"
 #include "planner/base/error.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/field_path.h"
@@ -118,9 +117,9 @@ absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::Devi
   return Topology::Create(std::string(cluster), {std::move(group)}, std::move(tiers));
 }
 
-v1::ShapeOption ShapeOptionOf(const PlanningResult& result) {
+v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer) {
   v1::ShapeOption option;
-  if (const PlanFound* found = std::get_if<PlanFound>(&result)) {
+  if (const PlanFound* found = std::get_if<PlanFound>(&answer.result)) {
     option.set_feasible(true);
     *option.mutable_step_duration() = DurationToProto(found->prediction.step);
     option.set_samples_per_second(found->prediction.samples_per_second);
@@ -140,9 +139,8 @@ v1::ShapeOption ShapeOptionOf(const PlanningResult& result) {
     option.set_confidence(PredictionToProto(found->prediction).confidence());
     return option;
   }
-  const NothingFits* nothing = std::get_if<NothingFits>(&result);
-  PARPLAN_CHECK(nothing != nullptr);
-  const int64_t needed = nothing->smallest_device_memory.count();
+  const int64_t needed =
+      std::get<NothingFits>(answer.result).smallest_device_memory.count();
   option.set_smallest_device_memory_bytes(needed);
   option.set_infeasible_reason(absl::StrFormat(
       "no plan fits in memory; devices of at least %d bytes (%.1f GB) would do", needed,

@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/model/topology.h"
-#include "planner/search/find_plan.h"
 #include "server/core/limits.h"
+#include "server/core/plan_search.h"
 
 namespace parplan {
 
@@ -34,9 +34,9 @@ std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count);
 
-// What the planner said, as an option: everything but `offer_index` and
-// `device_count`. REQUIRES: `result` is no `StoppedEmpty`.
-v1::ShapeOption ShapeOptionOf(const PlanningResult& result);
+// What the planner answered, as an option: everything but `offer_index` and
+// `device_count`.
+v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
 
 // The index of what to ask for, by the rule of
 // `ShapePlanResponse.recommended_option_index`; of equal counts the faster step,

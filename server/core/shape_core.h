@@ -63,16 +63,21 @@ class ShapeCore {
   struct Question;
   using SharedQuestion = std::shared_ptr<const Question>;
 
-  absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request,
-                                              std::string request_key) const;
-  SharedShape FindReady(const std::string& request_key, int64_t revision);
-  absl::Status StartSearch(const SharedQuestion& question,
-                           const std::shared_ptr<Flight<SharedShape>>& flight);
+  using ShapeFlight = std::shared_ptr<Flight<SharedShape>>;
 
-  // Runs on a worker.
+  absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request,
+                                              int64_t revision, std::string request_key) const;
+  SharedShape FindReady(const std::string& request_key, int64_t revision);
+  absl::Status StartSearch(const SharedQuestion& question, const ShapeFlight& flight);
+
+  // Runs on a worker: tries everything there is to try, in order.
   absl::StatusOr<SharedShape> Shape(const Question& question, Flight<SharedShape>& flight,
                                     absl::Duration queue_duration,
                                     const std::function<bool()>& stopping);
+
+  // The planner's answer for one count of one offer.
+  absl::StatusOr<PlannerAnswer> Try(const Question& question, const v1::DeviceOffer& offer,
+                                    int device_count, const SearchOrder& order);
 
   Neighbours to_;
   LruCache<ReadyShape> ready_shapes_;

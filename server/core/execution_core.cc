@@ -1,0 +1,281 @@
+#include "server/core/execution_core.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/resource_name.h"
+#include "server/core/stored_message.h"
+
+namespace parplan {
+namespace {
+
+constexpr size_t kMaxRequestIdBytes = 64;
+constexpr size_t kMaxReasonBytes = 4096;
+// Of the SHA-256 that names an execution: 32 hexadecimal digits.
+constexpr size_t kIdLength = 32;
+// Memory for the figures of executions read lately.
+constexpr size_t kFiguresCacheBytes = size_t{1} << 20;
+
+// The middle value, or the mean of the two in the middle. REQUIRES: not empty.
+absl::Duration Median(std::vector<absl::Duration> values) {
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + middle, values.end());
+  const absl::Duration upper = values[middle];
+  if (values.size() % 2 == 1) return upper;
+  const absl::Duration lower = *std::max_element(values.begin(), values.begin() + middle);
+  return lower + (upper - lower) / 2;
+}
+
+absl::StatusOr<v1::PlanPayload> StoredPayload(Store& store, const std::string& plan_name) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, store.GetPlan(plan_name));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, ParseStored<v1::Plan>(record.bytes, plan_name));
+  return ParseStored<v1::PlanPayload>(plan.signed_plan().payload(), plan_name);
+}
+
+// What is known of an execution when it is opened.
+v1::Execution OpenedExecution(const std::string& name, const v1::PlanPayload& payload) {
+  v1::Execution execution;
+  execution.set_name(name);
+  *execution.mutable_predicted_step_duration() = payload.prediction().step_duration();
+  execution.set_predicted_peak_memory_bytes(payload.prediction().peak_memory_bytes());
+  return execution;
+}
+
+std::optional<double> RatioOf(const v1::Execution& execution) {
+  if (!execution.has_step_duration_ratio()) return std::nullopt;
+  return execution.step_duration_ratio();
+}
+
+// The rules of `MeasuredWindow`.
+absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count) {
+  const auto error = [](absl::string_view field, absl::string_view rule) {
+    return FieldError(Reason::kSpecInvalid, absl::StrCat("window.", field), rule);
+  };
+  if (window.rank() < 0 || window.rank() >= device_count) {
+    return error("rank", absl::StrCat("must be at least 0 and below ", device_count,
+                                      ", the devices of the plan"));
+  }
+  if (window.first_step() < 0) return error("first_step", "must be at least 0");
+  if (window.step_count() < 1) return error("step_count", "must be at least 1");
+  if (window.peak_memory_bytes() < 0) {
+    return error("peak_memory_bytes", "must be at least 0; 0 when unknown");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(
+      const absl::Duration step,
+      DurationFromProto(window.median_step_duration(), "window.median_step_duration"));
+  if (step <= absl::ZeroDuration()) return error("median_step_duration", "must be above 0");
+  WindowRecord record;
+  record.rank = window.rank();
+  record.first_step = window.first_step();
+  record.step_count = window.step_count();
+  record.median_step_duration = step;
+  record.peak_memory_bytes = window.peak_memory_bytes();
+  record.bytes = window.SerializeAsString();
+  return record;
+}
+
+}  // namespace
+
+absl::Status ReportSession::Add(const v1::ReportMetricsRequest& request) {
+  if (failure_.ok()) failure_ = AddImpl(request);
+  return failure_;
+}
+
+absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
+  if (execution_.empty()) {
+    PARPLAN_RETURN_IF_ERROR(Open(request.execution()));
+  } else if (!request.execution().empty() && request.execution() != execution_) {
+    return FieldError(Reason::kSpecInvalid, "execution",
+                      "must be empty or the same in every message of a stream");
+  }
+  if (!request.has_window()) return FieldError(Reason::kSpecInvalid, "window", "is required");
+  PARPLAN_ASSIGN_OR_RETURN(const WindowRecord window,
+                           ReadWindow(request.window(), device_count_));
+  PARPLAN_ASSIGN_OR_RETURN(const AppendResult result,
+                           core_->store_.AppendWindows(execution_, {window},
+                                                       core_->limits_.max_window_count));
+  response_.set_stored_window_count(response_.stored_window_count() + result.stored_count);
+  response_.set_duplicate_window_count(response_.duplicate_window_count() +
+                                       result.duplicate_count);
+  if (result.stored_count > 0) core_->observer_.WindowsStored(result.stored_count);
+  return absl::OkStatus();
+}
+
+absl::Status ReportSession::Open(const std::string& execution) {
+  PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name,
+                           ExecutionName::Parse(execution, "execution"));
+  // First, so that an execution that is not there is what the error names.
+  PARPLAN_RETURN_IF_ERROR(core_->store_.GetExecution(execution).status());
+  PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload,
+                           StoredPayload(core_->store_, name.parent().ToString()));
+  device_count_ = payload.device_count();
+  execution_ = execution;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ReportMetricsResponse> ReportSession::Finish() {
+  if (!failure_.ok()) return failure_;
+  return response_;
+}
+
+ExecutionCore::ExecutionCore(Store& store, const Clock& clock, Observer& observer,
+                             const Limits& limits)
+    : store_(store),
+      clock_(clock),
+      observer_(observer),
+      limits_(limits),
+      figures_(kFiguresCacheBytes) {}
+
+absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanName plan, PlanName::Parse(request.parent(), "parent"));
+  if (request.request_id().empty() || request.request_id().size() > kMaxRequestIdBytes) {
+    return FieldError(Reason::kSpecInvalid, "request_id",
+                      "is required; give a random UUID, the same one for a retry");
+  }
+  const std::string plan_name = plan.ToString();
+  const std::string id = Sha256Hex(absl::StrCat("parplan execution id 1\n", plan_name, "\n",
+                                                request.request_id()))
+                             .substr(0, kIdLength);
+  const std::string name = ExecutionName{plan.cluster, plan.plan, id}.ToString();
+  // A retry finds the execution also after the plan has expired.
+  if (const absl::StatusOr<ExecutionRecord> first = store_.GetExecution(name); first.ok()) {
+    return ToMessage(*first);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const PlanRecord stored, store_.GetPlan(plan_name));
+  const absl::Time now = clock_.Now();
+  if (now >= stored.expire_time) {
+    const std::string expire_time = absl::FormatTime(stored.expire_time, absl::UTCTimeZone());
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kPlanExpired,
+                     absl::StrCat("the plan expired at ", expire_time, "; ask for a new one"),
+                     {{"expireTime", expire_time}});
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload, StoredPayload(store_, plan_name));
+  ExecutionRecord record;
+  record.name = name;
+  record.plan = plan_name;
+  record.execution_id = id;
+  record.request_id = request.request_id();
+  record.start_time = now;
+  record.bytes = OpenedExecution(name, payload).SerializeAsString();
+  absl::StatusOr<ExecutionRecord> created = store_.CreateExecution(record);
+  if (created.status().code() == absl::StatusCode::kAlreadyExists) {
+    created = store_.GetExecution(name);
+  }
+  PARPLAN_RETURN_IF_ERROR(created.status());
+  return ToMessage(*created);
+}
+
+std::unique_ptr<ReportSession> ExecutionCore::StartReport() {
+  return std::unique_ptr<ReportSession>(new ReportSession(this));
+}
+
+absl::StatusOr<v1::Execution> ExecutionCore::Complete(
+    const v1::CompleteExecutionRequest& request) {
+  return Close(request.name(), ExecutionState::kSucceeded, "");
+}
+
+absl::StatusOr<v1::Execution> ExecutionCore::Fail(const v1::FailExecutionRequest& request) {
+  if (request.reason().size() > kMaxReasonBytes) {
+    return FieldError(Reason::kSpecInvalid, "reason", "must have at most 1024 characters");
+  }
+  return Close(request.name(), ExecutionState::kFailed, request.reason());
+}
+
+absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, ExecutionState state,
+                                                   const std::string& failure_reason) {
+  PARPLAN_RETURN_IF_ERROR(ExecutionName::Parse(name).status());
+  // The clock may have been set back since the execution was opened.
+  PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
+  if (before.state == state) return ToMessage(before);
+  const absl::StatusOr<ExecutionRecord> closed = store_.SetExecutionState(
+      name, ExecutionState::kRunning, state, std::max(clock_.Now(), before.start_time),
+      failure_reason);
+  if (!closed.ok()) {
+    // Another call may have closed it in the meantime, in the same way.
+    const absl::StatusOr<ExecutionRecord> now = store_.GetExecution(name);
+    if (now.ok() && now->state == state) return ToMessage(*now);
+    return closed.status();
+  }
+  PARPLAN_ASSIGN_OR_RETURN(v1::Execution execution, ToMessage(*closed));
+  observer_.ExecutionClosed(state == ExecutionState::kSucceeded, RatioOf(execution));
+  return execution;
+}
+
+absl::StatusOr<v1::Execution> ExecutionCore::Get(const v1::GetExecutionRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(request.name()));
+  PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord record, store_.GetExecution(name.ToString()));
+  return ToMessage(record);
+}
+
+absl::StatusOr<v1::ListExecutionsResponse> ExecutionCore::List(
+    const v1::ListExecutionsRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanName parent, PlanName::Parse(request.parent(), "parent"));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const Page<ExecutionRecord> page,
+      store_.ListExecutions(parent.ToString(),
+                            PageRequest{request.page_size(), request.page_token()}));
+  v1::ListExecutionsResponse response;
+  for (const ExecutionRecord& record : page.records) {
+    PARPLAN_ASSIGN_OR_RETURN(*response.add_executions(), ToMessage(record));
+  }
+  response.set_next_page_token(page.next_page_token);
+  return response;
+}
+
+absl::StatusOr<ExecutionCore::Figures> ExecutionCore::FiguresOf(const ExecutionRecord& record) {
+  if (record.window_count == 0) return Figures();
+  const std::string key = absl::StrCat(record.name, "\n", record.window_count);
+  if (const std::optional<Figures> known = figures_.Get(key)) return *known;
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<WindowRecord> windows,
+                           store_.ListWindows(record.name, Store::WindowParts::kFigures));
+  Figures figures;
+  std::vector<absl::Duration> steps;
+  for (const WindowRecord& window : windows) {
+    steps.push_back(window.median_step_duration);
+    if (window.peak_memory_bytes > 0) {
+      figures.peak_memory_bytes =
+          std::max(figures.peak_memory_bytes.value_or(0), window.peak_memory_bytes);
+    }
+  }
+  if (steps.empty()) return figures;
+  figures.median_step = Median(std::move(steps));
+  // More windows may have come since the record was read; those are another key.
+  if (static_cast<int64_t>(windows.size()) == record.window_count) {
+    figures_.Put(key, figures, sizeof(Figures));
+  }
+  return figures;
+}
+
+absl::StatusOr<v1::Execution> ExecutionCore::ToMessage(const ExecutionRecord& record) {
+  PARPLAN_ASSIGN_OR_RETURN(v1::Execution execution,
+                           ParseStored<v1::Execution>(record.bytes, record.name));
+  execution.set_state(static_cast<v1::Execution::State>(record.state));
+  *execution.mutable_start_time() = TimestampToProto(record.start_time);
+  if (record.state != ExecutionState::kRunning) {
+    *execution.mutable_end_time() = TimestampToProto(record.end_time);
+  }
+  execution.set_failure_reason(record.failure_reason);
+  execution.set_window_count(record.window_count);
+  PARPLAN_ASSIGN_OR_RETURN(const Figures figures, FiguresOf(record));
+  if (figures.median_step.has_value()) {
+    *execution.mutable_measured_step_duration() = DurationToProto(*figures.median_step);
+    PARPLAN_ASSIGN_OR_RETURN(
+        const absl::Duration predicted,
+        DurationFromProto(execution.predicted_step_duration(), "predicted_step_duration"));
+    if (predicted > absl::ZeroDuration()) {
+      execution.set_step_duration_ratio(absl::FDivDuration(*figures.median_step, predicted));
+    }
+  }
+  if (figures.peak_memory_bytes.has_value()) {
+    execution.set_measured_peak_memory_bytes(*figures.peak_memory_bytes);
+  }
+  return execution;
+}
+
+}  // namespace parplan

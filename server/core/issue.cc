@@ -1,0 +1,82 @@
+#include "server/core/issue.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/plan_wire.h"
+#include "proto/wire/version.h"
+
+namespace parplan {
+namespace {
+
+// Of the SHA-256 that names a plan: 32 hexadecimal digits.
+constexpr size_t kIdLength = 32;
+
+Seconds ToSeconds(absl::Duration duration) {
+  return Seconds::Of(absl::ToDoubleSeconds(duration));
+}
+
+}  // namespace
+
+std::string StoredPlanKey(const PlanQuestion& question, const PlannerAnswer& answer) {
+  if (answer.is_complete) return question.binding_key;
+  return Sha256Hex(absl::StrCat("parplan limited 1\n", question.binding_key, "\n",
+                                question.flight_key));
+}
+
+std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time) {
+  return Sha256Hex(absl::StrCat("parplan plan id 1\n", plan_key, "\n",
+                                absl::ToUnixNanos(issue_time)))
+      .substr(0, kIdLength);
+}
+
+v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found,
+                            const std::string& name, absl::Time issue_time) {
+  v1::PlanPayload payload;
+  payload.set_plan(name);
+  payload.set_cluster(question.cluster);
+  payload.set_job_id(question.job_id);
+  for (const std::string& node_name : question.problem.topology().NodeNames()) {
+    payload.add_node_names(node_name);
+  }
+  payload.set_topology_digest(question.topology_digest);
+  payload.set_profile_digest(question.snapshot.snapshot->digest());
+  payload.set_model_digest(question.model_digest);
+  payload.set_planner_version(kVersion);
+  payload.set_planner(question.options.planner);
+  *payload.mutable_issue_time() = TimestampToProto(issue_time);
+  *payload.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
+  // Without the clocks of the search, which differ from run to run.
+  FillPayload(found.plan, found.prediction, found.search, question.problem.model(), &payload);
+  return payload;
+}
+
+v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
+                      const PlanFound& found, const std::string& name, absl::Time issue_time) {
+  v1::Plan plan;
+  plan.set_name(name);
+  *plan.mutable_spec() = question.spec;
+  *plan.mutable_search() = SearchSummaryToProto(found.search, ToSeconds(answer.cpu_duration),
+                                                ToSeconds(answer.wall_duration));
+  plan.mutable_comparisons()->Add(answer.comparisons.begin(), answer.comparisons.end());
+  *plan.mutable_create_time() = TimestampToProto(issue_time);
+  *plan.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
+  return plan;
+}
+
+PlanReport ReportOf(const PlanQuestion& question, const PlanFound& found, absl::Time now) {
+  PlanReport report;
+  report.planner = question.options.planner;
+  report.predicted_step = found.prediction.step;
+  report.predicted_samples_per_second = found.prediction.samples_per_second;
+  report.predicted_peak_memory = found.prediction.peak_memory;
+  report.usable_memory = found.prediction.usable_memory;
+  if (question.snapshot.newest_measurement != absl::InfinitePast()) {
+    report.profile_age = std::max(absl::ZeroDuration(), now - question.snapshot.newest_measurement);
+  }
+  return report;
+}
+
+}  // namespace parplan

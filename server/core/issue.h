@@ -1,0 +1,41 @@
+// The parts of a signed plan: what the caller asked, what the planner found, and
+// the names and times that bind the one to the other. Pure.
+
+#ifndef PARPLAN_SERVER_CORE_ISSUE_H_
+#define PARPLAN_SERVER_CORE_ISSUE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "parplan/v1/plan.pb.h"
+#include "planner/search/find_plan.h"
+#include "server/core/observer.h"
+#include "server/core/plan_question.h"
+#include "server/core/plan_search.h"
+
+namespace parplan {
+
+// What the store finds the plan by: the binding key of the question, or, for a
+// search that a limit ended, a key that no question asks for. Lower-case
+// hexadecimal.
+std::string StoredPlanKey(const PlanQuestion& question, const PlannerAnswer& answer);
+
+// The id of a plan issued at `issue_time`: from the question, the job and the
+// time, so that a plan issued again after the first has expired is another one.
+std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time);
+
+// What is signed. Equal questions give equal payloads but for name and times.
+v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found,
+                            const std::string& name, absl::Time issue_time);
+
+// The plan as it is stored, but for its signed part.
+v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
+                      const PlanFound& found, const std::string& name, absl::Time issue_time);
+
+// What the observer hears of it.
+PlanReport ReportOf(const PlanQuestion& question, const PlanFound& found, absl::Time now);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_ISSUE_H_

@@ -1,0 +1,217 @@
+#include "server/core/plan_core.h"
+
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/envelope/verifier.h"
+#include "proto/wire/resource_name.h"
+#include "server/core/issue.h"
+#include "server/core/stored_message.h"
+
+namespace parplan {
+
+PlanCore::PlanCore(Neighbours neighbours)
+    : to_(std::move(neighbours)),
+      ready_plans_(to_.limits.plan_cache_bytes),
+      answers_(to_.limits.result_cache_bytes),
+      flights_(to_.clock) {}
+
+void PlanCore::CreatePlan(std::shared_ptr<CallContext> context,
+                          const v1::CreatePlanRequest& request, PlanDone done) {
+  SearchPlan(std::move(context), request, nullptr, std::move(done));
+}
+
+void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
+                          const v1::CreatePlanRequest& request, ProgressListener progress,
+                          PlanDone done) {
+  std::string request_key = RequestKey(request);
+  absl::StatusOr<SharedPlan> ready = FindReady(request, request_key);
+  if (ready.ok() && *ready == nullptr) ready = FindRetried(request);
+  if (!ready.ok() || *ready != nullptr) return done(std::move(ready));
+  const absl::StatusOr<SharedQuestion> read =
+      ReadQuestion(request, std::move(request_key), to_.profiles, to_.limits);
+  if (!read.ok()) return done(read.status());
+  const SharedQuestion& question = *read;
+  absl::StatusOr<SharedPlan> stored = FindStored(*question);
+  if (!stored.ok() || *stored != nullptr) return done(std::move(stored));
+  const SharedAnswer known = FindAnswer(*question);
+  to_.observer.CacheLookedUp(CacheKind::kResult, known != nullptr);
+  if (known != nullptr) return done(Issue(*question, *known));
+
+  const bool shared = flights_.Join(
+      question->flight_key, context, progress,
+      [this, question, done](const absl::StatusOr<SharedAnswer>& answer) {
+        if (!answer.ok()) return done(answer.status());
+        done(Issue(*question, **answer));
+      },
+      [this, question](const PlanFlight& flight) { return StartSearch(question, flight); });
+  if (shared) to_.observer.SearchShared();
+}
+
+bool PlanCore::HasLifeLeft(absl::Time issue_time, absl::Time expire_time) const {
+  const absl::Time now = to_.clock.Now();
+  // A clock that was set back would make the plan one from the future, which
+  // verifiers refuse.
+  return now >= issue_time - PlanVerifier::kIssueTimeTolerance &&
+         expire_time - now >= kMinLifeLeft * (expire_time - issue_time);
+}
+
+absl::StatusOr<SharedPlan> PlanCore::FindReady(const v1::CreatePlanRequest& request,
+                                               const std::string& request_key) {
+  const std::optional<ReadyPlan> ready = ready_plans_.Get(request_key);
+  SharedPlan plan;
+  if (ready.has_value() && HasLifeLeft(ready->issue_time, ready->expire_time)) {
+    PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
+    PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, to_.profiles.Revision(parent.cluster));
+    if (ready->revision == revision) plan = ready->plan;
+  }
+  to_.observer.CacheLookedUp(CacheKind::kPlan, plan != nullptr);
+  return plan;
+}
+
+absl::StatusOr<SharedPlan> PlanCore::FindRetried(const v1::CreatePlanRequest& request) {
+  if (request.request_id().empty()) return SharedPlan();
+  PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::optional<PlanRecord> record,
+      to_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
+  if (!record.has_value() || record->expire_time <= to_.clock.Now()) return SharedPlan();
+  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
+  if (record->job_id != request.job_id() ||
+      plan.spec().SerializeAsString() != request.spec().SerializeAsString()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,
+                     "request_id was used for another question; use a new one",
+                     {{"requestId", request.request_id()}});
+  }
+  plan.set_from_cache(true);
+  return std::make_shared<const v1::Plan>(std::move(plan));
+}
+
+absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::optional<PlanRecord> record,
+      to_.store.FindPlanByKey(question.cluster, question.binding_key, question.job_id,
+                              to_.clock.Now()));
+  if (!record.has_value() || !HasLifeLeft(record->create_time, record->expire_time)) {
+    return SharedPlan();
+  }
+  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
+  return Remember(question, *record, std::move(plan));
+}
+
+SharedPlan PlanCore::Remember(const PlanQuestion& question, const PlanRecord& record,
+                              v1::Plan plan) {
+  plan.set_from_cache(true);
+  ReadyPlan ready;
+  ready.revision = question.revision;
+  ready.issue_time = record.create_time;
+  ready.expire_time = record.expire_time;
+  ready.plan = std::make_shared<const v1::Plan>(std::move(plan));
+  ready_plans_.Put(question.request_key, ready, ready.plan->SpaceUsedLong());
+  return ready.plan;
+}
+
+PlanCore::SharedAnswer PlanCore::FindAnswer(const PlanQuestion& question) {
+  return answers_.Get(question.answer_key).value_or(nullptr);
+}
+
+absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFlight& flight) {
+  // A flight of this question may have ended since the look into the cache; its
+  // answer was kept before it ended.
+  if (const SharedAnswer known = FindAnswer(*question)) {
+    flight->Finish(known);
+    return absl::OkStatus();
+  }
+  const absl::Duration submitted = to_.clock.Steady();
+  SearchPool::Task task;
+  task.run = [this, question, flight, submitted](const std::function<bool()>& stopping) {
+    flight->Finish(Search(*question, to_.clock.Steady() - submitted, *flight, stopping));
+  };
+  task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
+  return to_.pool.Submit(std::move(task));
+}
+
+absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& question,
+                                                        absl::Duration queue_duration,
+                                                        Flight<SharedAnswer>& flight,
+                                                        const std::function<bool()>& stopping) {
+  if (flight.ShouldStop()) return Flight<SharedAnswer>::TimedOut();
+  SearchOrder order;
+  order.planner = question.options.planner;
+  order.max_state_count = question.options.max_state_count;
+  order.time_limit = question.options.search_time_limit.value_or(to_.limits.max_search_duration);
+  order.compare_baselines = question.options.compare_baselines;
+  order.queue_duration = queue_duration;
+  order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
+  order.on_progress = [&flight](const v1::SearchProgress& progress) {
+    flight.ReportProgress(progress);
+  };
+  absl::StatusOr<PlannerAnswer> answer =
+      RunSearch(to_.planner, question.problem, order, to_.clock, to_.observer);
+  if (!answer.ok()) {
+    const bool is_timeout = answer.status().code() == absl::StatusCode::kDeadlineExceeded;
+    return is_timeout && stopping() ? SearchPool::DrainingError() : answer.status();
+  }
+  const auto shared = std::make_shared<const PlannerAnswer>(*std::move(answer));
+  if (shared->is_complete) answers_.Put(question.answer_key, shared, AnswerBytes(*shared));
+  return shared;
+}
+
+absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
+                                           const PlannerAnswer& answer) {
+  if (const NothingFits* nothing = std::get_if<NothingFits>(&answer.result)) {
+    return NothingFitsError(question.problem, *nothing);
+  }
+  const std::lock_guard<std::mutex> lock(
+      issue_mutexes_[std::hash<std::string>()(question.binding_key) % issue_mutexes_.size()]);
+  if (answer.is_complete) {
+    PARPLAN_ASSIGN_OR_RETURN(SharedPlan stored, FindStored(question));
+    if (stored != nullptr) return stored;
+  }
+  return IssueNew(question, answer, std::get<PlanFound>(answer.result));
+}
+
+absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
+                                              const PlannerAnswer& answer,
+                                              const PlanFound& found) {
+  const absl::Time now = to_.clock.Now();
+  const std::string plan_key = StoredPlanKey(question, answer);
+  const PlanName name{question.cluster, NewPlanId(plan_key, now)};
+  v1::Plan plan = UnsignedPlan(question, answer, found, name.ToString(), now);
+  PARPLAN_ASSIGN_OR_RETURN(
+      *plan.mutable_signed_plan(),
+      to_.keys.Sign(MakePayload(question, found, name.ToString(), now).SerializeAsString(), now));
+
+  PlanRecord record;
+  record.name = name.ToString();
+  record.cluster = question.cluster;
+  record.plan_id = name.plan;
+  record.plan_key = plan_key;
+  record.request_id = question.request_id;
+  record.job_id = question.job_id;
+  record.topology_digest = question.topology_digest;
+  record.profile_digest = question.snapshot.snapshot->digest();
+  record.bytes = plan.SerializeAsString();
+  record.create_time = now;
+  record.expire_time = now + question.time_to_live;
+  absl::StatusOr<PlanRecord> stored = to_.store.PutPlan(record);
+  if (stored.status().code() == absl::StatusCode::kAlreadyExists) {
+    // The same question at the same instant: the plan of that name answers it.
+    stored = to_.store.GetPlan(record.name);
+  }
+  PARPLAN_RETURN_IF_ERROR(stored.status());
+  if (stored->bytes != record.bytes) {
+    // Another call with this request_id was first; or as above.
+    PARPLAN_ASSIGN_OR_RETURN(plan, ParseStored<v1::Plan>(stored->bytes, stored->name));
+  } else {
+    to_.observer.PlanIssued(ReportOf(question, found, now));
+  }
+  if (answer.is_complete) Remember(question, *stored, plan);
+  return std::make_shared<const v1::Plan>(std::move(plan));
+}
+
+}  // namespace parplan

@@ -1,0 +1,97 @@
+// The methods of `PlanCore` that search for nothing.
+
+#include <utility>
+
+#include "planner/base/status_macros.h"
+#include "proto/envelope/verdict.h"
+#include "proto/envelope/verifier.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/resource_name.h"
+#include "proto/wire/version.h"
+#include "server/core/plan_core.h"
+#include "server/core/stored_message.h"
+
+namespace parplan {
+namespace {
+
+VerifyOutcome OutcomeOf(v1::VerifyPlanResponse::Verdict verdict) {
+  switch (verdict) {
+    case v1::VerifyPlanResponse::VALID:
+      return VerifyOutcome::kValid;
+    case v1::VerifyPlanResponse::BAD_SIGNATURE:
+      return VerifyOutcome::kBadSignature;
+    case v1::VerifyPlanResponse::EXPIRED:
+      return VerifyOutcome::kExpired;
+    case v1::VerifyPlanResponse::WRONG_AUDIENCE:
+      return VerifyOutcome::kWrongAudience;
+    case v1::VerifyPlanResponse::WRONG_TOPOLOGY:
+      return VerifyOutcome::kWrongTopology;
+    default:
+      return VerifyOutcome::kMalformed;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Plan> PlanCore::GetPlan(const v1::GetPlanRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanName name, PlanName::Parse(request.name()));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, to_.store.GetPlan(name.ToString()));
+  return ParseStored<v1::Plan>(record.bytes, record.name);
+}
+
+absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const Page<PlanRecord> page,
+      to_.store.ListPlans(parent.cluster, PageRequest{request.page_size(), request.page_token()}));
+  v1::ListPlansResponse response;
+  for (const PlanRecord& record : page.records) {
+    PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record.bytes, record.name));
+    plan.clear_spec();
+    *response.add_plans() = std::move(plan);
+  }
+  response.set_next_page_token(page.next_page_token);
+  return response;
+}
+
+v1::VerifyPlanResponse PlanCore::VerifyPlan(const v1::VerifyPlanRequest& request) {
+  ExpectedAudience expected;
+  expected.cluster = request.cluster();
+  expected.job_id = request.job_id();
+  expected.node_name = request.node_name();
+  expected.topology_digest = request.topology_digest();
+  const absl::StatusOr<VerifiedPlan> verified =
+      to_.keys.Verifier()->Verify(request.signed_plan(), expected, to_.clock.Now());
+  v1::VerifyPlanResponse response;
+  response.set_verdict(VerdictOf(verified.status()));
+  if (verified.ok()) {
+    response.set_detail("the plan is signed by a trusted key, in time and for this audience");
+    response.set_key_id(verified->key_id());
+  } else {
+    response.set_detail(std::string(verified.status().message()));
+    response.set_key_id(SigningKeyIdOf(verified.status()));
+  }
+  to_.observer.PlanVerified(OutcomeOf(response.verdict()));
+  return response;
+}
+
+v1::Capabilities PlanCore::GetCapabilities() const {
+  const Limits& limits = to_.limits;
+  v1::Capabilities capabilities;
+  capabilities.set_server_version(kVersion);
+  capabilities.add_api_versions("parplan.v1");
+  for (const std::string& planner : PlannerNames()) capabilities.add_planners(planner);
+  capabilities.set_max_layer_count(limits.max_layer_count);
+  capabilities.set_max_device_count(limits.max_device_count);
+  capabilities.set_max_offer_count(limits.max_offer_count);
+  capabilities.set_max_upload_bytes(limits.max_upload_bytes);
+  capabilities.set_max_request_bytes(limits.max_request_bytes);
+  capabilities.set_max_queue_length(limits.max_queue_length);
+  *capabilities.mutable_max_search_duration() = DurationToProto(limits.max_search_duration);
+  *capabilities.mutable_max_time_to_live() = DurationToProto(limits.max_time_to_live);
+  capabilities.set_max_window_count(limits.max_window_count);
+  *capabilities.mutable_verification_keys() = to_.keys.Bundle(to_.clock.Now()).ToProto();
+  return capabilities;
+}
+
+}  // namespace parplan

@@ -1,0 +1,47 @@
+#include "server/core/server_core.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace parplan {
+namespace {
+
+// Plans deleted in one transaction, so that writers wait for it only shortly.
+constexpr int64_t kDeleteBatch = 500;
+
+}  // namespace
+
+ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys,
+                       const Limits& limits, const Clock& clock, Observer& observer,
+                       PlannerFunction planner)
+    : store_(std::move(store)),
+      keys_(std::move(keys)),
+      limits_(limits),
+      clock_(clock),
+      observer_(observer),
+      profiles_(*store_, clock_, observer_, limits_),
+      executions_(*store_, clock_, observer_, limits_),
+      pool_(limits_.worker_count, limits_.max_queue_length, observer_),
+      plans_({*store_, profiles_, *keys_, pool_, clock_, observer_, limits_, planner}),
+      shapes_({profiles_, pool_, clock_, observer_, limits_, planner}) {}
+
+ServerCore::~ServerCore() { Drain(absl::ZeroDuration()); }
+
+absl::Status ServerCore::Maintain() {
+  const absl::Time now = clock_.Now();
+  const absl::Status rotated = keys_->RotateIfDue(now).status();
+  while (true) {
+    const absl::StatusOr<int64_t> deleted =
+        store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch);
+    if (!deleted.ok()) return rotated.ok() ? deleted.status() : rotated;
+    if (*deleted < kDeleteBatch) return rotated;
+  }
+}
+
+void ServerCore::StopTaking() { pool_.StopTaking(); }
+
+void ServerCore::Drain(absl::Duration grace) { pool_.Drain(grace); }
+
+}  // namespace parplan

@@ -1,0 +1,245 @@
+#include "server/core/shape_core.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/model/planning_problem.h"
+#include "proto/wire/field_path.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/resource_name.h"
+#include "proto/wire/rules_wire.h"
+#include "server/core/plan_question.h"
+#include "server/core/shape.h"
+
+namespace parplan {
+namespace {
+
+// Measurements that were missing for one option or another, without repetition,
+// in the order they were met.
+class MissingList {
+ public:
+  void Add(const absl::Status& status) {
+    const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+    if (!detail.has_value()) return;
+    for (size_t i = 0; i < kMaxCount; ++i) {
+      const auto found = detail->metadata.find(absl::StrCat("missing", i));
+      if (found == detail->metadata.end()) return;
+      if (known_.insert(found->second).second) items_.push_back(found->second);
+    }
+  }
+
+  absl::Status ToError() const {
+    std::map<std::string, std::string> metadata = {{"count", absl::StrCat(items_.size())}};
+    std::string message =
+        "measurements are missing for every offer; measure them and upload a profile, or set "
+        "options.allow_estimates. Missing:";
+    for (size_t i = 0; i < std::min(items_.size(), kMaxCount); ++i) {
+      metadata[absl::StrCat("missing", i)] = items_[i];
+      absl::StrAppend(&message, "\n", items_[i]);
+    }
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing, message,
+                     metadata);
+  }
+
+ private:
+  static constexpr size_t kMaxCount = 100;
+  std::set<std::string> known_;
+  std::vector<std::string> items_;
+};
+
+bool IsMissing(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() && detail->reason == Reason::kProfileMissing;
+}
+
+v1::ShapeOption InfeasibleOption(const absl::Status& status) {
+  v1::ShapeOption option;
+  option.set_infeasible_reason(std::string(status.message()));
+  return option;
+}
+
+std::string NothingFitsText(const v1::ShapePlanResponse& response) {
+  int64_t smallest = 0;
+  int device_count = 0;
+  for (const v1::ShapeOption& option : response.options()) {
+    const int64_t needed = option.smallest_device_memory_bytes();
+    if (needed == 0 || (smallest != 0 && needed >= smallest)) continue;
+    smallest = needed;
+    device_count = option.device_count();
+  }
+  if (smallest == 0) return "no offer has a device count that can be planned for";
+  return absl::StrCat("nothing fits in memory; ", device_count, " devices of at least ", smallest,
+                      " bytes would do");
+}
+
+// Equal messages have equal bytes within one process.
+std::string ShapeKey(const v1::ShapePlanRequest& request) { return request.SerializeAsString(); }
+
+}  // namespace
+
+struct ShapeCore::Question {
+  std::string cluster;
+  std::shared_ptr<const ModelSpec> model;
+  std::vector<v1::DeviceOffer> offers;
+  int64_t global_batch_size = 0;
+  PlanningOptions options;
+  absl::Duration time_limit;
+  int64_t revision = 0;
+  std::string request_key;
+};
+
+ShapeCore::ShapeCore(Neighbours neighbours)
+    : to_(std::move(neighbours)),
+      ready_shapes_(to_.limits.shape_cache_bytes),
+      flights_(to_.clock) {}
+
+void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context,
+                          const v1::ShapePlanRequest& request, ShapeDone done) {
+  const absl::StatusOr<ClusterName> parent = ClusterName::Parse(request.parent());
+  if (!parent.ok()) return done(parent.status());
+  const absl::StatusOr<int64_t> revision = to_.profiles.Revision(parent->cluster);
+  if (!revision.ok()) return done(revision.status());
+  std::string request_key = ShapeKey(request);
+  SharedShape ready = FindReady(request_key, *revision);
+  to_.observer.CacheLookedUp(CacheKind::kShape, ready != nullptr);
+  if (ready != nullptr) return done(std::move(ready));
+
+  const absl::StatusOr<SharedQuestion> question =
+      ReadQuestion(request, *revision, std::move(request_key));
+  if (!question.ok()) return done(question.status());
+  const bool shared = flights_.Join(
+      absl::StrCat(*revision, "\n", (*question)->request_key), context, nullptr,
+      [done](const absl::StatusOr<SharedShape>& response) { done(response); },
+      [this, &question](const auto& flight) { return StartSearch(*question, flight); });
+  if (shared) to_.observer.SearchShared();
+}
+
+absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
+    const v1::ShapePlanRequest& request, int64_t revision, std::string request_key) const {
+  auto question = std::make_shared<Question>();
+  PARPLAN_ASSIGN_OR_RETURN(ClusterName parent, ClusterName::Parse(request.parent()));
+  question->cluster = std::move(parent.cluster);
+  PARPLAN_ASSIGN_OR_RETURN(question->options, OptionsFromProto(request.options(), "options"));
+  PARPLAN_RETURN_IF_ERROR(CheckPlannerName(question->options.planner, "options"));
+  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(request.model(), "model"));
+  PARPLAN_RETURN_IF_ERROR(CheckModelSize(model, to_.limits, "model"));
+  question->model = std::make_shared<const ModelSpec>(std::move(model));
+  const int offer_count = request.offers_size();
+  if (offer_count < 1 || offer_count > to_.limits.max_offer_count) {
+    return FieldError(Reason::kSpecInvalid, "offers",
+                      absl::StrCat("must have 1 to ", to_.limits.max_offer_count,
+                                   " entries; it has ", offer_count));
+  }
+  for (int i = 0; i < offer_count; ++i) {
+    PARPLAN_RETURN_IF_ERROR(
+        CheckOffer(request.offers(i), JoinPath("", "offers", i), to_.limits));
+    question->offers.push_back(request.offers(i));
+  }
+  question->global_batch_size = request.global_batch_size();
+  question->time_limit =
+      std::min(question->options.search_time_limit.value_or(to_.limits.max_search_duration),
+               to_.limits.max_search_duration);
+  question->revision = revision;
+  question->request_key = std::move(request_key);
+  return question;
+}
+
+SharedShape ShapeCore::FindReady(const std::string& request_key, int64_t revision) {
+  const std::optional<ReadyShape> ready = ready_shapes_.Get(request_key);
+  return ready.has_value() && ready->revision == revision ? ready->response : nullptr;
+}
+
+absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeFlight& flight) {
+  // A flight of this question may have ended since the look into the cache.
+  if (SharedShape ready = FindReady(question->request_key, question->revision)) {
+    flight->Finish(ready);
+    return absl::OkStatus();
+  }
+  const absl::Duration submitted = to_.clock.Steady();
+  SearchPool::Task task;
+  task.run = [this, question, flight, submitted](const std::function<bool()>& stopping) {
+    flight->Finish(Shape(*question, *flight, to_.clock.Steady() - submitted, stopping));
+  };
+  task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
+  return to_.pool.Submit(std::move(task));
+}
+
+absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question,
+                                             const v1::DeviceOffer& offer, int device_count,
+                                             const SearchOrder& order) {
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology,
+                           OfferTopology(question.cluster, offer, device_count));
+  const NodeGroup& group = topology.node_groups().front();
+  PARPLAN_ASSIGN_OR_RETURN(
+      SnapshotHandle snapshot,
+      to_.profiles.Snapshot(question.cluster, group.device_kind, group.devices_per_node));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const PlanningProblem problem,
+      PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
+                              std::move(snapshot.snapshot), question.global_batch_size,
+                              question.options.rules));
+  return RunSearch(to_.planner, problem, order, to_.clock, to_.observer);
+}
+
+absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question,
+                                             Flight<SharedShape>& flight,
+                                             absl::Duration queue_duration,
+                                             const std::function<bool()>& stopping) {
+  const absl::Duration end = to_.clock.Steady() + question.time_limit;
+  SearchOrder order;
+  order.planner = question.options.planner;
+  order.max_state_count = question.options.max_state_count;
+  order.queue_duration = queue_duration;
+  order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
+
+  auto response = std::make_shared<v1::ShapePlanResponse>();
+  MissingList missing;
+  bool is_complete = true;
+  bool any_measured = false;
+  bool any_tried = false;
+  for (size_t i = 0; i < question.offers.size(); ++i) {
+    for (const int device_count : DeviceCounts(question.offers[i])) {
+      if (stopping()) return SearchPool::DrainingError();
+      if (flight.ShouldStop()) return Flight<SharedShape>::TimedOut();
+      order.time_limit = end - to_.clock.Steady();
+      any_tried = true;
+      const absl::StatusOr<PlannerAnswer> answer =
+          Try(question, question.offers[i], device_count, order);
+      v1::ShapeOption option;
+      if (answer.ok()) {
+        any_measured = true;
+        is_complete = is_complete && answer->is_complete;
+        option = ShapeOptionOf(*answer);
+      } else if (IsMissing(answer.status())) {
+        missing.Add(answer.status());
+        option = InfeasibleOption(answer.status());
+      } else {
+        return answer.status();
+      }
+      option.set_offer_index(static_cast<int>(i));
+      option.set_device_count(device_count);
+      *response->add_options() = std::move(option);
+    }
+  }
+  if (any_tried && !any_measured) return missing.ToError();
+  if (const std::optional<int> recommended = RecommendedOption(response->options())) {
+    response->set_recommended_option_index(*recommended);
+  } else {
+    response->set_infeasible_reason(NothingFitsText(*response));
+  }
+  if (is_complete) {
+    auto ready = std::make_shared<v1::ShapePlanResponse>(*response);
+    ready->set_from_cache(true);
+    ready_shapes_.Put(question.request_key, ReadyShape{question.revision, ready},
+                      ready->SpaceUsedLong());
+  }
+  return SharedShape(std::move(response));
+}
+
+}  // namespace parplan
