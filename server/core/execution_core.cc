@@ -5,18 +5,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "parplan/v1/plan.pb.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/resource_name.h"
+#include "server/core/request_rules.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
 namespace {
 
-constexpr size_t kMaxRequestIdBytes = 64;
-constexpr size_t kMaxReasonBytes = 4096;
+constexpr int kMaxReasonCharacters = 1024;
 // Of the SHA-256 that names an execution: 32 hexadecimal digits.
 constexpr size_t kIdLength = 32;
 // Memory for the figures of executions read lately.
@@ -134,10 +135,7 @@ ExecutionCore::ExecutionCore(Store& store, const Clock& clock, Observer& observe
 
 absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionRequest& request) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanName plan, PlanName::Parse(request.parent(), "parent"));
-  if (request.request_id().empty() || request.request_id().size() > kMaxRequestIdBytes) {
-    return FieldError(Reason::kSpecInvalid, "request_id",
-                      "is required; give a random UUID, the same one for a retry");
-  }
+  PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), true, "request_id"));
   const std::string plan_name = plan.ToString();
   const std::string id = Sha256Hex(absl::StrCat("parplan execution id 1\n", plan_name, "\n",
                                                 request.request_id()))
@@ -181,18 +179,16 @@ absl::StatusOr<v1::Execution> ExecutionCore::Complete(
 }
 
 absl::StatusOr<v1::Execution> ExecutionCore::Fail(const v1::FailExecutionRequest& request) {
-  if (request.reason().size() > kMaxReasonBytes) {
-    return FieldError(Reason::kSpecInvalid, "reason", "must have at most 1024 characters");
-  }
+  PARPLAN_RETURN_IF_ERROR(CheckCharacterCount(request.reason(), kMaxReasonCharacters, "reason"));
   return Close(request.name(), ExecutionState::kFailed, request.reason());
 }
 
 absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, ExecutionState state,
                                                    const std::string& failure_reason) {
   PARPLAN_RETURN_IF_ERROR(ExecutionName::Parse(name).status());
-  // The clock may have been set back since the execution was opened.
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
   if (before.state == state) return ToMessage(before);
+  // The clock may have been set back since the execution was opened.
   const absl::StatusOr<ExecutionRecord> closed = store_.SetExecutionState(
       name, ExecutionState::kRunning, state, std::max(clock_.Now(), before.start_time),
       failure_reason);

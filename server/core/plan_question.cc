@@ -18,24 +18,17 @@
 #include "proto/wire/resource_name.h"
 #include "proto/wire/topology_wire.h"
 #include "proto/wire/version.h"
+#include "server/core/request_rules.h"
 
 namespace parplan {
 namespace {
 
 constexpr int kMaxJobIdCharacters = 128;
-constexpr size_t kMaxRequestIdBytes = 64;
 
 // A text with its length, so that texts written one after the other cannot be
 // cut in two ways.
 void AppendText(std::string* out, absl::string_view text) {
   absl::StrAppend(out, text.size(), ":", text, "\n");
-}
-
-// Every byte of UTF-8 that does not continue a character begins one.
-int CharacterCount(absl::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-  }));
 }
 
 // What the model digest leaves out and the answer still tells: the ids of model
@@ -48,17 +41,6 @@ std::string NamesText(const ModelSpec& model) {
     absl::StrAppend(&text, run.layer_count, "\n");
   }
   return text;
-}
-
-absl::Status CheckIds(const v1::CreatePlanRequest& request) {
-  if (CharacterCount(request.job_id()) > kMaxJobIdCharacters) {
-    return FieldError(Reason::kSpecInvalid, "job_id",
-                      absl::StrCat("must have at most ", kMaxJobIdCharacters, " characters"));
-  }
-  if (request.request_id().size() > kMaxRequestIdBytes) {
-    return FieldError(Reason::kSpecInvalid, "request_id", "must be a UUID");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<absl::Duration> ReadTimeToLive(const v1::CreatePlanRequest& request,
@@ -134,7 +116,8 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
                       {"value", absl::StrCat(request_key.size())}});
   }
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
-  PARPLAN_RETURN_IF_ERROR(CheckIds(request));
+  PARPLAN_RETURN_IF_ERROR(CheckCharacterCount(request.job_id(), kMaxJobIdCharacters, "job_id"));
+  PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), false, "request_id"));
   PARPLAN_ASSIGN_OR_RETURN(const absl::Duration time_to_live, ReadTimeToLive(request, limits));
   if (!request.has_spec()) return FieldError(Reason::kSpecInvalid, "spec", "is required");
   PARPLAN_ASSIGN_OR_RETURN(PlanningOptions options,

@@ -9,12 +9,12 @@
 #include "proto/wire/profile_wire.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/profile_keeper.h"
+#include "server/core/request_rules.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
 namespace {
 
-constexpr size_t kMaxRequestIdBytes = 64;
 // Of the SHA-256 that names a profile: 32 hexadecimal digits.
 constexpr size_t kIdLength = 32;
 
@@ -63,10 +63,8 @@ absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
                         "must be in the first message only");
     }
     PARPLAN_ASSIGN_OR_RETURN(NodeName parent, NodeName::Parse(header.parent(), "header.parent"));
-    if (header.request_id().empty() || header.request_id().size() > kMaxRequestIdBytes) {
-      return FieldError(Reason::kProfileInvalid, "header.request_id",
-                        "is required; give a random UUID, the same one for a retry");
-    }
+    PARPLAN_RETURN_IF_ERROR(CheckRequestId(header.request_id(), true, "header.request_id",
+                                           Reason::kProfileInvalid));
     has_header_ = true;
     cluster_ = std::move(parent.cluster);
     node_ = std::move(parent.node);

@@ -1,0 +1,37 @@
+#include "server/core/request_rules.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+namespace {
+
+constexpr size_t kMaxRequestIdBytes = 64;
+
+}  // namespace
+
+absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::string_view field) {
+  // Every byte that does not continue a character begins one.
+  const auto count = std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+  });
+  if (count <= max_count) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("must have at most ", max_count, " characters"));
+}
+
+absl::Status CheckRequestId(absl::string_view request_id, bool required, absl::string_view field,
+                            Reason reason) {
+  if (request_id.empty() && required) {
+    return FieldError(reason, field,
+                      "is required; give a random UUID, the same one for a retry");
+  }
+  if (request_id.size() > kMaxRequestIdBytes) {
+    return FieldError(reason, field, "must be a UUID");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace parplan
