@@ -1,0 +1,19 @@
+// The configuration file of the server.
+
+#ifndef PARPLAN_SERVER_MAIN_CONFIG_FILE_H_
+#define PARPLAN_SERVER_MAIN_CONFIG_FILE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/main/settings.h"
+
+namespace parplan {
+
+// Puts what `path` says into `settings`. INVALID_ARGUMENT (SPEC_INVALID) with file,
+// line and field for what it may not say, and for a file that cannot be read.
+absl::Status ReadConfigFile(const std::string& path, Settings& settings);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_MAIN_CONFIG_FILE_H_

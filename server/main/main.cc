@@ -1,0 +1,180 @@
+// parplan-server: reads its settings, puts the parts together, and waits for a
+// signal to take them apart.
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/search/find_plan.h"
+#include "proto/envelope/key_store.h"
+#include "proto/wire/version.h"
+#include "server/core/key_ring.h"
+#include "server/core/server_core.h"
+#include "server/main/server_log.h"
+#include "server/main/settings.h"
+#include "server/main/signals.h"
+#include "server/metrics/exposer.h"
+#include "server/metrics/prometheus_observer.h"
+#include "server/rpc/rpc_server.h"
+#include "server/store/sqlite_store.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kCannotStart = 1;
+constexpr absl::Duration kHouseholdInterval = absl::Hours(1);
+
+// Makes the folders above the data directory; the store makes the last one.
+absl::Status MakeParents(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(
+      std::filesystem::absolute(directory).lexically_normal().parent_path(), error);
+  if (!error) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
+      absl::StrCat("cannot make the folder above ", directory, ": ", error.message(),
+                   "; give another one with --data-dir"));
+}
+
+absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
+                                                     Observer& observer) {
+  std::string directory = settings.data_dir;
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  PARPLAN_RETURN_IF_ERROR(MakeParents(directory));
+  SqliteStoreOptions store_options;
+  store_options.directory = directory;
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<SqliteStore> store, SqliteStore::Open(store_options));
+  const absl::Time now = absl::Now();
+  KeyStore::Options key_options;
+  key_options.retention = std::max(key_options.retention, settings.limits.max_time_to_live);
+  PARPLAN_ASSIGN_OR_RETURN(KeyStore keys, KeyStore::OpenOrCreate(directory, now, key_options));
+  return std::make_unique<ServerCore>(std::move(store),
+                                      std::make_unique<KeyRing>(std::move(keys), now),
+                                      settings.limits, Clock::Real(), observer);
+}
+
+// Writes a port where a script waits for it: whole or not at all.
+absl::Status WritePort(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string staged = path + ".new";
+  {
+    std::ofstream file(staged);
+    file << port << "\n";
+    if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write ", staged));
+  }
+  if (std::rename(staged.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path));
+  }
+  return absl::OkStatus();
+}
+
+// The address as told to people: with the port it got.
+std::string BoundAddress(const std::string& address, int port) {
+  if (address.rfind("unix:", 0) == 0) return address;
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+int Refuse(const ServerLog& log, const absl::Status& status) {
+  log.Error("cannot start", {{"message", std::string(status.message())}});
+  return kCannotStart;
+}
+
+// Serves until a signal says otherwise; 0 after a drain.
+int WaitAndDrain(const Settings& settings, const Signals& signals, const ServerLog& log,
+                 ServerCore& core, RpcServer& server) {
+  int signal = 0;
+  while (signal != SIGINT && signal != SIGTERM) {
+    absl::Status status = core.Maintain();
+    if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
+    signal = signals.Next(kHouseholdInterval);
+    if (signal == SIGHUP) {
+      status = core.keys().Reload(absl::Now());
+      log.Info("keys read again", {{"message", std::string(status.message())}});
+    }
+  }
+  signals.EndAtOnceOnNext();
+  log.Info("draining", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
+  const absl::Time start = absl::Now();
+  server.Drain(settings.drain_pause, settings.drain_time);
+  log.Info("ended", {{"duration_seconds", absl::ToDoubleSeconds(absl::Now() - start)}});
+  return 0;
+}
+
+int Serve(const Settings& settings, const Signals& signals, const ServerLog& log) {
+  PrometheusObserver observer(PlannerNames());
+  absl::StatusOr<std::unique_ptr<ServerCore>> core = OpenCore(settings, observer);
+  if (!core.ok()) return Refuse(log, core.status());
+
+  std::unique_ptr<MetricsExposer> exposer;
+  if (!settings.metrics_listen.empty()) {
+    absl::StatusOr<std::unique_ptr<MetricsExposer>> started =
+        MetricsExposer::Start(settings.metrics_listen, observer.registry());
+    if (!started.ok()) return Refuse(log, started.status());
+    exposer = *std::move(started);
+  }
+
+  RpcServerOptions options;
+  options.listen_address = settings.listen;
+  options.tls = settings.tls;
+  options.allow_insecure = settings.insecure;
+  options.default_deadline = settings.default_deadline;
+  options.logger = [&log](const CallRecord& record) { log.LogCall(record); };
+  absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(**core, options);
+  if (!server.ok()) return Refuse(log, server.status());
+
+  const std::string address = BoundAddress(settings.listen, (*server)->port());
+  const std::string metrics =
+      exposer == nullptr ? "off" : BoundAddress(settings.metrics_listen, exposer->port());
+  const std::string bundle = (*core)->keys().bundle_path();
+  log.Info("listening", {{"version", kVersion},
+                         {"address", address},
+                         {"tls", settings.tls.empty()             ? "off"
+                                 : settings.tls.client_ca.empty() ? "server"
+                                                                  : "mutual"},
+                         {"metrics", metrics},
+                         {"data_dir", settings.data_dir},
+                         {"trust_bundle", bundle}});
+  std::cout << "parplan-server listens on " << address << "\npublic keys for those who verify: "
+            << bundle << std::endl;
+  for (const auto& [path, port] :
+       {std::pair(settings.port_file, (*server)->port()),
+        std::pair(settings.metrics_port_file, exposer == nullptr ? 0 : exposer->port())}) {
+    const absl::Status written = WritePort(path, port);
+    if (!written.ok()) return Refuse(log, written);
+  }
+  return WaitAndDrain(settings, signals, log, **core, **server);
+}
+
+}  // namespace
+}  // namespace parplan
+
+int main(int argc, char** argv) {
+  const parplan::Signals signals;
+  try {
+    const auto settings = parplan::ReadSettings(argc, argv);
+    if (const int* const exit_code = std::get_if<int>(&settings)) return *exit_code;
+    const auto& read = std::get<parplan::Settings>(settings);
+    const parplan::ServerLog log(read.log_level, read.log_format);
+    return parplan::Serve(read, signals, log);
+  } catch (const std::exception& error) {
+    std::cerr << "parplan-server: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,44 @@
+// The server's log: one line an event on standard error, as JSON for machines or
+// as text for people.
+
+#ifndef PARPLAN_SERVER_MAIN_SERVER_LOG_H_
+#define PARPLAN_SERVER_MAIN_SERVER_LOG_H_
+
+#include <spdlog/logger.h>
+
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "server/rpc/call.h"
+
+namespace parplan {
+
+// Safe to use from any thread.
+class ServerLog {
+ public:
+  // `level` and `format` are those of `Settings`.
+  ServerLog(const std::string& level, const std::string& format);
+
+  // One line. `fields` is an object of texts and numbers; it must not have `time`,
+  // `level` or `event`.
+  void Info(const char* event, const nlohmann::ordered_json& fields) const;
+  void Warn(const char* event, const nlohmann::ordered_json& fields) const;
+  void Error(const char* event, const nlohmann::ordered_json& fields) const;
+
+  // Level `info` for calls answered or refused with a reason the caller can act
+  // on, `error` for what is the server's fault.
+  void LogCall(const CallRecord& record) const;
+
+ private:
+  void Write(spdlog::level::level_enum level, const char* event,
+             const nlohmann::ordered_json& fields) const;
+
+  const bool as_json_;
+  const std::shared_ptr<spdlog::logger> logger_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_MAIN_SERVER_LOG_H_

@@ -1,0 +1,209 @@
+#include "server/main/settings.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/version.h"
+#include "server/main/config_file.h"
+#include "server/rpc/listen_address.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kMaxWorkerCount = 256;
+constexpr int kMaxDefaultWorkerCount = 8;
+constexpr int kMaxQueueLength = 100000;
+
+constexpr char kFooter[] = R"(
+Durations are written like 30s, 5m or 24h.
+
+Example: a server for this machine, then one for a cluster
+  parplan-server
+  parplan-server --listen 0.0.0.0:9477 --data-dir /var/lib/parplan \
+      --tls-certificate server.pem --tls-key server.key --tls-client-ca clients.pem
+
+Signals
+  SIGTERM, SIGINT  end when the calls in progress have their answers; a second
+                   one ends at once
+  SIGHUP           read the signing keys again
+
+Exit codes
+  0        ended by a signal, every call answered
+  1        could not start: the log says why
+  2        wrong flag or configuration file
+  130/143  ended at once by a second SIGINT or SIGTERM)";
+
+std::string DefaultDataDir() {
+  if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
+    return absl::StrCat(state, "/parplan");
+  }
+  if (const char* const home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return absl::StrCat(home, "/.local/state/parplan");
+  }
+  return "";
+}
+
+// A flag that takes a duration.
+void AddDuration(CLI::App& app, const char* name, absl::Duration& target, const char* help) {
+  app.add_option_function<std::string>(
+         name,
+         [&target, name](const std::string& text) {
+           if (!absl::ParseDuration(text, &target)) {
+             throw CLI::ValidationError(name, "`" + text + "` is no duration; write 30s or 24h");
+           }
+         },
+         help)
+      ->type_name("DURATION");
+}
+
+void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
+  app.add_option("--config", config_path, "Configuration file, proto JSON; flags go before it")
+      ->type_name("FILE");
+  app.add_option("--listen", settings.listen, "HOST:PORT or unix:PATH; port 0 takes a free one")
+      ->capture_default_str();
+  app.add_option("--metrics-listen", settings.metrics_listen,
+                 "HOST:PORT for Prometheus, `off` for none")
+      ->capture_default_str();
+  app.add_option("--data-dir", settings.data_dir, "Folder for the store and the signing keys")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app.add_option("--tls-certificate", settings.tls.certificate, "The server's certificates, PEM")
+      ->type_name("FILE");
+  app.add_option("--tls-key", settings.tls.key, "The server's key, PEM")->type_name("FILE");
+  app.add_option("--tls-client-ca", settings.tls.client_ca,
+                 "Take only callers with a certificate of these CAs, PEM")
+      ->type_name("FILE");
+  app.add_flag("--insecure,!--no-insecure", settings.insecure,
+               "Let other machines reach a server without TLS");
+  app.add_option("--workers", settings.limits.worker_count, "Threads that search")
+      ->capture_default_str();
+  app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
+      ->capture_default_str();
+  AddDuration(app, "--plan-ttl", settings.limits.default_time_to_live,
+              "How long a plan is valid when the caller does not say [24h]");
+  AddDuration(app, "--max-plan-ttl", settings.limits.max_time_to_live,
+              "How long a plan is valid at most [720h]");
+  AddDuration(app, "--max-search-time", settings.limits.max_search_duration,
+              "Longest search [5m]");
+  AddDuration(app, "--default-deadline", settings.default_deadline,
+              "Deadline of calls that come without one [10m]");
+  AddDuration(app, "--drain-time", settings.drain_time,
+              "How long calls may go on after SIGTERM [20s]");
+  app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes, "Largest upload")
+      ->capture_default_str();
+  app.add_option("--log-level", settings.log_level, "trace, debug, info, warning, error or off")
+      ->capture_default_str();
+  app.add_option("--log-format", settings.log_format, "json or text")->capture_default_str();
+  app.add_option("--port-file", settings.port_file, "Write the port of --listen there")
+      ->type_name("FILE");
+  app.add_option("--metrics-port-file", settings.metrics_port_file,
+                 "Write the port of --metrics-listen there")
+      ->type_name("FILE");
+}
+
+absl::Status CheckRange(const char* field, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("is ", value, "; must be ", least, " to ", most));
+}
+
+absl::Status CheckDuration(const char* field, absl::Duration value, absl::Duration most) {
+  if (value > absl::ZeroDuration() && value <= most) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("is ", absl::FormatDuration(value), "; must be above 0 and at most ",
+                                 absl::FormatDuration(most)));
+}
+
+absl::Status CheckChoice(const char* field, const std::string& value,
+                         std::initializer_list<const char*> choices) {
+  std::string all;
+  for (const char* const choice : choices) {
+    if (value == choice) return absl::OkStatus();
+    absl::StrAppend(&all, all.empty() ? "" : ", ", choice);
+  }
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("is `", value, "`; must be one of ", all));
+}
+
+absl::Status CheckSettings(const Settings& settings) {
+  PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.listen));
+  if (settings.data_dir.empty()) {
+    return FieldError(Reason::kSpecInvalid, "data_dir",
+                      "neither XDG_STATE_HOME nor HOME is set; give --data-dir");
+  }
+  const Limits& limits = settings.limits;
+  const absl::Duration year = absl::Hours(24 * 366);
+  PARPLAN_RETURN_IF_ERROR(CheckRange("workers", limits.worker_count, 1, kMaxWorkerCount));
+  PARPLAN_RETURN_IF_ERROR(CheckRange("queue_length", limits.max_queue_length, 1, kMaxQueueLength));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckRange("max_upload_bytes", limits.max_upload_bytes, 1024, int64_t{1} << 30));
+  PARPLAN_RETURN_IF_ERROR(CheckDuration("max_plan_ttl", limits.max_time_to_live, year));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckDuration("plan_ttl", limits.default_time_to_live, limits.max_time_to_live));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckDuration("max_search_time", limits.max_search_duration, absl::Hours(24)));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckDuration("default_deadline", settings.default_deadline, absl::Hours(48)));
+  PARPLAN_RETURN_IF_ERROR(CheckDuration("drain_time", settings.drain_time, absl::Hours(1)));
+  PARPLAN_RETURN_IF_ERROR(CheckChoice("log_level", settings.log_level,
+                                      {"trace", "debug", "info", "warning", "error", "off"}));
+  return CheckChoice("log_format", settings.log_format, {"json", "text"});
+}
+
+// The configuration file named among the arguments; the rest is looked at later.
+std::string FindConfigPath(int argc, const char* const* argv) {
+  CLI::App app;
+  std::string path;
+  app.set_help_flag();
+  app.allow_extras();
+  app.add_option("--config", path);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError&) {
+    return "";  // The second pass says what is wrong.
+  }
+  return path;
+}
+
+}  // namespace
+
+std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
+  Settings settings;
+  settings.data_dir = DefaultDataDir();
+  settings.limits.worker_count = std::clamp(static_cast<int>(std::thread::hardware_concurrency()),
+                                            1, kMaxDefaultWorkerCount);
+  absl::Status status;
+  std::string config_path = FindConfigPath(argc, argv);
+  if (!config_path.empty()) status = ReadConfigFile(config_path, settings);
+
+  CLI::App app("Plans how to train models on many GPUs: takes measurements in, gives signed "
+               "plans out.",
+               "parplan-server");
+  app.set_version_flag("--version", std::string("parplan-server ") + kVersion);
+  app.footer(kFooter);
+  AddFlags(app, settings, config_path);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
+  }
+  if (settings.metrics_listen == "off") settings.metrics_listen.clear();
+  if (status.ok()) status = CheckSettings(settings);
+  if (!status.ok()) {
+    std::cerr << "parplan-server: " << std::string(status.message()) << "\n";
+    return kUsageError;
+  }
+  return settings;
+}
+
+}  // namespace parplan
