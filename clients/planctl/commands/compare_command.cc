@@ -1,0 +1,64 @@
+// `planctl compare`: every planner and baseline on one question, side by side.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/plan_client.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/question_flags.h"
+#include "clients/planctl/commands/server_flags.h"
+#include "clients/planctl/offline_planner.h"
+#include "clients/planctl/plan_view.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan::planctl {
+namespace {
+
+struct CompareFlags {
+  QuestionFlags question;
+  ServerFlags server;
+  bool offline = false;
+};
+
+absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
+  if (flags.offline) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles,
+                             flags.question.ReadProfiles());
+    return CompareOffline(spec, profiles);
+  }
+  spec.mutable_options()->set_compare_baselines(true);
+  v1::CreatePlanRequest request;
+  request.set_parent(absl::StrCat("clusters/", spec.topology().cluster()));
+  *request.mutable_spec() = spec;
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(
+      const v1::Plan plan,
+      PlanClient(channel).CreatePlan(std::move(request), flags.server.Call()));
+  return std::vector<v1::PlannerComparison>(plan.comparisons().begin(), plan.comparisons().end());
+}
+
+absl::Status Compare(const Session& session, const CompareFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::PlannerComparison> rows, Rows(flags));
+  return Print(session, session.json ? ComparisonJson(rows) : ComparisonText(rows));
+}
+
+}  // namespace
+
+void AddCompareCommand(CLI::App& app, const Session& session, Action& action) {
+  auto flags = std::make_shared<CompareFlags>();
+  CLI::App* command =
+      app.add_subcommand("compare", "Run every planner and baseline on the same question");
+  command->footer(
+      "Example:\n  planctl compare --offline --model m.model.json --cluster c.cluster.json "
+      "--profile p.profile.json --batch 64");
+  flags->question.AddTo(*command, /*with_planner=*/false);
+  command->add_flag("--offline", flags->offline, "Plan in this process");
+  flags->server.AddTo(*command);
+  command->callback(
+      [&session, &action, flags] { action = [&session, flags] { return Compare(session, *flags); }; });
+}
+
+}  // namespace parplan::planctl

@@ -1,0 +1,123 @@
+// `planctl profile upload|list|show`: the measurements a server has.
+
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/cpp/profile_client.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/server_flags.h"
+#include "clients/planctl/files.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/json_file.h"
+
+namespace parplan::planctl {
+namespace {
+
+struct ProfileFlags {
+  ServerFlags server;
+  std::string file_path;
+  std::string cluster;
+  std::string node;
+  std::string name;
+  std::string request_id;
+};
+
+nlohmann::ordered_json Summary(const v1::Profile& profile) {
+  return {{"name", profile.name()},
+          {"digest", profile.digest()},
+          {"device_kind", profile.device_kind()},
+          {"devices_per_node", profile.devices_per_node()},
+          {"agent", profile.provenance().agent()},
+          {"source", profile.provenance().source()}};
+}
+
+absl::Status Upload(const Session& session, const ProfileFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile, ReadProfile(flags.file_path));
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(
+      const v1::Profile stored,
+      ProfileClient(channel).Upload(
+          absl::StrCat("clusters/", flags.cluster, "/nodes/", flags.node), profile,
+          flags.request_id, flags.server.Call()));
+  if (session.json) return Print(session, Summary(stored).dump(2) + "\n");
+  return Print(session,
+               absl::StrFormat("%s\n  %d layer timings, %d layer memories, %d collective timings, "
+                               "%d x %s\n  digest %s\n",
+                               stored.name(), profile.layer_timings_size(),
+                               profile.layer_memories_size(), profile.collective_timings_size(),
+                               profile.devices_per_node(), profile.device_kind(),
+                               stored.digest()));
+}
+
+absl::Status List(const Session& session, const ProfileFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  ProfileClient client(channel);
+  v1::ListProfilesRequest request;
+  request.set_parent(flags.node.empty()
+                         ? absl::StrCat("clusters/", flags.cluster)
+                         : absl::StrCat("clusters/", flags.cluster, "/nodes/", flags.node));
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  std::string text;
+  do {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::ListProfilesResponse page,
+                             client.List(request, flags.server.Call()));
+    for (const v1::Profile& profile : page.profiles()) {
+      rows.push_back(Summary(profile));
+      absl::StrAppendFormat(&text, "%s  %d x %s  %s\n", profile.name(),
+                            profile.devices_per_node(), profile.device_kind(),
+                            profile.digest().substr(0, 12));
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  if (session.json) {
+    const nlohmann::ordered_json object = {{"profiles", rows}};
+    return Print(session, object.dump(2) + "\n");
+  }
+  return Print(session, text.empty() ? "no profiles\n" : text);
+}
+
+absl::Status Show(const Session& session, const ProfileFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  v1::GetProfileRequest request;
+  request.set_name(flags.name);
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile,
+                           ProfileClient(channel).Get(request, flags.server.Call()));
+  // The file format is JSON already, and what `profile upload` takes.
+  return Print(session, ToReadableJson(profile));
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& app, const Session& session, Action& action) {
+  auto flags = std::make_shared<ProfileFlags>();
+  CLI::App* profile = app.add_subcommand("profile", "Measurements of a server");
+  profile->require_subcommand(1);
+  const auto finish = [&](CLI::App* command, const char* example, auto run) {
+    command->footer(std::string("Example:\n  ") + example);
+    flags->server.AddTo(*command);
+    command->callback([&session, &action, flags, run] {
+      action = [&session, flags, run] { return run(session, *flags); };
+    });
+  };
+  CLI::App* upload = profile->add_subcommand("upload", "Upload a profile file, whole or not at all");
+  upload->add_option("file", flags->file_path, "Profile file (docs/files.md)")->required();
+  upload->add_option("--cluster", flags->cluster, "Cluster of the node")->required();
+  upload->add_option("--node", flags->node, "Node that was measured")->required();
+  upload->add_option("--request-id", flags->request_id, "UUID that makes a retry free [random]");
+  finish(upload, "planctl profile upload p.profile.json --cluster a100-8 --node node-0", Upload);
+
+  CLI::App* list = profile->add_subcommand("list", "List profiles, newest first");
+  list->add_option("--cluster", flags->cluster, "Cluster")->required();
+  list->add_option("--node", flags->node, "Only of this node");
+  finish(list, "planctl profile list --cluster a100-8", List);
+
+  CLI::App* show = profile->add_subcommand("show", "Print a profile as a file");
+  show->add_option("name", flags->name, "clusters/{c}/nodes/{n}/profiles/{p}")->required();
+  finish(show, "planctl profile show clusters/a100-8/nodes/node-0/profiles/p", Show);
+}
+
+}  // namespace parplan::planctl

@@ -1,0 +1,41 @@
+#include "clients/planctl/commands/server_flags.h"
+
+#include "absl/time/time.h"
+#include "planner/base/error.h"
+
+namespace parplan::planctl {
+
+void ServerFlags::AddTo(CLI::App& command) {
+  const char* group = "Server";
+  command.add_option("--server", channel.target, "Address [127.0.0.1:9477]")
+      ->envname("PARPLAN_SERVER")
+      ->group(group);
+  command.add_option("--timeout", timeout_seconds, "Seconds to wait for an answer [60]")
+      ->group(group);
+  command.add_flag("--tls", channel.use_tls, "Speak TLS; set by the flags below")->group(group);
+  command.add_option("--tls-ca", channel.ca_file, "CA certificates (PEM) [the system's]")
+      ->group(group);
+  command.add_option("--tls-certificate", channel.certificate_file, "Own certificate (PEM)")
+      ->group(group);
+  command.add_option("--tls-key", channel.key_file, "Key of the own certificate (PEM)")
+      ->group(group);
+  command
+      .add_option("--tls-server-name", channel.server_name,
+                  "Name in the server's certificate [that of the address]")
+      ->group(group);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ServerFlags::Connect() const {
+  if (!(timeout_seconds > 0.0)) {
+    return FieldError(Reason::kSpecInvalid, "--timeout", "must be above 0");
+  }
+  return MakeChannel(channel);
+}
+
+CallOptions ServerFlags::Call() const {
+  CallOptions options;
+  options.timeout = absl::Seconds(timeout_seconds);
+  return options;
+}
+
+}  // namespace parplan::planctl

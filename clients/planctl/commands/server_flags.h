@@ -1,0 +1,30 @@
+// The flags that name a server and how to speak with it.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SERVER_FLAGS_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SERVER_FLAGS_H_
+
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <grpcpp/channel.h>
+
+#include "absl/status/statusor.h"
+#include "clients/cpp/channel.h"
+
+namespace parplan::planctl {
+
+struct ServerFlags {
+  ChannelOptions channel;
+  double timeout_seconds = 60.0;
+
+  // Adds the flags; the address also comes from PARPLAN_SERVER.
+  void AddTo(CLI::App& command);
+
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
+  CallOptions Call() const;
+};
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_SERVER_FLAGS_H_
