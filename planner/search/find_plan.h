@@ -80,7 +80,9 @@ const std::vector<std::string>& BaselineNames();
 // gives the same plan and the same counts unless a limit of time ended it.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) for an unknown planner, naming those there
-// are; FAILED_PRECONDITION (PROFILE_MISSING) from the cost model.
+// are; FAILED_PRECONDITION (PROFILE_MISSING) from the cost model;
+// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) when, whatever the memory, no degrees
+// of the planner divide devices, heads and batch under the rules.
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control = {});
 

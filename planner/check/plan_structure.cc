@@ -1,0 +1,162 @@
+// The part of CheckPlan that needs no costs.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/check/plan_check.h"
+
+namespace parplan {
+namespace {
+
+absl::Status Broken(const std::string& fact) {
+  return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
+                   absl::StrCat("the plan is not a valid answer: ", fact,
+                                "; report this with the problem"));
+}
+
+bool SplitsHeads(const LayerDefinition& layer, int degree) {
+  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
+}
+
+// Tensor parallelism of one layer.
+absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefinition& layer,
+                               const std::string& where, int degree) {
+  if (degree > problem.max_tensor_parallel_degree()) {
+    return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree, ", above ",
+                               problem.max_tensor_parallel_degree()));
+  }
+  if (IsTransformer(layer.kind)) {
+    if (SplitsHeads(layer, degree)) return absl::OkStatus();
+    return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree,
+                               ", which does not divide its heads"));
+  }
+  if (layer.hidden_size % degree != 0) {
+    return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree,
+                               ", which does not divide its hidden_size"));
+  }
+  for (const LayerDefinition& other : problem.model().layer_definitions()) {
+    if (degree == 1 || (IsTransformer(other.kind) && SplitsHeads(other, degree))) {
+      return absl::OkStatus();
+    }
+  }
+  return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree,
+                             ", by which no transformer layer can be split"));
+}
+
+absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
+                           const LayerDefinition& layer, const std::string& where,
+                           const Strategy& strategy, int rank_count) {
+  const int tensor = strategy.tensor_parallel_degree;
+  const int data = strategy.data_parallel_degree;
+  if (tensor < 1 || data < 1 || int64_t{tensor} * data != rank_count) {
+    return Broken(absl::StrCat(where, " spreads over ", tensor, " x ", data, " ranks of a stage of ",
+                               rank_count));
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckTensorDegree(problem, layer, where, tensor));
+  if (plan.micro_batch_size() % data != 0) {
+    return Broken(absl::StrCat(where, " has data_parallel_degree ", data,
+                               ", which does not divide the micro-batch of ",
+                               plan.micro_batch_size(), " samples"));
+  }
+  if ((tensor == 1 || data == 1) && strategy.rank_order != RankOrder::kTensorInnermost) {
+    return Broken(absl::StrCat(where, " has a rank order although one degree is 1"));
+  }
+  if (strategy.sharding_level != ShardingLevel::kNone) {
+    if (data == 1) return Broken(absl::StrCat(where, " is sharded over one rank"));
+    if (!problem.rules().allow_sharded_data_parallel) {
+      return Broken(absl::StrCat(where, " is sharded, which the rules forbid"));
+    }
+  }
+  if (strategy.recompute_level != RecomputeLevel::kNone) {
+    if (!IsTransformer(layer.kind)) {
+      return Broken(absl::StrCat(where, " recomputes although it is no transformer layer"));
+    }
+    if (!problem.rules().allow_recompute) {
+      return Broken(absl::StrCat(where, " recomputes, which the rules forbid"));
+    }
+  }
+  if (strategy.sequence_parallel && tensor == 1) {
+    return Broken(absl::StrCat(where, " is sequence-parallel without tensor parallelism"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
+  if (plan.device_count != problem.device_count()) {
+    return Broken(absl::StrCat("device_count is ", plan.device_count, " and not ",
+                               problem.device_count()));
+  }
+  if (plan.global_batch_size != problem.global_batch_size()) {
+    return Broken(absl::StrCat("global_batch_size is ", plan.global_batch_size, " and not ",
+                               problem.global_batch_size()));
+  }
+  const int64_t count = plan.micro_batch_count;
+  if (count < 1 || plan.global_batch_size % count != 0) {
+    return Broken(absl::StrCat("micro_batch_count ", count, " does not divide the batch"));
+  }
+  const int64_t wanted = problem.rules().micro_batch_count;
+  if (wanted != 0 && count != wanted) {
+    return Broken(absl::StrCat("micro_batch_count is ", count, " where the rules say ", wanted));
+  }
+  if (plan.schedule != problem.rules().schedule) {
+    return Broken("the schedule is not that of the rules");
+  }
+  const int degree = plan.pipeline_parallel_degree();
+  if (degree < 1 || degree > problem.max_pipeline_parallel_degree() ||
+      plan.device_count % degree != 0) {
+    return Broken(absl::StrCat(degree, " stages on ", plan.device_count, " devices, at most ",
+                               problem.max_pipeline_parallel_degree(), " allowed"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan) {
+  PARPLAN_RETURN_IF_ERROR(CheckHeading(problem, plan));
+  const ModelSpec& model = problem.model();
+  int next_rank = 0;
+  int next_layer = 0;
+  for (int index = 0; index < plan.pipeline_parallel_degree(); ++index) {
+    const StagePlan& stage = plan.stages[index];
+    const std::string stage_name = absl::StrCat("stage ", index);
+    if (stage.first_rank != next_rank ||
+        stage.rank_count != plan.device_count / plan.pipeline_parallel_degree()) {
+      return Broken(absl::StrCat(stage_name, " has ", stage.rank_count, " ranks from ",
+                                 stage.first_rank, " on; stages share ranks equally, in order"));
+    }
+    next_rank += stage.rank_count;
+    if (stage.layer_runs.empty()) return Broken(absl::StrCat(stage_name, " has no layers"));
+    const StageLayerRun* previous = nullptr;
+    for (const StageLayerRun& run : stage.layer_runs) {
+      const std::string where = absl::StrCat(stage_name, ", layer ", run.first_layer_index);
+      if (run.first_layer_index != next_layer || run.layer_count < 1 ||
+          run.layer_count > model.layer_count() - next_layer) {
+        return Broken(absl::StrCat(where, ": a run of ", run.layer_count, " layers where layer ",
+                                   next_layer, " of ", model.layer_count(), " comes next"));
+      }
+      const int definition = model.definition_of_layer()[run.first_layer_index];
+      for (int layer = next_layer; layer < next_layer + run.layer_count; ++layer) {
+        if (model.definition_of_layer()[layer] != definition) {
+          return Broken(absl::StrCat(where, ": a run over unlike layers"));
+        }
+      }
+      if (previous != nullptr && previous->strategy == run.strategy &&
+          model.definition_of_layer()[previous->first_layer_index] == definition) {
+        return Broken(absl::StrCat(where, ": a run that continues the one before"));
+      }
+      PARPLAN_RETURN_IF_ERROR(CheckStrategy(problem, plan, model.layer(run.first_layer_index),
+                                            where, run.strategy, stage.rank_count));
+      next_layer += run.layer_count;
+      previous = &run;
+    }
+  }
+  if (next_layer != model.layer_count()) {
+    return Broken(absl::StrCat("layers from ", next_layer, " on are in no stage"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

@@ -1,0 +1,47 @@
+// The best plan for one pipeline degree and one number of micro-batches.
+
+#ifndef PARPLAN_PLANNER_SEARCH_CANDIDATE_SEARCH_H_
+#define PARPLAN_PLANNER_SEARCH_CANDIDATE_SEARCH_H_
+
+#include <optional>
+
+#include "planner/base/units.h"
+#include "planner/cost/cost_model.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+#include "planner/search/search_meter.h"
+#include "planner/search/stage_tables.h"
+
+namespace parplan {
+
+// A plan with its prediction.
+struct PredictedPlan {
+  Plan plan;
+  Prediction prediction;
+};
+
+// The order of plans: shorter step, smaller peak memory, fewer stages, fewer
+// micro-batches, then earlier strategies and boundaries layer by layer.
+bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b);
+
+// What came of a candidate.
+struct CandidateOutcome {
+  // Usable memory of a device below which no plan of the candidate fits.
+  Bytes smallest_usable_memory;
+  // No plan of the candidate has a shorter step; infinite when none fits.
+  // Absent when the candidate gave no proof.
+  std::optional<Seconds> proved_bound;
+};
+
+// Tries several partitions: even, balanced by memory, balanced by time, and as
+// balanced by time as memory allows. Replaces `best` where a plan is better.
+// Each stage is solved by itself for the least time of all its micro-batches
+// and its gradient synchronisation, which is the step time itself where there
+// is one stage. `tables` are usable.
+CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
+                                 const StageTables& tables, SearchMeter& meter,
+                                 std::optional<PredictedPlan>& best);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_CANDIDATE_SEARCH_H_
