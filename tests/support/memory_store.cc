@@ -1,0 +1,358 @@
+#include "tests/support/memory_store.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+using Lock = std::lock_guard<std::mutex>;
+
+absl::Status NotFound(absl::string_view name) {
+  return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
+                   absl::StrCat("there is no ", name), {{"name", std::string(name)}});
+}
+
+absl::Status NameTaken(const std::string& name) {
+  return MakeError(absl::StatusCode::kAlreadyExists, Reason::kSpecInvalid,
+                   absl::StrCat(name, " is stored already"));
+}
+
+absl::Status RequestIdReused(const std::string& request_id) {
+  return MakeError(absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,
+                   "the request_id came with other content; use a new one",
+                   {{"requestId", request_id}});
+}
+
+absl::Status WrongState(const ExecutionRecord& execution) {
+  static constexpr const char* kNames[] = {"", "RUNNING", "SUCCEEDED", "FAILED"};
+  const std::string state = kNames[static_cast<int>(execution.state)];
+  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kExecutionState,
+                   absl::StrCat("the execution is ", state), {{"state", state}});
+}
+
+}  // namespace
+
+void MemoryStore::SetBroken(bool broken) {
+  const Lock lock(mutex_);
+  broken_ = broken;
+  calls_left_.reset();
+}
+
+void MemoryStore::BreakAfter(int count) {
+  const Lock lock(mutex_);
+  broken_ = false;
+  calls_left_ = count;
+}
+
+int MemoryStore::put_plan_count() const {
+  const Lock lock(mutex_);
+  return put_plan_count_;
+}
+
+absl::Status MemoryStore::Begin() {
+  if (calls_left_.has_value() && (*calls_left_)-- <= 0) broken_ = true;
+  if (!broken_) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                   "the store was told to fail; try again");
+}
+
+template <typename Record>
+Record* MemoryStore::Find(Table<Record>& table, absl::string_view name) {
+  for (auto& [position, record] : table) {
+    if (record.name == name) return &record;
+  }
+  return nullptr;
+}
+
+template <typename Record, typename Predicate>
+absl::StatusOr<Page<Record>> MemoryStore::ListNewestFirst(const Table<Record>& table,
+                                                          const std::string& scope,
+                                                          const PageRequest& page,
+                                                          const Predicate& is_wanted) {
+  if (page.page_size < 0) {
+    return FieldError(Reason::kSpecInvalid, "page_size", "must be at least 0");
+  }
+  int64_t before = std::numeric_limits<int64_t>::max();
+  if (!page.page_token.empty()) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(page.page_token, absl::MaxSplits('|', 1));
+    if (parts.second != scope || !absl::SimpleAtoi(parts.first, &before)) {
+      return FieldError(Reason::kSpecInvalid, "page_token",
+                        "must be the next_page_token of the same list");
+    }
+  }
+  const int size =
+      page.page_size == 0 ? kDefaultPageSize : std::min(page.page_size, kMaxPageSize);
+  Page<Record> result;
+  int64_t bytes = 0;
+  int64_t last = 0;
+  for (auto entry = table.rbegin(); entry != table.rend(); ++entry) {
+    if (entry->first >= before || !is_wanted(entry->second)) continue;
+    if (static_cast<int>(result.records.size()) == size || bytes >= kMaxPageBytes) {
+      result.next_page_token = absl::StrCat(last, "|", scope);
+      break;
+    }
+    last = entry->first;
+    bytes += static_cast<int64_t>(entry->second.bytes.size());
+    result.records.push_back(entry->second);
+  }
+  return result;
+}
+
+absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  for (const auto& [position, stored] : profiles_) {
+    if (profile.request_id.empty() || stored.request_id != profile.request_id ||
+        stored.cluster != profile.cluster || stored.node != profile.node) {
+      continue;
+    }
+    if (stored.content_digest == profile.content_digest) return stored;
+    return RequestIdReused(profile.request_id);
+  }
+  if (Find(profiles_, profile.name) != nullptr) return NameTaken(profile.name);
+  ++revisions_[profile.cluster];
+  profiles_[next_position_++] = profile;
+  return profile;
+}
+
+absl::StatusOr<ProfileRecord> MemoryStore::GetProfile(absl::string_view name) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  const ProfileRecord* profile = Find(profiles_, name);
+  if (profile == nullptr) return NotFound(name);
+  return *profile;
+}
+
+absl::StatusOr<Page<ProfileRecord>> MemoryStore::ListProfiles(absl::string_view cluster,
+                                                              std::optional<std::string> node,
+                                                              const PageRequest& page) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return ListNewestFirst(profiles_, absl::StrCat("profiles/", cluster, "/", node.value_or("")),
+                         page, [&](const ProfileRecord& profile) {
+                           return profile.cluster == cluster &&
+                                  (!node.has_value() || profile.node == *node);
+                         });
+}
+
+absl::Status MemoryStore::DeleteProfile(absl::string_view name) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  for (auto entry = profiles_.begin(); entry != profiles_.end(); ++entry) {
+    if (entry->second.name != name) continue;
+    ++revisions_[entry->second.cluster];
+    profiles_.erase(entry);
+    return absl::OkStatus();
+  }
+  return NotFound(name);
+}
+
+absl::StatusOr<ProfileSet> MemoryStore::SnapshotProfiles(absl::string_view cluster) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  ProfileSet set;
+  set.revision = revisions_[std::string(cluster)];
+  for (auto entry = profiles_.rbegin(); entry != profiles_.rend(); ++entry) {
+    if (entry->second.cluster == cluster) set.profiles.push_back(entry->second);
+  }
+  return set;
+}
+
+absl::StatusOr<int64_t> MemoryStore::ProfileRevision(absl::string_view cluster) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return revisions_[std::string(cluster)];
+}
+
+absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  ++put_plan_count_;
+  for (const auto& [position, stored] : plans_) {
+    if (plan.request_id.empty() || stored.request_id != plan.request_id ||
+        stored.cluster != plan.cluster) {
+      continue;
+    }
+    if (stored.plan_key == plan.plan_key && stored.job_id == plan.job_id) return stored;
+    return RequestIdReused(plan.request_id);
+  }
+  if (Find(plans_, plan.name) != nullptr) return NameTaken(plan.name);
+  plans_[next_position_++] = plan;
+  return plan;
+}
+
+absl::StatusOr<PlanRecord> MemoryStore::GetPlan(absl::string_view name) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  const PlanRecord* plan = Find(plans_, name);
+  if (plan == nullptr) return NotFound(name);
+  return *plan;
+}
+
+absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByKey(absl::string_view cluster,
+                                                                     absl::string_view plan_key,
+                                                                     absl::string_view job_id,
+                                                                     absl::Time now) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  for (auto entry = plans_.rbegin(); entry != plans_.rend(); ++entry) {
+    const PlanRecord& plan = entry->second;
+    if (plan.cluster == cluster && plan.plan_key == plan_key && plan.job_id == job_id &&
+        plan.expire_time > now) {
+      return std::optional<PlanRecord>(plan);
+    }
+  }
+  return std::optional<PlanRecord>();
+}
+
+absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByRequestId(
+    absl::string_view cluster, absl::string_view request_id) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  for (const auto& [position, plan] : plans_) {
+    if (plan.cluster == cluster && plan.request_id == request_id) {
+      return std::optional<PlanRecord>(plan);
+    }
+  }
+  return std::optional<PlanRecord>();
+}
+
+absl::StatusOr<Page<PlanRecord>> MemoryStore::ListPlans(absl::string_view cluster,
+                                                        const PageRequest& page) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return ListNewestFirst(plans_, absl::StrCat("plans/", cluster), page,
+                         [&](const PlanRecord& plan) { return plan.cluster == cluster; });
+}
+
+absl::StatusOr<int64_t> MemoryStore::CountPlans(absl::string_view cluster) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return std::count_if(plans_.begin(), plans_.end(),
+                       [&](const auto& entry) { return entry.second.cluster == cluster; });
+}
+
+absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  // Soonest expired first.
+  std::vector<std::pair<absl::Time, int64_t>> expired;
+  for (const auto& [position, plan] : plans_) {
+    const std::string& name = plan.name;
+    const bool is_executed =
+        std::any_of(executions_.begin(), executions_.end(),
+                    [&name](const auto& entry) { return entry.second.plan == name; });
+    if (plan.expire_time <= before && !is_executed) {
+      expired.emplace_back(plan.expire_time, position);
+    }
+  }
+  std::sort(expired.begin(), expired.end());
+  if (static_cast<int64_t>(expired.size()) > limit) expired.resize(limit);
+  for (const auto& [expire_time, position] : expired) plans_.erase(position);
+  return static_cast<int64_t>(expired.size());
+}
+
+absl::StatusOr<ExecutionRecord> MemoryStore::CreateExecution(ExecutionRecord execution) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  if (Find(plans_, execution.plan) == nullptr) return NotFound(execution.plan);
+  for (const auto& [position, stored] : executions_) {
+    if (!execution.request_id.empty() && stored.request_id == execution.request_id &&
+        stored.plan == execution.plan) {
+      return stored;
+    }
+  }
+  if (Find(executions_, execution.name) != nullptr) return NameTaken(execution.name);
+  execution.window_count = 0;
+  executions_[next_position_++] = execution;
+  return execution;
+}
+
+absl::StatusOr<ExecutionRecord> MemoryStore::GetExecution(absl::string_view name) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  const ExecutionRecord* execution = Find(executions_, name);
+  if (execution == nullptr) return NotFound(name);
+  return *execution;
+}
+
+absl::StatusOr<Page<ExecutionRecord>> MemoryStore::ListExecutions(absl::string_view plan,
+                                                                  const PageRequest& page) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return ListNewestFirst(executions_, absl::StrCat("executions/", plan), page,
+                         [&](const ExecutionRecord& execution) { return execution.plan == plan; });
+}
+
+absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view name,
+                                                               ExecutionState expected,
+                                                               ExecutionState state,
+                                                               absl::Time end_time,
+                                                               absl::string_view failure_reason) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  ExecutionRecord* execution = Find(executions_, name);
+  if (execution == nullptr) return NotFound(name);
+  if (execution->state != expected) return WrongState(*execution);
+  execution->state = state;
+  execution->end_time = end_time;
+  execution->failure_reason = std::string(failure_reason);
+  return *execution;
+}
+
+absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
+                                                        absl::Span<const WindowRecord> windows,
+                                                        int64_t max_window_count) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  ExecutionRecord* execution = Find(executions_, name);
+  if (execution == nullptr) return NotFound(name);
+  if (execution->state != ExecutionState::kRunning) return WrongState(*execution);
+  Windows all = windows_[execution->name];
+  AppendResult result;
+  for (const WindowRecord& window : windows) {
+    const bool is_new = all.try_emplace({window.rank, window.first_step}, window).second;
+    ++(is_new ? result.stored_count : result.duplicate_count);
+  }
+  if (result.stored_count > 0 && static_cast<int64_t>(all.size()) > max_window_count) {
+    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                     "the execution holds as many windows as it may",
+                     {{"limit", absl::StrCat(max_window_count)},
+                      {"value", absl::StrCat(all.size())}});
+  }
+  execution->window_count = static_cast<int64_t>(all.size());
+  windows_[execution->name] = std::move(all);
+  return result;
+}
+
+absl::StatusOr<int64_t> MemoryStore::WindowCount(absl::string_view name) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  const ExecutionRecord* execution = Find(executions_, name);
+  if (execution == nullptr) return NotFound(name);
+  return execution->window_count;
+}
+
+absl::StatusOr<std::vector<WindowRecord>> MemoryStore::ListWindows(absl::string_view name,
+                                                                   WindowParts parts) {
+  const Lock lock(mutex_);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  if (Find(executions_, name) == nullptr) return NotFound(name);
+  std::vector<WindowRecord> windows;
+  for (const auto& [key, window] : windows_[std::string(name)]) {
+    windows.push_back(window);
+    if (parts == WindowParts::kFigures) windows.back().bytes.clear();
+  }
+  return windows;
+}
+
+}  // namespace parplan

@@ -1,0 +1,108 @@
+// A store in memory that does what server/store/store.h says, and that can be
+// told to fail.
+
+#ifndef PARPLAN_TESTS_SUPPORT_MEMORY_STORE_H_
+#define PARPLAN_TESTS_SUPPORT_MEMORY_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/store/store.h"
+
+namespace parplan {
+
+// Nothing survives the object.
+class MemoryStore : public Store {
+ public:
+  // From now on every call gives UNAVAILABLE and changes nothing, until it is
+  // told to work again.
+  void SetBroken(bool broken);
+
+  // The first `count` calls from now on still work.
+  void BreakAfter(int count);
+
+  // Plans put so far, those that changed nothing included.
+  int put_plan_count() const;
+
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
+  absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) override;
+  absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
+                                                   std::optional<std::string> node,
+                                                   const PageRequest& page) override;
+  absl::Status DeleteProfile(absl::string_view name) override;
+  absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
+  absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) override;
+  absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByKey(absl::string_view cluster,
+                                                          absl::string_view plan_key,
+                                                          absl::string_view job_id,
+                                                          absl::Time now) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
+      absl::string_view cluster, absl::string_view request_id) override;
+  absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
+                                             const PageRequest& page) override;
+  absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
+  absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
+  absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
+  absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
+                                                       const PageRequest& page) override;
+  absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name,
+                                                    ExecutionState expected, ExecutionState state,
+                                                    absl::Time end_time,
+                                                    absl::string_view failure_reason) override;
+  absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
+                                             absl::Span<const WindowRecord> windows,
+                                             int64_t max_window_count) override;
+  absl::StatusOr<int64_t> WindowCount(absl::string_view execution) override;
+  absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view execution,
+                                                        WindowParts parts) override;
+
+ private:
+  // Records by the order in which they were stored.
+  template <typename Record>
+  using Table = std::map<int64_t, Record>;
+  using Windows = std::map<std::pair<int32_t, int64_t>, WindowRecord>;
+
+  // Whether this call may work. Under the lock, first.
+  absl::Status Begin();
+
+  // Null where there is none.
+  template <typename Record>
+  static Record* Find(Table<Record>& table, absl::string_view name);
+
+  // The records for which `is_wanted` says true, newest first. `scope` tells
+  // lists apart in page tokens.
+  template <typename Record, typename Predicate>
+  static absl::StatusOr<Page<Record>> ListNewestFirst(const Table<Record>& table,
+                                                      const std::string& scope,
+                                                      const PageRequest& page,
+                                                      const Predicate& is_wanted);
+
+  mutable std::mutex mutex_;
+  // All guarded by mutex_.
+  bool broken_ = false;
+  std::optional<int> calls_left_;
+  int put_plan_count_ = 0;
+  int64_t next_position_ = 1;
+  Table<ProfileRecord> profiles_;
+  Table<PlanRecord> plans_;
+  Table<ExecutionRecord> executions_;
+  std::map<std::string, Windows> windows_;
+  std::map<std::string, int64_t> revisions_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_SUPPORT_MEMORY_STORE_H_
