@@ -1,0 +1,74 @@
+// The names in Galvatron's profile files: keys of times, keys and blocks of
+// memory, and what the names of the files say.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_NAMES_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_NAMES_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// A key of a time file: `layertype_0_bsz8_seq2048` (time of one layer per
+// sample), `layertype_other_bsz8_seq[512,512]` (of embedding and head), or
+// `layernum[2,4]_bsz8` (of a whole forward pass).
+struct GalvatronTimeKey {
+  enum class Kind { kLayer, kOther, kWholeModel };
+  Kind kind = Kind::kLayer;
+  // For `kLayer`.
+  int layer_type = 0;
+  // For `kWholeModel`: layers of each type.
+  std::vector<int> layer_counts;
+  // 0 when the key does not say.
+  int batch_size = 0;
+  // One, or one a layer type; empty when the key does not say.
+  std::vector<int> sequence_lengths;
+  // What of the layer: empty, `attention` or `mlp`.
+  std::string part;
+};
+std::optional<GalvatronTimeKey> ParseGalvatronTimeKey(absl::string_view key);
+
+// A block of raw memory, `{pp}_{tp}_{dp}[_c][_vtp][_sp]`.
+struct GalvatronMemoryBlock {
+  int pipeline = 1;
+  int tensor = 1;
+  int data = 1;
+  bool checkpoint = false;
+  bool vocabulary_tensor = false;
+  bool sequence_parallel = false;
+};
+std::optional<GalvatronMemoryBlock> ParseGalvatronMemoryBlock(absl::string_view key);
+
+// A key in such a block: `layernum[1]_bsz8_seq2048_rank0_act_peak`.
+struct GalvatronMemoryKey {
+  enum class Kind { kModelStates, kActivation, kActivationPeak };
+  Kind kind = Kind::kModelStates;
+  std::vector<int> layer_counts;
+  int batch_size = 0;
+  std::vector<int> sequence_lengths;
+  int rank = 0;
+};
+std::optional<GalvatronMemoryKey> ParseGalvatronMemoryKey(absl::string_view key);
+
+// `512`, `[512,512]` or `512_512`; empty for anything else.
+std::vector<int> ParseGalvatronSequenceList(absl::string_view text);
+
+// What a file name says; 0 or empty where it does not.
+struct GalvatronFileName {
+  int hidden_size = 0;           // hidden4096
+  int attention_head_count = 0;  // head32
+  int sequence_length = 0;       // seqlen2048
+  std::string precision;         // bf16, fp16 or fp32
+  int node_count = 0;            // 2nodes_8gpus_per_node
+  int devices_per_node = 0;
+  int device_count = 0;  // 16_gpus or 16gpus
+  std::string model;     // llama2-7b in computation_profiling_bf16_llama2-7b_all.json
+};
+GalvatronFileName ParseGalvatronFileName(absl::string_view name);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_NAMES_H_
