@@ -107,7 +107,7 @@ absl::StatusOr<double> JsonNumber(const JsonValue& value) {
   if (value.type != JsonValue::Type::kInteger && value.type != JsonValue::Type::kNumber) {
     return WrongType(value, "a number");
   }
-  return value.number;
+  return value.number == 0 ? 0.0 : value.number;  // Without the sign of -0.
 }
 
 absl::StatusOr<bool> JsonBoolean(const JsonValue& value) {
