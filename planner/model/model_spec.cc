@@ -168,10 +168,10 @@ absl::StatusOr<LayerDefinition> LayerDefinition::Create(LayerDefinition raw,
   } else {
     PARPLAN_RETURN_IF_ERROR(CheckTable(raw, field));
   }
+  if (raw.parameter_count == 0) raw.parameter_count = ParameterCountOf(raw);
   if (raw.parameter_count < 0 || raw.parameter_count > kMaxParameterCount) {
     return Broken(field + ".parameter_count", "must be 0 (computed) to 2^50");
   }
-  if (raw.parameter_count == 0) raw.parameter_count = ParameterCountOf(raw);
   return raw;
 }
 

@@ -113,6 +113,22 @@ TEST(ModelWire, NamesTheFieldThatBreaksARule) {
   }
 }
 
+TEST(ModelWire, RefusesSizesWhoseProductsOverflow) {
+  v1::ModelSpec model = SmallModel();
+  v1::LayerDefinition& decoder = *model.mutable_layer_definitions(0);
+  decoder.set_hidden_size(1 << 24);
+  decoder.set_attention_head_count(1 << 24);
+  decoder.set_head_size(1 << 24);
+  EXPECT_EQ(Rejection(ModelFromProto(model).status()).substr(0, 39),
+            "SPEC_INVALID model.layer_definitions[0]");
+  decoder.set_head_size(1);
+  EXPECT_EQ(Rejection(ModelFromProto(model).status()),
+            "SPEC_INVALID model.layer_definitions[0].parameter_count");
+  decoder.set_parameter_count(int64_t{1} << 50);
+  EXPECT_EQ(Rejection(ModelFromProto(model).status()),
+            "SPEC_INVALID model.layer_runs[0].layer_count");
+}
+
 TEST(ModelWire, ListsTheValuesOfAnEnum) {
   v1::ModelSpec model = SmallModel();
   model.clear_precision();
