@@ -95,7 +95,7 @@ class ModelSpec {
   const LayerDefinition& layer(int index) const {
     return layer_definitions_[definition_of_layer_[index]];
   }
-  // Over all layers; a tied head adds nothing.
+  // Over all layers; a tied head adds its norm.
   int64_t parameter_count() const { return parameter_count_; }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;

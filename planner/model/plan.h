@@ -55,7 +55,7 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// The plan in one line, for example `2-4*-1-c x16 | 2-4*-1-c x15, 2-4*-1 x1`.
+// The plan in one line, for example `2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1`.
 std::string PlanGist(const Plan& plan);
 
 // Micro-batches whose activations stage `stage_index` of

@@ -59,8 +59,8 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(
     PlanningRules rules) {
   PARPLAN_CHECK(model != nullptr && topology != nullptr && profile != nullptr);
   if (model->layer_count() > kMaxLayerCount) {
-    return Broken("model.layer_runs", absl::StrCat("have ", model->layer_count(),
-                                                   " layers, at most ", kMaxLayerCount));
+    return Broken("model.layer_runs",
+                  absl::StrCat("have ", model->layer_count(), " layers, at most ", kMaxLayerCount));
   }
   if (topology->device_count() > kMaxDeviceCount) {
     return Broken("topology.node_groups", absl::StrCat("have ", topology->device_count(),
@@ -79,8 +79,8 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(
   if (absl::Status status = CheckProfile(*profile, group); !status.ok()) return status;
 
   PlanningProblem problem;
-  problem.usable_memory_ = Bytes::Of(static_cast<int64_t>(std::floor(
-      group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio))));
+  problem.usable_memory_ = Bytes::Of(static_cast<int64_t>(
+      std::floor(group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio))));
   problem.model_ = std::move(model);
   problem.topology_ = std::move(topology);
   problem.profile_ = std::move(profile);

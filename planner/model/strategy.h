@@ -43,8 +43,8 @@ struct Strategy {
   friend auto operator<=>(const Strategy&, const Strategy&) = default;
 };
 
-// Notation of the field (docs/glossary.md): `2-4*-1f-c` is pipeline degree 2,
-// tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 1
+// Notation of the field (docs/glossary.md): `2-4*-2f-c` is pipeline degree 2,
+// tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 2
 // with parameters sharded (`f`), activations recomputed (`-c`). The star is
 // printed only when both degrees are above 1. Sharding of optimizer state and
 // gradients alone prints `z1` and `z2` in the place of `f`.

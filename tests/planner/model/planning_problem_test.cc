@@ -1,0 +1,183 @@
+#include "planner/model/planning_problem.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "planner/base/error.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+// What PlanningProblem::Create is made from.
+struct RawProblem {
+  int layer_count = 4;
+  int group_count = 1;
+  int node_count = 2;
+  int devices_per_node = 8;
+  std::string profiled_device_kind = "H200";
+  int profiled_devices_per_node = 8;
+  int64_t global_batch_size = 64;
+  PlanningRules rules;
+};
+
+absl::StatusOr<PlanningProblem> Create(const RawProblem& raw) {
+  LayerDefinition layer;
+  layer.layer_definition_id = "encoder";
+  layer.kind = LayerKind::kEncoder;
+  layer.hidden_size = 1280;
+  layer.attention_head_count = 16;
+  layer.feed_forward_size = 5120;
+  layer.feed_forward_kind = FeedForwardKind::kGelu;
+  layer.sequence_length = 512;
+  const absl::StatusOr<ModelSpec> model =
+      ModelSpec::Create("bert", {*LayerDefinition::Create(layer, "layer")}, {{0, raw.layer_count}},
+                        Precision::kBf16, Optimizer::kAdam);
+
+  std::vector<NodeGroup> groups;
+  for (int i = 0; i < raw.group_count; ++i) {
+    groups.push_back({std::string(1, static_cast<char>('a' + i)),
+                      "H200",
+                      raw.node_count,
+                      {},
+                      raw.devices_per_node,
+                      Bytes::Of(1001),
+                      Bytes::Of(1)});
+  }
+  const absl::StatusOr<Topology> topology =
+      Topology::Create("lab", groups, {{"fabric", std::numeric_limits<int>::max()}});
+
+  ProfileSnapshot::Content content;
+  content.device_kind = raw.profiled_device_kind;
+  content.devices_per_node = raw.profiled_devices_per_node;
+  const absl::StatusOr<ProfileSnapshot> profile = ProfileSnapshot::Create(content);
+
+  return PlanningProblem::Create(
+      std::make_shared<ModelSpec>(*model), std::make_shared<Topology>(*topology),
+      std::make_shared<ProfileSnapshot>(*profile), raw.global_batch_size, raw.rules);
+}
+
+TEST(PlanningProblem, LeavesReserveAndHeadroomFree) {
+  RawProblem raw;
+  raw.rules.memory_headroom_ratio = 0.05;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(raw));
+  EXPECT_EQ(problem.usable_memory(), Bytes::Of(950));
+}
+
+TEST(PlanningProblem, RoundsUsableMemoryDown) {
+  RawProblem raw;
+  raw.rules.memory_headroom_ratio = 0.0005;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(raw));
+  EXPECT_EQ(problem.usable_memory(), Bytes::Of(999));
+}
+
+TEST(PlanningProblem, DefaultsToTensorParallelismInsideANode) {
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(RawProblem()));
+  EXPECT_EQ(problem.device_count(), 16);
+  EXPECT_EQ(problem.max_tensor_parallel_degree(), 8);
+}
+
+TEST(PlanningProblem, NeverHasMoreStagesThanLayers) {
+  RawProblem raw;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem free, Create(raw));
+  EXPECT_EQ(free.max_pipeline_parallel_degree(), 4);
+  raw.rules.max_pipeline_parallel_degree = 16;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem loose, Create(raw));
+  EXPECT_EQ(loose.max_pipeline_parallel_degree(), 4);
+}
+
+TEST(PlanningProblem, KeepsToTheDegreesAsked) {
+  RawProblem raw;
+  raw.rules.max_tensor_parallel_degree = 2;
+  raw.rules.max_pipeline_parallel_degree = 2;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(raw));
+  EXPECT_EQ(problem.max_tensor_parallel_degree(), 2);
+  EXPECT_EQ(problem.max_pipeline_parallel_degree(), 2);
+}
+
+TEST(PlanningProblem, CanBeAskedWithOtherMemory) {
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(RawProblem()));
+  const PlanningProblem larger = problem.WithUsableMemory(Bytes::Of(5000));
+  EXPECT_EQ(larger.usable_memory(), Bytes::Of(5000));
+  EXPECT_EQ(larger.global_batch_size(), problem.global_batch_size());
+  EXPECT_EQ(&larger.model(), &problem.model());
+  EXPECT_EQ(problem.usable_memory(), Bytes::Of(950));
+}
+
+TEST(PlanningProblem, NeedsAProfileOfItsDevices) {
+  RawProblem raw;
+  raw.profiled_device_kind = "A100";
+  const absl::Status status = Create(raw).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->reason, Reason::kProfileMissing);
+  EXPECT_EQ(detail->metadata.at("count"), "1");
+  EXPECT_THAT(detail->metadata.at("missing0"), testing::HasSubstr("H200"));
+}
+
+TEST(PlanningProblem, NeedsAProfileOfItsNodeSize) {
+  RawProblem raw;
+  raw.profiled_devices_per_node = 4;
+  const absl::Status status = Create(raw).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->reason, Reason::kProfileMissing);
+}
+
+struct BrokenRule {
+  std::string name;
+  std::string field;
+  std::function<void(RawProblem&)> break_it;
+};
+
+void PrintTo(const BrokenRule& rule, std::ostream* out) { *out << rule.name; }
+
+class PlanningProblemRules : public testing::TestWithParam<BrokenRule> {};
+
+TEST_P(PlanningProblemRules, AreEnforcedAndNamed) {
+  RawProblem raw;
+  GetParam().break_it(raw);
+  const absl::Status status = Create(raw).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->reason, Reason::kSpecInvalid);
+  EXPECT_EQ(detail->metadata.at("field"), GetParam().field);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlanningProblemRules,
+    testing::ValuesIn(std::vector<BrokenRule>{
+        {"TwoNodeGroups", "topology.node_groups", [](RawProblem& p) { p.group_count = 2; }},
+        {"TooManyDevices", "topology.node_groups",
+         [](RawProblem& p) { p.node_count = kMaxDeviceCount / 8 + 1; }},
+        {"NoBatch", "global_batch_size", [](RawProblem& p) { p.global_batch_size = 0; }},
+        {"EndlessBatch", "global_batch_size",
+         [](RawProblem& p) { p.global_batch_size = kMaxGlobalBatchSize + 1; }},
+        {"NegativeHeadroom", "options.memory_headroom_ratio",
+         [](RawProblem& p) { p.rules.memory_headroom_ratio = -0.1; }},
+        {"AllHeadroom", "options.memory_headroom_ratio",
+         [](RawProblem& p) { p.rules.memory_headroom_ratio = 1.0; }},
+        {"HeadroomNotANumber", "options.memory_headroom_ratio",
+         [](RawProblem& p) {
+           p.rules.memory_headroom_ratio = std::numeric_limits<double>::quiet_NaN();
+         }},
+        {"NegativeTensorDegree", "options.max_tensor_parallel_degree",
+         [](RawProblem& p) { p.rules.max_tensor_parallel_degree = -1; }},
+        {"NegativePipelineDegree", "options.max_pipeline_parallel_degree",
+         [](RawProblem& p) { p.rules.max_pipeline_parallel_degree = -1; }},
+        {"NegativeMicroBatches", "options.micro_batch_count",
+         [](RawProblem& p) { p.rules.micro_batch_count = -1; }},
+        {"MicroBatchesDoNotDivide", "options.micro_batch_count",
+         [](RawProblem& p) { p.rules.micro_batch_count = 48; }},
+    }),
+    [](const testing::TestParamInfo<BrokenRule>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace parplan
