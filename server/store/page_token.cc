@@ -1,0 +1,43 @@
+#include "server/store/page_token.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+
+// "<list>\n<sequence>" in web-safe base64. Nothing in it is secret, and nothing can
+// be had by forging one: it only chooses where in the named list a page begins.
+std::string MakePageToken(absl::string_view list, int64_t last_sequence) {
+  return absl::WebSafeBase64Escape(absl::StrCat(list, "\n", last_sequence));
+}
+
+absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageRequest& page) {
+  PagePosition position;
+  if (page.page_size < 0) {
+    return FieldError(Reason::kSpecInvalid, "page_size", "must be at least 0");
+  }
+  position.page_size =
+      page.page_size == 0 ? kDefaultPageSize : std::min(page.page_size, kMaxPageSize);
+  if (page.page_token.empty()) {
+    position.before_sequence = std::numeric_limits<int64_t>::max();
+    return position;
+  }
+  std::string text;
+  const bool decoded = absl::WebSafeBase64Unescape(page.page_token, &text);
+  absl::string_view rest = text;
+  if (!decoded || !absl::ConsumePrefix(&rest, list) || !absl::ConsumePrefix(&rest, "\n") ||
+      !absl::SimpleAtoi(rest, &position.before_sequence)) {
+    return FieldError(Reason::kSpecInvalid, "page_token",
+                      "must be the next_page_token of an earlier page of the same list; leave it "
+                      "empty to begin again");
+  }
+  return position;
+}
+
+}  // namespace parplan

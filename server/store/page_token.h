@@ -1,0 +1,33 @@
+// Where a page of a list begins, as a text clients pass back unread.
+
+#ifndef PARPLAN_SERVER_STORE_PAGE_TOKEN_H_
+#define PARPLAN_SERVER_STORE_PAGE_TOKEN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/store/store.h"
+
+namespace parplan {
+
+// A page request, checked. Records are numbered in the order they are stored;
+// numbers start at 1 and are never used again.
+struct PagePosition {
+  // Records with numbers below this.
+  int64_t before_sequence = 0;
+  int page_size = 0;
+};
+
+// The token of the page that follows the record `last_sequence`. `list` says which
+// list it is of: kind and parent.
+std::string MakePageToken(absl::string_view list, int64_t last_sequence);
+
+// INVALID_ARGUMENT (SPEC_INVALID) for a negative page size, or a token that
+// `MakePageToken` did not make for this list.
+absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageRequest& page);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_STORE_PAGE_TOKEN_H_

@@ -1,0 +1,40 @@
+// Reads one page of any list of the SQLite store.
+
+#ifndef PARPLAN_SERVER_STORE_SQLITE_PAGE_H_
+#define PARPLAN_SERVER_STORE_SQLITE_PAGE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "planner/base/status_macros.h"
+#include "server/store/page_token.h"
+#include "server/store/sqlite_connection.h"
+
+namespace parplan {
+
+// Takes rows until the page is full by count or bytes. Column 0 of a row is its
+// sequence; `read` makes it a record. `list` names the list in the next token.
+template <typename Record, typename ReadFunction>
+absl::StatusOr<Page<Record>> ReadPage(SqliteStatement& rows, const std::string& list, int page_size,
+                                      ReadFunction read) {
+  Page<Record> page;
+  int64_t last_sequence = 0;
+  int64_t byte_count = 0;
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
+    if (!found) return page;
+    // The row after a full page says only that there is one.
+    if (static_cast<int>(page.records.size()) == page_size || byte_count >= kMaxPageBytes) {
+      page.next_page_token = MakePageToken(list, last_sequence);
+      return page;
+    }
+    last_sequence = rows.Integer(0);
+    page.records.push_back(read(rows));
+    byte_count += static_cast<int64_t>(page.records.back().bytes.size());
+  }
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_STORE_SQLITE_PAGE_H_

@@ -1,0 +1,173 @@
+// Plans in the SQLite store.
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/status_macros.h"
+#include "server/store/page_token.h"
+#include "server/store/sqlite_page.h"
+#include "server/store/sqlite_store.h"
+#include "server/store/store_errors.h"
+
+namespace parplan {
+namespace {
+
+using Role = SqliteConnection::Role;
+
+// What `ReadPlan` reads, `sequence` first.
+#define PARPLAN_PLAN_COLUMNS                                         \
+  "sequence, name, cluster, plan_id, plan_key, request_id, job_id, " \
+  "topology_digest, profile_digest, create_time, expire_time, bytes"
+
+PlanRecord ReadPlan(const SqliteStatement& row) {
+  return {.name = row.Text(1),
+          .cluster = row.Text(2),
+          .plan_id = row.Text(3),
+          .plan_key = row.Text(4),
+          .request_id = row.Text(5),
+          .job_id = row.Text(6),
+          .topology_digest = row.Text(7),
+          .profile_digest = row.Text(8),
+          .bytes = row.Blob(11),
+          .create_time = row.Time(9),
+          .expire_time = row.Time(10)};
+}
+
+// The plan of the first row, if there is one.
+absl::StatusOr<std::optional<PlanRecord>> ReadOne(SqliteStatement& rows) {
+  PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
+  if (!found) return std::nullopt;
+  return ReadPlan(rows);
+}
+
+absl::StatusOr<std::optional<PlanRecord>> FindByName(SqliteConnection& connection,
+                                                     absl::string_view name) {
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement find, connection.Prepare("SELECT " PARPLAN_PLAN_COLUMNS
+                                                                    " FROM plans WHERE name = ?1"));
+  return ReadOne(find.Bind(1, name));
+}
+
+absl::StatusOr<std::optional<PlanRecord>> FindByRequest(SqliteConnection& connection,
+                                                        absl::string_view cluster,
+                                                        absl::string_view request_id) {
+  if (request_id.empty()) return std::nullopt;
+  // The condition on '' lets SQLite use the partial index.
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement find,
+      connection.Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+                         "WHERE cluster = ?1 AND request_id = ?2 AND request_id <> ''"));
+  return ReadOne(find.Bind(1, cluster).Bind(2, request_id));
+}
+
+absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement insert,
+      connection.Prepare("INSERT INTO plans (name, cluster, plan_id, plan_key, request_id, job_id, "
+                         "topology_digest, profile_digest, create_time, expire_time, bytes) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"));
+  insert.Bind(1, plan.name)
+      .Bind(2, plan.cluster)
+      .Bind(3, plan.plan_id)
+      .Bind(4, plan.plan_key)
+      .Bind(5, plan.request_id)
+      .Bind(6, plan.job_id)
+      .Bind(7, plan.topology_digest)
+      .Bind(8, plan.profile_digest)
+      .Bind(9, plan.create_time)
+      .Bind(10, plan.expire_time)
+      .BindBlob(11, plan.bytes);
+  return insert.Run();
+}
+
+}  // namespace
+
+absl::StatusOr<PlanRecord> SqliteStore::PutPlan(PlanRecord plan) {
+  const std::lock_guard<std::mutex> lock(writer_mutex_);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
+                           SqliteTransaction::Begin(*writer_, Role::kWriter));
+  PARPLAN_ASSIGN_OR_RETURN(std::optional<PlanRecord> stored,
+                           FindByRequest(*writer_, plan.cluster, plan.request_id));
+  if (stored.has_value()) {
+    if (stored->plan_key != plan.plan_key || stored->job_id != plan.job_id) {
+      return RequestIdReusedError(plan.request_id, stored->name);
+    }
+    return *std::move(stored);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(stored, FindByName(*writer_, plan.name));
+  if (stored.has_value()) return NameTakenError(plan.name);
+  PARPLAN_RETURN_IF_ERROR(Insert(*writer_, plan));
+  PARPLAN_RETURN_IF_ERROR(transaction.Commit());
+  return plan;
+}
+
+absl::StatusOr<PlanRecord> SqliteStore::GetPlan(absl::string_view name) {
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(std::optional<PlanRecord> plan, FindByName(*reader, name));
+  if (!plan.has_value()) return NotStoredError("plan", name);
+  return *std::move(plan);
+}
+
+absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanByKey(absl::string_view cluster,
+                                                                     absl::string_view plan_key,
+                                                                     absl::string_view job_id,
+                                                                     absl::Time now) {
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement find,
+      reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+                      "WHERE cluster = ?1 AND plan_key = ?2 AND job_id = ?3 AND expire_time > ?4 "
+                      "ORDER BY sequence DESC LIMIT 1"));
+  return ReadOne(find.Bind(1, cluster).Bind(2, plan_key).Bind(3, job_id).Bind(4, now));
+}
+
+absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanByRequestId(
+    absl::string_view cluster, absl::string_view request_id) {
+  const Reader reader(this);
+  return FindByRequest(*reader, cluster, request_id);
+}
+
+absl::StatusOr<Page<PlanRecord>> SqliteStore::ListPlans(absl::string_view cluster,
+                                                        const PageRequest& page) {
+  const std::string list = absl::StrCat("plans/", cluster);
+  PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+                      "WHERE cluster = ?1 AND sequence < ?2 ORDER BY sequence DESC"));
+  rows.Bind(1, cluster).Bind(2, position.before_sequence);
+  return ReadPage<PlanRecord>(rows, list, position.page_size, ReadPlan);
+}
+
+absl::StatusOr<int64_t> SqliteStore::CountPlans(absl::string_view cluster) {
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement count,
+                           reader->Prepare("SELECT count(*) FROM plans WHERE cluster = ?1"));
+  PARPLAN_RETURN_IF_ERROR(count.Bind(1, cluster).Step().status());
+  return count.Integer(0);
+}
+
+absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
+  // A negative LIMIT means none to SQLite.
+  if (limit <= 0) return 0;
+  const std::lock_guard<std::mutex> lock(writer_mutex_);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
+                           SqliteTransaction::Begin(*writer_, Role::kWriter));
+  {
+    PARPLAN_ASSIGN_OR_RETURN(
+        SqliteStatement remove,
+        writer_->Prepare("DELETE FROM plans WHERE sequence IN ("
+                         "SELECT sequence FROM plans WHERE expire_time <= ?1 AND NOT EXISTS ("
+                         "SELECT 1 FROM executions WHERE executions.plan = plans.name) "
+                         "ORDER BY expire_time, sequence LIMIT ?2)"));
+    PARPLAN_RETURN_IF_ERROR(remove.Bind(1, before).Bind(2, limit).Run());
+  }
+  const int64_t deleted = writer_->ChangeCount();
+  PARPLAN_RETURN_IF_ERROR(transaction.Commit());
+  return deleted;
+}
+
+}  // namespace parplan

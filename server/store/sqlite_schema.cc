@@ -1,0 +1,144 @@
+#include "server/store/sqlite_schema.h"
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+struct Migration {
+  absl::string_view description;
+  absl::string_view statements;
+};
+
+// Migration i leads from schema i to i + 1. One that was released is never
+// changed; a new one is added at the end.
+//
+// `sequence` numbers records in the order they are stored; AUTOINCREMENT keeps
+// the number of a deleted one from being used again, so page tokens stay right.
+// Large columns stand last: SQLite reads a row from the front and stops early.
+constexpr Migration kMigrations[] = {
+    {"profiles, plans, executions and their windows", R"sql(
+CREATE TABLE profiles (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  cluster TEXT NOT NULL,
+  node TEXT NOT NULL,
+  profile_id TEXT NOT NULL,
+  device_kind TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  content_digest TEXT NOT NULL,
+  create_time INTEGER NOT NULL,
+  bytes BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX profiles_by_request ON profiles (cluster, node, request_id)
+  WHERE request_id <> '';
+CREATE INDEX profiles_by_cluster ON profiles (cluster, sequence);
+CREATE INDEX profiles_by_node ON profiles (cluster, node, sequence);
+
+CREATE TABLE profile_revisions (
+  cluster TEXT PRIMARY KEY,
+  revision INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE plans (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  cluster TEXT NOT NULL,
+  plan_id TEXT NOT NULL,
+  plan_key TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  job_id TEXT NOT NULL,
+  topology_digest TEXT NOT NULL,
+  profile_digest TEXT NOT NULL,
+  create_time INTEGER NOT NULL,
+  expire_time INTEGER NOT NULL,
+  bytes BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX plans_by_request ON plans (cluster, request_id) WHERE request_id <> '';
+CREATE INDEX plans_by_key ON plans (cluster, plan_key, job_id, sequence);
+CREATE INDEX plans_by_cluster ON plans (cluster, sequence);
+CREATE INDEX plans_by_expiry ON plans (expire_time);
+
+CREATE TABLE executions (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  plan TEXT NOT NULL REFERENCES plans (name),
+  execution_id TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  start_time INTEGER NOT NULL,
+  end_time INTEGER NOT NULL,
+  window_count INTEGER NOT NULL,
+  failure_reason TEXT NOT NULL,
+  bytes BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX executions_by_request ON executions (plan, request_id)
+  WHERE request_id <> '';
+CREATE INDEX executions_by_plan ON executions (plan, sequence);
+
+CREATE TABLE windows (
+  execution INTEGER NOT NULL REFERENCES executions (sequence),
+  rank INTEGER NOT NULL,
+  first_step INTEGER NOT NULL,
+  step_count INTEGER NOT NULL,
+  median_step_nanoseconds INTEGER NOT NULL,
+  peak_memory_bytes INTEGER NOT NULL,
+  bytes BLOB NOT NULL,
+  PRIMARY KEY (execution, rank, first_step)
+) STRICT;
+)sql"},
+};
+
+absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement read,
+      connection.Prepare("SELECT coalesce(max(version), 0) FROM schema_version"));
+  PARPLAN_RETURN_IF_ERROR(read.Step().status());
+  return read.Integer(0);
+}
+
+absl::Status Apply(SqliteConnection& connection, int version, absl::Time now) {
+  const Migration& migration = kMigrations[version - 1];
+  PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
+                           SqliteTransaction::Begin(connection, SqliteConnection::Role::kWriter));
+  PARPLAN_RETURN_IF_ERROR(connection.Execute(std::string(migration.statements)));
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement record,
+      connection.Prepare(
+          "INSERT INTO schema_version (version, description, apply_time) VALUES (?1, ?2, ?3)"));
+  record.Bind(1, int64_t{version}).Bind(2, migration.description).Bind(3, now);
+  PARPLAN_RETURN_IF_ERROR(record.Run());
+  return transaction.Commit();
+}
+
+}  // namespace
+
+int NewestSqliteSchema() { return static_cast<int>(std::size(kMigrations)); }
+
+absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now) {
+  PARPLAN_RETURN_IF_ERROR(
+      connection.Execute("CREATE TABLE IF NOT EXISTS schema_version ("
+                         "version INTEGER PRIMARY KEY, description TEXT NOT NULL, "
+                         "apply_time INTEGER NOT NULL) STRICT"));
+  PARPLAN_ASSIGN_OR_RETURN(const int64_t version, ReadVersion(connection));
+  if (version > NewestSqliteSchema()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
+                     absl::StrCat("store: the database has schema ", version,
+                                  ", this server knows schemas up to ", NewestSqliteSchema(),
+                                  "; start the newer server that wrote it, or restore a backup "
+                                  "from before the upgrade"));
+  }
+  for (int next = static_cast<int>(version) + 1; next <= NewestSqliteSchema(); ++next) {
+    PARPLAN_RETURN_IF_ERROR(Apply(connection, next, now));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

@@ -1,0 +1,60 @@
+#include "server/store/store_errors.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+namespace {
+
+absl::string_view StateName(ExecutionState state) {
+  switch (state) {
+    case ExecutionState::kRunning:
+      return "RUNNING";
+    case ExecutionState::kSucceeded:
+      return "SUCCEEDED";
+    case ExecutionState::kFailed:
+      return "FAILED";
+  }
+  return "UNKNOWN";
+}
+
+}  // namespace
+
+absl::Status NotStoredError(absl::string_view kind, absl::string_view name) {
+  return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
+                   absl::StrCat("`name`: there is no ", kind, " `", name,
+                                "`; list what there is, it may have been deleted"),
+                   {{"name", std::string(name)}});
+}
+
+absl::Status NameTakenError(absl::string_view name) {
+  return MakeError(absl::StatusCode::kAlreadyExists, Reason::kSpecInvalid,
+                   absl::StrCat("`name`: `", name, "` is stored already; choose another name"),
+                   {{"field", "name"}, {"rule", "must be new"}});
+}
+
+absl::Status RequestIdReusedError(absl::string_view request_id, absl::string_view stored_name) {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,
+      absl::StrCat("`request_id`: `", request_id, "` was used with other content for `",
+                   stored_name, "`; make a new random id for every new request"),
+      {{"requestId", std::string(request_id)}});
+}
+
+absl::Status ExecutionStateError(absl::string_view name, ExecutionState state) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kExecutionState,
+                   absl::StrCat("`name`: execution `", name, "` is ", StateName(state),
+                                ", which this call does not allow; open a new execution"),
+                   {{"state", std::string(StateName(state))}});
+}
+
+absl::Status TooManyWindowsError(absl::string_view execution, int64_t limit, int64_t value) {
+  return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                   absl::StrCat("`window`: execution `", execution, "` would hold ", value,
+                                " windows, the limit is ", limit, "; report longer windows"),
+                   {{"limit", absl::StrCat(limit)}, {"value", absl::StrCat(value)}});
+}
+
+}  // namespace parplan
