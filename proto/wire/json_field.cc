@@ -138,6 +138,7 @@ absl::StatusOr<int> JsonEnum(const JsonValue& value,
   const google::protobuf::EnumValueDescriptor* found = descriptor.FindValueByName(value.text);
   if (found != nullptr) return found->number();
   std::vector<std::string> candidates;
+  candidates.reserve(descriptor.value_count());
   for (int i = 0; i < descriptor.value_count(); ++i) {
     candidates.push_back(descriptor.value(i)->name());
   }

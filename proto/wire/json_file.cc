@@ -97,6 +97,7 @@ class MessageReader {
   void AddUnknownField(const JsonValue& member, const std::string& path,
                        const Descriptor& descriptor) {
     std::vector<std::string> names;
+    names.reserve(descriptor.field_count());
     for (int i = 0; i < descriptor.field_count(); ++i) {
       names.push_back(descriptor.field(i)->name());
     }

@@ -167,9 +167,9 @@ absl::StatusOr<Prediction> PredictionFromProto(const v1::Prediction& message,
   prediction.peak_memory = Bytes::Of(peak);
   prediction.usable_memory = Bytes::Of(usable);
   for (int i = 0; i < message.stages_size(); ++i) {
-    PARPLAN_ASSIGN_OR_RETURN(StagePrediction stage,
+    PARPLAN_ASSIGN_OR_RETURN(const StagePrediction stage,
                              StageFromProto(message.stages(i), JoinPath(field, "stages", i)));
-    prediction.stages.push_back(std::move(stage));
+    prediction.stages.push_back(stage);
   }
   PARPLAN_ASSIGN_OR_RETURN(
       prediction.bottleneck,

@@ -63,7 +63,7 @@ TEST(Contract, IsTheOneThatIsCommitted) {
     }
   }
   EXPECT_EQ(report, "") << "changed since tests/proto/golden/parplan.binpb was written; run\n"
-                           "  cmake --build build/dev --target update_contract\n"
+                           "  ./parplan-dev contract\n"
                            "and commit it together with the change";
   EXPECT_EQ(built.size(), promised.size());
 }
