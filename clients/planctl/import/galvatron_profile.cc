@@ -121,8 +121,9 @@ absl::StatusOr<ModelFacts> FindModelFacts(const GalvatronFiles& files,
   }
   if (type_count > static_cast<int>(facts.runs.size())) {
     return FieldError(Reason::kSpecInvalid, config_name,
-                      absl::StrCat("has ", facts.runs.size(), " kinds of layer, the profile ",
-                                   type_count, "; give the config of the model profiled"));
+                      absl::StrCat("has ", facts.runs.size(), " kinds of layer, ",
+                                   (files.times.empty() ? files.memory : files.times).front().name,
+                                   " has ", type_count, "; give the config of the model profiled"));
   }
   int named_length = 0;
   ModelFlags model_flags = flags.model;
@@ -171,6 +172,10 @@ absl::StatusOr<v1::ClusterTopology> MakeTopology(const GalvatronFlags& flags,
   if (!flags.device_memory_bytes) {
     notes->push_back(absl::StrCat("device_memory_bytes ", kDefaultDeviceMemoryBytes,
                                   " is assumed; the source states no hardware (--device-memory-bytes)"));
+  }
+  if (flags.device_kind && flags.device_memory_bytes) {
+    notes->push_back(
+        "device_kind and device_memory_bytes are the user's word; the files state no hardware");
   }
   PARPLAN_RETURN_IF_ERROR(TopologyFromProto(topology, "topology").status());
   return topology;

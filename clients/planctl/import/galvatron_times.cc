@@ -239,6 +239,7 @@ void TimeReader::AddDifferences() {
     }
   }
   times_.layer_type_count = static_cast<int>(type_count);
+  const bool other_is_given = !other_.empty();
   for (const auto& [key, passes] : passes_) {
     const auto& [batch, lengths] = key;
     if (batch == 0) continue;
@@ -257,7 +258,7 @@ void TimeReader::AddDifferences() {
                absl::StrCat("the difference of layernum passes of layer type ", type, " at bsz ",
                             batch));
     }
-    if (layer_times.size() != type_count || type_count == 0 || other_.count(key) > 0) continue;
+    if (layer_times.size() != type_count || type_count == 0 || other_is_given) continue;
     const bool positive = std::all_of(layer_times.begin(), layer_times.end(),
                                       [](double time) { return time > 0.0; });
     double rest = passes.front().milliseconds;

@@ -159,7 +159,7 @@ TEST(ExportGalvatronPlan, RefusesWhatTheFormatCannotHold) {
   }, "optimizer state alone");
   refuse([](Plan& plan) {
     plan.stages[0].layer_runs[2].strategy.sharding_level = ShardingLevel::kNone;
-  }, "shards nothing");
+  }, "that shard nothing");
   refuse([](Plan& plan) {
     plan.stages[0].layer_runs[0].strategy.recompute_level = RecomputeLevel::kFull;
   }, "recomputes the embedding");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,6 @@ struct ProfileSet {
   int memory_count;
   // Part of the error; empty when the import succeeds.
   const char* error;
-  // Width of a model of 2022.
-  int hidden_size = 0;
 };
 
 // Prefixes of the folders.
@@ -79,7 +78,7 @@ const ProfileSet kSets[] = {
      V21 "llama_fa/meta_configs/llama-7b.json", 3, -1, ""},
     {"v21_llama_13b", {V21 "llama_hf/configs/" TIMES "hidden5120_head40_seqlen2048.json"},
      {V21 "llama_hf/configs/" MEMORY "hidden5120_head40_seqlen2048.json"},
-     V21 "llama_fa/meta_configs/llama-13b.json", 3, -1, ""},
+     V21 "llama_fa/meta_configs/llama-13b.json", 5, -1, ""},
     {"v23_baichuan", {"v2.3.alpha/galvatron/models/baichuan/configs/" TIMES WIDE},
      {"v2.3.alpha/galvatron/models/baichuan/configs/" MEMORY WIDE},
      "v2.3.alpha/galvatron/models/baichuan/hf_configs/baichuan-7b/config.json", 3, 6, ""},
@@ -123,12 +122,17 @@ const ProfileSet kSets[] = {
     {"october_2025_later",
      {"commit-2025-10-15-81bb0033/galvatron/models/llama_hf/configs/" TIMES "llama-7b_all.json"},
      {}, V24 "llama_hf/meta_configs/llama-7b.json", 36, 0, ""},
-    {"shown_llama2_70b", {}, {SHOWN "llama2-70b.json"}, nullptr, 0, 0, "feed_forward_kind"},
+    {"shown_llama2_70b", {}, {SHOWN "llama2-70b.json"}, nullptr, 0, 12, ""},
+    {"shown_llama3_70b", {}, {SHOWN "llama3-70b.json"}, nullptr, 0, 12, ""},
+    {"shown_llama3_8b", {}, {SHOWN "llama3-8b.json"}, nullptr, 0, 12, ""},
+    {"shown_qwen_32b", {}, {SHOWN "qwen2.5-32b.json"}, nullptr, 0, 12, ""},
     {"moe_2025_07",
      {"commit-2025-07-07-b7589ee4/galvatron/models/moe/configs/" TIMES "mixtral-8x7b.json"}, {},
      nullptr, 0, 0, "mixture of experts"},
-    {"moe_attention", {MOE TIMES "mixtral-8x7b_attention.json"},
-     {MOE MEMORY "mixtral-8x7b_attention.json"}, nullptr, 0, 0, "mixture of experts"},
+    {"moe_times", {MOE TIMES "mixtral-8x7b_attention.json"}, {}, nullptr, 0, 0,
+     "mixture of experts"},
+    {"moe_memory", {}, {MOE MEMORY "mixtral-8x7b_attention.json"}, nullptr, 0, 0,
+     "mixture of experts"},
     {"hetu_bert", {HETU "bert/configs/forward_profiling_config.json"}, {},
      V24 "bert_hf/meta_configs/bert-huge-uncased-32.json", 3, 0, ""},
     {"hetu_vit", {HETU "vit/configs/forward_profiling_config.json"}, {},
@@ -140,6 +144,9 @@ const ProfileSet kSets[] = {
     {"hetu_swin", {HETU "swin/configs/forward_profiling_config.json"}, {},
      V24 "swin/meta_configs/swin-huge-patch4-window7-224.json", 6, 0, ""},
 };
+
+// Printed by GoogleTest in the place of bytes.
+void PrintTo(const ProfileSet& set, std::ostream* out) { *out << set.name; }
 
 class GalvatronSweep : public testing::TestWithParam<ProfileSet> {};
 

@@ -47,7 +47,7 @@ GalvatronFlags ExampleFlags(int node_count) {
   flags.cluster = node_count == 1 ? "a100-40g-8" : "a100-40g-16";
   flags.source =
       "Galvatron main cea12ff (2026-06-16), https://github.com/PKU-DAIR/Hetu-Galvatron, "
-      "Apache-2.0";
+      "Apache-2.0; the source does not state its hardware, a maintainer calls it an A100 cluster";
   return flags;
 }
 
