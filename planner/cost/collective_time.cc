@@ -97,6 +97,7 @@ CollectiveTimes::Source CollectiveTimes::Resolve(Collective collective, const Gr
   const auto known = resolved_.find(key);
   if (known != resolved_.end()) return known->second.source;
   Resolved resolved = Find(key);
+  if (resolved.source == Source::kMissing) resolved = FindOtherStride(key);
   if (resolved.source == Source::kMissing) resolved = Estimate(key);
   const Source source = resolved.source;
   resolved_.emplace(key, std::move(resolved));
@@ -114,6 +115,28 @@ CollectiveTimes::Resolved CollectiveTimes::Find(const Key& key) const {
     }
   }
   return {};
+}
+
+CollectiveTimes::Resolved CollectiveTimes::FindOtherStride(const Key& key) const {
+  const int count = key.shape.participant_count;
+  const int ranks_per_node = RanksPerNode(key.shape, devices_per_node_);
+  std::optional<double> best_distance;
+  Resolved best;
+  for (const auto& [other, curve] : measured_) {
+    if (other.shape.participant_count != count ||
+        RanksPerNode(other.shape, devices_per_node_) != ranks_per_node) {
+      continue;
+    }
+    const Resolved found = Find({key.collective, other.shape});
+    if (found.source == Source::kMissing) continue;
+    const double distance =
+        std::abs(std::log2(static_cast<double>(other.shape.rank_stride) / key.shape.rank_stride));
+    if (!best_distance.has_value() || distance < *best_distance) {
+      best_distance = distance;
+      best = {found.curve, Source::kOtherStride};
+    }
+  }
+  return best;
 }
 
 CollectiveTimes::Resolved CollectiveTimes::Estimate(const Key& key) const {

@@ -43,6 +43,9 @@ class CollectiveTimes {
     // Half an all-reduce, for all-gather and reduce-scatter, as usual: an
     // all-reduce is one after the other.
     kHalfAllReduce,
+    // A group of as many ranks, as many of them on each node, with another
+    // stride: the nearest one.
+    kOtherStride,
     // Another shape of equal reach, scaled by the bus factor; or, failing
     // that, of unequal reach, scaled by ranks per node too.
     kEstimated,
@@ -78,6 +81,7 @@ class CollectiveTimes {
   };
 
   Resolved Find(const Key& key) const;
+  Resolved FindOtherStride(const Key& key) const;
   Resolved Estimate(const Key& key) const;
 
   int devices_per_node_ = 1;

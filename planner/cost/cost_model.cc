@@ -110,6 +110,7 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
 // `notes`.
 void ResolveShapes(Collective collective, const std::set<GroupShape>& shapes, bool allow_estimates,
                    CollectiveTimes& times, ResolutionNotes& notes) {
+  std::vector<std::string> other_stride;
   std::vector<std::string> estimated;
   for (const GroupShape& shape : shapes) {
     const CollectiveTimes::Source source = times.Resolve(collective, shape);
@@ -119,13 +120,17 @@ void ResolveShapes(Collective collective, const std::set<GroupShape>& shapes, bo
           absl::StrCat(CollectiveName(collective), " on ", GroupShapeText(shape)));
     } else if (is_estimate) {
       estimated.push_back(GroupShapeText(shape));
+    } else if (source == CollectiveTimes::Source::kOtherStride) {
+      other_stride.push_back(GroupShapeText(shape));
     }
   }
-  if (!estimated.empty()) {
-    notes.estimated.push_back(absl::StrCat(CollectiveName(collective),
-                                           ": taken from the most similar group for ",
-                                           absl::StrJoin(estimated, "; ")));
-  }
+  const auto note = [&](const char* from, const std::vector<std::string>& shapes_noted) {
+    if (shapes_noted.empty()) return;
+    notes.estimated.push_back(absl::StrCat(CollectiveName(collective), ": taken from ", from,
+                                           " for ", absl::StrJoin(shapes_noted, "; ")));
+  };
+  note("the nearest stride of as many ranks", other_stride);
+  note("the most similar group", estimated);
 }
 
 absl::Status MissingError(const std::vector<std::string>& missing, bool allow_estimates) {

@@ -84,6 +84,18 @@ TEST(CollectiveTimes, ABandwidthBorrowsTheLatencyOfItsMeasuredNeighbour) {
               0.11 + 0.34 / 256.0, 1e-12);
 }
 
+TEST(CollectiveTimes, TakesTheNearestStrideOfEqualReach) {
+  // Inside a node of 8, pairs were measured at strides 1 and 4.
+  CollectiveTimes times = TimesOf({Point(Collective::kAllReduce, 2, 1, 256, 1.0),
+                                   Point(Collective::kAllReduce, 2, 4, 256, 2.0)});
+  EXPECT_EQ(times.Resolve(Collective::kAllReduce, {2, 3}), Source::kOtherStride);
+  EXPECT_DOUBLE_EQ(times.Time(Collective::kAllReduce, {2, 3}, 256 * kMiB).milliseconds(), 2.0);
+  EXPECT_EQ(times.Resolve(Collective::kAllGather, {2, 3}), Source::kOtherStride);
+  EXPECT_DOUBLE_EQ(times.Time(Collective::kAllGather, {2, 3}, 256 * kMiB).milliseconds(), 1.0);
+  // Stride 8 leaves the node.
+  EXPECT_EQ(times.Resolve(Collective::kAllReduce, {2, 8}), Source::kMissing);
+}
+
 TEST(CollectiveTimes, EstimatesFromAShapeOfEqualReach) {
   // On nodes of 8, a group of 4 with stride 8 has one rank a node, as has the
   // measured group of 2 with stride 8; the group of 16 has eight.
