@@ -7,9 +7,9 @@ namespace parplan {
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy) {
   const bool two_axes = strategy.tensor_parallel_degree > 1 && strategy.data_parallel_degree > 1;
   const bool tensor_inner = strategy.rank_order == RankOrder::kTensorInnermost;
-  std::string text = absl::StrCat(pipeline_parallel_degree, "-", strategy.tensor_parallel_degree,
-                                  two_axes && tensor_inner ? "*" : "", "-",
-                                  strategy.data_parallel_degree);
+  std::string text =
+      absl::StrCat(pipeline_parallel_degree, "-", strategy.tensor_parallel_degree,
+                   two_axes && tensor_inner ? "*" : "", "-", strategy.data_parallel_degree);
   switch (strategy.sharding_level) {
     case ShardingLevel::kNone:
       break;

@@ -95,9 +95,9 @@ absl::StatusOr<Topology> Topology::Create(std::string cluster, std::vector<NodeG
     }
   }
   if (link_tiers.back().reach_device_count < device_count) {
-    return Broken(absl::StrCat("topology.link_tiers[", link_tiers.size() - 1,
-                               "].reach_device_count"),
-                  absl::StrCat("the last tier must reach all ", device_count, " devices"));
+    return Broken(
+        absl::StrCat("topology.link_tiers[", link_tiers.size() - 1, "].reach_device_count"),
+        absl::StrCat("the last tier must reach all ", device_count, " devices"));
   }
   Topology topology;
   topology.cluster_ = std::move(cluster);
