@@ -1,0 +1,161 @@
+// Stand-ins for the world around the core: a clock one can set, an observer that
+// remembers, a planner that waits.
+
+#ifndef PARPLAN_TESTS_CORE_FAKES_H_
+#define PARPLAN_TESTS_CORE_FAKES_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "planner/search/find_plan.h"
+#include "server/core/clock.h"
+#include "server/core/observer.h"
+
+namespace parplan {
+
+// Stands still unless told.
+class FakeClock : public Clock {
+ public:
+  absl::Time Now() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return now_;
+  }
+  absl::Duration Steady() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return steady_;
+  }
+
+  // Time passes: both clocks go on.
+  void Advance(absl::Duration duration) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    now_ += duration;
+    steady_ += duration;
+  }
+
+  // Somebody sets the time of day, forward or back; no time passes.
+  void Jump(absl::Duration duration) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    now_ += duration;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  absl::Time now_ = absl::FromUnixSeconds(1800000000);
+  absl::Duration steady_ = absl::Hours(1);
+};
+
+// Remembers everything.
+class RecordingObserver : public Observer {
+ public:
+  void QueueChanged(int waiting, int running) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_ = waiting;
+    running_ = running;
+    changed_.notify_all();
+  }
+  void CacheLookedUp(CacheKind cache, bool hit) override {
+    if (hit) ++hits[static_cast<int>(cache)];
+  }
+  void SearchShared() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++shared_;
+    changed_.notify_all();
+  }
+  void SearchFinished(const SearchReport& report) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    searches_.push_back(report);
+  }
+  void PlanIssued(const PlanReport& report) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    plans_.push_back(report);
+  }
+  void UploadFinished(std::optional<Reason> reason, bool stored, int64_t) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uploads_.emplace_back(stored, reason);
+  }
+  void PlanVerified(VerifyOutcome outcome) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    verdicts_.push_back(outcome);
+  }
+  void ExecutionClosed(bool succeeded, std::optional<double> ratio) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_.emplace_back(succeeded, ratio);
+  }
+  void WindowsStored(int64_t count) override { windows += count; }
+
+  std::vector<SearchReport> searches() const { return Copy(searches_); }
+  std::vector<PlanReport> plans() const { return Copy(plans_); }
+  std::vector<std::pair<bool, std::optional<Reason>>> uploads() const { return Copy(uploads_); }
+  std::vector<VerifyOutcome> verdicts() const { return Copy(verdicts_); }
+  std::vector<std::pair<bool, std::optional<double>>> closed() const { return Copy(closed_); }
+
+  // Waits until so many searches wait or run.
+  void AwaitWaiting(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ == count; });
+  }
+  void AwaitRunning(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return running_ == count; });
+  }
+  void AwaitShared(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return shared_ >= count; });
+  }
+
+  std::atomic<int> hits[kCacheKindCount] = {};
+  std::atomic<int64_t> windows = 0;
+
+ private:
+  template <typename T>
+  std::vector<T> Copy(const std::vector<T>& values) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return values;
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  int running_ = 0;
+  int shared_ = 0;
+  std::vector<SearchReport> searches_;
+  std::vector<PlanReport> plans_;
+  std::vector<std::pair<bool, std::optional<Reason>>> uploads_;
+  std::vector<VerifyOutcome> verdicts_;
+  std::vector<std::pair<bool, std::optional<double>>> closed_;
+};
+
+// Counts searches, and holds each at its beginning while the gate is shut: until
+// it opens, or the search is told to stop.
+class GatedPlanner {
+ public:
+  absl::StatusOr<PlanningResult> operator()(const PlanningProblem& problem,
+                                            absl::string_view planner,
+                                            const SearchControl& control) {
+    ++search_count;
+    while (!is_open) {
+      if (control.should_stop && control.should_stop()) {
+        ++stopped_count;
+        return PlanningResult(StoppedEmpty{});
+      }
+      std::this_thread::yield();
+    }
+    return FindPlan(problem, planner, control);
+  }
+
+  std::atomic<bool> is_open = true;
+  std::atomic<int> search_count = 0;
+  std::atomic<int> stopped_count = 0;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_CORE_FAKES_H_

@@ -1,0 +1,64 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/metrics/exposer.h"
+#include "server/metrics/prometheus_observer.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
+  PrometheusObserver observer({"galvatron-base", "dp"});
+  observer.CallFinished(Method::kCreatePlan, absl::StatusCode::kResourceExhausted,
+                        Reason::kQueueFull, absl::Milliseconds(3));
+  observer.QueueChanged(3, 2);
+  observer.CacheLookedUp(CacheKind::kPlan, true);
+  SearchReport search;
+  search.planner = "dp";
+  search.outcome = SearchOutcome::kCheckFailed;
+  search.expanded_state_count = 41;
+  observer.SearchFinished(search);
+  observer.UploadFinished(std::nullopt, true, 100);
+  observer.PlanVerified(VerifyOutcome::kBadSignature);
+  observer.ExecutionClosed(true, 1.03);
+  const std::string text = observer.Text();
+  for (const char* line :
+       {"parplan_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"CreatePlan\"} 1",
+        "parplan_rejects_total{reason=\"QUEUE_FULL\"} 1", "parplan_searches_waiting 3",
+        "parplan_searches_running 2", "parplan_cache_lookups_total{cache=\"plan\",result=\"hit\"} 1",
+        "parplan_searches_total{outcome=\"check_failed\",planner=\"dp\"} 1",
+        "parplan_search_states_total{planner=\"dp\"} 41",
+        "parplan_uploads_total{result=\"stored\"} 1",
+        "parplan_plan_verifications_total{verdict=\"bad_signature\"} 1",
+        "parplan_executions_closed_total{state=\"succeeded\"} 1",
+        "parplan_step_duration_ratio_bucket{le=\"1.05\"} 1"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+TEST(PrometheusObserverTest, ANameThatIsNoPlannerMakesNoSeriesOfItsOwn) {
+  PrometheusObserver observer({"dp"});
+  PlanReport plan;
+  plan.planner = "name-of-somebody";
+  observer.PlanIssued(plan);
+  EXPECT_THAT(observer.Text(), Not(HasSubstr("name-of-somebody")));
+  EXPECT_THAT(observer.Text(), HasSubstr("parplan_plans_issued_total{planner=\"other\"} 1"));
+}
+
+TEST(MetricsExposerTest, TakesAFreePortAndSaysWhenAPortIsTaken) {
+  PrometheusObserver observer({"dp"});
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MetricsExposer> exposer,
+                       MetricsExposer::Start("127.0.0.1:0", observer.registry()));
+  EXPECT_GT(exposer->port(), 0);
+  const std::string taken = "127.0.0.1:" + std::to_string(exposer->port());
+  EXPECT_THAT(MetricsExposer::Start(taken, observer.registry()),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr(taken)));
+  EXPECT_THAT(MetricsExposer::Start("9464", observer.registry()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace parplan

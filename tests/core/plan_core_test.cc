@@ -1,0 +1,507 @@
+#include "server/core/plan_core.h"
+
+#include <future>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/wire/duration_wire.h"
+#include "tests/core/core_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Verdict = v1::VerifyPlanResponse;
+
+class PlanCoreTest : public CoreTest {
+ protected:
+  v1::VerifyPlanResponse Verify(const v1::Plan& plan, const std::string& job_id = "") {
+    v1::VerifyPlanRequest request;
+    *request.mutable_signed_plan() = plan.signed_plan();
+    request.set_job_id(job_id);
+    return core().plans().VerifyPlan(request);
+  }
+};
+
+// The payload without what tells one issue of a plan from another.
+std::string TimelessPayload(const v1::Plan& plan) {
+  v1::PlanPayload payload = PayloadOf(plan);
+  payload.clear_plan();
+  payload.clear_issue_time();
+  payload.clear_expire_time();
+  return payload.SerializeAsString();
+}
+
+TEST_F(PlanCoreTest, APlanIsSignedStoredAndSaysWhatItWasMadeFor) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_job_id("job-7");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(request));
+  EXPECT_FALSE(plan->from_cache());
+  EXPECT_EQ(plan->spec().SerializeAsString(), request.spec().SerializeAsString());
+  const v1::PlanPayload payload = PayloadOf(*plan);
+  EXPECT_EQ(payload.plan(), plan->name());
+  EXPECT_EQ(payload.cluster(), "synthetic");
+  EXPECT_EQ(payload.job_id(), "job-7");
+  EXPECT_EQ(payload.device_count(), 8);
+  EXPECT_EQ(payload.topology_digest().size(), 64u);
+  EXPECT_EQ(payload.planner(), "galvatron-base");
+  EXPECT_EQ(payload.expire_time().seconds() - payload.issue_time().seconds(), 24 * 3600);
+  EXPECT_EQ(Verify(*plan, "job-7").verdict(), Verdict::VALID);
+  EXPECT_EQ(Verify(*plan, "job-8").verdict(), Verdict::WRONG_AUDIENCE);
+
+  v1::GetPlanRequest get;
+  get.set_name(plan->name());
+  ASSERT_OK_AND_ASSIGN(const v1::Plan stored, core().plans().GetPlan(get));
+  EXPECT_EQ(stored.SerializeAsString(), plan->SerializeAsString());
+  EXPECT_THAT(observer.plans(), SizeIs(1));
+  EXPECT_GT(observer.plans()[0].predicted_peak_memory, Bytes());
+}
+
+TEST_F(PlanCoreTest, TheSameQuestionGivesTheSamePlanWithoutASearch) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan second, Ask(Question()));
+  EXPECT_TRUE(second->from_cache());
+  EXPECT_EQ(second->signed_plan().SerializeAsString(), first->signed_plan().SerializeAsString());
+  EXPECT_EQ(planner.search_count, 1);
+  EXPECT_EQ(observer.hits[static_cast<int>(CacheKind::kPlan)], 1);
+}
+
+TEST_F(PlanCoreTest, AServerThatStartsAgainFindsThePlanInItsStore) {
+  auto store_again = std::make_unique<MemoryStore>();
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
+  for (const PlanRecord& record : store().ListPlans("synthetic", {})->records) {
+    ASSERT_OK(store_again->PutPlan(record).status());
+  }
+  for (const ProfileRecord& record : store().SnapshotProfiles("synthetic")->profiles) {
+    ASSERT_OK(store_again->PutProfile(record).status());
+  }
+  Start(std::move(store_again));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan second, Ask(Question()));
+  EXPECT_EQ(second->name(), first->name());
+  EXPECT_TRUE(second->from_cache());
+  EXPECT_EQ(planner.search_count, 1);
+}
+
+TEST_F(PlanCoreTest, AnotherJobGetsItsOwnPlanWithoutASearch) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_job_id("one");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan one, Ask(request));
+  request.set_job_id("two");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan two, Ask(request));
+  EXPECT_NE(two->name(), one->name());
+  EXPECT_EQ(PayloadOf(*two).job_id(), "two");
+  EXPECT_EQ(planner.search_count, 1);
+}
+
+TEST_F(PlanCoreTest, OtherNamesForTheSameLayersAreToldInTheNamesOfTheCaller) {
+  StartMeasured();
+  ASSERT_OK(Ask(Question()).status());
+  v1::CreatePlanRequest request = Question();
+  v1::ModelSpec& model = *request.mutable_spec()->mutable_model();
+  model.mutable_layer_definitions(1)->set_layer_definition_id("renamed");
+  model.mutable_layer_runs(1)->set_layer_definition_id("renamed");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(request));
+  EXPECT_THAT(PayloadOf(*plan).DebugString(), HasSubstr("\"renamed\""));
+}
+
+TEST_F(PlanCoreTest, AQuestionAskedAgainAfterExpiryGivesTheSameAnswerUnderAnotherName) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
+  clock.Advance(absl::Hours(25));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan second, Ask(Question()));
+  EXPECT_FALSE(second->from_cache());
+  EXPECT_NE(second->name(), first->name());
+  EXPECT_EQ(TimelessPayload(*second), TimelessPayload(*first));
+  EXPECT_EQ(Verify(*first).verdict(), Verdict::EXPIRED);
+  EXPECT_EQ(Verify(*second).verdict(), Verdict::VALID);
+}
+
+TEST_F(PlanCoreTest, APlanIsGivenAgainOnlyWithATenthOfItsLifeLeft) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.mutable_time_to_live()->set_seconds(1000);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(request));
+  clock.Advance(absl::Seconds(900));
+  EXPECT_EQ((*Ask(request))->name(), first->name());
+  clock.Advance(absl::Seconds(1));
+  EXPECT_NE((*Ask(request))->name(), first->name());
+}
+
+TEST_F(PlanCoreTest, AClockSetBackOrForwardNeitherRefusesNorServesAPlanWrongly) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
+  for (const absl::Duration jump :
+       {-absl::Hours(1), absl::Hours(48), -absl::Hours(47), absl::Seconds(-30)}) {
+    clock.Jump(jump);
+    ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(Question()));
+    EXPECT_EQ(Verify(*plan).verdict(), Verdict::VALID) << absl::FormatDuration(jump);
+  }
+  EXPECT_EQ(planner.search_count, 1);
+}
+
+TEST_F(PlanCoreTest, ANewProfileMeansANewPlan) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
+  v1::Profile newer = SyntheticProfile({});
+  newer.set_overlap_slowdown(1.5);
+  ASSERT_OK(Upload(newer, "second-upload").status());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan second, Ask(Question()));
+  EXPECT_NE(PayloadOf(*second).profile_digest(), PayloadOf(*first).profile_digest());
+  EXPECT_EQ(planner.search_count, 2);
+}
+
+TEST_F(PlanCoreTest, ARetryGetsThePlanMadeFirstEvenOverNewProfiles) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_request_id("0b7a");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(request));
+  v1::Profile newer = SyntheticProfile({});
+  newer.set_overlap_slowdown(1.5);
+  ASSERT_OK(Upload(newer, "second-upload").status());
+  EXPECT_EQ((*Ask(request))->name(), first->name());
+  request.mutable_spec()->set_global_batch_size(32);
+  EXPECT_EQ(ReasonOf(Ask(request).status()), Reason::kRequestIdReused);
+}
+
+TEST_F(PlanCoreTest, EqualQuestionsInFlightShareOneSearch) {
+  StartMeasured();
+  planner.is_open = false;
+  std::vector<std::future<absl::StatusOr<SharedPlan>>> answers;
+  for (int i = 0; i < 4; ++i) {
+    v1::CreatePlanRequest request = Question();
+    request.set_job_id(i < 2 ? "one" : "two");
+    answers.push_back(AskLater(request, Call()));
+  }
+  observer.AwaitShared(3);
+  planner.is_open = true;
+  std::vector<std::string> names;
+  for (auto& answer : answers) {
+    const absl::StatusOr<SharedPlan> plan = answer.get();
+    ASSERT_OK(plan.status());
+    names.push_back((*plan)->name());
+  }
+  EXPECT_EQ(planner.search_count, 1);
+  EXPECT_EQ(names[0], names[1]);
+  EXPECT_EQ(names[2], names[3]);
+  EXPECT_NE(names[0], names[2]);
+  EXPECT_EQ(*store().CountPlans("synthetic"), 2);
+}
+
+TEST_F(PlanCoreTest, ACallerWhoCancelsLeavesTheOthersTheirSearch) {
+  StartMeasured();
+  planner.is_open = false;
+  const std::shared_ptr<CallContext> leaver = Call();
+  auto first = AskLater(Question(), leaver);
+  auto second = AskLater(Question(), Call());
+  leaver->Cancel();
+  EXPECT_THAT(first.get(), StatusIs(absl::StatusCode::kCancelled));
+  planner.is_open = true;
+  EXPECT_OK(second.get().status());
+  EXPECT_EQ(planner.stopped_count, 0);
+}
+
+TEST_F(PlanCoreTest, TheLastCallerWhoCancelsEndsTheSearch) {
+  StartMeasured();
+  planner.is_open = false;
+  const std::shared_ptr<CallContext> only = Call();
+  auto answer = AskLater(Question(), only);
+  observer.AwaitRunning(1);
+  only->Cancel();
+  EXPECT_THAT(answer.get(), StatusIs(absl::StatusCode::kCancelled));
+  core().Drain(absl::InfiniteDuration());
+  EXPECT_EQ(*store().CountPlans("synthetic"), 0);
+}
+
+TEST_F(PlanCoreTest, ADeadlineEndsTheSearchAndSaysSo) {
+  StartMeasured();
+  planner.is_open = false;
+  auto answer = AskLater(Question(), Call(absl::Seconds(5)));
+  observer.AwaitRunning(1);
+  clock.Advance(absl::Seconds(5));
+  const absl::Status status = answer.get().status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(ReasonOf(status), Reason::kSearchTimedOut);
+}
+
+TEST_F(PlanCoreTest, TheTimeLimitOfTheOptionsCountsOnTheSteadyClock) {
+  StartMeasured();
+  planner.is_open = false;
+  v1::CreatePlanRequest request = Question();
+  request.mutable_spec()->mutable_options()->mutable_search_time_limit()->set_seconds(5);
+  auto answer = AskLater(request, Call());
+  observer.AwaitRunning(1);
+  clock.Jump(absl::Hours(5));
+  EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
+  clock.Advance(absl::Seconds(5));
+  EXPECT_EQ(ReasonOf(answer.get().status()), Reason::kSearchTimedOut);
+}
+
+TEST_F(PlanCoreTest, AFullQueueRefusesAndCachedAnswersAreStillGiven) {
+  limits.worker_count = 1;
+  limits.max_queue_length = 1;
+  StartMeasured();
+  ASSERT_OK(Ask(Question()).status());
+  planner.is_open = false;
+  const auto other = [this](int batch) {
+    v1::CreatePlanRequest request = Question();
+    request.mutable_spec()->set_global_batch_size(batch);
+    return request;
+  };
+  auto running = AskLater(other(32), Call());
+  observer.AwaitRunning(1);
+  observer.AwaitWaiting(0);
+  auto waiting = AskLater(other(64), Call());
+  EXPECT_EQ(ReasonOf(Ask(other(128)).status()), Reason::kQueueFull);
+  EXPECT_OK(Ask(Question()).status());
+  planner.is_open = true;
+  EXPECT_OK(running.get().status());
+  EXPECT_OK(waiting.get().status());
+}
+
+TEST_F(PlanCoreTest, ADrainingServerEndsSearchesAndTakesNone) {
+  StartMeasured();
+  ASSERT_OK(Ask(Question()).status());
+  planner.is_open = false;
+  v1::CreatePlanRequest other = Question();
+  other.mutable_spec()->set_global_batch_size(32);
+  auto running = AskLater(other, Call());
+  observer.AwaitRunning(1);
+  core().Drain(absl::ZeroDuration());
+  EXPECT_EQ(ReasonOf(running.get().status()), Reason::kDraining);
+  EXPECT_EQ(ReasonOf(Ask(other).status()), Reason::kDraining);
+  EXPECT_OK(Ask(Question()).status());
+}
+
+TEST_F(PlanCoreTest, WhatNothingFitsSaysHowMuchWouldAndIsRemembered) {
+  SyntheticOptions options;
+  options.device_memory = Bytes::Of(int64_t{600} << 20);
+  options.memory_scale = 8;
+  StartMeasured(options);
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = Ask(Question(options)).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_EQ(ReasonOf(status), Reason::kNoFeasiblePlan);
+    EXPECT_GT(std::stoll(FactOf(status, "smallestDeviceMemoryBytes")),
+              options.device_memory.count());
+  }
+  EXPECT_EQ(planner.search_count, 1);
+}
+
+TEST_F(PlanCoreTest, MissingMeasurementsAreAllListed) {
+  Start();
+  EXPECT_EQ(ReasonOf(Ask(Question()).status()), Reason::kProfileMissing);
+  v1::Profile profile = SyntheticProfile({});
+  profile.clear_collective_timings();
+  ASSERT_OK(Upload(profile, "one").status());
+  const absl::Status status = Ask(Question()).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(ReasonOf(status), Reason::kProfileMissing);
+  EXPECT_GT(std::stoi(FactOf(status, "count")), 1);
+  EXPECT_FALSE(FactOf(status, "missing1").empty());
+}
+
+TEST_F(PlanCoreTest, EveryRuleOfTheRequestHasItsField) {
+  StartMeasured();
+  const auto field = [this](const std::function<void(v1::CreatePlanRequest&)>& change) {
+    v1::CreatePlanRequest request = Question();
+    change(request);
+    const absl::Status status = Ask(request).status();
+    EXPECT_EQ(ReasonOf(status), Reason::kSpecInvalid) << status;
+    return FactOf(status, "field");
+  };
+  EXPECT_EQ(field([](auto& request) { request.set_parent("cluster"); }), "parent");
+  EXPECT_EQ(field([](auto& request) { request.set_parent("clusters/other"); }), "parent");
+  EXPECT_EQ(field([](auto& request) { request.clear_spec(); }), "spec");
+  EXPECT_EQ(field([](auto& request) { request.set_job_id(std::string(129, 'j')); }), "job_id");
+  EXPECT_EQ(field([](auto& request) { request.mutable_time_to_live(); }), "time_to_live");
+  EXPECT_EQ(field([](auto& request) {
+              request.mutable_spec()->mutable_options()->set_planner("magic");
+            }),
+            "spec.options.planner");
+  EXPECT_EQ(field([](auto& request) { request.mutable_spec()->set_global_batch_size(0); }),
+            "spec.global_batch_size");
+  EXPECT_EQ(field([](auto& request) {
+              request.mutable_spec()->mutable_topology()->mutable_node_groups(0)->set_node_count(0);
+            }),
+            "spec.topology.node_groups[0].node_count");
+  EXPECT_THAT(observer.searches(), IsEmpty());
+}
+
+TEST_F(PlanCoreTest, ATimeToLiveIsCutToTheLimit) {
+  limits.max_time_to_live = absl::Hours(2);
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.mutable_time_to_live()->set_seconds(1000000);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(request));
+  EXPECT_EQ(plan->expire_time().seconds() - plan->create_time().seconds(), 2 * 3600);
+}
+
+TEST_F(PlanCoreTest, AStoreThatFailsAtAnyStepGivesUnavailableAndNothingHalfDone) {
+  StartMeasured();
+  int failures = 0;
+  for (int calls = 0; calls < 100; ++calls) {
+    v1::CreatePlanRequest request = Question();
+    request.set_job_id("job");
+    request.set_request_id("request");
+    store().BreakAfter(calls);
+    const absl::StatusOr<SharedPlan> plan = Ask(request);
+    store().SetBroken(false);
+    if (plan.ok()) break;
+    ++failures;
+    EXPECT_THAT(plan, StatusIs(absl::StatusCode::kUnavailable));
+    EXPECT_EQ(*store().CountPlans("synthetic"), 0);
+  }
+  EXPECT_GE(failures, 4);
+  EXPECT_EQ(*store().CountPlans("synthetic"), 1);
+}
+
+TEST_F(PlanCoreTest, AnAnswerThatFailsItsCheckIsNeitherSignedNorStored) {
+  StartMeasured();
+  ServerCore wrong(
+      std::make_unique<MemoryStore>(),
+      std::make_unique<KeyRing>(
+          *KeyStore::OpenOrCreate(testing::TempDir() + "core_test-wrong", clock.Now()),
+          clock.Now()),
+      limits, clock, observer,
+      [](const PlanningProblem& problem, absl::string_view name, const SearchControl& control) {
+        absl::StatusOr<PlanningResult> result = FindPlan(problem, name, control);
+        std::get<PlanFound>(*result).prediction.step =
+            std::get<PlanFound>(*result).prediction.step * 0.5;
+        return result;
+      });
+  for (ProfileRecord& record : store().SnapshotProfiles("synthetic")->profiles) {
+    ASSERT_OK(wrong.store().PutProfile(record).status());
+  }
+  std::promise<absl::Status> answer;
+  wrong.plans().CreatePlan(Call(), Question(), [&answer](const absl::StatusOr<SharedPlan>& plan) {
+    answer.set_value(plan.status());
+  });
+  const absl::Status status = answer.get_future().get();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
+  EXPECT_EQ(ReasonOf(status), Reason::kCheckFailed);
+  EXPECT_EQ(*wrong.store().CountPlans("synthetic"), 0);
+  EXPECT_EQ(observer.searches().back().outcome, SearchOutcome::kCheckFailed);
+}
+
+TEST_F(PlanCoreTest, ASearchThatALimitEndedIsNotGivenToOthers) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.mutable_spec()->mutable_options()->set_max_state_count(1);
+  const absl::StatusOr<SharedPlan> limited = Ask(request);
+  if (!limited.ok()) {
+    EXPECT_EQ(ReasonOf(limited.status()), Reason::kSearchTimedOut);
+  }
+  ASSERT_OK_AND_ASSIGN(const SharedPlan full, Ask(Question()));
+  EXPECT_EQ(planner.search_count, 2);
+  EXPECT_NE(full->search().limit(), v1::SEARCH_LIMIT_STATES);
+}
+
+TEST_F(PlanCoreTest, ComparesEveryBaselineInTheOrderOfThePlanners) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.mutable_spec()->mutable_options()->set_compare_baselines(true);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(request));
+  std::vector<std::string> names;
+  double best_baseline = 0.0;
+  for (const v1::PlannerComparison& comparison : plan->comparisons()) {
+    names.push_back(comparison.planner());
+    if (comparison.feasible() && comparison.planner() != "galvatron-base") {
+      best_baseline = std::max(best_baseline, comparison.samples_per_second());
+    }
+  }
+  std::vector<std::string> expected;
+  for (const std::string& name : PlannerNames()) {
+    const auto& baselines = BaselineNames();
+    if (name == "galvatron-base" ||
+        std::find(baselines.begin(), baselines.end(), name) != baselines.end()) {
+      expected.push_back(name);
+    }
+  }
+  EXPECT_EQ(names, expected);
+  EXPECT_GE(PayloadOf(*plan).prediction().samples_per_second(), best_baseline * (1 - 1e-9));
+}
+
+TEST_F(PlanCoreTest, EveryWatcherHearsOfTheSearchTheyShare) {
+  StartMeasured();
+  planner.is_open = false;
+  std::atomic<int> heard[2] = {};
+  std::promise<void> done[2];
+  for (int i = 0; i < 2; ++i) {
+    core().plans().SearchPlan(
+        Call(), Question(), [&heard, i](const v1::SearchProgress&) { ++heard[i]; },
+        [&done, i](const absl::StatusOr<SharedPlan>&) { done[i].set_value(); });
+  }
+  planner.is_open = true;
+  for (auto& end : done) end.get_future().get();
+  EXPECT_GT(heard[0], 0);
+  EXPECT_EQ(heard[0], heard[1]);
+}
+
+TEST_F(PlanCoreTest, ListsNewestFirstWithoutSpecs) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_job_id("one");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan one, Ask(request));
+  request.set_job_id("two");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan two, Ask(request));
+  v1::ListPlansRequest list;
+  list.set_parent("clusters/synthetic");
+  list.set_page_size(1);
+  ASSERT_OK_AND_ASSIGN(const v1::ListPlansResponse first, core().plans().ListPlans(list));
+  ASSERT_EQ(first.plans_size(), 1);
+  EXPECT_EQ(first.plans(0).name(), two->name());
+  EXPECT_FALSE(first.plans(0).has_spec());
+  list.set_page_token(first.next_page_token());
+  ASSERT_OK_AND_ASSIGN(const v1::ListPlansResponse second, core().plans().ListPlans(list));
+  EXPECT_EQ(second.plans(0).name(), one->name());
+  EXPECT_EQ(second.next_page_token(), "");
+}
+
+TEST_F(PlanCoreTest, VerifyPlanGivesEveryRefusalItsVerdict) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(Question()));
+  v1::Plan altered = *plan;
+  (*altered.mutable_signed_plan()->mutable_payload())[10] ^= 1;
+  EXPECT_EQ(Verify(altered).verdict(), Verdict::BAD_SIGNATURE);
+  v1::VerifyPlanRequest request;
+  *request.mutable_signed_plan() = plan->signed_plan();
+  request.set_topology_digest(std::string(64, '1'));
+  EXPECT_EQ(core().plans().VerifyPlan(request).verdict(), Verdict::WRONG_TOPOLOGY);
+  const v1::VerifyPlanResponse valid = Verify(*plan);
+  EXPECT_EQ(valid.key_id(), plan->signed_plan().signatures(0).key_id());
+  EXPECT_THAT(observer.verdicts(),
+              ElementsAre(VerifyOutcome::kBadSignature, VerifyOutcome::kWrongTopology,
+                          VerifyOutcome::kValid));
+}
+
+TEST_F(PlanCoreTest, CapabilitiesTellTheLimitsThePlannersAndTheKeys) {
+  limits.max_queue_length = 7;
+  StartMeasured();
+  const v1::Capabilities capabilities = core().plans().GetCapabilities();
+  EXPECT_EQ(capabilities.max_queue_length(), 7);
+  EXPECT_EQ(capabilities.planners(0), PlannerNames().front());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(Question()));
+  EXPECT_EQ(capabilities.verification_keys(0).key_id(),
+            plan->signed_plan().signatures(0).key_id());
+}
+
+TEST_F(PlanCoreTest, MaintenanceForgetsPlansThatExpiredLongAgo) {
+  StartMeasured();
+  ASSERT_OK(Ask(Question()).status());
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(*store().CountPlans("synthetic"), 1);
+  clock.Advance(absl::Hours(24 * 32));
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(*store().CountPlans("synthetic"), 0);
+}
+
+}  // namespace
+}  // namespace parplan
