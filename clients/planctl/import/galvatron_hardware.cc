@@ -78,12 +78,10 @@ class HardwareReader {
   void AddGroups();
   absl::Status ReadSendReceive();
   absl::Status ReadOverlap();
-  void Add(v1::Collective collective, int participants, int stride, int64_t size,
-           double seconds, v1::Origin origin, const std::string& what);
+  void Add(v1::Collective collective, int participants, int stride, int64_t size, double seconds,
+           v1::Origin origin, const std::string& what);
 
-  int device_count() const {
-    return hardware_.nodes.node_count * hardware_.nodes.devices_per_node;
-  }
+  int device_count() const { return hardware_.nodes.node_count * hardware_.nodes.devices_per_node; }
 
   const GalvatronHardwareFiles& files_;
   GalvatronHardware hardware_;
@@ -96,8 +94,7 @@ class HardwareReader {
 void HardwareReader::Add(v1::Collective collective, int participants, int stride, int64_t size,
                          double seconds, v1::Origin origin, const std::string& what) {
   if (!(seconds >= 1e-9)) {
-    hardware_.notes.push_back(
-        absl::StrCat(what, " gives no time above 0 and was left out"));
+    hardware_.notes.push_back(absl::StrCat(what, " gives no time above 0 and was left out"));
     return;
   }
   v1::CollectiveTiming timing;
@@ -173,8 +170,7 @@ absl::Status HardwareReader::FindNodes() {
   for (const auto& [key, value] : groups_) {
     if (int64_t{key.pipeline} * key.participants > this->device_count()) {
       return ImportError(
-          kReason, files_.all_reduce->name,
-          absl::StrCat("group of ", key.participants),
+          kReason, files_.all_reduce->name, absl::StrCat("group of ", key.participants),
           absl::StrCat("is larger than ", nodes.node_count, " nodes of ", nodes.devices_per_node,
                        " devices; correct --node-count or --devices-per-node"));
     }
@@ -200,8 +196,9 @@ absl::Status HardwareReader::ReadTables() {
     known = known && parts.size() == 2 && ParseCount(parts[0], &participants) &&
             ParseCount(parts[1], &megabytes) && participants >= 2 && megabytes >= 1;
     if (!known) {
-      return ImportError(kReason, files_.tables->name, name,
-                         "must be `allreduce_size_{n}_{k}MB_time` or `all2all_size_{n}_{k}MB_time`");
+      return ImportError(
+          kReason, files_.tables->name, name,
+          "must be `allreduce_size_{n}_{k}MB_time` or `all2all_size_{n}_{k}MB_time`");
     }
     PARPLAN_ASSIGN_OR_RETURN(const double milliseconds,
                              ReadNumber(value, kReason, files_.tables->name, name));
@@ -222,14 +219,14 @@ absl::Status HardwareReader::ReadTables() {
 
 void HardwareReader::AddGroups() {
   for (const auto& [key, value] : groups_) {
-    const std::string what = absl::StrCat(
-        files_.all_reduce->name, ": group of ", key.participants,
-        key.consecutive ? " neighbours" : " strided devices",
-        key.pipeline > 1 ? absl::StrCat(" at pipeline degree ", key.pipeline) : "");
+    const std::string what =
+        absl::StrCat(files_.all_reduce->name, ": group of ", key.participants,
+                     key.consecutive ? " neighbours" : " strided devices",
+                     key.pipeline > 1 ? absl::StrCat(" at pipeline degree ", key.pipeline) : "");
     const int stage = device_count() / key.pipeline;
     if (!key.consecutive && stage % key.participants != 0) {
-      hardware_.notes.push_back(absl::StrCat(what, " does not divide ", stage,
-                                             " devices evenly and was left out"));
+      hardware_.notes.push_back(
+          absl::StrCat(what, " does not divide ", stage, " devices evenly and was left out"));
       continue;
     }
     const int stride = key.consecutive ? 1 : stage / key.participants;
@@ -270,8 +267,8 @@ absl::Status HardwareReader::ReadSendReceive() {
     const double seconds =
         bandwidth ? static_cast<double>(kSendReceiveMebibytes * kMebibyte) / (number * 1e9)
                   : kSendReceiveMebibytes * number * 1e-3;
-    Add(v1::COLLECTIVE_SEND_RECEIVE, 2, device_count() / degree,
-        kSendReceiveMebibytes * kMebibyte, seconds, v1::ORIGIN_DERIVED, what);
+    Add(v1::COLLECTIVE_SEND_RECEIVE, 2, device_count() / degree, kSendReceiveMebibytes * kMebibyte,
+        seconds, v1::ORIGIN_DERIVED, what);
   }
   return absl::OkStatus();
 }

@@ -73,12 +73,10 @@ void EstimateEnds(const GalvatronTimes& times, const LayersOfModel& model, doubl
     const double layer_flops = ForwardFlopsPerSample(layer, length);
     // The head grows with the sequence, the classifier of an image does not.
     const double stretch = static_cast<double>(length) / layer.sequence_length;
-    const double ends =
-        ForwardFlopsPerSample(model.embedding(), length) +
-        HeadFlops(model) * (model.image() ? 1.0 : stretch);
+    const double ends = ForwardFlopsPerSample(model.embedding(), length) +
+                        HeadFlops(model) * (model.image() ? 1.0 : stretch);
     const double both = time.milliseconds_per_sample * time.batch_size * ends / layer_flops;
-    const int head_length =
-        model.layer_type_count() == 1 ? length : model.head().sequence_length;
+    const int head_length = model.layer_type_count() == 1 ? length : model.head().sequence_length;
     writer->Add(model.embedding(), time.batch_size, length, both * share, v1::ORIGIN_ESTIMATED);
     writer->Add(model.head(), time.batch_size, head_length, both * (1.0 - share),
                 v1::ORIGIN_ESTIMATED);
@@ -93,8 +91,8 @@ class MemoryWriter {
   void Add(const LayerDefinition& layer, int degree, bool sequence_parallel, int sequence,
            double parameters, double activation_megabytes,
            std::optional<double> checkpoint_megabytes, v1::Origin origin) {
-    const std::tuple<std::string, bool, int, int> key(layer.layer_definition_id,
-                                                      sequence_parallel, sequence, degree);
+    const std::tuple<std::string, bool, int, int> key(layer.layer_definition_id, sequence_parallel,
+                                                      sequence, degree);
     if (!seen_.insert(key).second) return;
     v1::LayerMemory* memory = profile_->add_layer_memories();
     memory->set_layer_definition_id(layer.layer_definition_id);
@@ -117,8 +115,7 @@ class MemoryWriter {
 // Elements of the output of one sample, which is what a head or an embedding
 // keeps for the backward pass.
 double OutputElements(const LayerDefinition& layer, bool one_token) {
-  const double width =
-      layer.kind == LayerKind::kHead ? layer.vocabulary_size : layer.hidden_size;
+  const double width = layer.kind == LayerKind::kHead ? layer.vocabulary_size : layer.hidden_size;
   return width * (one_token ? 1.0 : layer.sequence_length);
 }
 
@@ -132,8 +129,8 @@ double EmbeddingTimeShare(const LayersOfModel& model) {
   return std::clamp(share, kSmallestShare, 1.0 - kSmallestShare);
 }
 
-void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model,
-                     v1::Profile* profile, std::vector<std::string>* notes) {
+void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model, v1::Profile* profile,
+                     std::vector<std::string>* notes) {
   TimingWriter writer(profile);
   for (const GalvatronLayerTime& time : times.layers) {
     if (time.layer_type >= model.layer_type_count()) continue;
@@ -145,9 +142,9 @@ void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model,
   }
 
   const double share = EmbeddingTimeShare(model);
-  const std::string parts = absl::StrCat("embedding ", std::lround(share * 1000.0) / 10.0,
-                                         " %, head ", std::lround((1 - share) * 1000.0) / 10.0,
-                                         " %");
+  const std::string parts =
+      absl::StrCat("embedding ", std::lround(share * 1000.0) / 10.0, " %, head ",
+                   std::lround((1 - share) * 1000.0) / 10.0, " %");
   for (const GalvatronOtherTime& time : times.other) {
     const double both = time.milliseconds_per_sample * time.batch_size;
     const size_t last = static_cast<size_t>(model.layer_type_count()) - 1;
@@ -162,11 +159,13 @@ void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model,
     EstimateEnds(times, model, share, &writer);
     notes->push_back(absl::StrCat(
         "no time of embedding and head is in the file; estimated from that of a layer by "
-        "operations and split by them, at least 1 % each: ", parts));
+        "operations and split by them, at least 1 % each: ",
+        parts));
   } else {
     notes->push_back(absl::StrCat(
         "embedding and head were timed together; the time is split by operations, at least 1 % "
-        "each (a table lookup has none): ", parts));
+        "each (a table lookup has none): ",
+        parts));
   }
 }
 
@@ -176,8 +175,7 @@ void AddLayerMemories(const GalvatronMemory& memory, const LayersOfModel& model,
   for (const GalvatronLayerMemory& block : memory.layers) {
     if (block.layer_type >= model.layer_type_count()) continue;
     const LayerDefinition& layer = model.layer(block.layer_type);
-    const int length =
-        block.sequence_length == 0 ? layer.sequence_length : block.sequence_length;
+    const int length = block.sequence_length == 0 ? layer.sequence_length : block.sequence_length;
     const double parameters = block.parameter_megabytes * kBytesPerMegabyte / 4.0;
     for (const auto& [degree, activation] : block.activation_megabytes) {
       std::optional<double> checkpoint = block.checkpoint_megabytes;

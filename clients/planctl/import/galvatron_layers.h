@@ -30,8 +30,8 @@ struct LayersOfModel {
 
 // Adds the timings of layers, embedding and head; notes what was split,
 // estimated or left out. See ImportGalvatron for the rules.
-void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model,
-                     v1::Profile* profile, std::vector<std::string>* notes);
+void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model, v1::Profile* profile,
+                     std::vector<std::string>* notes);
 
 // Adds the memory of layers, embedding and head.
 void AddLayerMemories(const GalvatronMemory& memory, const LayersOfModel& model,

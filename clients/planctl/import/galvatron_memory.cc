@@ -62,8 +62,8 @@ absl::Status MemoryReader::ReadByDegree(const json& block, const std::string& fi
     if (value >= 0.0) {
       store(value);
     } else {
-      memory_.notes.push_back(absl::StrCat(file_.name, ": ", at, " is ", value,
-                                           " MB; a negative size was left out"));
+      memory_.notes.push_back(
+          absl::StrCat(file_.name, ": ", at, " is ", value, " MB; a negative size was left out"));
     }
   };
   if (block.is_number()) {
@@ -100,12 +100,10 @@ absl::Status MemoryReader::ReadLayerEntry(GalvatronLayerMemory entry, const json
                            Member(block, "tp_activation_per_bsz_dict", field));
   PARPLAN_RETURN_IF_ERROR(ReadByDegree(*activations,
                                        absl::StrCat(field, ".tp_activation_per_bsz_dict"),
-                                       &entry.activation_megabytes,
-                                       &entry.checkpoint_megabytes));
+                                       &entry.activation_megabytes, &entry.checkpoint_megabytes));
   if (!(entry.parameter_megabytes > 0.0)) {
     memory_.notes.push_back(absl::StrCat(file_.name, ": ", field, ".parameter_size is ",
-                                         entry.parameter_megabytes,
-                                         " MB; the block was left out"));
+                                         entry.parameter_megabytes, " MB; the block was left out"));
     return absl::OkStatus();
   }
   memory_.layers.push_back(std::move(entry));
@@ -136,8 +134,8 @@ absl::Status MemoryReader::ReadLayer(int type, bool sequence_parallel, const jso
 absl::Status MemoryReader::ReadOtherEntry(GalvatronOtherMemory entry, const json& block,
                                           const std::string& field) {
   PARPLAN_ASSIGN_OR_RETURN(const json* states, Member(block, "model_states", field));
-  PARPLAN_RETURN_IF_ERROR(ReadByDegree(*states, absl::StrCat(field, ".model_states"),
-                                       &entry.state_megabytes, nullptr));
+  PARPLAN_RETURN_IF_ERROR(
+      ReadByDegree(*states, absl::StrCat(field, ".model_states"), &entry.state_megabytes, nullptr));
   PARPLAN_ASSIGN_OR_RETURN(const json* activations, Member(block, "activation", field));
   PARPLAN_RETURN_IF_ERROR(ReadByDegree(*activations, absl::StrCat(field, ".activation"),
                                        &entry.activation_megabytes, nullptr));
@@ -197,8 +195,8 @@ absl::StatusOr<GalvatronMemory> MemoryReader::Read() {
     }
   }
   if (unknown_count > 0) {
-    memory_.notes.push_back(absl::StrCat(file_.name, ": ", unknown_count,
-                                         " keys of unknown meaning were left out"));
+    memory_.notes.push_back(
+        absl::StrCat(file_.name, ": ", unknown_count, " keys of unknown meaning were left out"));
   }
   if (memory_.layers.empty()) {
     PARPLAN_RETURN_IF_ERROR(ReadRawGalvatronMemory(object, file_.name, &memory_));
@@ -256,8 +254,7 @@ absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> 
   memory = AddHalves(std::move(memory), half);
   if (memory.layers.empty()) {
     return ImportError(kReason, files[1].name, "layertype_0",
-                       absl::StrCat("must have a sequence length in common with ",
-                                    files[0].name));
+                       absl::StrCat("must have a sequence length in common with ", files[0].name));
   }
   return memory;
 }

@@ -75,8 +75,7 @@ absl::StatusOr<int> PlanReader::Number(const char* key, int minimum,
 }
 
 absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, int size, int minimum,
-                                                  int maximum,
-                                                  std::optional<int> otherwise) const {
+                                                  int maximum, std::optional<int> otherwise) const {
   const auto found = object_.find(key);
   if (found == object_.end()) {
     if (otherwise.has_value()) return std::vector<int>(size, *otherwise);
@@ -94,8 +93,7 @@ absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, int size, int
     }
   } else if (found->is_array()) {
     for (const json& entry : *found) {
-      PARPLAN_ASSIGN_OR_RETURN(const int value,
-                               ReadCount(entry, 0, kReason, file_.name, key));
+      PARPLAN_ASSIGN_OR_RETURN(const int value, ReadCount(entry, 0, kReason, file_.name, key));
       values.push_back(value);
     }
   } else {
@@ -120,8 +118,9 @@ absl::StatusOr<int> PlanReader::DeviceCount() const {
   if (world_size > 0) return world_size;
   const int named = ParseGalvatronFileName(file_.name).device_count;
   if (named > 0) return named;
-  return Error("world_size", "is missing, and the file name does not say the number of devices; "
-                             "give it with --device-count");
+  return Error("world_size",
+               "is missing, and the file name does not say the number of devices; "
+               "give the cluster");
 }
 
 absl::StatusOr<std::vector<int>> PlanReader::StageSizes(int stage_count) const {
@@ -155,9 +154,10 @@ absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field, int 
   }
   if (ulysses && degree > 1) {
     if (!options_.ulysses_as_data_parallel) {
-      return Error(field, absl::StrCat("is Ulysses sequence parallelism of degree ", degree,
-                                       ", which parplan does not have; --ulysses-as-dp takes it "
-                                       "as data parallelism"));
+      return Error(
+          field, absl::StrCat("is Ulysses sequence parallelism of degree ", degree,
+                              ", which parplan does not have; --ulysses-as-data-parallel takes it "
+                              "as data parallelism"));
     }
     degree = 1;
     approximated_ = true;
@@ -192,14 +192,16 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_RETURN_IF_ERROR(CheckModelEnds(model_));
   PARPLAN_ASSIGN_OR_RETURN(object_, ParseJsonObject(file_, kReason));
   static constexpr const char* kKnownKeys[] = {
-      "pp_deg",        "tp_sizes_enc",    "tp_consecutive_flags", "dp_types_enc", "global_bsz",
-      "chunks",        "pp_division",     "checkpoint",           "vsp",          "vtp",
-      "pipeline_type", "default_dp_type", "use_sp",               "embed_sdp",    "world_size",
-      "cp_sizes_enc",  "vcp"};
+      "pp_deg",     "tp_sizes_enc", "tp_consecutive_flags", "dp_types_enc",
+      "global_bsz", "chunks",       "pp_division",          "checkpoint",
+      "vsp",        "vtp",          "pipeline_type",        "default_dp_type",
+      "use_sp",     "embed_sdp",    "world_size",           "cp_sizes_enc",
+      "vcp"};
   GalvatronPlanImport result;
   for (const auto& [key, value] : object_.items()) {
     if (std::find(std::begin(kKnownKeys), std::end(kKnownKeys), key) == std::end(kKnownKeys)) {
-      result.notes.push_back(absl::StrCat(file_.name, ": `", key, "` is not known and was ignored"));
+      result.notes.push_back(
+          absl::StrCat(file_.name, ": `", key, "` is not known and was ignored"));
     }
   }
   Plan& plan = result.plan;
@@ -215,16 +217,18 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_ASSIGN_OR_RETURN(const int chunks, Number("chunks", 1, std::nullopt));
   plan.micro_batch_count = options_.micro_batch_count > 0 ? options_.micro_batch_count : chunks;
   if (plan.global_batch_size % plan.micro_batch_count != 0) {
-    return Error("chunks", absl::StrCat("is ", plan.micro_batch_count,
-                                        ", which does not divide global_bsz ",
-                                        plan.global_batch_size, "; micro-batches must be equal, "
-                                        "give another number with --micro-batches"));
+    return Error("chunks",
+                 absl::StrCat("is ", plan.micro_batch_count, ", which does not divide global_bsz ",
+                              plan.global_batch_size,
+                              "; micro-batches must be equal, "
+                              "give another number with "
+                              "--galvatron-micro-batches"));
   }
 
-  const std::string schedule = object_.value("pipeline_type", json("pipedream_flush")).is_string()
-                                   ? object_.value("pipeline_type", json("pipedream_flush"))
-                                         .get<std::string>()
-                                   : "";
+  const std::string schedule =
+      object_.value("pipeline_type", json("pipedream_flush")).is_string()
+          ? object_.value("pipeline_type", json("pipedream_flush")).get<std::string>()
+          : "";
   if (schedule == "gpipe") {
     plan.schedule = Schedule::kGpipe;
   } else if (schedule != "pipedream_flush") {
@@ -256,10 +260,9 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_degree, Number("vtp", 1, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_ulysses, Number("vsp", 0, 0));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_sharded, Number("embed_sdp", 0, 0));
-  PARPLAN_ASSIGN_OR_RETURN(
-      const Strategy ends,
-      MakeStrategy("vtp", vocabulary_degree, vocabulary_ulysses != 0, true,
-                   vocabulary_sharded != 0, false));
+  PARPLAN_ASSIGN_OR_RETURN(const Strategy ends,
+                           MakeStrategy("vtp", vocabulary_degree, vocabulary_ulysses != 0, true,
+                                        vocabulary_sharded != 0, false));
 
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> sizes, StageSizes(stage_count));
   int layer = 0;  // of the transformer layers

@@ -25,8 +25,7 @@ struct CommonSettings {
 
 absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
                         CommonSettings* common) {
-  if (strategy.data_parallel_degree > 1 &&
-      strategy.sharding_level != ShardingLevel::kParameters) {
+  if (strategy.data_parallel_degree > 1 && strategy.sharding_level != ShardingLevel::kParameters) {
     if (strategy.sharding_level == ShardingLevel::kOptimizer) {
       return Refuse(absl::StrCat(field, ".sharding_level"), "shards optimizer state alone");
     }
@@ -119,8 +118,7 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   file["chunks"] = plan.micro_batch_count;
   file["pp_division"] = text(sizes);
   file["pipeline_type"] = plan.schedule == Schedule::kGpipe ? "gpipe" : "pipedream_flush";
-  file["default_dp_type"] =
-      common.default_level == ShardingLevel::kGradients ? "zero2" : "ddp";
+  file["default_dp_type"] = common.default_level == ShardingLevel::kGradients ? "zero2" : "ddp";
   file["vtp"] = ends[0].tensor_parallel_degree;
   file["vsp"] = 0;
   file["embed_sdp"] = ends[0].sharding_level == ShardingLevel::kParameters ? 1 : 0;

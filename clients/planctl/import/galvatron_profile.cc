@@ -107,9 +107,9 @@ void NoteLengths(const Tables& tables, const ModelFacts& facts, std::vector<std:
   }
 }
 
-absl::StatusOr<ModelFacts> FindModelFacts(const GalvatronFiles& files,
-                                          const GalvatronFlags& flags, const Tables& tables,
-                                          const nlohmann::json& config, std::string config_name,
+absl::StatusOr<ModelFacts> FindModelFacts(const GalvatronFiles& files, const GalvatronFlags& flags,
+                                          const Tables& tables, const nlohmann::json& config,
+                                          std::string config_name,
                                           std::vector<std::string>* notes) {
   ModelFacts facts;
   if (config.is_object()) {
@@ -170,8 +170,9 @@ absl::StatusOr<v1::ClusterTopology> MakeTopology(const GalvatronFlags& flags,
                                   " is assumed; the source states no hardware (--device-kind)"));
   }
   if (!flags.device_memory_bytes) {
-    notes->push_back(absl::StrCat("device_memory_bytes ", kDefaultDeviceMemoryBytes,
-                                  " is assumed; the source states no hardware (--device-memory-bytes)"));
+    notes->push_back(
+        absl::StrCat("device_memory_bytes ", kDefaultDeviceMemoryBytes,
+                     " is assumed; the source states no hardware (--device-memory-bytes)"));
   }
   if (flags.device_kind && flags.device_memory_bytes) {
     notes->push_back(
@@ -185,8 +186,7 @@ absl::StatusOr<v1::ClusterTopology> MakeTopology(const GalvatronFlags& flags,
 
 absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,
                                                 const GalvatronFlags& flags) {
-  if (files.times.empty() && files.memory.empty() && !files.model_config &&
-      !files.hardware.any()) {
+  if (files.times.empty() && files.memory.empty() && !files.model_config && !files.hardware.any()) {
     return FieldError(Reason::kProfileInvalid, "files",
                       "give at least one file of Galvatron's profiler");
   }
@@ -230,9 +230,8 @@ absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,
   notes.push_back("context_memory_bytes is 1024 MiB, the constant of Galvatron's planner");
 
   if (tables.times || tables.memory || config.is_object()) {
-    PARPLAN_ASSIGN_OR_RETURN(
-        const ModelFacts facts,
-        FindModelFacts(files, flags, tables, config, config_name, &notes));
+    PARPLAN_ASSIGN_OR_RETURN(const ModelFacts facts,
+                             FindModelFacts(files, flags, tables, config, config_name, &notes));
     PARPLAN_ASSIGN_OR_RETURN(result.model, BuildModelSpec(facts, config_name));
     LayersOfModel layers;
     for (int i = 0; i < result.model->layer_definitions_size(); ++i) {

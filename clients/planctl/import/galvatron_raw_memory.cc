@@ -161,9 +161,10 @@ absl::Status ReadRawGalvatronMemory(const json& object, absl::string_view file_n
   }
   for (auto& [key, rest] : other) memory->other.push_back(std::move(rest));
   if (!memory->layers.empty()) {
-    memory->notes.push_back(absl::StrCat(
-        file_name, ": memory is computed from the raw blocks, as the difference of two models "
-                   "sharded over their data-parallel ranks"));
+    memory->notes.push_back(
+        absl::StrCat(file_name,
+                     ": memory is computed from the raw blocks, as the difference of two models "
+                     "sharded over their data-parallel ranks"));
   }
   return absl::OkStatus();
 }

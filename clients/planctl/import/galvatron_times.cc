@@ -106,8 +106,7 @@ absl::Status TimeReader::ReadFirstRelease(const json& object, int hidden_size) {
     static constexpr absl::string_view kTypes[] = {"encoder", "decoder"};
     for (const auto& [name, entry] : value->items()) {
       const std::string field = absl::StrCat(key, ".", name);
-      PARPLAN_ASSIGN_OR_RETURN(const double time,
-                               ReadNumber(entry, kReason, file_.name, field));
+      PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(entry, kReason, file_.name, field));
       absl::string_view rest = name;
       int type = 0;
       if (name == kTypes[0] || name == kTypes[1]) {
@@ -203,8 +202,8 @@ void TimeReader::AddPlainTimes() {
       if (key.first == 0) continue;
       batches.insert(key.first);
       const std::optional<double> layer = Difference(passes, type);
-      if (layer.has_value() &&
-          std::abs(*layer / key.first - time) <= 1e-6 * std::abs(time) && !from.has_value()) {
+      if (layer.has_value() && std::abs(*layer / key.first - time) <= 1e-6 * std::abs(time) &&
+          !from.has_value()) {
         from = key;
       }
     }
@@ -214,17 +213,16 @@ void TimeReader::AddPlainTimes() {
           layers_.begin(), layers_.end(),
           [type = type](const auto& entry) { return std::get<0>(entry.first) == type; });
       if (covered) {
-        times_.notes.push_back(absl::StrCat(file_.name, ": ", field,
-                                            " says no batch size and was left out"));
+        times_.notes.push_back(
+            absl::StrCat(file_.name, ": ", field, " says no batch size and was left out"));
         continue;
       }
-      times_.notes.push_back(absl::StrCat(file_.name, ": ", field,
-                                          " says no batch size; taken as one sample"));
+      times_.notes.push_back(
+          absl::StrCat(file_.name, ": ", field, " says no batch size; taken as one sample"));
       from = PassKey{1, {}};
     }
     const std::vector<int>& lengths = from->second;
-    const int sequence =
-        lengths.empty() ? 0 : lengths[std::min<size_t>(type, lengths.size() - 1)];
+    const int sequence = lengths.empty() ? 0 : lengths[std::min<size_t>(type, lengths.size() - 1)];
     AddLayer(type, from->first, sequence, time, false, field);
   }
 }
@@ -234,8 +232,7 @@ void TimeReader::AddDifferences() {
   size_t type_count = times_.layer_type_count;
   for (const auto& [key, passes] : passes_) {
     for (const Pass& pass : passes) {
-      type_count = std::max(type_count, std::min<size_t>(pass.layer_counts.size(),
-                                                         kMaxLayerTypes));
+      type_count = std::max(type_count, std::min<size_t>(pass.layer_counts.size(), kMaxLayerTypes));
     }
   }
   times_.layer_type_count = static_cast<int>(type_count);
@@ -245,10 +242,9 @@ void TimeReader::AddDifferences() {
     if (batch == 0) continue;
     std::vector<double> layer_times;
     for (size_t type = 0; type < type_count; ++type) {
-      const bool covered =
-          std::any_of(layers_.begin(), layers_.end(), [type](const auto& entry) {
-            return std::get<0>(entry.first) == static_cast<int>(type) && !entry.second.differenced;
-          });
+      const bool covered = std::any_of(layers_.begin(), layers_.end(), [type](const auto& entry) {
+        return std::get<0>(entry.first) == static_cast<int>(type) && !entry.second.differenced;
+      });
       const std::optional<double> time = Difference(passes, type);
       if (!time.has_value()) break;
       layer_times.push_back(*time);
@@ -259,8 +255,8 @@ void TimeReader::AddDifferences() {
                             batch));
     }
     if (layer_times.size() != type_count || type_count == 0 || other_is_given) continue;
-    const bool positive = std::all_of(layer_times.begin(), layer_times.end(),
-                                      [](double time) { return time > 0.0; });
+    const bool positive =
+        std::all_of(layer_times.begin(), layer_times.end(), [](double time) { return time > 0.0; });
     double rest = passes.front().milliseconds;
     for (size_t type = 0; type < type_count; ++type) {
       if (type < passes.front().layer_counts.size()) {
@@ -345,9 +341,9 @@ absl::StatusOr<GalvatronTimes> ReadGalvatronTimes(absl::Span<const NamedText> fi
   PARPLAN_ASSIGN_OR_RETURN(const GalvatronTimes half, TimeReader(files[1]).Read(hidden_size));
   times = AddHalves(std::move(times), half);
   if (times.layers.empty()) {
-    return ImportError(kReason, files[1].name, "layertype_0",
-                       absl::StrCat("must have a batch size and sequence length in common with ",
-                                    files[0].name));
+    return ImportError(
+        kReason, files[1].name, "layertype_0",
+        absl::StrCat("must have a batch size and sequence length in common with ", files[0].name));
   }
   return times;
 }

@@ -29,16 +29,15 @@ absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
   HuggingFaceImport result;
   PARPLAN_ASSIGN_OR_RETURN(const nlohmann::json object,
                            ParseJsonObject(config, Reason::kSpecInvalid));
-  PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
-                           ReadModelConfig(object, config.name, &result.notes));
+  PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts, ReadModelConfig(object, config.name, &result.notes));
   facts.model_id = LastPart(TextOf(object, "_name_or_path"));
   if (facts.model_id.empty()) facts.model_id = TextOf(object, "model_type");
 
   const bool image = facts.patch_value_count > 0;
   if (flags.sequence_lengths.empty() && !image) {
     const int allowed = facts.runs.front().sequence_length;
-    const int length = allowed == 0 ? kDefaultSequenceLength
-                                    : std::min(allowed, kLongestDefaultSequenceLength);
+    const int length =
+        allowed == 0 ? kDefaultSequenceLength : std::min(allowed, kLongestDefaultSequenceLength);
     for (TransformerRunFacts& run : facts.runs) run.sequence_length = length;
     if (allowed == 0) {
       result.notes.push_back(absl::StrCat("sequence_length ", length,

@@ -57,8 +57,7 @@ class Config {
       return values;
     }
     for (const json& entry : object_[key]) {
-      const absl::StatusOr<int> value =
-          ReadCount(entry, 1, Reason::kSpecInvalid, file_name_, key);
+      const absl::StatusOr<int> value = ReadCount(entry, 1, Reason::kSpecInvalid, file_name_, key);
       if (!value.ok() && status_.ok()) status_ = value.status();
       values.push_back(value.ok() ? *value : 1);
     }
@@ -134,9 +133,8 @@ TransformerRunFacts ReadPlainLayer(Config& config, const std::string& family) {
   run.layer_count = config.Size({"num_hidden_layers", "n_layer", "n_layers"});
   run.hidden_size = config.Size({"hidden_size", "n_embd", "n_embed", "d_model"});
   run.attention_head_count = config.Size({"num_attention_heads", "n_head", "n_heads"});
-  run.feed_forward_size =
-      config.Optional({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"},
-                      FourTimes(run.hidden_size));
+  run.feed_forward_size = config.Optional(
+      {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, FourTimes(run.hidden_size));
   run.feed_forward_kind = v1::FEED_FORWARD_KIND_GELU;
   run.sequence_length = config.Optional(
       {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx"}, 0);
@@ -269,8 +267,9 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
     tied = family != "gpt_neox";
     if (family == "opt" && config.Has("word_embed_proj_dim") &&
         config.Size({"word_embed_proj_dim"}) != facts.runs[0].hidden_size) {
-      return config.Error("word_embed_proj_dim", "must be hidden_size; a projection between "
-                                                 "embedding and layers is not supported");
+      return config.Error("word_embed_proj_dim",
+                          "must be hidden_size; a projection between "
+                          "embedding and layers is not supported");
     }
   } else if (family == "t5" || family == "mt5") {
     ReadT5(config, &facts);

@@ -84,8 +84,7 @@ std::vector<std::string> MissingModelFacts(const ModelFacts& facts) {
   if (facts.runs.empty()) missing.push_back("layer_count (--layers)");
   for (size_t i = 0; i < facts.runs.size(); ++i) {
     const TransformerRunFacts& run = facts.runs[i];
-    const std::string of =
-        facts.runs.size() == 1 ? "" : absl::StrCat(" of layer type ", i);
+    const std::string of = facts.runs.size() == 1 ? "" : absl::StrCat(" of layer type ", i);
     const struct {
       const char* name;
       const char* flag;
@@ -147,8 +146,8 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
     const TransformerRunFacts& run = facts.runs[i];
     int same_kind = 0;
     for (const TransformerRunFacts& other : facts.runs) same_kind += other.kind == run.kind;
-    const std::string id = same_kind == 1 ? std::string(KindName(run.kind))
-                                          : absl::StrCat(KindName(run.kind), "-", i);
+    const std::string id =
+        same_kind == 1 ? std::string(KindName(run.kind)) : absl::StrCat(KindName(run.kind), "-", i);
     v1::LayerDefinition* layer = add(id, run.kind, run.layer_count);
     layer->set_hidden_size(run.hidden_size);
     layer->set_attention_head_count(run.attention_head_count);

@@ -9,9 +9,8 @@ namespace parplan {
 
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule) {
-  return FieldError(reason, field.empty() ? std::string(file_name)
-                                          : absl::StrCat(file_name, ": ", field),
-                    rule);
+  return FieldError(
+      reason, field.empty() ? std::string(file_name) : absl::StrCat(file_name, ": ", field), rule);
 }
 
 absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason reason) {

@@ -64,11 +64,13 @@ TEST(Examples, AreWhatTheImporterMakesOfThePublishedFigures) {
 
 TEST(Examples, AreReadStrictlyAndAreValid) {
   EXPECT_OK(ModelFromProto(ReadExample<v1::ModelSpec>("llama2-7b.model.json")));
-  ASSERT_OK_AND_ASSIGN(const Topology one, TopologyFromProto(ReadExample<v1::ClusterTopology>(
-                                               "a100-40g-8.cluster.json")));
+  ASSERT_OK_AND_ASSIGN(
+      const Topology one,
+      TopologyFromProto(ReadExample<v1::ClusterTopology>("a100-40g-8.cluster.json")));
   EXPECT_EQ(one.device_count(), 8);
-  ASSERT_OK_AND_ASSIGN(const Topology two, TopologyFromProto(ReadExample<v1::ClusterTopology>(
-                                               "a100-40g-16.cluster.json")));
+  ASSERT_OK_AND_ASSIGN(
+      const Topology two,
+      TopologyFromProto(ReadExample<v1::ClusterTopology>("a100-40g-16.cluster.json")));
   EXPECT_EQ(two.device_count(), 16);
   EXPECT_OK(ValidateProfile(ReadExample<v1::Profile>("llama2-7b-a100.profile.json")));
   EXPECT_OK(ValidateProfile(ReadExample<v1::Profile>("llama2-7b-a100-2-nodes.profile.json")));
@@ -78,8 +80,9 @@ TEST(Examples, FitTogether) {
   const auto model_message = ReadExample<v1::ModelSpec>("llama2-7b.model.json");
   const auto profile = ReadExample<v1::Profile>("llama2-7b-a100.profile.json");
   ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(model_message));
-  ASSERT_OK_AND_ASSIGN(const Topology topology, TopologyFromProto(ReadExample<v1::ClusterTopology>(
-                                                    "a100-40g-8.cluster.json")));
+  ASSERT_OK_AND_ASSIGN(
+      const Topology topology,
+      TopologyFromProto(ReadExample<v1::ClusterTopology>("a100-40g-8.cluster.json")));
   const v1::Profile* const profiles[] = {&profile};
   ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot,
                        MergeProfiles(profiles, topology.node_groups()[0].device_kind, 8));

@@ -56,16 +56,16 @@ TEST(ImportGalvatronPlan, ReadsEveryKey) {
   EXPECT_EQ(plan.global_batch_size, 16);
   EXPECT_EQ(plan.micro_batch_count, 4);
   EXPECT_EQ(plan.schedule, Schedule::kGpipe);
-  const Strategy ends{2, 2, RankOrder::kTensorInnermost, ShardingLevel::kParameters,
-                      RecomputeLevel::kNone, true};
-  const Strategy first{2, 2, RankOrder::kTensorInnermost, ShardingLevel::kParameters,
-                       RecomputeLevel::kFull, true};
-  const Strategy second{2, 2, RankOrder::kDataInnermost, ShardingLevel::kGradients,
-                        RecomputeLevel::kNone, true};
-  const Strategy third{1, 4, RankOrder::kTensorInnermost, ShardingLevel::kGradients,
-                       RecomputeLevel::kNone, false};
-  const Strategy fourth{4, 1, RankOrder::kTensorInnermost, ShardingLevel::kNone,
-                        RecomputeLevel::kNone, true};
+  const Strategy ends{
+      2, 2, RankOrder::kTensorInnermost, ShardingLevel::kParameters, RecomputeLevel::kNone, true};
+  const Strategy first{
+      2, 2, RankOrder::kTensorInnermost, ShardingLevel::kParameters, RecomputeLevel::kFull, true};
+  const Strategy second{
+      2, 2, RankOrder::kDataInnermost, ShardingLevel::kGradients, RecomputeLevel::kNone, true};
+  const Strategy third{
+      1, 4, RankOrder::kTensorInnermost, ShardingLevel::kGradients, RecomputeLevel::kNone, false};
+  const Strategy fourth{
+      4, 1, RankOrder::kTensorInnermost, ShardingLevel::kNone, RecomputeLevel::kNone, true};
   ASSERT_EQ(plan.stages.size(), 2u);
   EXPECT_THAT(plan.stages[0].layer_runs,
               ElementsAre(StageLayerRun{0, 1, ends}, StageLayerRun{1, 1, first},
@@ -123,9 +123,8 @@ TEST(ImportGalvatronPlan, UlyssesIsRefusedOrTakenAsDataParallelism) {
   EXPECT_THAT(Import(text, 2).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("tp_sizes_enc[0]"), HasSubstr("Ulysses"))));
-  ASSERT_OK_AND_ASSIGN(
-      const GalvatronPlanImport import,
-      Import(text, 2, {.device_count = 8, .ulysses_as_data_parallel = true}));
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport import,
+                       Import(text, 2, {.device_count = 8, .ulysses_as_data_parallel = true}));
   const Strategy& strategy = import.plan.stages[0].layer_runs[1].strategy;
   EXPECT_EQ(strategy.tensor_parallel_degree, 1);
   EXPECT_EQ(strategy.data_parallel_degree, 8);
@@ -154,21 +153,25 @@ TEST(ExportGalvatronPlan, RefusesWhatTheFormatCannotHold) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)));
   };
   refuse([](Plan& plan) { plan.stages[1].rank_count = 2; }, "from stage to stage");
-  refuse([](Plan& plan) {
-    plan.stages[0].layer_runs[2].strategy.sharding_level = ShardingLevel::kOptimizer;
-  }, "optimizer state alone");
-  refuse([](Plan& plan) {
-    plan.stages[0].layer_runs[2].strategy.sharding_level = ShardingLevel::kNone;
-  }, "that shard nothing");
-  refuse([](Plan& plan) {
-    plan.stages[0].layer_runs[0].strategy.recompute_level = RecomputeLevel::kFull;
-  }, "recomputes the embedding");
-  refuse([](Plan& plan) {
-    plan.stages[1].layer_runs[1].strategy.tensor_parallel_degree = 4;
-  }, "different strategies");
-  refuse([](Plan& plan) {
-    plan.stages[0].layer_runs[1].strategy.sequence_parallel = false;
-  }, "differs from layer to layer");
+  refuse(
+      [](Plan& plan) {
+        plan.stages[0].layer_runs[2].strategy.sharding_level = ShardingLevel::kOptimizer;
+      },
+      "optimizer state alone");
+  refuse(
+      [](Plan& plan) {
+        plan.stages[0].layer_runs[2].strategy.sharding_level = ShardingLevel::kNone;
+      },
+      "that shard nothing");
+  refuse(
+      [](Plan& plan) {
+        plan.stages[0].layer_runs[0].strategy.recompute_level = RecomputeLevel::kFull;
+      },
+      "recomputes the embedding");
+  refuse([](Plan& plan) { plan.stages[1].layer_runs[1].strategy.tensor_parallel_degree = 4; },
+         "different strategies");
+  refuse([](Plan& plan) { plan.stages[0].layer_runs[1].strategy.sequence_parallel = false; },
+         "differs from layer to layer");
   refuse([](Plan& plan) { plan.stages.pop_back(); }, "every layer");
 }
 
@@ -186,8 +189,7 @@ TEST(GalvatronPlanSweep, EveryPublishedPlanSurvivesTheRoundTrip) {
     const NamedText file = ReadNamedText(folder, path);
     const nlohmann::json object = nlohmann::json::parse(file.text);
     const std::string degrees = object["tp_sizes_enc"].get<std::string>();
-    const int layer_count =
-        static_cast<int>(std::count(degrees.begin(), degrees.end(), ',')) + 1;
+    const int layer_count = static_cast<int>(std::count(degrees.begin(), degrees.end(), ',')) + 1;
     const ModelSpec model = Decoder(layer_count);
     absl::StatusOr<GalvatronPlanImport> import = ImportGalvatronPlan(file, model, {});
     if (!import.ok()) {

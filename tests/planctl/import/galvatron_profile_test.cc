@@ -52,8 +52,7 @@ absl::StatusOr<GalvatronImport> ImportMemory(const std::string& text) {
 }
 
 TEST(GalvatronTimes, ArePerSampleAndBecomeTimesOfMicroBatches) {
-  ASSERT_OK_AND_ASSIGN(const GalvatronImport import,
-                       ImportTimes(R"({"layertype_0_bsz8_seq16": 3.5,
+  ASSERT_OK_AND_ASSIGN(const GalvatronImport import, ImportTimes(R"({"layertype_0_bsz8_seq16": 3.5,
                                        "layertype_other_bsz8_seq16": 2})"));
   const v1::LayerTiming* layer = FindTiming(import.profile, "decoder", 8);
   ASSERT_NE(layer, nullptr);
@@ -77,8 +76,7 @@ TEST(GalvatronTimes, WithoutBatchSizeBelongToTheBatchTheirPassesGive) {
 }
 
 TEST(GalvatronTimes, AreDifferencesWhereOnlyWholePassesAreGiven) {
-  ASSERT_OK_AND_ASSIGN(const GalvatronImport import,
-                       ImportTimes(R"({"layernum[2]_bsz4_seq16": 20,
+  ASSERT_OK_AND_ASSIGN(const GalvatronImport import, ImportTimes(R"({"layernum[2]_bsz4_seq16": 20,
                                        "layernum[4]_bsz4_seq16": 32})"));
   const v1::LayerTiming* layer = FindTiming(import.profile, "decoder", 4);
   ASSERT_NE(layer, nullptr);
@@ -139,9 +137,8 @@ TEST(GalvatronTimes, HalvesOfALayerAreAdded) {
 }
 
 TEST(GalvatronMemory, IsInMegabytesAndFp32) {
-  ASSERT_OK_AND_ASSIGN(
-      const GalvatronImport import,
-      ImportMemory(R"({"layertype_0_sp": {"16": {"parameter_size": 8,
+  ASSERT_OK_AND_ASSIGN(const GalvatronImport import,
+                       ImportMemory(R"({"layertype_0_sp": {"16": {"parameter_size": 8,
                          "tp_activation_per_bsz_dict": {"1": 10, "2": 6, "checkpoint": 2}}},
                        "layertype_0": {"16": {"parameter_size": 8,
                          "tp_activation_per_bsz_dict": {"2": 7, "checkpoint": 2}}},
@@ -186,9 +183,8 @@ TEST(GalvatronMemory, OfBothEndsIsSplitWhereOneOfThemLacksADegree) {
 TEST(GalvatronMemory, IsHadFromRawBlocksWhereNothingElseIsGiven) {
   // One layer has 4 MB of states on each of 8 ranks, so 32 MB or 8 MB of fp32,
   // and 6 MB of activations for its 2 samples.
-  ASSERT_OK_AND_ASSIGN(
-      const GalvatronImport import,
-      ImportMemory(R"({"1_1_8_sp": {"layernum[1]_bsz16_seq16_rank0_ms": 6,
+  ASSERT_OK_AND_ASSIGN(const GalvatronImport import,
+                       ImportMemory(R"({"1_1_8_sp": {"layernum[1]_bsz16_seq16_rank0_ms": 6,
                                     "layernum[1]_bsz16_seq16_rank0_act": 10,
                                     "layernum[1]_bsz16_seq16_rank0_act_peak": 12,
                                     "layernum[2]_bsz16_seq16_rank0_ms": 10,
@@ -217,7 +213,9 @@ TEST(GalvatronMemory, ErrorsNameFileAndField) {
   EXPECT_THAT(ImportMemory(R"({"layertype_0": {"16": {"parameter_size": 8}}})").status().ToString(),
               HasSubstr("memory.json: layertype_0.16.tp_activation_per_bsz_dict: is missing"));
   EXPECT_THAT(ImportMemory(R"({"layertype_0": {"16": {"parameter_size": "8",
-                  "tp_activation_per_bsz_dict": {}}}})").status().ToString(),
+                  "tp_activation_per_bsz_dict": {}}}})")
+                  .status()
+                  .ToString(),
               HasSubstr("layertype_0.16.parameter_size: must be a number"));
   EXPECT_THAT(ImportMemory(R"({"layertype_0": {"x": {}}})").status().ToString(),
               HasSubstr("layertype_0.x: must be keyed by a sequence length"));
@@ -256,7 +254,7 @@ TEST(ImportGalvatron, CarriesOverLlama27BAsPublished) {
                        ImportGalvatron(ExampleFiles(*data, 1), ExampleFlags(1)));
   const v1::Profile& profile = import.profile;
   EXPECT_OK(ValidateProfile(profile));
-  EXPECT_EQ(profile.layer_timings_size(), 36);  // 12 batch sizes of three layers
+  EXPECT_EQ(profile.layer_timings_size(), 36);   // 12 batch sizes of three layers
   EXPECT_EQ(profile.layer_memories_size(), 12);  // degrees 1, 2, 4, 8 of three layers
   // 3.9369729995727534 ms a sample, 8 samples.
   EXPECT_EQ(Nanoseconds(FindTiming(profile, "decoder", 8)->forward_duration()), 31'495'784);

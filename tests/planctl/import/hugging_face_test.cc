@@ -131,17 +131,19 @@ TEST(ImportHuggingFace, ErrorsNameFileAndField) {
   EXPECT_THAT(Import(R"({"model_type": "llama", "hidden_size": -1})").status().ToString(),
               HasSubstr("config.json: "));
   EXPECT_THAT(Import(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
-                         "num_attention_heads": 3, "vocab_size": 10})").status().ToString(),
+                         "num_attention_heads": 3, "vocab_size": 10})")
+                  .status()
+                  .ToString(),
               HasSubstr("config.json: "));
 }
 
 TEST(ImportHuggingFace, MixturesOfExpertsAreRefused) {
-  for (const char* config : {R"({"model_type": "mixtral", "num_local_experts": 8})",
-                             R"({"model_type": "qwen2_moe"})",
-                             R"({"hidden_size": 4096, "num_local_experts": 8})",
-                             R"({"model_type": "deepseek_v3", "n_routed_experts": 256})"}) {
-    EXPECT_THAT(Import(config).status(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                  HasSubstr("mixtures of experts")))
+  for (const char* config :
+       {R"({"model_type": "mixtral", "num_local_experts": 8})", R"({"model_type": "qwen2_moe"})",
+        R"({"hidden_size": 4096, "num_local_experts": 8})",
+        R"({"model_type": "deepseek_v3", "n_routed_experts": 256})"}) {
+    EXPECT_THAT(Import(config).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("mixtures of experts")))
         << config;
   }
 }

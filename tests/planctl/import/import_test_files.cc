@@ -26,16 +26,14 @@ GalvatronFiles ExampleFiles(const std::string& data, int node_count) {
   const std::string nodes =
       node_count == 1 ? "1nodes_8gpus_per_node.json" : "2nodes_8gpus_per_node.json";
   GalvatronFiles files;
-  files.times = {
-      ReadNamedText(profiles, models + "computation_profiling_bf16_llama2-7b_all.json")};
+  files.times = {ReadNamedText(profiles, models + "computation_profiling_bf16_llama2-7b_all.json")};
   files.memory = {ReadNamedText(profiles, models + "memory_profiling_bf16_llama2-7b_all.json")};
   files.model_config =
       ReadNamedText(profiles, "v2.4.0/galvatron/models/llama_hf/meta_configs/llama-7b.json");
   files.hardware.all_reduce = ReadNamedText(profiles, hardware + "allreduce_bandwidth_" + nodes);
   files.hardware.send_receive = ReadNamedText(profiles, hardware + "p2p_bandwidth_" + nodes);
   files.hardware.overlap = ReadNamedText(profiles, hardware + "overlap_coefficient.json");
-  files.hardware.tables =
-      ReadNamedText(profiles, hardware + "sp_time_1nodes_8gpus_per_node.json");
+  files.hardware.tables = ReadNamedText(profiles, hardware + "sp_time_1nodes_8gpus_per_node.json");
   return files;
 }
 
@@ -63,8 +61,8 @@ const v1::LayerTiming* FindTiming(const v1::Profile& profile, const std::string&
   return nullptr;
 }
 
-const v1::LayerMemory* FindMemory(const v1::Profile& profile, const std::string& layer,
-                                  int degree, bool sequence_parallel, int sequence_length) {
+const v1::LayerMemory* FindMemory(const v1::Profile& profile, const std::string& layer, int degree,
+                                  bool sequence_parallel, int sequence_length) {
   for (const v1::LayerMemory& memory : profile.layer_memories()) {
     if (memory.layer_definition_id() == layer && memory.tensor_parallel_degree() == degree &&
         memory.sequence_parallel() == sequence_parallel &&

@@ -27,8 +27,8 @@ GalvatronFlags ExampleFlags(int node_count);
 // when there is none.
 const v1::LayerTiming* FindTiming(const v1::Profile& profile, const std::string& layer,
                                   int micro_batch_size, int sequence_length = 0);
-const v1::LayerMemory* FindMemory(const v1::Profile& profile, const std::string& layer,
-                                  int degree, bool sequence_parallel, int sequence_length = 0);
+const v1::LayerMemory* FindMemory(const v1::Profile& profile, const std::string& layer, int degree,
+                                  bool sequence_parallel, int sequence_length = 0);
 
 // Nanoseconds of a Duration.
 int64_t Nanoseconds(const google::protobuf::Duration& duration);
