@@ -209,7 +209,10 @@ void LayerProfile::ResolveMemory(const MeasuredLayer& measured, const Needs& nee
         const double x1 = 1.0 / nearest->tensor_parallel_degree;
         const double slope =
             (below->activation_per_sample.as_double() - activation) / (x0 - x1);
-        activation += std::max(0.0, slope) * (1.0 / degree - x1);
+        // Noise may make the unsplit part negative; nothing shrinks faster than
+        // by a perfect split.
+        activation = std::max(activation * ratio,
+                              activation + std::max(0.0, slope) * (1.0 / degree - x1));
       } else if (ratio > 1.0) {
         activation *= ratio;
       }

@@ -271,6 +271,21 @@ TEST(CostModelCreate, SaysWhatItEstimated) {
                                       "forward"}));
 }
 
+TEST(CostModelCreate, NeverExtendsActivationsBelowAPerfectSplit) {
+  PlanningRules rules;
+  rules.allow_estimates = true;
+  const PlanningProblem problem = SmallProblem(
+      [](ProfileSnapshot::Content& content) {
+        // 1000, 100 bytes at degrees 1 and 2: a line through them is below zero at 4.
+        content.layers[1].memories.pop_back();
+        content.layers[1].memories[0].activation_per_sample = Bytes::Of(1000);
+        content.layers[1].memories[1].activation_per_sample = Bytes::Of(100);
+      },
+      rules);
+  const CostModel costs = *CostModel::Create(problem);
+  EXPECT_EQ(costs.CostOfLayer(kDecoder, Of(4, 1), 1).kept_per_micro_batch, Bytes::Of(50));
+}
+
 TEST(CostModelCreate, IsMeasuredWhenEverythingWas) {
   EXPECT_EQ(SmallCosts().confidence(), Confidence::kMeasured);
   EXPECT_TRUE(SmallCosts().estimated_items().empty());
