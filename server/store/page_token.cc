@@ -32,7 +32,8 @@ absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageR
   const bool decoded = absl::WebSafeBase64Unescape(page.page_token, &text);
   absl::string_view rest = text;
   if (!decoded || !absl::ConsumePrefix(&rest, list) || !absl::ConsumePrefix(&rest, "\n") ||
-      !absl::SimpleAtoi(rest, &position.before_sequence)) {
+      !absl::SimpleAtoi(rest, &position.before_sequence) ||
+      MakePageToken(list, position.before_sequence) != page.page_token) {
     return FieldError(Reason::kSpecInvalid, "page_token",
                       "must be the next_page_token of an earlier page of the same list; leave it "
                       "empty to begin again");

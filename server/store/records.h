@@ -29,6 +29,7 @@ struct ProfileRecord {
   // A serialized v1::Profile.
   std::string bytes;
   absl::Time create_time;
+  friend bool operator==(const ProfileRecord&, const ProfileRecord&) = default;
 };
 
 struct PlanRecord {
@@ -48,6 +49,7 @@ struct PlanRecord {
   std::string bytes;
   absl::Time create_time;
   absl::Time expire_time;
+  friend bool operator==(const PlanRecord&, const PlanRecord&) = default;
 };
 
 // The numbers of v1::Execution::State.
@@ -71,6 +73,7 @@ struct ExecutionRecord {
   std::string bytes;
   // Windows stored. Counted by the store; not read by `CreateExecution`.
   int64_t window_count = 0;
+  friend bool operator==(const ExecutionRecord&, const ExecutionRecord&) = default;
 };
 
 // One window of measured steps of an execution. An execution holds one window
@@ -84,6 +87,7 @@ struct WindowRecord {
   int64_t peak_memory_bytes = 0;
   // A serialized v1::MeasuredWindow.
   std::string bytes;
+  friend bool operator==(const WindowRecord&, const WindowRecord&) = default;
 };
 
 // A part of a list, and where the next part begins: empty after the last.

@@ -1,0 +1,153 @@
+// What every store does with executions and their windows.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/store/store_conformance.h"
+
+namespace parplan {
+namespace {
+
+// A stored plan and a running execution of it, by name.
+struct Running {
+  std::string plan = SamplePlan("c", "plan").name;
+  std::string execution = SampleExecution(plan, "e").name;
+};
+
+Running Start(Store& store) {
+  Running running;
+  EXPECT_OK(store.PutPlan(SamplePlan("c", "plan")));
+  EXPECT_OK(store.CreateExecution(SampleExecution(running.plan, "e")));
+  return running;
+}
+
+TEST_P(StoreConformance, AnExecutionComesBackExactly) {
+  const Running running = Start(store());
+  const ExecutionRecord execution = SampleExecution(running.plan, "e");
+  EXPECT_THAT(store().GetExecution(execution.name), IsOkAndHolds(execution));
+  Reopen();
+  EXPECT_THAT(store().GetExecution(execution.name), IsOkAndHolds(execution));
+  EXPECT_EQ(ReasonOf(store().GetExecution("none")), Reason::kResourceNotFound);
+}
+
+TEST_P(StoreConformance, AnExecutionOfAnUnknownPlanIsRefused) {
+  const auto result = store().CreateExecution(SampleExecution("clusters/c/plans/none", "e"));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kNotFound, testing::HasSubstr("plans/none")));
+  EXPECT_EQ(ReasonOf(result), Reason::kResourceNotFound);
+}
+
+TEST_P(StoreConformance, ARepeatedOpeningGivesTheFirstExecutionAsItIsNow) {
+  const Running running = Start(store());
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100));
+  ExecutionRecord again = SampleExecution(running.plan, "again");
+  again.request_id = SampleExecution(running.plan, "e").request_id;
+  ASSERT_OK_AND_ASSIGN(const ExecutionRecord stored, store().CreateExecution(again));
+  EXPECT_EQ(stored.name, running.execution);
+  EXPECT_EQ(stored.window_count, 1);
+}
+
+TEST_P(StoreConformance, ListsHoldTheExecutionsOfOnePlanNewestFirst) {
+  const Running running = Start(store());
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "other")));
+  const ExecutionRecord second = SampleExecution(running.plan, "e2");
+  ASSERT_OK(store().CreateExecution(second));
+  ASSERT_OK(store().CreateExecution(SampleExecution(SamplePlan("c", "other").name, "e3")));
+  ASSERT_OK_AND_ASSIGN(const auto page, store().ListExecutions(running.plan, {}));
+  EXPECT_THAT(page.records, testing::ElementsAre(second, SampleExecution(running.plan, "e")));
+}
+
+TEST_P(StoreConformance, AStateChangesOnlyFromTheExpectedOne) {
+  const Running running = Start(store());
+  ASSERT_OK_AND_ASSIGN(
+      const ExecutionRecord failed,
+      store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                ExecutionState::kFailed, SampleTime(50), "out of memory"));
+  EXPECT_EQ(failed.state, ExecutionState::kFailed);
+  EXPECT_EQ(failed.end_time, SampleTime(50));
+  EXPECT_EQ(failed.failure_reason, "out of memory");
+  EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(failed));
+
+  const auto again = store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                               ExecutionState::kSucceeded, SampleTime(60), "");
+  EXPECT_THAT(again, StatusIs(absl::StatusCode::kFailedPrecondition, testing::HasSubstr("FAILED")));
+  EXPECT_EQ(ReasonOf(again), Reason::kExecutionState);
+  EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(failed));
+  EXPECT_THAT(store().SetExecutionState("none", ExecutionState::kRunning,
+                                        ExecutionState::kSucceeded, SampleTime(60), ""),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_P(StoreConformance, WindowsComeBackByRankThenStep) {
+  const Running running = Start(store());
+  const std::vector<WindowRecord> sent = {SampleWindow(1, 0), SampleWindow(0, 20),
+                                          SampleWindow(0, 0, 5000)};
+  ASSERT_OK_AND_ASSIGN(const AppendResult result,
+                       store().AppendWindows(running.execution, sent, 100));
+  EXPECT_EQ(result.stored_count, 3);
+  EXPECT_EQ(result.duplicate_count, 0);
+  Reopen();
+  EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(3));
+  EXPECT_EQ(store().GetExecution(running.execution)->window_count, 3);
+  ASSERT_OK_AND_ASSIGN(const auto windows, store().ListWindows(running.execution));
+  EXPECT_THAT(windows, testing::ElementsAre(sent[2], sent[1], sent[0]));
+}
+
+TEST_P(StoreConformance, FiguresAreWindowsWithoutTheirBytes) {
+  const Running running = Start(store());
+  WindowRecord window = SampleWindow(3, 40);
+  ASSERT_OK(store().AppendWindows(running.execution, {window}, 100));
+  window.bytes.clear();
+  ASSERT_OK_AND_ASSIGN(const auto figures,
+                       store().ListWindows(running.execution, Store::WindowParts::kFigures));
+  EXPECT_THAT(figures, testing::ElementsAre(window));
+}
+
+TEST_P(StoreConformance, AWindowSentTwiceIsStoredOnce) {
+  const Running running = Start(store());
+  const WindowRecord first = SampleWindow(0, 0);
+  WindowRecord changed = first;
+  changed.bytes = "other";
+  ASSERT_OK(store().AppendWindows(running.execution, {first}, 100));
+  ASSERT_OK_AND_ASSIGN(
+      const AppendResult result,
+      store().AppendWindows(running.execution, {changed, SampleWindow(0, 10), SampleWindow(0, 10)},
+                            100));
+  EXPECT_EQ(result.stored_count, 1);
+  EXPECT_EQ(result.duplicate_count, 2);
+  EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(2));
+  EXPECT_EQ(store().ListWindows(running.execution)->front(), first);
+}
+
+TEST_P(StoreConformance, WindowsBeyondTheLimitAreRefusedTogether) {
+  const Running running = Start(store());
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 2));
+  const auto result =
+      store().AppendWindows(running.execution, {SampleWindow(0, 1), SampleWindow(0, 2)}, 2);
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(ReasonOf(result), Reason::kUploadTooLarge);
+  EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(1));
+  EXPECT_EQ(store().ListWindows(running.execution)->size(), 1);
+  // The limit itself is allowed, and a repetition needs no room.
+  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 2));
+  EXPECT_EQ(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 2)->duplicate_count, 1);
+}
+
+TEST_P(StoreConformance, AClosedExecutionTakesNoWindows) {
+  const Running running = Start(store());
+  ASSERT_OK(store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                      ExecutionState::kSucceeded, SampleTime(50), ""));
+  const auto result = store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100);
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(ReasonOf(result), Reason::kExecutionState);
+}
+
+TEST_P(StoreConformance, WindowsOfAnUnknownExecutionAreNotFound) {
+  EXPECT_THAT(store().AppendWindows("none", {SampleWindow(0, 0)}, 100),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().WindowCount("none"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().ListWindows("none"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,48 @@
+// Records for tests of the store. The bytes of a record follow from its name, so
+// a test can tell a whole record from half of one by looking at it alone.
+
+#ifndef PARPLAN_TESTS_STORE_STORE_SAMPLES_H_
+#define PARPLAN_TESTS_STORE_STORE_SAMPLES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/store/records.h"
+
+namespace parplan {
+
+// 2026-01-01 and `seconds`.
+absl::Time SampleTime(int64_t seconds);
+
+// `size` bytes that only this name and size give, every value among them.
+std::string SampleBytes(absl::string_view name, size_t size);
+
+// Whether `bytes` are `SampleBytes(name, bytes.size())` and not empty.
+bool AreSampleBytes(absl::string_view name, absl::string_view bytes);
+
+// Profile `id` of a node, with request id `request-{id}`.
+ProfileRecord SampleProfile(const std::string& cluster, const std::string& node,
+                            const std::string& id, size_t size = 300);
+
+// Plan `id` of a cluster, with request id `request-{id}`; expires an hour after
+// `SampleTime(0)`.
+PlanRecord SamplePlan(const std::string& cluster, const std::string& id, size_t size = 300);
+
+// Execution `id` of a plan, with request id `request-{id}`.
+ExecutionRecord SampleExecution(const std::string& plan, const std::string& id);
+
+// The bytes are those of the text `{rank}/{first_step}`.
+WindowRecord SampleWindow(int32_t rank, int64_t first_step, size_t size = 60);
+
+// The text `SampleWindow` takes its bytes from.
+std::string SampleWindowName(int32_t rank, int64_t first_step);
+
+// A new empty folder of this test.
+std::string MakeTestFolder();
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_STORE_STORE_SAMPLES_H_
