@@ -101,7 +101,9 @@ CoreTest::CoreTest() {
 void CoreTest::Start(std::unique_ptr<MemoryStore> store) {
   core_.reset();
   store_ = store.get();
-  absl::StatusOr<KeyStore> keys = KeyStore::OpenOrCreate(key_folder_, clock.Now());
+  // Made some days ago, so that a clock that is set back finds a key it may use.
+  absl::StatusOr<KeyStore> keys =
+      KeyStore::OpenOrCreate(key_folder_, clock.Now() - absl::Hours(24 * 5));
   PARPLAN_CHECK(keys.ok());
   core_ = std::make_unique<ServerCore>(
       std::move(store), std::make_unique<KeyRing>(*std::move(keys), clock.Now()), limits, clock,

@@ -76,10 +76,10 @@ TEST_F(PlanCoreTest, AServerThatStartsAgainFindsThePlanInItsStore) {
   auto store_again = std::make_unique<MemoryStore>();
   StartMeasured();
   ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
-  for (const PlanRecord& record : store().ListPlans("synthetic", {})->records) {
-    ASSERT_OK(store_again->PutPlan(record).status());
-  }
-  for (const ProfileRecord& record : store().SnapshotProfiles("synthetic")->profiles) {
+  ASSERT_OK_AND_ASSIGN(const Page<PlanRecord> plans, store().ListPlans("synthetic", {}));
+  for (const PlanRecord& record : plans.records) ASSERT_OK(store_again->PutPlan(record).status());
+  ASSERT_OK_AND_ASSIGN(const ProfileSet profiles, store().SnapshotProfiles("synthetic"));
+  for (const ProfileRecord& record : profiles.profiles) {
     ASSERT_OK(store_again->PutProfile(record).status());
   }
   Start(std::move(store_again));
@@ -377,7 +377,8 @@ TEST_F(PlanCoreTest, AnAnswerThatFailsItsCheckIsNeitherSignedNorStored) {
             std::get<PlanFound>(*result).prediction.step * 0.5;
         return result;
       });
-  for (ProfileRecord& record : store().SnapshotProfiles("synthetic")->profiles) {
+  ASSERT_OK_AND_ASSIGN(const ProfileSet profiles, store().SnapshotProfiles("synthetic"));
+  for (const ProfileRecord& record : profiles.profiles) {
     ASSERT_OK(wrong.store().PutProfile(record).status());
   }
   std::promise<absl::Status> answer;
