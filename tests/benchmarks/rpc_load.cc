@@ -1,0 +1,268 @@
+// Asks a server for one plan again and again, as fast as it answers, and prints
+// what it measured as one JSON object:
+//
+//   {"calls": 41218, "calls_per_second": 8243.6, "p50_ms": 1.1, "p99_ms": 3.9,
+//    "max_ms": 12.0, "errors": 0, "connections": 4, "in_flight": 16,
+//    "server_rss_bytes": 31457280}
+//
+// Starts a server of its own (../bin/parplan-server, or --server PATH) in a folder
+// of its own, uploads the example profile, asks once, then counts answers from the
+// plan cache. Client and server share the machine.
+
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <grpc/grpc.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "clients/cpp/plan_client.h"
+#include "clients/cpp/profile_client.h"
+#include "parplan/v1/plan_service.grpc.pb.h"
+#include "proto/wire/json_file.h"
+
+extern char** environ;
+
+namespace parplan {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+struct LoadOptions {
+  std::string server;
+  std::string examples;
+  int connections = 4;
+  int in_flight = 16;
+  double seconds = 5.0;
+};
+
+[[noreturn]] void Fail(const std::string& message) {
+  std::cerr << "rpc_load: " << message << "\n";
+  std::exit(1);
+}
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+}
+
+// A server in a folder of its own; both go with the object.
+class ServerProcess {
+ public:
+  explicit ServerProcess(const std::string& binary) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "rpc_load_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) Fail("cannot make a temporary folder");
+    folder_ = pattern;
+    const std::string data = folder_ / "data", port_file = folder_ / "port";
+    std::vector<std::string> arguments = {binary,       "--listen",         "127.0.0.1:0",
+                                          "--data-dir", data,               "--metrics-listen",
+                                          "off",        "--port-file",      port_file};
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    const std::string log = folder_ / "log";
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT,
+                                     0600);
+    if (posix_spawn(&pid_, binary.c_str(), &actions, nullptr, pointers.data(), environ) != 0) {
+      Fail("cannot start " + binary + "; build parplan-server, or name it with --server");
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    for (int i = 0; ReadFile(port_file).empty(); ++i) {
+      if (i == 3000) Fail("the server did not start: " + ReadFile(log));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    address_ = "127.0.0.1:" + std::to_string(std::stoi(ReadFile(port_file)));
+  }
+
+  ~ServerProcess() {
+    kill(pid_, SIGTERM);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) std::cerr << "rpc_load: bad exit\n";
+    std::filesystem::remove_all(folder_);
+  }
+
+  const std::string& address() const { return address_; }
+
+  // Resident memory now.
+  int64_t RssBytes() const {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    std::string word;
+    int64_t kilobytes = 0;
+    while (status >> word) {
+      if (word == "VmRSS:" && status >> kilobytes) break;
+    }
+    return kilobytes * 1024;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  pid_t pid_ = 0;
+  std::string address_;
+};
+
+template <typename Message>
+Message ReadMessage(const std::string& path) {
+  Message message;
+  const absl::Status status = ParseJson(ReadFile(path), path, &message);
+  if (!status.ok()) Fail(std::string(status.message()));
+  return message;
+}
+
+// Uploads the example profile and gives the question about it.
+v1::CreatePlanRequest Prepare(const LoadOptions& options, const std::string& address) {
+  ChannelOptions channel_options;
+  channel_options.target = address;
+  const auto channel = MakeChannel(channel_options);
+  if (!channel.ok()) Fail(channel.status().ToString());
+  v1::CreatePlanRequest request;
+  v1::PlanSpec& spec = *request.mutable_spec();
+  *spec.mutable_model() =
+      ReadMessage<v1::ModelSpec>(options.examples + "/llama2-7b.model.json");
+  *spec.mutable_topology() =
+      ReadMessage<v1::ClusterTopology>(options.examples + "/a100-40g-8.cluster.json");
+  spec.set_global_batch_size(64);
+  request.set_parent("clusters/" + spec.topology().cluster());
+  const auto stored = ProfileClient(*channel).Upload(
+      request.parent() + "/nodes/node-0",
+      ReadMessage<v1::Profile>(options.examples + "/llama2-7b-a100.profile.json"));
+  if (!stored.ok()) Fail(stored.status().ToString());
+  const auto plan = PlanClient(*channel).CreatePlan(request);
+  if (!plan.ok()) Fail(plan.status().ToString());
+  return request;
+}
+
+// Calls in flight, each of which begins the next when it is answered.
+class Load {
+ public:
+  Load(const LoadOptions& options, const std::string& address, v1::CreatePlanRequest request)
+      : options_(options), request_(std::move(request)) {
+    for (int i = 0; i < options.connections; ++i) {
+      grpc::ChannelArguments arguments;
+      arguments.SetInt("rpc_load.connection", i);  // Else they would share one.
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+      stubs_.push_back(v1::PlanService::NewStub(grpc::CreateCustomChannel(
+          address, grpc::InsecureChannelCredentials(), arguments)));
+    }
+  }
+
+  nlohmann::ordered_json Run() {
+    const auto start = SteadyClock::now();
+    live_ = options_.in_flight;
+    for (int i = 0; i < options_.in_flight; ++i) Ask(stubs_[i % stubs_.size()].get());
+    std::this_thread::sleep_for(std::chrono::duration<double>(options_.seconds));
+    ending_ = true;
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [this] { return live_ == 0; });
+    const double elapsed = std::chrono::duration<double>(SteadyClock::now() - start).count();
+    std::sort(milliseconds_.begin(), milliseconds_.end());
+    const auto quantile = [this](double share) {
+      if (milliseconds_.empty()) return 0.0;
+      const size_t index = static_cast<size_t>(share * static_cast<double>(milliseconds_.size()));
+      return milliseconds_[std::min(index, milliseconds_.size() - 1)];
+    };
+    return {{"calls", milliseconds_.size()},
+            {"calls_per_second", static_cast<double>(milliseconds_.size()) / elapsed},
+            {"p50_ms", quantile(0.5)},
+            {"p99_ms", quantile(0.99)},
+            {"max_ms", quantile(1.0)},
+            {"errors", errors_},
+            {"connections", options_.connections},
+            {"in_flight", options_.in_flight}};
+  }
+
+ private:
+  struct OneCall {
+    grpc::ClientContext context;
+    v1::Plan plan;
+    SteadyClock::time_point start;
+  };
+
+  void Ask(v1::PlanService::Stub* stub) {
+    auto* const call = new OneCall;
+    call->start = SteadyClock::now();
+    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    stub->async()->CreatePlan(&call->context, &request_, &call->plan,
+                              [this, stub, call](const grpc::Status& status) {
+                                Answered(*call, status);
+                                delete call;
+                                if (!ending_) return Ask(stub);
+                                const std::lock_guard<std::mutex> lock(mutex_);
+                                if (--live_ == 0) ended_.notify_all();
+                              });
+  }
+
+  void Answered(const OneCall& call, const grpc::Status& status) {
+    const double milliseconds =
+        std::chrono::duration<double, std::milli>(SteadyClock::now() - call.start).count();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (status.ok() && call.plan.from_cache()) {
+      milliseconds_.push_back(milliseconds);
+    } else {
+      ++errors_;
+    }
+  }
+
+  const LoadOptions& options_;
+  const v1::CreatePlanRequest request_;
+  std::vector<std::unique_ptr<v1::PlanService::Stub>> stubs_;
+  std::atomic<bool> ending_ = false;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int live_ = 0;                       // Guarded by mutex_, as the rest.
+  int64_t errors_ = 0;
+  std::vector<double> milliseconds_;   // Of each call answered from the cache.
+};
+
+int Main(int argc, char** argv) {
+  LoadOptions options;
+  options.server =
+      (std::filesystem::canonical("/proc/self/exe").parent_path() / "../bin/parplan-server")
+          .lexically_normal()
+          .string();
+  options.examples = PARPLAN_EXAMPLES_DIR;
+  CLI::App app("Measures how fast a server gives plans it has.", "rpc_load");
+  app.allow_extras();  // Flags for the other benchmarks.
+  app.add_option("--server", options.server, "The parplan-server to start");
+  app.add_option("--examples", options.examples, "Folder of the example files");
+  app.add_option("--connections", options.connections)->check(CLI::Range(1, 1000));
+  app.add_option("--in-flight", options.in_flight)->check(CLI::Range(1, 10000));
+  app.add_option("--seconds", options.seconds)->check(CLI::Range(0.1, 3600.0));
+  CLI11_PARSE(app, argc, argv);
+
+  const ServerProcess server(options.server);
+  Load load(options, server.address(), Prepare(options, server.address()));
+  nlohmann::ordered_json result = load.Run();
+  result["server_rss_bytes"] = server.RssBytes();
+  std::cout << result.dump() << std::endl;
+  return result["errors"] == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace parplan
+
+int main(int argc, char** argv) { return parplan::Main(argc, argv); }
