@@ -1,4 +1,5 @@
-// The charts of the report, each an <svg> of its own with a legend.
+// The charts of the report, each with its legend. They draw at most
+// `kMaxChartRows` rows; the page says so.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_
 #define PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_
@@ -19,8 +20,13 @@ std::string MemoryBars(const Prediction& prediction);
 // Busy time of each stage per micro-batch by item.
 std::string TimeBars(const Prediction& prediction);
 
-// Every layer of the model as a cell, coloured by its strategy.
-std::string StrategyStrip(const Plan& plan, const std::vector<std::string>& layer_names);
+// The different strategies of a plan in order of first use.
+std::vector<Strategy> DistinctStrategies(const Plan& plan);
+
+// Every layer of the model as a cell, drawn and lettered by its strategy's place
+// in `strategies`. `layer_names` may be shorter than the model.
+std::string StrategyStrip(const Plan& plan, const std::vector<Strategy>& strategies,
+                          const std::vector<std::string>& layer_names);
 
 }  // namespace parplan::report
 

@@ -1,6 +1,8 @@
 #include "clients/planctl/report/html.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -8,19 +10,92 @@
 namespace parplan::report {
 namespace {
 
-// Three significant digits without an exponent, for values of 0 to 9999.
+constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// The code point at the front of `text` and its length in bytes; length 0 when
+// the bytes are no UTF-8 (RFC 3629: no overlong forms, no surrogates).
+struct CodePoint {
+  uint32_t value = 0;
+  size_t length = 0;
+};
+
+CodePoint Decode(absl::string_view text) {
+  const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const uint32_t first = byte(0);
+  if (first < 0x80) return {first, 1};
+  size_t length = 0;
+  uint32_t value = 0;
+  uint32_t smallest = 0;
+  if (first >= 0xC2 && first < 0xE0) {
+    length = 2, value = first & 0x1F, smallest = 0x80;
+  } else if (first >= 0xE0 && first < 0xF0) {
+    length = 3, value = first & 0x0F, smallest = 0x800;
+  } else if (first >= 0xF0 && first < 0xF5) {
+    length = 4, value = first & 0x07, smallest = 0x10000;
+  } else {
+    return {};
+  }
+  if (text.size() < length) return {};
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    value = value << 6 | (byte(i) & 0x3F);
+  }
+  if (value < smallest || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return {};
+  return {value, length};
+}
+
+bool IsControl(uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
+
+// Marks that turn the direction of text would let a name rewrite its
+// surroundings; noncharacters have no business in a page.
+bool IsUnwelcome(uint32_t value) {
+  return value == 0x061C || value == 0x200E || value == 0x200F ||
+         (value >= 0x202A && value <= 0x202E) || (value >= 0x2066 && value <= 0x2069) ||
+         (value >= 0xFDD0 && value <= 0xFDEF) || (value & 0xFFFE) == 0xFFFE;
+}
+
+// Three significant digits without an exponent.
 std::string ThreeDigits(double value) {
   if (value >= 99.95) return absl::StrFormat("%.0f", value);
   if (value >= 9.995) return absl::StrFormat("%.1f", value);
   return absl::StrFormat("%.2f", value);
 }
 
+// The largest of `units`, each 1000 times the one before, in which `value`
+// (in units of the first) rounds to 1 or more.
+template <size_t kCount>
+std::string WithUnit(double value, const char* const (&units)[kCount]) {
+  size_t unit = 0;
+  while (unit + 1 < kCount && value >= 999.5) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return absl::StrCat(ThreeDigits(value), " ", units[unit]);
+}
+
 }  // namespace
+
+std::string Clean(absl::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint point = Decode(text);
+    const size_t length = std::max<size_t>(point.length, 1);
+    if (point.length == 0 || IsUnwelcome(point.value)) {
+      absl::StrAppend(&clean, kReplacement);
+    } else if (IsControl(point.value)) {
+      clean += ' ';
+    } else {
+      absl::StrAppend(&clean, text.substr(0, length));
+    }
+    text.remove_prefix(length);
+  }
+  return clean;
+}
 
 std::string Escape(absl::string_view text) {
   std::string escaped;
-  escaped.reserve(text.size());
-  for (const char c : text) {
+  for (const char c : Clean(text)) {
     switch (c) {
       case '&':
         escaped += "&amp;";
@@ -38,27 +113,53 @@ std::string Escape(absl::string_view text) {
         escaped += "&#39;";
         break;
       default:
-        escaped += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        escaped += c;
     }
   }
   return escaped;
 }
 
+std::string Shorten(absl::string_view text, int max_characters) {
+  std::string clean = Clean(text);
+  int characters = 0;
+  size_t cut = 0;  // where the character before the last allowed one ends
+  for (size_t at = 0; at < clean.size(); at += Decode(absl::string_view(clean).substr(at)).length) {
+    if (characters == max_characters - 1) cut = at;
+    if (++characters > max_characters) return absl::StrCat(clean.substr(0, cut), "…");
+  }
+  return clean;
+}
+
 std::string Time(Seconds seconds) {
-  const double value = seconds.value();
-  if (value >= 1.0) return absl::StrCat(ThreeDigits(value), " s");
-  if (value >= 1e-3) return absl::StrCat(ThreeDigits(value * 1e3), " ms");
-  return absl::StrCat(ThreeDigits(value * 1e6), " µs");
+  static constexpr const char* kUnits[] = {"µs", "ms", "s"};
+  if (!seconds.is_finite()) return "–";
+  if (seconds.value() <= 0.0) return "0 s";
+  if (seconds.value() >= 7200.0) return absl::StrCat(ThreeDigits(seconds.value() / 3600.0), " h");
+  return WithUnit(seconds.value() * 1e6, kUnits);
 }
 
 std::string Size(Bytes bytes) {
-  const double value = bytes.as_double();
-  if (std::abs(value) >= 1e9) return absl::StrCat(ThreeDigits(value / 1e9), " GB");
-  if (std::abs(value) >= 1e6) return absl::StrCat(ThreeDigits(value / 1e6), " MB");
-  return absl::StrCat(ThreeDigits(value / 1e3), " kB");
+  static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB"};
+  if (bytes.count() < 1000) return absl::StrCat(bytes.count(), " B");
+  return WithUnit(bytes.as_double() / 1e3, kUnits);
 }
 
-std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100.0 * ratio); }
+std::string Percent(double ratio) {
+  if (!std::isfinite(ratio)) return "–";
+  return absl::StrFormat("%.1f %%", 100.0 * ratio);
+}
+
+std::string Rate(double value) {
+  return std::isfinite(value) ? ThreeDigits(value) : std::string("–");
+}
+
+std::string Range(int first, int count) {
+  return count <= 1 ? absl::StrCat(first) : absl::StrCat(first, "–", first + count - 1);
+}
+
+std::string Count(int64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
 
 const char* Name(MemoryItemKind kind) {
   switch (kind) {
@@ -98,71 +199,43 @@ const char* Name(TimeItemKind kind) {
   return "";
 }
 
-std::string ColourClass(MemoryItemKind kind) { return absl::StrCat("m", static_cast<int>(kind)); }
-std::string ColourClass(TimeItemKind kind) { return absl::StrCat("t", static_cast<int>(kind)); }
-std::string StrategyColourClass(int index) { return absl::StrCat("s", index % 10); }
+const char* Name(Schedule schedule) { return schedule == Schedule::kGpipe ? "GPipe" : "1F1B"; }
 
-const char* StyleSheet() {
-  return R"(
-:root{color-scheme:light dark;--page:#fbfaf7;--ink:#1d2433;--quiet:#5b6475;--line:#d9dbe1;
---card:#ffffff;--fwd:#3f6fb5;--bwd:#d98a3d;--sync:#8a5aa8;--limit:#b3261e;
---m0:#2f5d9b;--m1:#6d9bd1;--m2:#274060;--m3:#3d9970;--m4:#a9cf7f;--m5:#d9a441;--m6:#9aa0ab;
---t0:#3f6fb5;--t1:#d98a3d;--t2:#b04a5a;--t3:#3d9970;--t4:#8a5aa8;--t5:#9aa0ab;
---s0:#3f6fb5;--s1:#d98a3d;--s2:#3d9970;--s3:#b04a5a;--s4:#8a5aa8;--s5:#5aa9b8;--s6:#a38b3b;
---s7:#6b7686;--s8:#c46a9a;--s9:#7aa35a}
-@media (prefers-color-scheme:dark){:root{--page:#14171d;--ink:#e8eaf0;--quiet:#a3abbb;
---line:#343a46;--card:#1c2028;--fwd:#6f9fe0;--bwd:#e8a765;--sync:#b48ad0;--limit:#ff8a80;
---m0:#5d8fd6;--m1:#9cc0ea;--m2:#8793ad;--m3:#5fbf95;--m4:#bfe09a;--m5:#e6bd68;--m6:#6b7280;
---t0:#6f9fe0;--t1:#e8a765;--t2:#d97585;--t3:#5fbf95;--t4:#b48ad0;--t5:#6b7280;
---s0:#6f9fe0;--s1:#e8a765;--s2:#5fbf95;--s3:#d97585;--s4:#b48ad0;--s5:#7cc7d6;--s6:#c9b163;
---s7:#8f9aab;--s8:#e08fbb;--s9:#9cc77a}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);
-font:16px/1.5 system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif}
-main{max-width:68rem;margin:0 auto;padding:2rem 1.25rem 4rem}
-h1{font-size:1.6rem;line-height:1.25;margin:0 0 .25rem}
-h2{font-size:1.1rem;margin:2.5rem 0 .25rem}
-p{margin:.25rem 0 .75rem;max-width:46rem}.quiet{color:var(--quiet)}
-.gist{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.9rem;
-overflow-wrap:anywhere}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.75rem;
-margin:1.25rem 0}
-.tile{background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.75rem 1rem}
-.tile b{display:block;font-size:1.4rem;line-height:1.3}
-.tile span{color:var(--quiet);font-size:.85rem}
-svg{display:block;width:100%;height:auto;background:var(--card);border:1px solid var(--line);
-border-radius:.5rem}
-svg text{fill:var(--quiet);font:12px system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif}
-.axis{stroke:var(--line);stroke-width:1}.limit{stroke:var(--limit);stroke-width:2}
-.fwd{fill:var(--fwd)}.bwd{fill:var(--bwd)}.sync{fill:var(--sync)}.event{stroke:var(--card);
-stroke-width:.6}
-.legend{display:flex;flex-wrap:wrap;gap:.35rem 1.1rem;margin:.5rem 0 .75rem;padding:0;
-list-style:none;font-size:.85rem;color:var(--quiet)}
-.legend i{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;margin-right:.4rem;
-vertical-align:-.08rem}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
-th,td{text-align:right;padding:.35rem .6rem;border-bottom:1px solid var(--line);
-vertical-align:top}
-th{font-weight:600;color:var(--quiet)}th:first-child,td:first-child,.left{text-align:left}
-tr.best td{font-weight:600}.bad{color:var(--limit)}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;font-size:.85rem}
-dt{color:var(--quiet)}dd{margin:0;overflow-wrap:anywhere}
-@media (max-width:40rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}}
-)"
-         ".m0{fill:var(--m0);background:var(--m0)}.m1{fill:var(--m1);background:var(--m1)}"
-         ".m2{fill:var(--m2);background:var(--m2)}.m3{fill:var(--m3);background:var(--m3)}"
-         ".m4{fill:var(--m4);background:var(--m4)}.m5{fill:var(--m5);background:var(--m5)}"
-         ".m6{fill:var(--m6);background:var(--m6)}"
-         ".t0{fill:var(--t0);background:var(--t0)}.t1{fill:var(--t1);background:var(--t1)}"
-         ".t2{fill:var(--t2);background:var(--t2)}.t3{fill:var(--t3);background:var(--t3)}"
-         ".t4{fill:var(--t4);background:var(--t4)}.t5{fill:var(--t5);background:var(--t5)}"
-         ".s0{fill:var(--s0);background:var(--s0)}.s1{fill:var(--s1);background:var(--s1)}"
-         ".s2{fill:var(--s2);background:var(--s2)}.s3{fill:var(--s3);background:var(--s3)}"
-         ".s4{fill:var(--s4);background:var(--s4)}.s5{fill:var(--s5);background:var(--s5)}"
-         ".s6{fill:var(--s6);background:var(--s6)}.s7{fill:var(--s7);background:var(--s7)}"
-         ".s8{fill:var(--s8);background:var(--s8)}.s9{fill:var(--s9);background:var(--s9)}"
-         ".cf{background:var(--fwd)}.cb{background:var(--bwd)}.cs{background:var(--sync)}";
+std::string StrategyWords(const Strategy& strategy) {
+  const bool tensor = strategy.tensor_parallel_degree > 1;
+  const bool data = strategy.data_parallel_degree > 1;
+  std::string words;
+  if (tensor) absl::StrAppend(&words, "tensor parallel ", strategy.tensor_parallel_degree);
+  if (strategy.sequence_parallel) words += " with sequence parallelism";
+  if (tensor && data) {
+    words += strategy.rank_order == RankOrder::kTensorInnermost ? " on neighbouring devices, "
+                                                                : " on distant devices, ";
+  }
+  if (data) absl::StrAppend(&words, "data parallel ", strategy.data_parallel_degree);
+  if (!tensor && !data) words = "one device";
+  switch (strategy.sharding_level) {
+    case ShardingLevel::kNone:
+      break;
+    case ShardingLevel::kOptimizer:
+      words += " with optimizer states sharded";
+      break;
+    case ShardingLevel::kGradients:
+      words += " with optimizer states and gradients sharded";
+      break;
+    case ShardingLevel::kParameters:
+      words += " with parameters sharded";
+      break;
+  }
+  if (strategy.recompute_level == RecomputeLevel::kFull) words += ", activations recomputed";
+  return words;
+}
+
+std::string Letter(int index) {
+  std::string letters;
+  for (int rest = index + 1; rest > 0; rest = (rest - 1) / 26) {
+    letters.insert(letters.begin(), static_cast<char>('A' + (rest - 1) % 26));
+  }
+  return letters;
 }
 
 }  // namespace parplan::report

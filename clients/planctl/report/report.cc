@@ -1,135 +1,194 @@
 #include "clients/planctl/report/report.h"
 
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "clients/planctl/report/chart.h"
 #include "clients/planctl/report/charts.h"
 #include "clients/planctl/report/html.h"
+#include "clients/planctl/report/style.h"
+#include "clients/planctl/report/tables.h"
+#include "planner/base/check.h"
 
 namespace parplan {
 namespace {
 
+using report::Count;
 using report::Escape;
 using report::Percent;
 using report::Size;
 using report::Time;
 
-std::string Tile(const std::string& value, const std::string& label) {
-  return absl::StrCat("<div class=\"tile\"><b>", Escape(value), "</b><span>", Escape(label),
-                      "</span></div>");
+constexpr int kMaxTitleLength = 200;
+constexpr size_t kMaxGistLength = 240;
+constexpr int kMaxFactLength = 4000;
+
+std::string Tile(const std::string& value, const std::string& label, bool bad = false) {
+  return absl::StrCat("<div class=\"tile\"><b", bad ? " class=\"bad\"" : "", ">", Escape(value),
+                      "</b><span>", Escape(label), "</span></div>");
 }
 
-const char* ConfidenceText(Confidence confidence) {
-  switch (confidence) {
-    case Confidence::kMeasured:
-      return "Every number rests on a measurement.";
-    case Confidence::kMixed:
-      return "Most numbers rest on measurements; these do not:";
-    case Confidence::kEstimated:
-      return "No layer time was measured; take the prediction as an estimate:";
+// How far the plan is proved to be from the best of its space.
+std::string SearchTile(const SearchSummary& search) {
+  if (search.termination == Termination::kOptimal) {
+    return Tile("optimal", "proved, in the space that was searched");
   }
-  return "";
+  if (search.bound > Seconds() && search.gap_ratio < 1.0) {
+    return Tile(absl::StrCat("≤ ", Percent(search.gap_ratio)), "left to gain at best, proved");
+  }
+  return Tile("no proof", "of how much is left to gain");
 }
 
 std::string Tiles(const ReportInput& input) {
   const Prediction& prediction = input.prediction;
   const Plan& plan = input.plan;
+  const int devices = plan.stages.front().rank_count;
   return absl::StrCat(
-      "<div class=\"tiles\">", Tile(Time(prediction.step), "predicted step time"),
-      Tile(absl::StrFormat("%.2f", prediction.samples_per_second), "samples per second"),
+      "<div class=\"tiles\">", Tile(Time(prediction.step), "predicted time of a step"),
+      Tile(report::Rate(prediction.samples_per_second), "samples per second"),
       Tile(Size(prediction.peak_memory),
-           absl::StrCat("fullest device, of ", Size(prediction.usable_memory), " usable")),
-      Tile(absl::StrCat(plan.pipeline_parallel_degree(), " × ", plan.stages.front().rank_count),
-           "stages × devices per stage"),
+           absl::StrCat("on the fullest device, of ", Size(prediction.usable_memory), " usable"),
+           !prediction.fits()),
+      Tile(absl::StrCat(plan.pipeline_parallel_degree(), " × ", devices),
+           absl::StrCat(plan.pipeline_parallel_degree() == 1 ? "stage" : "stages", " × ",
+                        devices == 1 ? "device" : "devices", " of each")),
       Tile(absl::StrCat(plan.micro_batch_count, " × ", plan.micro_batch_size()),
-           "micro-batches × samples"),
-      Tile(input.search.termination == Termination::kOptimal ? std::string("optimal")
-                                                              : Percent(input.search.gap_ratio),
-           input.search.termination == Termination::kOptimal ? "proved, in the declared space"
-                                                              : "at most from the proved bound"),
-      "</div>");
+           absl::StrCat(plan.micro_batch_count == 1 ? "micro-batch" : "micro-batches", " × ",
+                        plan.micro_batch_size() == 1 ? "sample" : "samples", " of each")),
+      SearchTile(input.search), "</div>");
 }
 
-std::string StageTable(const ReportInput& input) {
-  std::string html =
-      "<div class=\"scroll\"><table><tr><th>stage</th><th>devices</th><th>layers</th>"
-      "<th>forward</th><th>backward</th><th>sync</th><th>waits</th><th>in flight</th>"
-      "<th>peak memory</th></tr>";
-  for (size_t i = 0; i < input.prediction.stages.size(); ++i) {
-    const StagePrediction& stage = input.prediction.stages[i];
-    const StagePlan& plan = input.plan.stages[i];
-    absl::StrAppend(&html, "<tr><td>", i, "</td><td>", plan.first_rank, "–",
-                    plan.first_rank + plan.rank_count - 1, "</td><td>", plan.first_layer_index(),
-                    "–", plan.first_layer_index() + plan.layer_count() - 1, "</td><td>",
-                    Time(stage.forward), "</td><td>", Time(stage.backward), "</td><td>",
-                    Time(stage.gradient_sync), "</td><td>", Percent(stage.idle_ratio),
-                    "</td><td>", stage.in_flight_micro_batch_count, "</td><td>",
-                    Size(stage.peak_memory()), "</td></tr>");
+std::string Alarm(const Prediction& prediction) {
+  if (prediction.fits()) return "";
+  return absl::StrCat(
+      "<p class=\"alarm\"><b class=\"bad\">This plan does not fit.</b> The fullest "
+      "device needs ",
+      Size(prediction.peak_memory), ", which is ",
+      Size(prediction.peak_memory - prediction.usable_memory), " more than it may hold.</p>");
+}
+
+std::string Header(const ReportInput& input) {
+  const Plan& plan = input.plan;
+  std::string lead = absl::StrCat("Schedule ", report::Name(plan.schedule), ", ",
+                                  Count(plan.global_batch_size, "sample"), " a step");
+  if (!input.planner.empty()) {
+    lead = absl::StrCat("Planned by ", report::Shorten(input.planner, kMaxTitleLength), ". ", lead);
   }
-  return html + "</table></div>";
+  std::string html =
+      absl::StrCat("<header><h1>", Escape(report::Shorten(input.title, kMaxTitleLength)),
+                   "</h1><p class=\"quiet\">", Escape(lead), ".</p></header>",
+                   Alarm(input.prediction), Tiles(input));
+  if (!input.prediction.bottleneck_text.empty()) {
+    absl::StrAppend(&html, "<p><b>What limits it:</b> ", Escape(input.prediction.bottleneck_text),
+                    ".</p>");
+  }
+  // A longer one says less than the tables below.
+  const std::string gist = PlanGist(plan);
+  if (gist.size() <= kMaxGistLength) {
+    absl::StrAppend(&html, "<p><b>In one line:</b> <span class=\"code\">", Escape(gist),
+                    "</span></p>");
+  }
+  return html;
 }
 
-std::string RivalTable(const ReportInput& input) {
+std::string Section(const char* title, const std::string& intro, const std::string& body) {
+  return absl::StrCat("<section><h2>", title, "</h2>",
+                      intro.empty() ? "" : absl::StrCat("<p class=\"quiet\">", intro, "</p>"), body,
+                      "</section>");
+}
+
+// Told where a chart cannot draw all stages.
+std::string RowsLeftOut(const Plan& plan) {
+  if (plan.pipeline_parallel_degree() <= report::kMaxChartRows) return "";
+  return absl::StrCat("<p class=\"quiet\">Drawn are the first ", report::kMaxChartRows, " of ",
+                      plan.pipeline_parallel_degree(), " stages.</p>");
+}
+
+std::string Rivals(const ReportInput& input) {
   if (input.rivals.empty()) return "";
-  std::string html =
-      "<h2>Compared with plain strategies</h2><p class=\"quiet\">The same model, devices, batch "
-      "and cost model; only the space differs.</p><div class=\"scroll\"><table><tr><th>planner"
-      "</th><th>samples/s</th><th>step</th><th>peak memory</th><th class=\"left\">plan</th></tr>";
-  for (const ReportRival& rival : input.rivals) {
-    absl::StrAppend(&html, rival.planner == input.planner ? "<tr class=\"best\">" : "<tr>",
-                    "<td>", Escape(rival.planner), "</td>");
-    if (rival.feasible) {
-      absl::StrAppend(&html, "<td>", absl::StrFormat("%.2f", rival.samples_per_second),
-                      "</td><td>", Time(rival.step), "</td><td>", Size(rival.peak_memory),
-                      "</td><td class=\"left gist\">", Escape(rival.gist), "</td></tr>");
-    } else {
-      absl::StrAppend(&html, "<td>–</td><td>–</td><td class=\"bad\">does not fit</td>"
-                      "<td class=\"left\">needs ", Size(rival.smallest_device_memory),
-                      " per device</td></tr>");
-    }
-  }
-  return html + "</table></div>";
+  return Section("Compared with plain strategies",
+                 "The same model, devices, batch and cost model; only the space differs.",
+                 report::RivalTable(input.rivals, input.planner));
 }
 
-std::string Assumptions(const Prediction& prediction) {
-  std::string html = absl::StrCat("<h2>How sure this is</h2><p>",
-                                  ConfidenceText(prediction.confidence), "</p>");
-  if (prediction.estimated_items.empty()) return html;
-  html += "<ul>";
-  for (const std::string& item : prediction.estimated_items) {
-    absl::StrAppend(&html, "<li>", Escape(item), "</li>");
+std::string Sureness(const Prediction& prediction) {
+  const bool listed = !prediction.estimated_items.empty();
+  std::string text;
+  switch (prediction.confidence) {
+    case Confidence::kMeasured:
+      text = listed ? "The times of the layers were measured; these numbers were not:"
+                    : "Every number rests on a measurement.";
+      break;
+    case Confidence::kMixed:
+      text = listed ? "Most numbers rest on measurements; these do not:"
+                    : "Most numbers rest on measurements, some do not.";
+      break;
+    case Confidence::kEstimated:
+      text = listed ? "No layer time was measured; take the prediction as an estimate:"
+                    : "No layer time was measured; take the prediction as an estimate.";
+      break;
   }
-  return html + "</ul>";
+  std::string body = absl::StrCat("<p>", text, "</p>");
+  if (listed) {
+    body += "<ul>";
+    for (const std::string& item : prediction.estimated_items) {
+      absl::StrAppend(&body, "<li>", Escape(report::Shorten(item, kMaxFactLength)), "</li>");
+    }
+    body += "</ul>";
+  }
+  return Section("How sure this is", "", body);
 }
 
 std::string Facts(const ReportInput& input) {
   if (input.facts.empty()) return "";
-  std::string html = "<h2>Where it comes from</h2><dl>";
+  std::string body = "<dl>";
   for (const ReportFact& fact : input.facts) {
-    absl::StrAppend(&html, "<dt>", Escape(fact.label), "</dt><dd>", Escape(fact.text), "</dd>");
+    absl::StrAppend(&body, "<dt>", Escape(fact.label), "</dt><dd>",
+                    Escape(report::Shorten(fact.text, kMaxFactLength)), "</dd>");
   }
-  return html + "</dl>";
+  return Section("Where it comes from", "", body + "</dl>");
+}
+
+std::string Layers(const ReportInput& input) {
+  const std::vector<Strategy> strategies = report::DistinctStrategies(input.plan);
+  return absl::StrCat(report::StrategyStrip(input.plan, strategies, input.layer_names),
+                      report::StrategyTable(input.plan, strategies),
+                      report::LayerTable(input.plan, strategies, input.layer_names));
 }
 
 }  // namespace
 
 std::string RenderReport(const ReportInput& input) {
+  const Plan& plan = input.plan;
+  const Prediction& prediction = input.prediction;
+  PARPLAN_CHECK(!plan.stages.empty() && plan.stages.size() == prediction.stages.size());
+  const std::string rows_left_out = RowsLeftOut(plan);
   return absl::StrCat(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; img-src data:\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-      "<link rel=\"icon\" href=\"data:,\"><title>", Escape(input.title),
-      "</title><style>", report::StyleSheet(), "</style></head><body><main><h1>",
-      Escape(input.title), "</h1><p class=\"gist\">", Escape(PlanGist(input.plan)), "</p>",
-      Tiles(input), "<p>What limits it: ", Escape(input.prediction.bottleneck_text), ".</p>",
-      "<h2>One step</h2><p class=\"quiet\">Each row is a stage; hold the pointer over a piece "
-      "for its times.</p>", report::PipelineTimeline(input.plan, input.prediction),
-      StageTable(input), "<h2>Memory of one device</h2><p class=\"quiet\">By item; the line is "
-      "what a device may hold.</p>", report::MemoryBars(input.prediction),
-      "<h2>Layers</h2><p class=\"quiet\">How every layer is spread over the devices of its "
-      "stage.</p>", report::StrategyStrip(input.plan, input.layer_names),
-      "<h2>Time of one micro-batch</h2>", report::TimeBars(input.prediction), RivalTable(input),
-      Assumptions(input.prediction), Facts(input), "</main></body></html>\n");
+      "style-src 'unsafe-inline'; img-src data:\"/>"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
+      "<meta name=\"color-scheme\" content=\"light dark\"/>"
+      "<link rel=\"icon\" href=\"data:,\"/><title>",
+      Escape(report::Shorten(input.title, kMaxTitleLength)), "</title><style>",
+      report::StyleSheet(), "</style></head>\n<body>", report::Textures(), "<main>", Header(input),
+      Section("One step",
+              "A row is a stage, time runs to the right. Hold the pointer over a piece for its "
+              "times.",
+              report::PipelineTimeline(plan, prediction) + rows_left_out +
+                  report::StageTable(plan, prediction)),
+      Section("Memory of one device",
+              "At its fullest, in each stage; the line is what a device "
+              "may hold.",
+              report::MemoryBars(prediction) + rows_left_out + report::MemoryTable(prediction)),
+      Section("Layers",
+              "How every layer is spread over the devices of its stage. Equal letters "
+              "are equal strategies.",
+              Layers(input)),
+      Section("Time of one micro-batch", "What each stage is busy with, forward and backward.",
+              report::TimeBars(prediction) + rows_left_out + report::TimeTable(prediction)),
+      Rivals(input), Sureness(prediction), Facts(input), "</main></body></html>\n");
 }
 
 }  // namespace parplan

@@ -17,11 +17,11 @@ namespace parplan {
 struct ReportRival {
   std::string planner;
   bool feasible = false;
-  Seconds step;                  // when feasible
-  double samples_per_second = 0; // when feasible
-  Bytes peak_memory;             // when feasible
-  std::string gist;              // when feasible
-  Bytes smallest_device_memory;  // when not feasible
+  Seconds step;                   // when feasible
+  double samples_per_second = 0;  // when feasible
+  Bytes peak_memory;              // when feasible
+  std::string gist;               // when feasible
+  Bytes smallest_device_memory;   // when not feasible
 };
 
 // A label and what it says, printed as they are (escaped).

@@ -1,0 +1,32 @@
+// How the page looks: its style sheet, and the fills of bars.
+//
+// A fill is one of eight colours with one of four textures. Colours are far
+// apart in lightness as well as in hue, neighbours differ in texture too, and
+// every number a bar shows is also in a table, so that nothing rests on telling
+// hues apart.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_STYLE_H_
+#define PARPLAN_CLIENTS_PLANCTL_REPORT_STYLE_H_
+
+#include <string>
+
+#include "planner/model/plan.h"
+
+namespace parplan::report {
+
+// The class that fills a bar.
+const char* FillClass(MemoryItemKind kind);
+const char* FillClass(TimeItemKind kind);
+inline constexpr const char* kGradientSyncFill = "f32";
+// Of the n-th strategy of a plan; starts over after 32.
+std::string StrategyFillClass(int index);
+
+// The style sheet, light, dark and printed.
+std::string StyleSheet();
+
+// An invisible <svg> with the textures that the style sheet refers to.
+std::string Textures();
+
+}  // namespace parplan::report
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_STYLE_H_
