@@ -6,7 +6,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-bin="$root/build/release/bin"
+bin=${PARPLAN_BIN:-$root/build/release/bin}
 examples="$root/deploy/examples"
 work="$root/build/demo"
 keep=no
@@ -45,12 +45,12 @@ trust="$work/data/trust-bundle.jwks.json"
 echo "listening on $address, public keys in ${trust#"$root"/}"
 
 step "upload a measured profile (Llama-2-7B layers and collectives of an 8-GPU node)"
-"$bin/planctl" profile upload "$examples/llama2-7b-a100.profile.json" --cluster a100-8 --node node-0 \
+"$bin/planctl" profile upload "$examples/llama2-7b-a100.profile.json" --cluster a100-40g-8 --node node-0 \
   --server "$address"
 
 step "what could the job ask for? (nodes unknown, at submit)"
 "$bin/planctl" shape --model "$examples/llama2-7b.model.json" --cluster "$examples/a100-40g-8.cluster.json" \
-  --batch 64 --min-devices 4 --max-devices 8 --server "$address"
+  --batch 64 --min-devices 8 --max-devices 8 --server "$address"
 
 step "plan for the 8 GPUs it got, signed"
 "$bin/planctl" plan --model "$examples/llama2-7b.model.json" --cluster "$examples/a100-40g-8.cluster.json" \
@@ -58,7 +58,7 @@ step "plan for the 8 GPUs it got, signed"
   --out "$work/plan.dsse.json" --report "$work/report.html"
 
 step "verify it with no server, against the public keys"
-"$bin/planctl" verify "$work/plan.dsse.json" --trust "$trust" --cluster a100-8 --job demo \
+"$bin/planctl" verify "$work/plan.dsse.json" --trust "$trust" --cluster a100-40g-8 --job demo \
   --topology "$examples/a100-40g-8.cluster.json"
 
 printf '\nreport      %s\nplan        %s\n' "$work/report.html" "$work/plan.dsse.json"
