@@ -32,25 +32,25 @@ absl::StatusOr<v1::ReportMetricsResponse> ExecutionClient::Report(
     const CallOptions& options) {
   return WithRetries(options,
                      [&](const CallOptions& rest) -> absl::StatusOr<v1::ReportMetricsResponse> {
-    grpc::ClientContext context;
-    ApplyCallOptions(rest, context);
-    v1::ReportMetricsResponse response;
-    const auto writer = stub_->ReportMetrics(&context, &response);
-    v1::ReportMetricsRequest message;
-    message.set_execution(std::string(execution));
-    for (const v1::MeasuredWindow& window : windows) {
-      *message.mutable_window() = window;
-      if (!writer->Write(message)) break;  // `Finish` says why.
-    }
-    writer->WritesDone();
-    const absl::Status status = FromGrpcStatus(writer->Finish());
-    if (!status.ok()) return status;
-    return response;
-  });
+                       grpc::ClientContext context;
+                       ApplyCallOptions(rest, context);
+                       v1::ReportMetricsResponse response;
+                       const auto writer = stub_->ReportMetrics(&context, &response);
+                       v1::ReportMetricsRequest message;
+                       message.set_execution(std::string(execution));
+                       for (const v1::MeasuredWindow& window : windows) {
+                         *message.mutable_window() = window;
+                         if (!writer->Write(message)) break;  // `Finish` says why.
+                       }
+                       writer->WritesDone();
+                       const absl::Status status = FromGrpcStatus(writer->Finish());
+                       if (!status.ok()) return status;
+                       return response;
+                     });
 }
 
-absl::StatusOr<v1::Execution> ExecutionClient::Complete(
-    const v1::CompleteExecutionRequest& request, const CallOptions& options) {
+absl::StatusOr<v1::Execution> ExecutionClient::Complete(const v1::CompleteExecutionRequest& request,
+                                                        const CallOptions& options) {
   return CallUnary(*stub_, &Stub::CompleteExecution, request, options);
 }
 

@@ -33,8 +33,7 @@ absl::StatusOr<v1::Plan> PlanClient::CreatePlan(v1::CreatePlanRequest request,
 
 absl::StatusOr<v1::Plan> PlanClient::SearchPlan(
     v1::CreatePlanRequest request,
-    const std::function<void(const v1::SearchProgress&)>& on_progress,
-    const CallOptions& options) {
+    const std::function<void(const v1::SearchProgress&)>& on_progress, const CallOptions& options) {
   if (request.request_id().empty()) request.set_request_id(MakeUuid());
   grpc::ClientContext context;
   ApplyCallOptions(options, context);
@@ -61,8 +60,8 @@ absl::StatusOr<v1::ListPlansResponse> PlanClient::ListPlans(const v1::ListPlansR
   return CallUnary(*stub_, &Stub::ListPlans, request, options);
 }
 
-absl::StatusOr<v1::VerifyPlanResponse> PlanClient::VerifyPlan(
-    const v1::VerifyPlanRequest& request, const CallOptions& options) {
+absl::StatusOr<v1::VerifyPlanResponse> PlanClient::VerifyPlan(const v1::VerifyPlanRequest& request,
+                                                              const CallOptions& options) {
   return CallUnary(*stub_, &Stub::VerifyPlan, request, options);
 }
 

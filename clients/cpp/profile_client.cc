@@ -103,8 +103,8 @@ absl::StatusOr<v1::Profile> ProfileClient::Get(const v1::GetProfileRequest& requ
   return CallUnary(*stub_, &Stub::GetProfile, request, options);
 }
 
-absl::StatusOr<v1::ListProfilesResponse> ProfileClient::List(
-    const v1::ListProfilesRequest& request, const CallOptions& options) {
+absl::StatusOr<v1::ListProfilesResponse> ProfileClient::List(const v1::ListProfilesRequest& request,
+                                                             const CallOptions& options) {
   return CallUnary(*stub_, &Stub::ListProfiles, request, options);
 }
 

@@ -36,8 +36,7 @@ class ProfileClient {
   // again, up to 4 times within `options.timeout`, under the same request id; an
   // empty `request_id` stands for a new one.
   absl::StatusOr<v1::Profile> Upload(absl::string_view parent, const v1::Profile& profile,
-                                     std::string request_id = "",
-                                     const CallOptions& options = {});
+                                     std::string request_id = "", const CallOptions& options = {});
 
   absl::StatusOr<v1::Profile> Get(const v1::GetProfileRequest& request,
                                   const CallOptions& options = {});

@@ -16,8 +16,7 @@ namespace parplan {
 // it succeeds or fails for another reason than a server that is away or ends; at
 // most 4 times, all of them within `options.timeout`.
 template <typename Attempt>
-auto WithRetries(const CallOptions& options, const Attempt& attempt)
-    -> decltype(attempt(options)) {
+auto WithRetries(const CallOptions& options, const Attempt& attempt) -> decltype(attempt(options)) {
   constexpr int kMaxAttemptCount = 4;
   constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
   const absl::Time end = absl::Now() + options.timeout;

@@ -29,9 +29,9 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
           reason == v1::ERROR_REASON_UNSPECIFIED) {
         continue;
       }
-      return MakeError(code, static_cast<Reason>(reason), status.error_message(),
-                       std::map<std::string, std::string>(info.metadata().begin(),
-                                                          info.metadata().end()));
+      return MakeError(
+          code, static_cast<Reason>(reason), status.error_message(),
+          std::map<std::string, std::string>(info.metadata().begin(), info.metadata().end()));
     }
   }
   return absl::Status(code, status.error_message());

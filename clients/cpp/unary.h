@@ -14,9 +14,10 @@ namespace parplan {
 
 // Calls a method of a stub, such as `&v1::PlanService::StubInterface::GetPlan`.
 template <typename Stub, typename Request, typename Response>
-absl::StatusOr<Response> CallUnary(
-    Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-    const Request& request, const CallOptions& options) {
+absl::StatusOr<Response> CallUnary(Stub& stub,
+                                   grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                                const Request&, Response*),
+                                   const Request& request, const CallOptions& options) {
   grpc::ClientContext context;
   ApplyCallOptions(options, context);
   Response response;

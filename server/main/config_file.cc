@@ -23,8 +23,7 @@ void TakeNumber(auto given, auto& target) {
   if (given != 0) target = given;
 }
 
-void TakeDuration(bool is_given, const google::protobuf::Duration& given,
-                  absl::Duration& target) {
+void TakeDuration(bool is_given, const google::protobuf::Duration& given, absl::Duration& target) {
   if (is_given) target = absl::Seconds(given.seconds()) + absl::Nanoseconds(given.nanos());
 }
 
@@ -48,12 +47,10 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   TakeNumber(config.workers(), settings.limits.worker_count);
   TakeNumber(config.queue_length(), settings.limits.max_queue_length);
   TakeDuration(config.has_plan_ttl(), config.plan_ttl(), settings.limits.default_time_to_live);
-  TakeDuration(config.has_max_plan_ttl(), config.max_plan_ttl(),
-               settings.limits.max_time_to_live);
+  TakeDuration(config.has_max_plan_ttl(), config.max_plan_ttl(), settings.limits.max_time_to_live);
   TakeDuration(config.has_max_search_time(), config.max_search_time(),
                settings.limits.max_search_duration);
-  TakeDuration(config.has_default_deadline(), config.default_deadline(),
-               settings.default_deadline);
+  TakeDuration(config.has_default_deadline(), config.default_deadline(), settings.default_deadline);
   TakeDuration(config.has_drain_time(), config.drain_time(), settings.drain_time);
   TakeNumber(config.max_upload_bytes(), settings.limits.max_upload_bytes);
   TakeText(config.log_level(), settings.log_level);

@@ -47,14 +47,12 @@ absl::Status MakeParents(const std::string& directory) {
   std::filesystem::create_directories(
       std::filesystem::absolute(directory).lexically_normal().parent_path(), error);
   if (!error) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
-      absl::StrCat("cannot make the folder above ", directory, ": ", error.message(),
-                   "; give another one with --data-dir"));
+  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
+                   absl::StrCat("cannot make the folder above ", directory, ": ", error.message(),
+                                "; give another one with --data-dir"));
 }
 
-absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
-                                                     Observer& observer) {
+absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings, Observer& observer) {
   std::string directory = settings.data_dir;
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
   PARPLAN_RETURN_IF_ERROR(MakeParents(directory));
@@ -151,8 +149,8 @@ int Serve(const Settings& settings, const Signals& signals, const ServerLog& log
                          {"metrics", metrics},
                          {"data_dir", settings.data_dir},
                          {"trust_bundle", bundle}});
-  std::cout << "parplan-server listens on " << address << "\npublic keys for those who verify: "
-            << bundle << std::endl;
+  std::cout << "parplan-server listens on " << address
+            << "\npublic keys for those who verify: " << bundle << std::endl;
   for (const auto& [path, port] :
        {std::pair(settings.port_file, (*server)->port()),
         std::pair(settings.metrics_port_file, exposer == nullptr ? 0 : exposer->port())}) {

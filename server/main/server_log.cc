@@ -3,7 +3,6 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
-
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "planner/base/error.h"
@@ -43,8 +42,8 @@ bool IsOurFault(absl::StatusCode code) {
 
 ServerLog::ServerLog(const std::string& level, const std::string& format)
     : as_json_(format == "json"),
-      logger_(std::make_shared<spdlog::logger>(
-          "parplan", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
+      logger_(std::make_shared<spdlog::logger>("parplan",
+                                               std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
   logger_->set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
   logger_->set_level(spdlog::level::from_str(level));
 }

@@ -67,6 +67,8 @@ void AddDuration(CLI::App& app, const char* name, absl::Duration& target, const 
 }
 
 void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
+  // Of a flag that is given twice the last one holds.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--config", config_path, "Configuration file, proto JSON; flags go before it")
       ->type_name("FILE");
   app.add_option("--listen", settings.listen, "HOST:PORT or unix:PATH; port 0 takes a free one")
@@ -93,8 +95,7 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
               "How long a plan is valid when the caller does not say [24h]");
   AddDuration(app, "--max-plan-ttl", settings.limits.max_time_to_live,
               "How long a plan is valid at most [720h]");
-  AddDuration(app, "--max-search-time", settings.limits.max_search_duration,
-              "Longest search [5m]");
+  AddDuration(app, "--max-search-time", settings.limits.max_search_duration, "Longest search [5m]");
   AddDuration(app, "--default-deadline", settings.default_deadline,
               "Deadline of calls that come without one [10m]");
   AddDuration(app, "--drain-time", settings.drain_time,
@@ -120,8 +121,8 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t least, int64_t
 absl::Status CheckDuration(const char* field, absl::Duration value, absl::Duration most) {
   if (value > absl::ZeroDuration() && value <= most) return absl::OkStatus();
   return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat("is ", absl::FormatDuration(value), "; must be above 0 and at most ",
-                                 absl::FormatDuration(most)));
+                    absl::StrCat("is ", absl::FormatDuration(value),
+                                 "; must be above 0 and at most ", absl::FormatDuration(most)));
 }
 
 absl::Status CheckChoice(const char* field, const std::string& value,
@@ -180,15 +181,16 @@ std::string FindConfigPath(int argc, const char* const* argv) {
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   Settings settings;
   settings.data_dir = DefaultDataDir();
-  settings.limits.worker_count = std::clamp(static_cast<int>(std::thread::hardware_concurrency()),
-                                            1, kMaxDefaultWorkerCount);
+  settings.limits.worker_count =
+      std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxDefaultWorkerCount);
   absl::Status status;
   std::string config_path = FindConfigPath(argc, argv);
   if (!config_path.empty()) status = ReadConfigFile(config_path, settings);
 
-  CLI::App app("Plans how to train models on many GPUs: takes measurements in, gives signed "
-               "plans out.",
-               "parplan-server");
+  CLI::App app(
+      "Plans how to train models on many GPUs: takes measurements in, gives signed "
+      "plans out.",
+      "parplan-server");
   app.set_version_flag("--version", std::string("parplan-server ") + kVersion);
   app.footer(kFooter);
   AddFlags(app, settings, config_path);

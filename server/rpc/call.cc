@@ -60,8 +60,7 @@ grpc::Status Call::End(absl::Status status) {
   }
   record_.message = std::string(status.message());
   record_.duration = now - start_;
-  rpc_.core.observer().CallFinished(record_.method, record_.code, record_.reason,
-                                    record_.duration);
+  rpc_.core.observer().CallFinished(record_.method, record_.code, record_.reason, record_.duration);
   if (rpc_.logger) rpc_.logger(record_);
   return ToGrpcStatus(status);
 }

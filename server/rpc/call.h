@@ -77,8 +77,8 @@ auto WithoutExceptions(const Work& work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat("the server failed: ", error.what(),
-                                            "; report it with the request id"));
+    return absl::InternalError(
+        absl::StrCat("the server failed: ", error.what(), "; report it with the request id"));
   } catch (...) {
     return absl::InternalError("the server failed; report it with the request id");
   }

@@ -41,9 +41,9 @@ grpc::ServerUnaryReactor* ExecutionService::GetExecution(grpc::CallbackServerCon
                       [this, request] { return rpc_.core.executions().Get(*request); });
 }
 
-grpc::ServerUnaryReactor* ExecutionService::ListExecutions(
-    grpc::CallbackServerContext* context, const v1::ListExecutionsRequest* request,
-    v1::ListExecutionsResponse* response) {
+grpc::ServerUnaryReactor* ExecutionService::ListExecutions(grpc::CallbackServerContext* context,
+                                                           const v1::ListExecutionsRequest* request,
+                                                           v1::ListExecutionsResponse* response) {
   return AnswerOnPool(rpc_, Method::kListExecutions, context, response,
                       [this, request] { return rpc_.core.executions().List(*request); });
 }

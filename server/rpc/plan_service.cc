@@ -68,10 +68,9 @@ grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* PlanService::GetCapabilities(
     grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
     v1::Capabilities* response) {
-  return AnswerNow(rpc_, Method::kGetCapabilities, context, response,
-                   [this]() -> absl::StatusOr<v1::Capabilities> {
-                     return rpc_.core.plans().GetCapabilities();
-                   });
+  return AnswerNow(
+      rpc_, Method::kGetCapabilities, context, response,
+      [this]() -> absl::StatusOr<v1::Capabilities> { return rpc_.core.plans().GetCapabilities(); });
 }
 
 }  // namespace parplan

@@ -44,9 +44,9 @@ class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse>
   v1::SearchPlanResponse message_;  // On its way while `writing_`.
 
   std::mutex mutex_;
-  bool writing_ = false;                             // Guarded by mutex_.
-  bool finished_ = false;                            // Guarded by mutex_.
-  std::optional<v1::SearchProgress> news_;           // Guarded by mutex_.
+  bool writing_ = false;                              // Guarded by mutex_.
+  bool finished_ = false;                             // Guarded by mutex_.
+  std::optional<v1::SearchProgress> news_;            // Guarded by mutex_.
   std::optional<absl::StatusOr<SharedPlan>> answer_;  // Guarded by mutex_.
 
   std::shared_ptr<SearchCall> self_;

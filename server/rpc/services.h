@@ -46,8 +46,7 @@ class PlanService final : public v1::PlanService::CallbackService {
   grpc::ServerWriteReactor<v1::SearchPlanResponse>* SearchPlan(
       grpc::CallbackServerContext* context, const v1::CreatePlanRequest* request) override;
   grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context,
-                                    const v1::GetPlanRequest* request,
-                                    v1::Plan* response) override;
+                                    const v1::GetPlanRequest* request, v1::Plan* response) override;
   grpc::ServerUnaryReactor* ListPlans(grpc::CallbackServerContext* context,
                                       const v1::ListPlansRequest* request,
                                       v1::ListPlansResponse* response) override;

@@ -15,9 +15,8 @@ namespace {
 constexpr size_t kMaxRequestIdBytes = 64;
 
 bool IsLowerHex(absl::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f');
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
 bool IsAllZeros(absl::string_view text) {

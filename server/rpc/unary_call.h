@@ -74,8 +74,8 @@ grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, Method method,
 // As `AnswerOnPool`, at once, for work that waits for nothing.
 template <typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, Method method,
-                                    grpc::CallbackServerContext* server_context,
-                                    Response* response, const Work& work) {
+                                    grpc::CallbackServerContext* server_context, Response* response,
+                                    const Work& work) {
   const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
   call->End(WithoutExceptions(work));
   return call.get();

@@ -9,7 +9,6 @@
 // of its own, uploads the example profile, asks once, then counts answers from the
 // plan cache. Client and server share the machine.
 
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
@@ -18,6 +17,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -74,9 +74,9 @@ class ServerProcess {
     if (mkdtemp(pattern.data()) == nullptr) Fail("cannot make a temporary folder");
     folder_ = pattern;
     const std::string data = folder_ / "data", port_file = folder_ / "port";
-    std::vector<std::string> arguments = {binary,       "--listen",         "127.0.0.1:0",
-                                          "--data-dir", data,               "--metrics-listen",
-                                          "off",        "--port-file",      port_file};
+    std::vector<std::string> arguments = {binary,       "--listen",    "127.0.0.1:0",
+                                          "--data-dir", data,          "--metrics-listen",
+                                          "off",        "--port-file", port_file};
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
@@ -140,8 +140,7 @@ v1::CreatePlanRequest Prepare(const LoadOptions& options, const std::string& add
   if (!channel.ok()) Fail(channel.status().ToString());
   v1::CreatePlanRequest request;
   v1::PlanSpec& spec = *request.mutable_spec();
-  *spec.mutable_model() =
-      ReadMessage<v1::ModelSpec>(options.examples + "/llama2-7b.model.json");
+  *spec.mutable_model() = ReadMessage<v1::ModelSpec>(options.examples + "/llama2-7b.model.json");
   *spec.mutable_topology() =
       ReadMessage<v1::ClusterTopology>(options.examples + "/a100-40g-8.cluster.json");
   spec.set_global_batch_size(64);
@@ -165,8 +164,8 @@ class Load {
       arguments.SetInt("rpc_load.connection", i);  // Else they would share one.
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
       arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-      stubs_.push_back(v1::PlanService::NewStub(grpc::CreateCustomChannel(
-          address, grpc::InsecureChannelCredentials(), arguments)));
+      stubs_.push_back(v1::PlanService::NewStub(
+          grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments)));
     }
   }
 
@@ -233,9 +232,9 @@ class Load {
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;
   std::condition_variable ended_;
-  int live_ = 0;                       // Guarded by mutex_, as the rest.
+  int live_ = 0;  // Guarded by mutex_, as the rest.
   int64_t errors_ = 0;
-  std::vector<double> milliseconds_;   // Of each call answered from the cache.
+  std::vector<double> milliseconds_;  // Of each call answered from the cache.
 };
 
 int Main(int argc, char** argv) {

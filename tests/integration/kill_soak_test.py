@@ -2,7 +2,7 @@
 """Kills the server with SIGKILL at random moments of uploads and plans, and looks
 after each restart: nothing it acknowledged is lost, nothing is there by half.
 
-    kill_soak_test.py SERVER [--requests 200] [--kills 20] [--seed N] [--seconds 90]
+    kill_soak_test.py SERVER [--requests 200] [--kills 40] [--seed N] [--seconds 90]
 """
 import argparse
 import random
@@ -105,7 +105,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("server")
     parser.add_argument("--requests", type=int, default=200)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--seconds", type=float, default=90)
     options = parser.parse_args()
@@ -119,6 +119,7 @@ def main():
         soak.client = parplan.Client(server.address)
         kill_before = set(generator.sample(range(options.requests), options.kills))
         done = 0
+        typical = 0.01  # Seconds a request takes.
         for number in range(options.requests):
             if time.monotonic() > end:
                 print(f"out of time after {number} requests")
@@ -126,13 +127,14 @@ def main():
             request = soak.make_request(number)
             killer = None
             if number in kill_before:
-                # From before the first byte to after the answer: a request takes
-                # some milliseconds.
-                killer = threading.Timer(generator.random() * 0.03, server.kill)
+                # From before the first byte to after the answer.
+                killer = threading.Timer(generator.random() * 1.5 * typical, server.kill)
                 killer.start()
             while True:
                 try:
+                    began = time.monotonic()
                     soak.send(request)
+                    typical = 0.8 * typical + 0.2 * (time.monotonic() - began)
                     break
                 except grpc.RpcError as error:
                     assert killer is not None and error.code() in AWAY, (

@@ -99,6 +99,7 @@ class ReflectionClient(unittest.TestCase):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.metrics_port, timeout=10)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
+        connection.close()
         self.assertIn('parplan_requests_total{code="OK",method="GetCapabilities"}', text)
 
     def test_the_log_is_one_json_object_a_line_with_the_callers_name(self):

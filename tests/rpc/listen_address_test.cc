@@ -12,9 +12,8 @@ namespace parplan {
 namespace {
 
 TEST(CheckListenAddress, TakesHostAndPortOrASocket) {
-  for (const char* const address :
-       {"127.0.0.1:9477", "0.0.0.0:0", "[::1]:9477", "[::]:1", "localhost:65535", "unix:/run/s",
-        "planner.example.org:80"}) {
+  for (const char* const address : {"127.0.0.1:9477", "0.0.0.0:0", "[::1]:9477", "[::]:1",
+                                    "localhost:65535", "unix:/run/s", "planner.example.org:80"}) {
     EXPECT_OK(CheckListenAddress(address)) << address;
   }
   for (const char* const address : {"", "9477", ":9477", "127.0.0.1", "127.0.0.1:", "::1:9477",
@@ -26,9 +25,8 @@ TEST(CheckListenAddress, TakesHostAndPortOrASocket) {
 }
 
 TEST(IsLocalAddress, IsTrueOnlyWhereNoOtherMachineReaches) {
-  for (const char* const address :
-       {"127.0.0.1:0", "127.255.3.4:9", "[::1]:9477", "localhost:9477", "LOCALHOST:1",
-        "unix:/run/s"}) {
+  for (const char* const address : {"127.0.0.1:0", "127.255.3.4:9", "[::1]:9477", "localhost:9477",
+                                    "LOCALHOST:1", "unix:/run/s"}) {
     EXPECT_TRUE(IsLocalAddress(address)) << address;
   }
   for (const char* const address :

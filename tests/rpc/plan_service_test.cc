@@ -27,9 +27,9 @@ TEST(PlanService, CapabilitiesTellPlannersLimitsAndKeys) {
   RpcHarness harness(limits);
   ASSERT_OK_AND_ASSIGN(const v1::Capabilities capabilities, harness.plans().GetCapabilities());
   EXPECT_EQ(capabilities.max_queue_length(), 7);
-  EXPECT_EQ(std::vector<std::string>(capabilities.planners().begin(),
-                                     capabilities.planners().end()),
-            PlannerNames());
+  EXPECT_EQ(
+      std::vector<std::string>(capabilities.planners().begin(), capabilities.planners().end()),
+      PlannerNames());
   EXPECT_THAT(capabilities.api_versions(), Contains("parplan.v1"));
   ASSERT_EQ(capabilities.verification_keys_size(), 1);
   EXPECT_EQ(capabilities.verification_keys(0).public_key().size(), 32u);
@@ -97,12 +97,12 @@ TEST(PlanService, SearchPlanTellsProgressThenThePlan) {
   ASSERT_OK(harness.UploadSmallProfile());
   planner.Shut();
   int progress_count = 0;
-  ASSERT_OK_AND_ASSIGN(const v1::Plan plan,
-                       harness.plans().SearchPlan(SmallQuestion(),
-                                                  [&](const v1::SearchProgress& progress) {
-                                                    EXPECT_EQ(progress.gap_ratio(), 1.0);
-                                                    if (++progress_count == 3) planner.Open();
-                                                  }));
+  ASSERT_OK_AND_ASSIGN(
+      const v1::Plan plan,
+      harness.plans().SearchPlan(SmallQuestion(), [&](const v1::SearchProgress& progress) {
+        EXPECT_EQ(progress.gap_ratio(), 1.0);
+        if (++progress_count == 3) planner.Open();
+      }));
   EXPECT_GE(progress_count, 3);
   EXPECT_FALSE(plan.name().empty());
 }
@@ -267,8 +267,7 @@ TEST(PlanService, AWrongAnswerOfThePlannerIsNeverSigned) {
   RpcHarness harness(RpcHarness::TestLimits(),
                      [](const PlanningProblem& problem, absl::string_view planner,
                         const SearchControl& control) -> absl::StatusOr<PlanningResult> {
-                       absl::StatusOr<PlanningResult> result =
-                           FindPlan(problem, planner, control);
+                       absl::StatusOr<PlanningResult> result = FindPlan(problem, planner, control);
                        std::get<PlanFound>(*result).prediction.step =
                            Seconds::Of(std::get<PlanFound>(*result).prediction.step.value() / 2);
                        return result;

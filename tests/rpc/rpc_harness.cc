@@ -106,9 +106,9 @@ RpcHarness::RpcHarness(Limits limits, PlannerFunction planner, absl::Duration de
   store_ = store.get();
   absl::StatusOr<KeyStore> keys = KeyStore::OpenOrCreate(NewFolder(), clock_.Now());
   PARPLAN_CHECK(keys.ok());
-  core_ = std::make_unique<ServerCore>(
-      std::move(store), std::make_unique<KeyRing>(*std::move(keys), clock_.Now()), limits, clock_,
-      observer_, std::move(planner));
+  core_ = std::make_unique<ServerCore>(std::move(store),
+                                       std::make_unique<KeyRing>(*std::move(keys), clock_.Now()),
+                                       limits, clock_, observer_, std::move(planner));
   RpcServerOptions options;
   options.default_deadline = default_deadline;
   options.logger = [this](const CallRecord& record) {
@@ -122,8 +122,7 @@ RpcHarness::RpcHarness(Limits limits, PlannerFunction planner, absl::Duration de
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  channel_ =
-      grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
+  channel_ = grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
   plans_ = std::make_unique<PlanClient>(channel_);
   profiles_ = std::make_unique<ProfileClient>(channel_);
   executions_ = std::make_unique<ExecutionClient>(channel_);
@@ -131,9 +130,7 @@ RpcHarness::RpcHarness(Limits limits, PlannerFunction planner, absl::Duration de
 
 RpcHarness::~RpcHarness() = default;
 
-std::string RpcHarness::address() const {
-  return absl::StrCat("127.0.0.1:", server_->port());
-}
+std::string RpcHarness::address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
 
 absl::StatusOr<v1::Profile> RpcHarness::UploadSmallProfile() {
   return profiles_->Upload(kNode, SmallProfile());

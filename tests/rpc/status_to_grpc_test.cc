@@ -37,17 +37,16 @@ TEST(ToGrpcStatus, OkStaysOk) {
 }
 
 TEST(ToGrpcStatus, DetailsAreAGoogleRpcStatusWithAnErrorInfo) {
-  const absl::Status error = MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
-                                       "gone", {{"name", "x"}});
+  const absl::Status error =
+      MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound, "gone", {{"name", "x"}});
   // google.rpc.Status{code 5, message, details Any{type_url, value}}, by hand.
   const std::string info =
       std::string("\x0a\x12RESOURCE_NOT_FOUND\x12\x07parplan\x1a\x09\x0a\x04name\x12\x01x", 42);
   const std::string url = "type.googleapis.com/google.rpc.ErrorInfo";
-  const std::string any =
-      std::string("\x0a") + static_cast<char>(url.size()) + url + "\x12" +
-      static_cast<char>(info.size()) + info;
-  const std::string expected = std::string("\x08\x05\x12\x04gone\x1a") +
-                               static_cast<char>(any.size()) + any;
+  const std::string any = std::string("\x0a") + static_cast<char>(url.size()) + url + "\x12" +
+                          static_cast<char>(info.size()) + info;
+  const std::string expected =
+      std::string("\x08\x05\x12\x04gone\x1a") + static_cast<char>(any.size()) + any;
   EXPECT_EQ(ToGrpcStatus(error).error_details(), expected);
   EXPECT_EQ(ToGrpcStatus(error).error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(ToGrpcStatus(error).error_message(), "gone");
