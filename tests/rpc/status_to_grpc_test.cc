@@ -41,7 +41,7 @@ TEST(ToGrpcStatus, DetailsAreAGoogleRpcStatusWithAnErrorInfo) {
       MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound, "gone", {{"name", "x"}});
   // google.rpc.Status{code 5, message, details Any{type_url, value}}, by hand.
   const std::string info =
-      std::string("\x0a\x12RESOURCE_NOT_FOUND\x12\x07parplan\x1a\x09\x0a\x04name\x12\x01x", 42);
+      std::string("\x0a\x12RESOURCE_NOT_FOUND\x12\x07parplan\x1a\x09\x0a\x04name\x12\x01x", 40);
   const std::string url = "type.googleapis.com/google.rpc.ErrorInfo";
   const std::string any = std::string("\x0a") + static_cast<char>(url.size()) + url + "\x12" +
                           static_cast<char>(info.size()) + info;
