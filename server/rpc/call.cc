@@ -38,6 +38,7 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& context, absl::Durati
 
 Call::Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context)
     : rpc_(rpc), start_(rpc.core.clock().Steady()) {
+  ++rpc_.call_count;
   record_.method = method;
   record_.request_id = RequestIdOf(server_context);
   record_.trace_id = TraceIdOf(MetadataValue(server_context, "traceparent"));

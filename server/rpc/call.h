@@ -7,6 +7,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -47,6 +48,8 @@ struct RpcContext {
   CallLogger logger;
   // For calls that come without a deadline.
   absl::Duration default_deadline;
+  // Calls that gRPC is not done with. Calls of health and reflection are none.
+  std::atomic<int>& call_count;
 };
 
 // One call from its first byte to its status. Calls of unknown methods never get
@@ -55,6 +58,10 @@ class Call {
  public:
   // Reads the metadata and answers with `x-request-id` among the trailing ones.
   Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context);
+  ~Call() { --rpc_.call_count; }
+
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   const std::shared_ptr<CallContext>& context() const { return context_; }
 

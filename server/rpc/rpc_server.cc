@@ -35,6 +35,10 @@ constexpr int kMaxConcurrentStreams = 1024;
 // over new replicas.
 constexpr int kMaxConnectionAgeMs = 3600 * 1000;
 
+// A server is quiet when it had no call in progress for so long.
+constexpr absl::Duration kQuietTime = absl::Milliseconds(200);
+constexpr absl::Duration kQuietLook = absl::Milliseconds(10);
+
 // Between the end of searches and the end of their calls.
 constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
@@ -105,7 +109,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
 RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options)
     : core_(core),
       pool_(kBlockingThreadCount),
-      rpc_{core, pool_, options.logger, options.default_deadline},
+      rpc_{core, pool_, options.logger, options.default_deadline, call_count_},
       profiles_(rpc_),
       plans_(rpc_),
       executions_(rpc_) {}
@@ -119,10 +123,24 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   absl::SleepFor(pause);
   std::thread searches(
       [this, grace] { core_.Drain(std::max(grace - kAnswerTime, absl::ZeroDuration())); });
+  std::atomic<bool> done = false;
+  std::thread closer([this, &done] { CloseWhenQuiet(done); });
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(grace));
   server_->Wait();
+  done = true;
+  closer.join();
   searches.join();
   server_.reset();
+}
+
+void RpcServer::CloseWhenQuiet(const std::atomic<bool>& done) {
+  absl::Duration quiet;
+  while (quiet < kQuietTime) {
+    if (done) return;
+    absl::SleepFor(kQuietLook);
+    quiet = call_count_ == 0 ? quiet + kQuietLook : absl::ZeroDuration();
+  }
+  grpc_server_cancel_all_calls(server_->c_server());
 }
 
 }  // namespace parplan

@@ -5,6 +5,7 @@
 
 #include <grpcpp/server.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -54,7 +55,13 @@ class RpcServer {
  private:
   RpcServer(ServerCore& core, const RpcServerOptions& options);
 
+  // Closes the connections once no call was in progress for a moment, unless
+  // `done` comes before. Otherwise streams that watch health, and clients that
+  // look at their connection every 5 s only, would hold up the end.
+  void CloseWhenQuiet(const std::atomic<bool>& done);
+
   ServerCore& core_;
+  std::atomic<int> call_count_ = 0;
   BlockingPool pool_;
   const RpcContext rpc_;
   ProfileService profiles_;

@@ -164,6 +164,18 @@ TEST(RpcServer, ADrainAnswersTheCallsInProgress) {
   EXPECT_FALSE(harness.plans().GetCapabilities().ok());
 }
 
+TEST(RpcServer, IdleConnectionsAndWatchersOfHealthDoNotHoldUpTheEnd) {
+  RpcHarness harness;
+  EXPECT_OK(harness.plans().GetCapabilities());
+  ChannelOptions options;
+  options.target = harness.address();
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<grpc::Channel> watching, MakeChannel(options));
+  EXPECT_OK(PlanClient(watching).GetCapabilities());
+  const absl::Duration start = harness.clock().Steady();
+  harness.server().Drain(absl::ZeroDuration(), absl::Seconds(30));
+  EXPECT_LT(harness.clock().Steady() - start, absl::Seconds(4));
+}
+
 TEST(RpcServer, ADrainEndsWhatTakesTooLong) {
   GatedPlanner planner;
   RpcHarness harness(RpcHarness::TestLimits(), planner.Function());
