@@ -40,7 +40,7 @@ WindowRecord SampleWindow(int32_t rank, int64_t first_step, size_t size = 60);
 // The text `SampleWindow` takes its bytes from.
 std::string SampleWindowName(int32_t rank, int64_t first_step);
 
-// A new empty folder of this test.
+// A new empty folder, removed when the process ends.
 std::string MakeTestFolder();
 
 }  // namespace parplan
