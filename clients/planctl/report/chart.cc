@@ -83,8 +83,8 @@ void Chart::AddBar(int row, double start, double end, absl::string_view css,
 }
 
 bool Chart::AddWord(int row, double start, double end, absl::string_view css,
-                    absl::string_view word, bool plate) {
-  const double width = kCharacter * static_cast<double>(word.size()) + kMargin;
+                    absl::string_view word, size_t characters, bool plate) {
+  const double width = kCharacter * static_cast<double>(characters) + kMargin;
   const double room = (end - start) / (plate ? kPlateRoom : 1.0);
   const char* visible = "";
   if (room * kNarrowWidth < width) {

@@ -7,6 +7,7 @@
 #ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_CHART_H_
 #define PARPLAN_CLIENTS_PLANCTL_REPORT_CHART_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -40,11 +41,11 @@ class Chart {
   // the pointer finds there. Bars too short to see are left out.
   void AddBar(int row, double start, double end, absl::string_view css, absl::string_view hint);
 
-  // A word on the middle of a bar of that place if it has the room: on any page,
-  // else on wide pages only, else not at all, which is false. With `plate` it has
-  // a plain ground of its own.
+  // A word on the middle of a bar of that place if there is room for one of
+  // `characters`: on any page, else on wide pages only, else not at all, which is
+  // false. With `plate` it has a plain ground of its own.
   bool AddWord(int row, double start, double end, absl::string_view css, absl::string_view word,
-               bool plate);
+               size_t characters, bool plate);
 
   // Ticks and grid from 0 to `end`, which is the full width. Nothing if `end` is
   // not positive.

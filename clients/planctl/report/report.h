@@ -46,10 +46,12 @@ struct ReportInput {
   std::vector<ReportFact> facts;
 };
 
-// Renders the page. Every text of `input` is escaped. REQUIRES: prediction has
-// as many stages as the plan. Size grows with stages and runs; at most a few
-// thousand pipeline events are drawn, and the page says so when it leaves some
-// out.
+// Renders the page. Every text of `input` is escaped, and shortened where it is
+// too long to read. REQUIRES: the plan has stages, each with layers, and the
+// prediction has as many.
+//
+// The page stays below 1 MiB however large the plan is; where a chart or a table
+// leaves something out, the page says so.
 std::string RenderReport(const ReportInput& input);
 
 }  // namespace parplan

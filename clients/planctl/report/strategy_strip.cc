@@ -103,7 +103,8 @@ std::string StrategyStrip(const Plan& plan, const std::vector<Strategy>& strateg
     chart.AddBar(piece.row, start, end, StrategyFillClass(index),
                  Hint(piece, plan.pipeline_parallel_degree(), pieces.size() <= kMaxWordyPieces,
                       layer_names));
-    chart.AddWord(piece.row, start, end, "letter", Letter(index), /*plate=*/true);
+    const std::string letter = Letter(index);
+    chart.AddWord(piece.row, start, end, "letter", letter, letter.size(), /*plate=*/true);
     for (int cell = 1; cell < piece.cell_count; ++cell) {
       absl::StrAppend(&edges, "M", 1000.0 * (piece.first_cell + cell) / cells, " ",
                       chart.BarTop(piece.row), "v", chart.bar_height());

@@ -108,12 +108,14 @@ dt{color:var(--quiet);overflow-wrap:anywhere}dd{margin:0;overflow-wrap:anywhere}
 @media (max-width:60rem){svg .wide,li.wide{display:none}}
 @media (max-width:40rem){main{padding:1.5rem .9rem 3rem}.chart{padding:.7rem .6rem .4rem;
 column-gap:.5rem}.names span,.figures span{font-size:11px}h1{font-size:1.4rem}
-td.bar{min-width:4.5rem}.tiles{grid-template-columns:repeat(2,minmax(0,1fr))}.tile b{font-size:1.2rem}
+td.bar{min-width:4.5rem}td.words{min-width:11rem}.tiles{grid-template-columns:repeat(2,minmax(0,1fr))}.tile b{font-size:1.2rem}
 dl{grid-template-columns:minmax(0,1fr)}dd{margin-bottom:.4rem}}
-@media print{:root{--page:#fff;color-scheme:light}body{font-size:11px}
+@media print{:root{--page:#fff;color-scheme:light}html{font-size:12px}body{font-size:12px}
 main{max-width:none;padding:0}section{margin-top:1.5rem}.chart,.tile,tr{break-inside:avoid}
 h2,h2+p{break-after:avoid}.scroll{max-height:none;overflow:visible}
-th,th:first-child,td:first-child{position:static}td{padding:.15rem .4rem}
+th,th:first-child,td:first-child{position:static}
+th,td{padding:.2rem .45rem}td.words,td.bar{min-width:8rem}td.bar{width:auto}
+td.name{white-space:normal;min-width:8rem;overflow-wrap:anywhere}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )";
 
@@ -173,7 +175,14 @@ std::string StyleSheet() {
     }
     absl::StrAppend(&sheet, ".c", colour, "{fill:var(--c", colour, ")}\n");
   }
-  return sheet + kTables;
+  // Printed, a texture is a picture for every bar, megabytes where there are many.
+  sheet += "@media print{";
+  for (int colour = 0; colour < kColourCount; ++colour) {
+    for (int texture = 1; texture < kTextureCount; ++texture) {
+      absl::StrAppend(&sheet, ".low .f", colour, texture, "{fill:var(--c", colour, ")}");
+    }
+  }
+  return absl::StrCat(sheet, "}", kTables);
 }
 
 std::string Textures() {

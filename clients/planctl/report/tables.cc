@@ -198,7 +198,7 @@ std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string
       .Head("plan", "left");
   for (const ReportRival& rival : rivals) {
     table.Row(rival.planner == planner ? "best" : "")
-        .Cell(Shorten(rival.planner, kMaxPlannerLength));
+        .Cell(Shorten(rival.planner, kMaxPlannerLength), "name");
     if (!rival.feasible) {
       table.Cell("–")
           .Cell("")

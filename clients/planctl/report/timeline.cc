@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -62,6 +63,10 @@ Excerpt ExcerptOf(const Plan& plan, const Prediction& prediction,
 // Tells whether there was for any.
 bool DrawPasses(const Excerpt& excerpt, Chart& chart) {
   bool any_number = false;
+  // All passes of a kind have a number, or none.
+  int64_t last = 0;
+  for (const PipelineEvent& event : excerpt.events) last = std::max(last, event.micro_batch_index);
+  const size_t widest = absl::StrCat(last).size();
   for (const PipelineEvent& event : excerpt.events) {
     const double start = event.start / excerpt.end;
     const double end = std::min(event.end / excerpt.end, 1.0);
@@ -72,7 +77,7 @@ bool DrawPasses(const Excerpt& excerpt, Chart& chart) {
                      Time(event.end)));
     any_number |= chart.AddWord(event.stage_index, start, end,
                                 event.is_backward ? "on-backward" : "on-forward",
-                                absl::StrCat(event.micro_batch_index), /*plate=*/false);
+                                absl::StrCat(event.micro_batch_index), widest, /*plate=*/false);
   }
   return any_number;
 }

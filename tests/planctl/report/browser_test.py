@@ -4,7 +4,7 @@
     browser_test.py RENDER_FIXTURE
 
 RENDER_FIXTURE is the program that writes the pages. Every page is opened light
-and dark, wide and narrow, and must log nothing, ask for nothing outside, and
+and dark, wide and narrow, and as printed, and must log nothing, ask for nothing outside, and
 pass page_checks.js: no text overlaps another, is cut off or hard to read, and
 the page does not scroll sideways. Pages broken on purpose must fail.
 
@@ -21,8 +21,9 @@ import tempfile
 import xml.etree.ElementTree
 
 SKIPPED = 77
-SCHEMES = ("light", "dark")
-WIDTHS = (1280, 420)
+# Medium, colour scheme, width in pixels. The last is A4 with Chromium's margins.
+VIEWS = [("screen", scheme, width) for scheme in ("light", "dark") for width in (1280, 420)] + [
+    ("print", "dark", 717)]
 MAX_PAGE_BYTES = 1 << 20
 CHECKS = pathlib.Path(__file__).with_name("page_checks.js").read_text(encoding="utf-8")
 
@@ -33,6 +34,7 @@ BREAKAGES = [
     ("overlap", '<p style="margin-bottom:-1.5rem">one line of words</p><p>another line</p>'),
     ("cut", '<svg width="60" height="40"><text x="10" y="20">a label too long</text></svg>'),
     ("cut", '<p style="width:4rem;white-space:nowrap">a sentence that does not fit</p>'),
+    ("broken", '<p style="width:2rem;overflow-wrap:anywhere">galvatron-base</p>'),
     ("contrast", '<p style="color:#777;background:#888">grey on grey</p>'),
     ("contrast", '<svg class="plot" width="300" height="40"><rect class="f01" width="300" '
                  'height="40"/><text x="20" y="20">on a texture</text></svg>'),
@@ -74,10 +76,10 @@ def requested_addresses(browser):
     return addresses
 
 
-def inspect(browser, page, scheme, width):
+def inspect(browser, page, medium, scheme, width):
     """Opens `page` and gives page_checks.js's report, with what only the browser knows."""
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-        "features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        "media": medium, "features": [{"name": "prefers-color-scheme", "value": scheme}]})
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
         "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
     browser.get_log("browser")
@@ -93,13 +95,14 @@ def inspect(browser, page, scheme, width):
             "return performance.getEntriesByType('resource').map((entry) => entry.name)"):
         if not entry.startswith("data:"):
             report["faults"].append(["outside", entry])
-    if report["dark"] != (scheme == "dark"):
-        report["faults"].append(["scheme", f"the page is not {scheme}"])
+    # Paper is white, whatever the screen is.
+    if report["dark"] != (scheme == "dark" and medium == "screen"):
+        report["faults"].append(["scheme", "the page ignores the colour scheme"])
     return report
 
 
 def check_pages(browser, pages):
-    """Checks every page in every scheme and width; gives the number of faults."""
+    """Checks every page in every view; gives the number of faults."""
     fault_count = 0
     for page in pages:
         content = page.read_bytes()
@@ -109,12 +112,11 @@ def check_pages(browser, pages):
         if len(content) > MAX_PAGE_BYTES:
             faults.append(["size", f"{len(content)} bytes"])
         line_counts = []
-        for scheme in SCHEMES:
-            for width in WIDTHS:
-                report = inspect(browser, page, scheme, width)
-                line_counts.append(report["lines"])
-                faults += [[kind, f"{scheme}, {width} wide: {text}"]
-                           for kind, text in report["faults"]]
+        for view in VIEWS:
+            report = inspect(browser, page, *view)
+            line_counts.append(report["lines"])
+            faults += [[kind, f"{' '.join(map(str, view))} wide: {text}"]
+                       for kind, text in report["faults"]]
         print(f"{page.stem}: {len(content) / 1000:.0f} kB, {report['charts']} charts, "
               f"{max(line_counts)} lines of text, {len(faults)} faults", flush=True)
         for kind, text in faults[:12]:
@@ -130,11 +132,11 @@ def check_breakages(browser, page, folder):
     for number, (kind, markup) in enumerate(BREAKAGES):
         broken = folder / f"broken-{number}.html"
         broken.write_text(content.replace("</main>", markup + "</main>"), encoding="utf-8")
-        for width in WIDTHS:
-            kinds = {fault[0] for fault in inspect(browser, broken, "light", width)["faults"]}
+        for view in VIEWS:
+            kinds = {fault[0] for fault in inspect(browser, broken, *view)["faults"]}
             if kind not in kinds:
                 unnoticed += 1
-                print(f"not noticed, {width} wide: {kind} in {markup}; found {sorted(kinds)}")
+                print(f"not noticed in {view}: {kind} in {markup}; found {sorted(kinds)}")
     print(f"{len(BREAKAGES)} pages broken on purpose: "
           + ("all noticed" if unnoticed == 0 else f"{unnoticed} not noticed"))
     return unnoticed
@@ -163,9 +165,9 @@ def main():
             unnoticed = check_breakages(browser, pages[0], folder)
         finally:
             browser.quit()
-    print(f"Checked {len(pages)} pages, {' and '.join(SCHEMES)}, "
-          f"{' and '.join(map(str, WIDTHS))} pixels wide: console and network silent, no script, "
-          "policy and titles present, no text overlapping, cut off, too small or below a contrast "
+    print(f"Checked {len(pages)} pages in {len(VIEWS)} views (light and dark, 1280 and 420 pixels "
+          "wide, printed): console and network silent, no script, "
+          "policy and titles present, no text overlapping, cut off, broken up, too small or below a contrast "
           f"of 4.5, no sideways scrolling. Faults: {fault_count}.")
     return 0 if pages and fault_count == 0 and unnoticed == 0 else 1
 

@@ -4,6 +4,7 @@ const faults = [];
 const fault = (kind, text) => faults.push([kind, text]);
 const say = (text) => JSON.stringify(text.trim().slice(0, 40));
 const slack = 1.0;  // pixels
+const smallest = matchMedia('print').matches ? 9 : 10.5;  // pixels
 
 // Colours.
 const parse = (colour) => {
@@ -92,10 +93,14 @@ for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
   }
   const box = boxes[0];
   if (box === undefined) continue;
+  const words = node.data.trim().split(/\s+/).length;
+  if (boxes.length > words && node.data.length < 6 * boxes.length) {
+    fault('broken', 'into ' + boxes.length + ' lines: ' + say(node.data));
+  }
   const ink = parse(inSvg ? style.fill : style.color);
   const ratio = contrast(ink, inSvg ? svgGround(parent, box) : htmlGround(parent));
   if (ratio < 4.5) fault('contrast', ratio.toFixed(2) + ' for ' + say(node.data));
-  if (parseFloat(style.fontSize) < 10.5) fault('small', style.fontSize + ' for ' + say(node.data));
+  if (parseFloat(style.fontSize) < smallest) fault('small', style.fontSize + ' for ' + say(node.data));
 }
 
 // Overlaps, from top to bottom.
@@ -111,6 +116,12 @@ for (let i = 0; i < lines.length; ++i) {
 // Structure.
 if (document.documentElement.scrollWidth > innerWidth) {
   fault('wide', document.documentElement.scrollWidth + ' pixels in ' + innerWidth);
+}
+// Paper does not scroll.
+for (const table of matchMedia('print').matches ? document.querySelectorAll('.scroll') : []) {
+  if (table.scrollWidth > table.clientWidth || table.scrollHeight > table.clientHeight) {
+    fault('cut', 'a table is cut off: ' + table.getAttribute('aria-label'));
+  }
 }
 if (document.scripts.length !== 0) fault('script', document.scripts.length + ' scripts');
 for (const element of document.querySelectorAll('*')) {
