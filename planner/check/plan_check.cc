@@ -30,8 +30,8 @@ bool Close(double a, double b) {
 
 absl::Status Expect(const std::string& what, double promised, double recomputed) {
   if (Close(promised, recomputed)) return absl::OkStatus();
-  return Broken(absl::StrFormat("%s is promised as %.9g, recomputed as %.9g", what, promised,
-                                recomputed));
+  return Broken(
+      absl::StrFormat("%s is promised as %.9g, recomputed as %.9g", what, promised, recomputed));
 }
 
 absl::Status Expect(const std::string& what, Seconds promised, Seconds recomputed) {
@@ -97,10 +97,9 @@ absl::Status CompareStage(const std::string& stage, const StagePrediction& promi
   PARPLAN_RETURN_IF_ERROR(Expect(absl::StrCat(stage, " gradient_sync"), promised.gradient_sync,
                                  recomputed.gradient_sync));
   PARPLAN_RETURN_IF_ERROR(Expect(absl::StrCat(stage, " send"), promised.send, recomputed.send));
-  PARPLAN_RETURN_IF_ERROR(
-      Expect(absl::StrCat(stage, " in_flight_micro_batch_count"),
-             static_cast<double>(promised.in_flight_micro_batch_count),
-             static_cast<double>(recomputed.in_flight_micro_batch_count)));
+  PARPLAN_RETURN_IF_ERROR(Expect(absl::StrCat(stage, " in_flight_micro_batch_count"),
+                                 static_cast<double>(promised.in_flight_micro_batch_count),
+                                 static_cast<double>(recomputed.in_flight_micro_batch_count)));
   PARPLAN_RETURN_IF_ERROR(
       Expect(absl::StrCat(stage, " idle_ratio"), promised.idle_ratio, recomputed.idle_ratio));
   for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
@@ -152,19 +151,17 @@ absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
     const StagePrediction& promised = prediction.stages[index];
     stages[index].idle_ratio =
         IdleRatio(stages[index], plan.micro_batch_count, step, promised.idle_ratio);
-    PARPLAN_RETURN_IF_ERROR(
-        CompareStage(absl::StrCat("stage ", index), promised, stages[index]));
+    PARPLAN_RETURN_IF_ERROR(CompareStage(absl::StrCat("stage ", index), promised, stages[index]));
   }
   PARPLAN_RETURN_IF_ERROR(Expect("step", prediction.step, step));
-  PARPLAN_RETURN_IF_ERROR(
-      Expect("samples_per_second", prediction.samples_per_second,
-             static_cast<double>(plan.global_batch_size) / step.value()));
+  PARPLAN_RETURN_IF_ERROR(Expect("samples_per_second", prediction.samples_per_second,
+                                 static_cast<double>(plan.global_batch_size) / step.value()));
   PARPLAN_RETURN_IF_ERROR(Expect("peak_memory", prediction.peak_memory, peak));
   PARPLAN_RETURN_IF_ERROR(
       Expect("usable_memory", prediction.usable_memory, problem.usable_memory()));
   if (peak > problem.usable_memory()) {
-    return Broken(absl::StrCat("it needs ", peak.count(), " bytes of ",
-                               problem.usable_memory().count()));
+    return Broken(
+        absl::StrCat("it needs ", peak.count(), " bytes of ", problem.usable_memory().count()));
   }
   if (prediction.confidence != costs.confidence() ||
       prediction.estimated_items != costs.estimated_items()) {

@@ -11,9 +11,9 @@ namespace parplan {
 namespace {
 
 absl::Status Broken(const std::string& fact) {
-  return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
-                   absl::StrCat("the plan is not a valid answer: ", fact,
-                                "; report this with the problem"));
+  return MakeError(
+      absl::StatusCode::kInternal, Reason::kCheckFailed,
+      absl::StrCat("the plan is not a valid answer: ", fact, "; report this with the problem"));
 }
 
 bool SplitsHeads(const LayerDefinition& layer, int degree) {
@@ -51,8 +51,8 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
   const int tensor = strategy.tensor_parallel_degree;
   const int data = strategy.data_parallel_degree;
   if (tensor < 1 || data < 1 || int64_t{tensor} * data != rank_count) {
-    return Broken(absl::StrCat(where, " spreads over ", tensor, " x ", data, " ranks of a stage of ",
-                               rank_count));
+    return Broken(absl::StrCat(where, " spreads over ", tensor, " x ", data,
+                               " ranks of a stage of ", rank_count));
   }
   PARPLAN_RETURN_IF_ERROR(CheckTensorDegree(problem, layer, where, tensor));
   if (plan.micro_batch_size() % data != 0) {
@@ -85,8 +85,8 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
 
 absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   if (plan.device_count != problem.device_count()) {
-    return Broken(absl::StrCat("device_count is ", plan.device_count, " and not ",
-                               problem.device_count()));
+    return Broken(
+        absl::StrCat("device_count is ", plan.device_count, " and not ", problem.device_count()));
   }
   if (plan.global_batch_size != problem.global_batch_size()) {
     return Broken(absl::StrCat("global_batch_size is ", plan.global_batch_size, " and not ",

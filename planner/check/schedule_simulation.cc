@@ -72,8 +72,8 @@ class Simulation {
     StageState& state = states_[index];
     if (state.busy) return;
     const int64_t in_flight = state.forward_done - state.backward_done;
-    const bool forward = state.forward_done < micro_batch_count_ &&
-                         in_flight < stages_[index].most_in_flight;
+    const bool forward =
+        state.forward_done < micro_batch_count_ && in_flight < stages_[index].most_in_flight;
     if (forward ? state.forward_arrived <= state.forward_done
                 : state.backward_arrived <= state.backward_done) {
       return;
@@ -92,8 +92,7 @@ class Simulation {
     if (state.running_backward) {
       ++state.backward_done;
       if (index > 0) {
-        events_.push(
-            {now + stages_[index - 1].send, index - 1, Event::Kind::kBackwardArrives});
+        events_.push({now + stages_[index - 1].send, index - 1, Event::Kind::kBackwardArrives});
       }
       return;
     }

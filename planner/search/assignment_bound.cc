@@ -124,8 +124,7 @@ bool Better(const CappedAssignment& a, const CappedAssignment& b) {
 // The best assignment within `room` that follows one path up to some layer and
 // the other from there on.
 void ImproveBySplicing(const CappedStage& stage, const CappedAssignment& first,
-                       const CappedAssignment& second, int64_t room,
-                       CappedAssignment& incumbent) {
+                       const CappedAssignment& second, int64_t room, CappedAssignment& incumbent) {
   // Running sums instead of one evaluation a layer: suffix of `second`, prefix of `first`.
   const int layer_count = stage.layer_count();
   const int layout_count = stage.layout_count;
@@ -215,8 +214,8 @@ Relaxation Relax(const CappedStage& stage, int64_t room) {
       relaxation.bound = bound;
       relaxation.tight = SuffixBound(price, std::move(path.values), layout_count, slack);
     }
-    const double old_cost = static_cast<double>(within.ticks) +
-                            price * static_cast<double>(within.extra_bytes);
+    const double old_cost =
+        static_cast<double>(within.ticks) + price * static_cast<double>(within.extra_bytes);
     if (path.cost >= old_cost - slack) break;
     if (path.assignment.extra_bytes <= room) {
       within = std::move(path.assignment);

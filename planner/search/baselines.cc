@@ -47,8 +47,8 @@ ThreeDegrees EqualDegrees(const PlanningProblem& problem) {
       left /= 2;
     }
     if (left % 2 != 0) break;
-    pipeline_open = pipeline_open && degrees.pipeline_parallel_degree * 2 <=
-                                         problem.max_pipeline_parallel_degree();
+    pipeline_open = pipeline_open &&
+                    degrees.pipeline_parallel_degree * 2 <= problem.max_pipeline_parallel_degree();
     if (pipeline_open) {
       degrees.pipeline_parallel_degree *= 2;
       left /= 2;
@@ -94,9 +94,9 @@ absl::StatusOr<SearchSpace> SpaceOfPlanner(absl::string_view planner,
     baseline.tensor_parallel_degree = device_count;
     return baseline;
   }
-  return FieldError(Reason::kSpecInvalid, "planner",
-                    absl::StrCat("`", planner, "` is unknown; use one of ",
-                                 absl::StrJoin(PlannerNames(), ", ")));
+  return FieldError(
+      Reason::kSpecInvalid, "planner",
+      absl::StrCat("`", planner, "` is unknown; use one of ", absl::StrJoin(PlannerNames(), ", ")));
 }
 
 }  // namespace parplan

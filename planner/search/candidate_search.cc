@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -34,10 +33,11 @@ class StageSolver {
       : tables_(tables), budget_(budget), meter_(meter) {}
 
   // Null when nothing fits. The pointer lives as long as the solver.
-  const StageAssignment* Solve(int first_layer, int layer_count, int stage_index) {
-    StageChoices choices = tables_.ChoicesOfStage(first_layer, layer_count, stage_index);
-    Key key{tables_.InFlight(stage_index), tables_.DefinitionsOfStage(first_layer, layer_count),
-            choices.runs};
+  const StageAssignment* Solve(int first_layer, int layer_count, int stage_index,
+                               const StageObjective& objective) {
+    StageChoices choices = tables_.ChoicesOfStage(first_layer, layer_count, stage_index, objective);
+    Key key{objective, tables_.InFlight(stage_index),
+            tables_.DefinitionsOfStage(first_layer, layer_count), choices.runs};
     auto found = solved_.find(key);
     if (found == solved_.end()) {
       found = solved_.emplace(std::move(key), AssignStrategies(choices, budget_, meter_)).first;
@@ -46,7 +46,7 @@ class StageSolver {
   }
 
  private:
-  using Key = std::tuple<int64_t, std::vector<int>, std::vector<LayerChoiceRun>>;
+  using Key = std::tuple<StageObjective, int64_t, std::vector<int>, std::vector<LayerChoiceRun>>;
   const StageTables& tables_;
   const Bytes budget_;
   SearchMeter& meter_;
@@ -72,11 +72,12 @@ StagePlan StageOf(const PlanningProblem& problem, const StageTables& tables, int
   return stage;
 }
 
-// The plan of a partition; nothing when a stage does not fit, or when a stage
-// alone takes longer than the step of `best`.
+// The plan of a partition with stages solved for `objective`; nothing when a
+// stage does not fit, or when the whole work of a stage alone takes longer than
+// the step of `best`.
 std::optional<Plan> PlanOf(const PlanningProblem& problem, const StageTables& tables,
-                           const Partition& partition, StageSolver& solver,
-                           const std::optional<PredictedPlan>& best) {
+                           const Partition& partition, const StageObjective& objective,
+                           StageSolver& solver, const std::optional<PredictedPlan>& best) {
   Plan plan{.device_count = problem.device_count(),
             .global_batch_size = problem.global_batch_size(),
             .micro_batch_count = tables.micro_batch_count(),
@@ -85,10 +86,10 @@ std::optional<Plan> PlanOf(const PlanningProblem& problem, const StageTables& ta
   int first_layer = 0;
   for (int stage_index = 0; stage_index < static_cast<int>(partition.size()); ++stage_index) {
     const StageAssignment* assignment =
-        solver.Solve(first_layer, partition[stage_index], stage_index);
+        solver.Solve(first_layer, partition[stage_index], stage_index, objective);
     if (assignment == nullptr) return std::nullopt;
     // A hair of room for the rounding of sums in another order.
-    if (best && assignment->is_exact &&
+    if (best && assignment->is_exact && objective == tables.WholeStep() &&
         assignment->time * (1.0 - 1e-12) > best->prediction.step) {
       return std::nullopt;
     }
@@ -100,26 +101,165 @@ std::optional<Plan> PlanOf(const PlanningProblem& problem, const StageTables& ta
   return plan;
 }
 
-// The partitions worth trying, each once.
-std::vector<Partition> PartitionsToTry(const StageTables& tables, const Partition& even,
-                                       const std::vector<int>& definition_of_layer,
-                                       const LeastMemory& memory, const Partition& by_memory,
-                                       Bytes budget) {
-  std::vector<Partition> partitions;
-  const auto add = [&partitions](Partition partition) {
-    if (std::find(partitions.begin(), partitions.end(), partition) == partitions.end()) {
-      partitions.push_back(std::move(partition));
-    }
-  };
-  const Partition by_time = TimeBalancedSplit(tables.FastestLayerTimes(), even);
-  add(by_time);
-  add(even);
-  add(by_memory);
-  const std::optional<Partition> limited =
-      MemoryLimitedSplit(definition_of_layer, memory, budget, by_time);
-  if (limited) add(*limited);
-  return partitions;
+// What stages are solved for. With several, a stage that is not the slowest
+// waits anyway: then its time for one micro-batch counts more, or less, than
+// its synchronisation, which others hide.
+std::vector<StageObjective> Objectives(const StageTables& tables) {
+  const StageObjective whole = tables.WholeStep();
+  if (tables.pipeline_parallel_degree() == 1) return {whole};
+  const double bubble = tables.pipeline_parallel_degree() - 1;
+  return {whole, {whole.repeat_count + bubble, 1.0}, {whole.repeat_count, 0.0}};
 }
+
+// Up to here layers are moved from any stage to any other.
+constexpr int kFewStages = 8;
+// Forward passes simulated for moves of layers, in all, before they end.
+constexpr int64_t kMostPassesOfMoves = int64_t{1} << 21;
+
+class CandidateSearch {
+ public:
+  CandidateSearch(const PlanningProblem& problem, const CostModel& costs, const StageTables& tables,
+                  SearchMeter& meter, std::optional<PredictedPlan>& best)
+      : problem_(problem),
+        costs_(costs),
+        tables_(tables),
+        meter_(meter),
+        best_(best),
+        budget_(problem.usable_memory() - costs.context_memory()),
+        solver_(tables, budget_, meter) {}
+
+  CandidateOutcome Run() {
+    const Partition even = Even();
+    const LeastMemory memory = tables_.LeastMemoryOfStages();
+    const std::optional<MemoryBalancedPartition> by_memory =
+        MemoryBalancedSplit(problem_.model().definition_of_layer(), memory, even);
+    PARPLAN_CHECK(by_memory.has_value());
+    CandidateOutcome outcome;
+    outcome.smallest_usable_memory = by_memory->largest_stage + costs_.context_memory();
+    if (outcome.smallest_usable_memory > problem_.usable_memory()) {
+      outcome.proved_bound = Seconds::Infinite();
+      return outcome;
+    }
+    for (const StageObjective& objective : Objectives(tables_)) {
+      for (const Partition& partition :
+           Partitions(objective, even, memory, by_memory->layer_counts)) {
+        Try(partition, objective);
+      }
+    }
+    MoveLayers();
+    if (tables_.pipeline_parallel_degree() == 1 && !meter_.stopped()) {
+      // One stage that fits is given up only when it is slower than the best.
+      outcome.proved_bound = own_best_ ? own_best_->prediction.step : best_->prediction.step;
+    }
+    return outcome;
+  }
+
+ private:
+  Partition Even() const {
+    std::vector<char> is_transformer;
+    for (int layer = 0; layer < problem_.model().layer_count(); ++layer) {
+      is_transformer.push_back(IsTransformer(problem_.model().layer(layer).kind) ? 1 : 0);
+    }
+    return EvenSplit(is_transformer, tables_.pipeline_parallel_degree());
+  }
+
+  // The partitions to try, each once.
+  std::vector<Partition> Partitions(const StageObjective& objective, const Partition& even,
+                                    const LeastMemory& memory, const Partition& by_memory) const {
+    std::vector<Partition> partitions;
+    const auto add = [&partitions](const Partition& partition) {
+      if (std::find(partitions.begin(), partitions.end(), partition) == partitions.end()) {
+        partitions.push_back(partition);
+      }
+    };
+    const Partition by_time = TimeBalancedSplit(tables_.FastestLayerTimes(objective), even);
+    add(by_time);
+    add(even);
+    add(by_memory);
+    const std::optional<Partition> limited =
+        MemoryLimitedSplit(problem_.model().definition_of_layer(), memory, budget_, by_time);
+    if (limited) add(*limited);
+    return partitions;
+  }
+
+  // Whether the plan is the best of this candidate so far.
+  bool Try(const Partition& partition, const StageObjective& objective) {
+    std::optional<Plan> plan = PlanOf(problem_, tables_, partition, objective, solver_, best_);
+    if (!plan) return false;
+    PredictedPlan predicted{*std::move(plan), {}};
+    predicted.prediction = PredictPlan(problem_, costs_, predicted.plan);
+    PARPLAN_CHECK(predicted.prediction.fits());
+    if (!best_ || IsBetterPlan(predicted, *best_)) best_ = predicted;
+    if (own_best_ && !IsBetterPlan(predicted, *own_best_)) return false;
+    own_best_ = std::move(predicted);
+    own_partition_ = partition;
+    own_objective_ = objective;
+    return true;
+  }
+
+  // Moves layers from stage to stage, one at a time, as long as the plan gets
+  // better: from any stage where there are few, else from the slowest (the
+  // adjustment of Galvatron-BMW, papers.md 2.4, goes to neighbours only).
+  void MoveLayers() {
+    const int stage_count = tables_.pipeline_parallel_degree();
+    int64_t trials_left = kMostPassesOfMoves / (stage_count * tables_.micro_batch_count());
+    bool improved = own_best_.has_value() && stage_count > 1;
+    while (improved && !meter_.stopped()) {
+      improved = false;
+      const Partition start = own_partition_;
+      const StageObjective objective = own_objective_;
+      for (const auto& [from, to] : MovesFrom(start)) {
+        if (--trials_left < 0) return;
+        Partition moved = start;
+        --moved[from];
+        ++moved[to];
+        improved |= Try(moved, objective);
+      }
+    }
+  }
+
+  // Pairs of stages, short ways first.
+  std::vector<std::pair<int, int>> MovesFrom(const Partition& partition) const {
+    const int stage_count = static_cast<int>(partition.size());
+    const int slowest = SlowestStage();
+    std::vector<std::pair<int, int>> moves;
+    for (int distance = 1; distance < stage_count; ++distance) {
+      for (int from = 0; from < stage_count; ++from) {
+        if (partition[from] == 1) continue;
+        if (stage_count > kFewStages && from != slowest) continue;
+        if (from - distance >= 0) moves.push_back({from, from - distance});
+        if (from + distance < stage_count) moves.push_back({from, from + distance});
+      }
+    }
+    return moves;
+  }
+
+  int SlowestStage() const {
+    const auto work = [this](const StagePrediction& stage) {
+      return (stage.forward + stage.backward) * static_cast<double>(tables_.micro_batch_count()) +
+             stage.gradient_sync;
+    };
+    const std::vector<StagePrediction>& stages = own_best_->prediction.stages;
+    return static_cast<int>(
+        std::max_element(stages.begin(), stages.end(),
+                         [&work](const StagePrediction& a, const StagePrediction& b) {
+                           return work(a) < work(b);
+                         }) -
+        stages.begin());
+  }
+
+  const PlanningProblem& problem_;
+  const CostModel& costs_;
+  const StageTables& tables_;
+  SearchMeter& meter_;
+  std::optional<PredictedPlan>& best_;
+  const Bytes budget_;
+  StageSolver solver_;
+  // The best plan of this candidate, and how it was made.
+  std::optional<PredictedPlan> own_best_;
+  Partition own_partition_;
+  StageObjective own_objective_;
+};
 
 }  // namespace
 
@@ -135,42 +275,7 @@ bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b) {
 CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
                                  const StageTables& tables, SearchMeter& meter,
                                  std::optional<PredictedPlan>& best) {
-  const std::vector<int>& definition_of_layer = problem.model().definition_of_layer();
-  std::vector<char> is_transformer;
-  for (int layer = 0; layer < problem.model().layer_count(); ++layer) {
-    is_transformer.push_back(IsTransformer(problem.model().layer(layer).kind) ? 1 : 0);
-  }
-  const LeastMemory memory = tables.LeastMemoryOfStages();
-  const Partition even = EvenSplit(is_transformer, tables.pipeline_parallel_degree());
-  const std::optional<MemoryBalancedPartition> by_memory =
-      MemoryBalancedSplit(definition_of_layer, memory, even);
-  PARPLAN_CHECK(by_memory.has_value());
-
-  CandidateOutcome outcome;
-  outcome.smallest_usable_memory = by_memory->largest_stage + costs.context_memory();
-  if (outcome.smallest_usable_memory > problem.usable_memory()) {
-    outcome.proved_bound = Seconds::Infinite();
-    return outcome;
-  }
-  const Bytes budget = problem.usable_memory() - costs.context_memory();
-  StageSolver solver(tables, budget, meter);
-  for (const Partition& partition :
-       PartitionsToTry(tables, even, definition_of_layer, memory, by_memory->layer_counts,
-                       budget)) {
-    std::optional<Plan> plan = PlanOf(problem, tables, partition, solver, best);
-    const bool is_whole_answer = tables.pipeline_parallel_degree() == 1 && !meter.stopped();
-    if (!plan) {
-      // One stage that fits is given up only when it is slower than the best.
-      if (is_whole_answer) outcome.proved_bound = best->prediction.step;
-      continue;
-    }
-    PredictedPlan predicted{*std::move(plan), {}};
-    predicted.prediction = PredictPlan(problem, costs, predicted.plan);
-    PARPLAN_CHECK(predicted.prediction.fits());
-    if (is_whole_answer) outcome.proved_bound = predicted.prediction.step;
-    if (!best || IsBetterPlan(predicted, *best)) best = std::move(predicted);
-  }
-  return outcome;
+  return CandidateSearch(problem, costs, tables, meter, best).Run();
 }
 
 }  // namespace parplan

@@ -34,10 +34,10 @@ struct CandidateOutcome {
 };
 
 // Tries several partitions: even, balanced by memory, balanced by time, and as
-// balanced by time as memory allows. Replaces `best` where a plan is better.
-// Each stage is solved by itself for the least time of all its micro-batches
-// and its gradient synchronisation, which is the step time itself where there
-// is one stage. `tables` are usable.
+// balanced by time as memory allows; then moves layers away from the slowest
+// stage. Replaces `best` where a plan is better. Each stage is solved by itself,
+// for all its work in a step, which is the step time itself where there is one
+// stage, and else for other weights of synchronisation too. `tables` are usable.
 CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
                                  const StageTables& tables, SearchMeter& meter,
                                  std::optional<PredictedPlan>& best);

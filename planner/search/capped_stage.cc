@@ -18,9 +18,8 @@ std::vector<CappedOption> WithoutDominated(const std::vector<CappedOption>& opti
   std::vector<CappedOption> kept;
   for (const CappedOption& option : options) {
     const bool dominated =
-        std::any_of(options.begin(), options.end(), [&option](const CappedOption& other) {
-          return Dominates(other, option);
-        });
+        std::any_of(options.begin(), options.end(),
+                    [&option](const CappedOption& other) { return Dominates(other, option); });
     if (!dominated) kept.push_back(option);
   }
   return kept;

@@ -32,6 +32,11 @@ bool MorePromising(const Candidate& a, const Candidate& b) {
          std::tie(b.bound, b.pipeline_parallel_degree, b.micro_batch_count);
 }
 
+// Forward passes of all stages in a step beyond which a schedule is not
+// considered: it takes long to simulate, and its micro-batches are too small to
+// be worth it.
+constexpr int64_t kMostForwardPasses = int64_t{1} << 22;
+
 // Two steps are as long where they differ by less than rounding can explain.
 constexpr double kProofTolerance = 1e-9;
 
@@ -72,10 +77,11 @@ class PlanSearch {
       if (space_.pipeline_parallel_degree && degree != *space_.pipeline_parallel_degree) continue;
       for (int64_t count : micro_batch_counts) {
         if (!meter_.Ask()) return;
+        if (count > kMostForwardPasses / degree) continue;
         const StageTables tables(problem_, costs_, space_, static_cast<int>(degree), count);
         if (!tables.usable()) continue;
-        candidates_.push_back({static_cast<int>(degree), count,
-                               StepLowerBound(tables, stage_budget_)});
+        candidates_.push_back(
+            {static_cast<int>(degree), count, StepLowerBound(tables, stage_budget_)});
       }
     }
     listed_all_ = true;
@@ -91,9 +97,8 @@ class PlanSearch {
     const CandidateOutcome outcome = SearchCandidate(problem_, costs_, tables, meter_, best_);
     smallest_usable_memory_ = std::min(smallest_usable_memory_, outcome.smallest_usable_memory);
     if (meter_.stopped()) return;
-    visited_bound_ =
-        std::min(visited_bound_, std::max(candidate.bound,
-                                          outcome.proved_bound.value_or(candidate.bound)));
+    visited_bound_ = std::min(
+        visited_bound_, std::max(candidate.bound, outcome.proved_bound.value_or(candidate.bound)));
   }
 
   // No plan of the space is faster: neither of a candidate visited nor, as
@@ -185,7 +190,8 @@ absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::st
     return MakeError(
         absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
         absl::StrCat("planner `", planner, "` has no strategy for all layers on ",
-                     problem.device_count(), " device(s): degrees must divide devices, heads and "
+                     problem.device_count(),
+                     " device(s): degrees must divide devices, heads and "
                      "micro-batch, and stages need a layer each; change the number of devices, "
                      "global_batch_size, the rules or the planner"));
   }

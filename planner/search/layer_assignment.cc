@@ -162,8 +162,7 @@ class LabelSearch {
     if (ticks + free.value(layer, layout) - free.slack() > most_ticks_) return true;
     const SuffixBound& tight = relaxation_.tight;
     const auto room_left = static_cast<double>(room_ - label.extra_bytes);
-    return ticks + tight.value(layer, layout) - tight.ticks_per_byte() * room_left -
-               tight.slack() >
+    return ticks + tight.value(layer, layout) - tight.ticks_per_byte() * room_left - tight.slack() >
            most_ticks_;
   }
 

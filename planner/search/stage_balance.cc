@@ -63,8 +63,8 @@ class Splitter {
       int best = -1;
       load_.Start(stage);
       for (int end = first + 1; end <= layer_count_ && load_.Add(end - 1); ++end) {
-        if (best >= 0 && std::abs(end - preferred_ends[stage]) >=
-                             std::abs(best - preferred_ends[stage])) {
+        if (best >= 0 &&
+            std::abs(end - preferred_ends[stage]) >= std::abs(best - preferred_ends[stage])) {
           break;  // Ends only get farther away.
         }
         if (CanStart(stage + 1, end)) best = end;
@@ -257,8 +257,8 @@ std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int>
     (fits(middle) ? enough : too_small) = middle;
   }
   const Bytes largest = Bytes::Of(enough);
-  return MemoryBalancedPartition{
-      *MemoryLimitedSplit(kind_of_layer, memory, largest, preferred), largest};
+  return MemoryBalancedPartition{*MemoryLimitedSplit(kind_of_layer, memory, largest, preferred),
+                                 largest};
 }
 
 }  // namespace parplan

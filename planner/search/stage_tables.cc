@@ -31,17 +31,14 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
     if (entries_[definition].empty()) usable_ = false;
   }
   if (!usable_) return;
-  const auto steps = static_cast<double>(micro_batch_count);
   transitions_.resize(definitions.size());
   for (size_t definition = 0; definition < definitions.size(); ++definition) {
     if (entries_[definition].empty()) continue;
     transitions_[definition].resize(layouts_.size() * layouts_.size());
     for (const TableEntry& entry : entries_[definition]) {
       for (size_t from = 0; from < layouts_.size(); ++from) {
-        transitions_[definition][from * layouts_.size() + entry.layout] =
-            costs.TransitionTime(static_cast<int>(definition), layouts_[from], entry.strategy,
-                                 micro_batch_size) *
-            steps;
+        transitions_[definition][from * layouts_.size() + entry.layout] = costs.TransitionTime(
+            static_cast<int>(definition), layouts_[from], entry.strategy, micro_batch_size);
       }
     }
   }
@@ -65,9 +62,9 @@ int64_t StageTables::InFlight(int stage_index) const {
                                  micro_batch_count_);
 }
 
-Seconds StageTables::StepTime(const TableEntry& entry) const {
-  return (entry.cost.forward + entry.cost.backward) * static_cast<double>(micro_batch_count_) +
-         entry.cost.gradient_sync;
+Seconds StageTables::Time(const TableEntry& entry, const StageObjective& objective) {
+  return (entry.cost.forward + entry.cost.backward) * objective.repeat_count +
+         entry.cost.gradient_sync * objective.sync_count;
 }
 
 Bytes StageTables::Kept(const TableEntry& entry, int64_t in_flight) {
@@ -85,7 +82,8 @@ std::vector<int> StageTables::DefinitionsOfStage(int first_layer, int layer_coun
   return definitions;
 }
 
-StageChoices StageTables::ChoicesOfStage(int first_layer, int layer_count, int stage_index) const {
+StageChoices StageTables::ChoicesOfStage(int first_layer, int layer_count, int stage_index,
+                                         const StageObjective& objective) const {
   const std::vector<int> definitions = DefinitionsOfStage(first_layer, layer_count);
   const int64_t in_flight = InFlight(stage_index);
   StageChoices choices;
@@ -95,11 +93,13 @@ StageChoices StageTables::ChoicesOfStage(int first_layer, int layer_count, int s
     for (const TableEntry& entry : entries_[definition]) {
       kind.options.push_back({.strategy = entry.strategy,
                               .layout = entry.layout,
-                              .time = StepTime(entry),
+                              .time = Time(entry, objective),
                               .kept = Kept(entry, in_flight),
                               .transient = entry.cost.transient});
     }
-    kind.transitions = transitions_[definition];
+    for (Seconds transition : transitions_[definition]) {
+      kind.transitions.push_back(transition * objective.repeat_count);
+    }
     choices.kinds.push_back(std::move(kind));
   }
   for (int layer = first_layer; layer < first_layer + layer_count; ++layer) {
@@ -144,11 +144,11 @@ LeastMemory StageTables::LeastMemoryOfStages() const {
   return memory;
 }
 
-std::vector<Seconds> StageTables::FastestLayerTimes() const {
+std::vector<Seconds> StageTables::FastestLayerTimes(const StageObjective& objective) const {
   std::vector<Seconds> of_definition(entries_.size(), Seconds::Infinite());
   for (size_t definition = 0; definition < entries_.size(); ++definition) {
     for (const TableEntry& entry : entries_[definition]) {
-      of_definition[definition] = std::min(of_definition[definition], StepTime(entry));
+      of_definition[definition] = std::min(of_definition[definition], Time(entry, objective));
     }
   }
   std::vector<Seconds> times;

@@ -24,6 +24,14 @@ struct TableEntry {
   LayerCost cost;
 };
 
+// What a stage is solved for: the time of one micro-batch so many times, plus
+// gradient synchronisation so many times.
+struct StageObjective {
+  double repeat_count = 1.0;
+  double sync_count = 1.0;
+  friend auto operator<=>(const StageObjective&, const StageObjective&) = default;
+};
+
 // Tables of all definitions. Transitions depend only on the degrees and the
 // order of ranks, so strategies that share them share a layout. Immutable.
 class StageTables {
@@ -44,21 +52,23 @@ class StageTables {
 
   // Micro-batches in flight on a stage.
   int64_t InFlight(int stage_index) const;
-  // Of an entry: over all micro-batches, with gradient synchronisation.
-  Seconds StepTime(const TableEntry& entry) const;
+  // All the work of a stage in a step: every micro-batch, and synchronisation.
+  StageObjective WholeStep() const { return {static_cast<double>(micro_batch_count_), 1.0}; }
+  static Seconds Time(const TableEntry& entry, const StageObjective& objective);
   // Held all the time by a stage with `in_flight` micro-batches.
   static Bytes Kept(const TableEntry& entry, int64_t in_flight);
 
   // The choices of a stage with the layers from `first_layer` on. Kinds are the
   // definitions that occur, in order of first occurrence.
-  StageChoices ChoicesOfStage(int first_layer, int layer_count, int stage_index) const;
+  StageChoices ChoicesOfStage(int first_layer, int layer_count, int stage_index,
+                              const StageObjective& objective) const;
   // Definition of each kind of such a stage.
   std::vector<int> DefinitionsOfStage(int first_layer, int layer_count) const;
 
   // Least memory of every stage and definition, for the partitions.
   LeastMemory LeastMemoryOfStages() const;
-  // [layer] time over all micro-batches of the fastest strategy.
-  std::vector<Seconds> FastestLayerTimes() const;
+  // [layer] time of the strategy that is best for `objective`.
+  std::vector<Seconds> FastestLayerTimes(const StageObjective& objective) const;
 
  private:
   int LayoutOf(const Strategy& strategy);
@@ -71,7 +81,7 @@ class StageTables {
   // [layout] a strategy of it.
   std::vector<Strategy> layouts_;
   std::vector<std::vector<TableEntry>> entries_;
-  // [definition][from * layout count + to], per step.
+  // [definition][from * layout count + to], per micro-batch.
   std::vector<std::vector<Seconds>> transitions_;
 };
 

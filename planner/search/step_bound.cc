@@ -16,28 +16,20 @@ namespace {
 // Rounding in the sums that the prediction makes, which are in another order.
 constexpr double kRounding = 1e-12;
 
-enum class Weight { kOneMicroBatch, kWholeStep };
+constexpr StageObjective kOneMicroBatch{.repeat_count = 1.0, .sync_count = 0.0};
 
 // All layers as one stage of which memory is shared: layouts change for
 // nothing, and the last stage's micro-batches in flight are everyone's.
-StageChoices AllLayers(const StageTables& tables, Weight weight) {
+StageChoices AllLayers(const StageTables& tables, const StageObjective& objective) {
   const int stage_count = tables.pipeline_parallel_degree();
-  const int64_t in_flight = tables.InFlight(stage_count - 1);
   const int layer_count = tables.layer_count();
-  StageChoices choices = tables.ChoicesOfStage(0, layer_count, stage_count - 1);
-  const std::vector<int> definitions = tables.DefinitionsOfStage(0, layer_count);
+  StageChoices choices = tables.ChoicesOfStage(0, layer_count, stage_count - 1, objective);
   choices.layout_count = 1;
-  for (size_t kind = 0; kind < choices.kinds.size(); ++kind) {
-    const std::vector<TableEntry>& entries = tables.entries()[definitions[kind]];
-    choices.kinds[kind].transitions = {Seconds()};
-    for (size_t index = 0; index < entries.size(); ++index) {
-      LayerOption& option = choices.kinds[kind].options[index];
+  for (LayerChoices& kind : choices.kinds) {
+    kind.transitions = {Seconds()};
+    for (LayerOption& option : kind.options) {
       option.layout = 0;
       option.transient = Bytes();
-      option.kept = StageTables::Kept(entries[index], in_flight);
-      if (weight == Weight::kOneMicroBatch) {
-        option.time = entries[index].cost.forward + entries[index].cost.backward;
-      }
     }
   }
   return choices;
@@ -45,15 +37,16 @@ StageChoices AllLayers(const StageTables& tables, Weight weight) {
 
 // Least time of all layers when they may keep `budget` together; nothing when
 // they cannot.
-std::optional<Seconds> LeastTime(const StageTables& tables, Weight weight, Bytes budget) {
-  const StageChoices choices = AllLayers(tables, weight);
+std::optional<Seconds> LeastTime(const StageTables& tables, const StageObjective& objective,
+                                 Bytes budget) {
+  const StageChoices choices = AllLayers(tables, objective);
   const TickScale scale(LongestTime(choices));
   const std::optional<CappedStage> capped = CapStage(choices, Bytes(), scale);
   PARPLAN_CHECK(capped.has_value());
   const int64_t room = capped->ExtraRoom(budget);
   if (room < 0) return std::nullopt;
-  const double ticks = std::max(0.0, std::floor(Relax(*capped, room).bound) -
-                                         static_cast<double>(capped->layer_count()));
+  const double ticks = std::max(
+      0.0, std::floor(Relax(*capped, room).bound) - static_cast<double>(capped->layer_count()));
   return scale.ToSeconds(static_cast<int64_t>(ticks));
 }
 
@@ -82,9 +75,8 @@ double RepeatCount(const StageTables& tables, int stage_index, double backward_s
 Seconds StepLowerBound(const StageTables& tables, Bytes stage_budget) {
   const int stage_count = tables.pipeline_parallel_degree();
   const Bytes budget = stage_budget * stage_count;
-  const std::optional<Seconds> one_micro_batch =
-      LeastTime(tables, Weight::kOneMicroBatch, budget);
-  const std::optional<Seconds> whole_step = LeastTime(tables, Weight::kWholeStep, budget);
+  const std::optional<Seconds> one_micro_batch = LeastTime(tables, kOneMicroBatch, budget);
+  const std::optional<Seconds> whole_step = LeastTime(tables, tables.WholeStep(), budget);
   if (!one_micro_batch || !whole_step) return Seconds::Infinite();
 
   const auto micro_batch_count = static_cast<double>(tables.micro_batch_count());

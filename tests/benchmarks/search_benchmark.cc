@@ -68,14 +68,14 @@ void AssignOneStage(benchmark::State& state) {
   const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
   PARPLAN_CHECK(costs.ok());
   const StageTables tables(problem, *costs, SearchSpace{}, 1, 1);
-  const StageChoices choices = tables.ChoicesOfStage(0, problem.model().layer_count(), 0);
+  const StageChoices choices =
+      tables.ChoicesOfStage(0, problem.model().layer_count(), 0, tables.WholeStep());
   const SearchControl control;
   SearchMeter unlimited(control);
   const auto fastest = AssignStrategies(choices, Bytes::Of(int64_t{1} << 50), unlimited);
   const Bytes least = SmallestBudget(choices);
   const Bytes most = std::get<StageAssignment>(fastest).peak;
-  const Bytes budget =
-      least + Bytes::Of((most - least).count() / 1000 * state.range(2));
+  const Bytes budget = least + Bytes::Of((most - least).count() / 1000 * state.range(2));
   int64_t states = 0;
   for (auto step : state) {
     SearchMeter meter(control);

@@ -55,8 +55,7 @@ std::optional<StageAssignment> BruteForceAssign(const StageChoices& stage, Bytes
     if (assignment.peak > budget) return;
     const double margin = best ? best->time.value() * 1e-12 : 0.0;
     if (!best || assignment.time.value() < best->time.value() - margin ||
-        (assignment.time.value() <= best->time.value() + margin &&
-         assignment.peak < best->peak)) {
+        (assignment.time.value() <= best->time.value() + margin && assignment.peak < best->peak)) {
       best = assignment;
     }
   });

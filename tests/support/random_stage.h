@@ -41,8 +41,8 @@ inline StageChoices RandomStage(std::mt19937_64& random, const RandomStageShape&
     }
     for (int slot = 0; slot < stage.layout_count * stage.layout_count; ++slot) {
       const bool same = slot / stage.layout_count == slot % stage.layout_count;
-      choices.transitions.push_back(
-          same ? Seconds() : Seconds::Milliseconds(draw(0, shape.max_value / 4)));
+      choices.transitions.push_back(same ? Seconds()
+                                         : Seconds::Milliseconds(draw(0, shape.max_value / 4)));
     }
     stage.kinds.push_back(choices);
   }

@@ -62,7 +62,8 @@ MeasuredLayer Measure(const SyntheticOptions& options, const LayerDefinition& de
     const int64_t split = IsTransformer(definition.kind) ? 15 * row : row;
     const int64_t whole = IsTransformer(definition.kind) ? 2 * row : 0;
     const bool sequence_parallel = options.sequence_parallel && degree > 1;
-    const int64_t activation = sequence_parallel ? (split + whole) / degree : split / degree + whole;
+    const int64_t activation =
+        sequence_parallel ? (split + whole) / degree : split / degree + whole;
     layer.memories.push_back(
         {.tensor_parallel_degree = degree,
          .sequence_parallel = sequence_parallel,
@@ -80,8 +81,8 @@ MeasuredLayer Measure(const SyntheticOptions& options, const LayerDefinition& de
 void MeasureCollectives(const SyntheticOptions& options, ProfileSnapshot::Content& content) {
   const auto add = [&](Collective collective, int count, int stride, double traffic) {
     const bool in_node = count * stride <= options.devices_per_node;
-    const double rate = (in_node ? 200e9 : 20e9 / std::min(stride, options.devices_per_node)) *
-                        options.link_speed;
+    const double rate =
+        (in_node ? 200e9 : 20e9 / std::min(stride, options.devices_per_node)) * options.link_speed;
     const double latency = (in_node ? 10e-6 : 30e-6) * std::log2(count) / options.link_speed;
     for (int64_t bytes : {int64_t{1} << 16, int64_t{1} << 24, int64_t{1} << 30}) {
       content.collectives.push_back(
@@ -115,9 +116,8 @@ std::shared_ptr<const ModelSpec> SyntheticModel(const SyntheticOptions& options)
     runs.push_back({.definition_index = 1, .layer_count = options.decoder_count});
   }
   runs.push_back({.definition_index = 2, .layer_count = 1});
-  return std::make_shared<const ModelSpec>(
-      Valid(ModelSpec::Create(options.name, Definitions(options), std::move(runs),
-                              Precision::kBf16, Optimizer::kAdam)));
+  return std::make_shared<const ModelSpec>(Valid(ModelSpec::Create(
+      options.name, Definitions(options), std::move(runs), Precision::kBf16, Optimizer::kAdam)));
 }
 
 std::shared_ptr<const Topology> SyntheticTopology(const SyntheticOptions& options) {
@@ -150,11 +150,11 @@ ProfileSnapshot::Content SyntheticProfileContent(const SyntheticOptions& options
 }
 
 PlanningProblem SyntheticProblem(const SyntheticOptions& options) {
-  return Valid(PlanningProblem::Create(
-      SyntheticModel(options), SyntheticTopology(options),
-      std::make_shared<const ProfileSnapshot>(
-          Valid(ProfileSnapshot::Create(SyntheticProfileContent(options)))),
-      options.global_batch_size, options.rules));
+  return Valid(
+      PlanningProblem::Create(SyntheticModel(options), SyntheticTopology(options),
+                              std::make_shared<const ProfileSnapshot>(
+                                  Valid(ProfileSnapshot::Create(SyntheticProfileContent(options)))),
+                              options.global_batch_size, options.rules));
 }
 
 }  // namespace parplan

@@ -19,9 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Strategy TensorTwo() {
-  return {.tensor_parallel_degree = 2, .data_parallel_degree = 2};
-}
+Strategy TensorTwo() { return {.tensor_parallel_degree = 2, .data_parallel_degree = 2}; }
 
 Strategy Sharded(int degree) {
   return {.data_parallel_degree = degree, .sharding_level = ShardingLevel::kParameters};
@@ -103,8 +101,8 @@ TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
        "continues"},
       {"degrees of other ranks",
        [](Plan& p) { p.stages[0].layer_runs[1].strategy.data_parallel_degree = 4; }, "ranks"},
-      {"degree 0",
-       [](Plan& p) { p.stages[0].layer_runs[1].strategy.tensor_parallel_degree = 0; }, "ranks"},
+      {"degree 0", [](Plan& p) { p.stages[0].layer_runs[1].strategy.tensor_parallel_degree = 0; },
+       "ranks"},
       {"degree above the limit", [](Plan&) {}, "above 1",
        [](SyntheticOptions& o) { o.rules.max_tensor_parallel_degree = 1; }},
       {"hidden size not divided", [](Plan&) {}, "hidden_size",
@@ -117,17 +115,15 @@ TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
          o.hidden_size = 1020;
          o.attention_head_count = 3;
        }},
-      {"heads not divided",
-       [](Plan& p) { p.stages[0].layer_runs[0].strategy = Sharded(4); }, "its heads",
+      {"heads not divided", [](Plan& p) { p.stages[0].layer_runs[0].strategy = Sharded(4); },
+       "its heads",
        [](SyntheticOptions& o) {
          o.hidden_size = 1020;
          o.attention_head_count = 3;
        }},
       {"micro-batch not divided", [](Plan& p) { p.micro_batch_count = 8; }, "micro-batch of 2"},
       {"order without meaning",
-       [](Plan& p) {
-         p.stages[1].layer_runs[0].strategy.rank_order = RankOrder::kDataInnermost;
-       },
+       [](Plan& p) { p.stages[1].layer_runs[0].strategy.rank_order = RankOrder::kDataInnermost; },
        "rank order"},
       {"sharded over one rank",
        [](Plan& p) {
@@ -140,9 +136,7 @@ TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
       {"recomputation forbidden", [](Plan&) {}, "recomputes, which the rules forbid",
        [](SyntheticOptions& o) { o.rules.allow_recompute = false; }},
       {"head recomputes",
-       [](Plan& p) {
-         p.stages[1].layer_runs[2].strategy.recompute_level = RecomputeLevel::kFull;
-       },
+       [](Plan& p) { p.stages[1].layer_runs[2].strategy.recompute_level = RecomputeLevel::kFull; },
        "no transformer layer"},
       {"sequence parallelism alone",
        [](Plan& p) { p.stages[1].layer_runs[0].strategy.sequence_parallel = true; },
@@ -207,8 +201,7 @@ TEST(SimulateStep, AgreesWithTheScheduleOfTheCostModel) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    const Schedule schedule =
-        seed % 2 == 0 ? Schedule::kGpipe : Schedule::kOneForwardOneBackward;
+    const Schedule schedule = seed % 2 == 0 ? Schedule::kGpipe : Schedule::kOneForwardOneBackward;
     const int stage_count = 1 + static_cast<int>(random() % 7);
     const int64_t micro_batch_count = 1 + static_cast<int64_t>(random() % 12);
     const auto draw = [&random] { return Seconds::Of(static_cast<double>(random() % 100)); };
@@ -218,9 +211,9 @@ TEST(SimulateStep, AgreesWithTheScheduleOfTheCostModel) {
       const bool last = stage + 1 == stage_count;
       const StageTimes drawn{draw(), draw(), last ? Seconds() : draw() * 0.3, draw()};
       times.push_back(drawn);
-      simulated.push_back({drawn.forward, drawn.backward, drawn.send, drawn.gradient_sync,
-                           InFlightMicroBatchCount(schedule, stage_count, stage,
-                                                   micro_batch_count)});
+      simulated.push_back(
+          {drawn.forward, drawn.backward, drawn.send, drawn.gradient_sync,
+           InFlightMicroBatchCount(schedule, stage_count, stage, micro_batch_count)});
     }
     EXPECT_NEAR(SimulateStep(simulated, micro_batch_count).value(),
                 StepTime(schedule, times, micro_batch_count).value(), 1e-9);

@@ -112,8 +112,8 @@ TEST(FindPlan, TheSmallestMemoryWorksAndOneMebibyteLessDoesNot) {
       if (nothing == nullptr) continue;
       ++checked;
       const Bytes usable = nothing->smallest_usable_memory;
-      EXPECT_TRUE(std::holds_alternative<PlanFound>(
-          Find(problem.WithUsableMemory(usable), planner)));
+      EXPECT_TRUE(
+          std::holds_alternative<PlanFound>(Find(problem.WithUsableMemory(usable), planner)));
       EXPECT_TRUE(std::holds_alternative<NothingFits>(
           Find(problem.WithUsableMemory(usable - Bytes::Of(1)), planner)));
       options.device_memory = nothing->smallest_device_memory;

@@ -31,10 +31,11 @@ StageChoices FastOrSmall(int layer_count) {
   StageChoices stage;
   stage.layout_count = 2;
   LayerChoices layer;
-  layer.options = {
-      {.strategy = {}, .layout = 0, .time = Seconds::Of(1.0), .kept = Bytes::Of(10)},
-      {.strategy = {.tensor_parallel_degree = 2}, .layout = 1, .time = Seconds::Of(3.0),
-       .kept = Bytes::Of(4)}};
+  layer.options = {{.strategy = {}, .layout = 0, .time = Seconds::Of(1.0), .kept = Bytes::Of(10)},
+                   {.strategy = {.tensor_parallel_degree = 2},
+                    .layout = 1,
+                    .time = Seconds::Of(3.0),
+                    .kept = Bytes::Of(4)}};
   layer.transitions = {Seconds(), Seconds::Of(0.5), Seconds::Of(0.25), Seconds()};
   stage.kinds = {layer};
   stage.runs = {{.kind = 0, .layer_count = layer_count}};
@@ -64,8 +65,7 @@ TEST(AssignStrategies, CountsTheLargestTransientOnce) {
   EXPECT_EQ(std::get<StageAssignment>(Assign(stage, Bytes::Of(35))).peak, Bytes::Of(35));
   EXPECT_THAT(std::get<StageAssignment>(Assign(stage, Bytes::Of(34))).options,
               ElementsAre(1, 0, 0));
-  EXPECT_EQ(std::get<BudgetTooSmall>(Assign(stage, Bytes::Of(14))).smallest_budget,
-            Bytes::Of(15));
+  EXPECT_EQ(std::get<BudgetTooSmall>(Assign(stage, Bytes::Of(14))).smallest_budget, Bytes::Of(15));
 }
 
 TEST(AssignStrategies, AgreesWithBruteForce) {
@@ -98,8 +98,8 @@ TEST(AssignStrategies, IsNeverWorseThanThePapersGrid) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    StageChoices stage = RandomStage(
-        random, {.max_layer_count = 12, .max_option_count = 8, .max_value = 1000});
+    StageChoices stage =
+        RandomStage(random, {.max_layer_count = 12, .max_option_count = 8, .max_value = 1000});
     const Bytes smallest = SmallestBudget(stage);
     for (double share : {1.0, 1.1, 1.4, 2.0, 4.0}) {
       const Bytes budget = Bytes::Ceil(smallest.as_double() * share) + Bytes::Of(1);
@@ -132,8 +132,8 @@ TEST(AssignStrategies, EqualsThePapersGridWhereNothingIsRounded) {
 TEST(AssignStrategies, MoreMemoryIsNeverSlower) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20; ++round) {
-    const StageChoices stage = RandomStage(
-        random, {.max_layer_count = 20, .max_option_count = 10, .max_value = 300});
+    const StageChoices stage =
+        RandomStage(random, {.max_layer_count = 20, .max_option_count = 10, .max_value = 300});
     Seconds before = Seconds::Infinite();
     const Bytes smallest = SmallestBudget(stage);
     for (int64_t slack = 0; slack < 3000; slack += 100) {
@@ -147,8 +147,8 @@ TEST(AssignStrategies, MoreMemoryIsNeverSlower) {
 TEST(AssignStrategies, FasterTransitionsAreNeverSlower) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 50; ++round) {
-    StageChoices stage = RandomStage(
-        random, {.max_layer_count = 12, .max_option_count = 6, .max_value = 300});
+    StageChoices stage =
+        RandomStage(random, {.max_layer_count = 12, .max_option_count = 6, .max_value = 300});
     const Bytes budget = SmallestBudget(stage) + Bytes::Of(200);
     const Seconds before = TimeWith(stage, budget);
     for (LayerChoices& kind : stage.kinds) {
@@ -162,13 +162,12 @@ TEST(AssignStrategies, FasterTransitionsAreNeverSlower) {
 TEST(AssignStrategies, SplittingARunChangesNothing) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 50; ++round) {
-    const StageChoices stage = RandomStage(
-        random, {.max_layer_count = 10, .max_option_count = 5, .max_value = 10});
+    const StageChoices stage =
+        RandomStage(random, {.max_layer_count = 10, .max_option_count = 5, .max_value = 10});
     StageChoices split = stage;
     split.runs.clear();
     for (const LayerChoiceRun& run : stage.runs) {
-      split.runs.insert(split.runs.end(), run.layer_count,
-                        {.kind = run.kind, .layer_count = 1});
+      split.runs.insert(split.runs.end(), run.layer_count, {.kind = run.kind, .layer_count = 1});
     }
     const Bytes budget = SmallestBudget(stage) + Bytes::Of(7);
     EXPECT_EQ(std::get<StageAssignment>(Assign(stage, budget)).options,
@@ -179,8 +178,8 @@ TEST(AssignStrategies, SplittingARunChangesNothing) {
 TEST(AssignStrategies, DoublingAllMemoryAndTheBudgetChangesNothing) {
   std::mt19937_64 random(10);
   for (int round = 0; round < 50; ++round) {
-    const StageChoices stage = RandomStage(
-        random, {.max_layer_count = 10, .max_option_count = 5, .max_value = 100});
+    const StageChoices stage =
+        RandomStage(random, {.max_layer_count = 10, .max_option_count = 5, .max_value = 100});
     StageChoices doubled = stage;
     for (LayerChoices& kind : doubled.kinds) {
       for (LayerOption& option : kind.options) {
@@ -198,8 +197,8 @@ TEST(AssignStrategies, StopsWithAnAssignmentThatFits) {
   std::mt19937_64 random(11);
   int stopped = 0;
   for (int round = 0; round < 50; ++round) {
-    const StageChoices stage = RandomStage(
-        random, {.max_layer_count = 30, .max_option_count = 12, .max_value = 1000});
+    const StageChoices stage =
+        RandomStage(random, {.max_layer_count = 30, .max_option_count = 12, .max_value = 1000});
     const Bytes budget = SmallestBudget(stage) + Bytes::Of(500);
     const SearchControl control{.max_state_count = 5};
     SearchMeter meter(control);

@@ -89,9 +89,9 @@ LeastMemory RandomMemory(std::mt19937_64& random, int stage_count, int kind_coun
       for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
         const bool impossible = cap == 0 && kind == 1;
         memory.kept.back().back().push_back(
-            impossible ? Bytes::Max()
-                       : Bytes::Of(states[kind][cap] +
-                                   (stage_count - stage) * activations[kind][cap]));
+            impossible
+                ? Bytes::Max()
+                : Bytes::Of(states[kind][cap] + (stage_count - stage) * activations[kind][cap]));
       }
     }
   }
