@@ -96,21 +96,18 @@ absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
                       "must be empty or the same in every message of a stream");
   }
   if (!request.has_window()) return FieldError(Reason::kSpecInvalid, "window", "is required");
-  PARPLAN_ASSIGN_OR_RETURN(const WindowRecord window,
-                           ReadWindow(request.window(), device_count_));
-  PARPLAN_ASSIGN_OR_RETURN(const AppendResult result,
-                           core_->store_.AppendWindows(execution_, {window},
-                                                       core_->limits_.max_window_count));
+  PARPLAN_ASSIGN_OR_RETURN(const WindowRecord window, ReadWindow(request.window(), device_count_));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const AppendResult result,
+      core_->store_.AppendWindows(execution_, {window}, core_->limits_.max_window_count));
   response_.set_stored_window_count(response_.stored_window_count() + result.stored_count);
-  response_.set_duplicate_window_count(response_.duplicate_window_count() +
-                                       result.duplicate_count);
+  response_.set_duplicate_window_count(response_.duplicate_window_count() + result.duplicate_count);
   if (result.stored_count > 0) core_->observer_.WindowsStored(result.stored_count);
   return absl::OkStatus();
 }
 
 absl::Status ReportSession::Open(const std::string& execution) {
-  PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name,
-                           ExecutionName::Parse(execution, "execution"));
+  PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(execution, "execution"));
   // First, so that an execution that is not there is what the error names.
   PARPLAN_RETURN_IF_ERROR(core_->store_.GetExecution(execution).status());
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload,
@@ -137,9 +134,9 @@ absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionReq
   PARPLAN_ASSIGN_OR_RETURN(const PlanName plan, PlanName::Parse(request.parent(), "parent"));
   PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), true, "request_id"));
   const std::string plan_name = plan.ToString();
-  const std::string id = Sha256Hex(absl::StrCat("parplan execution id 1\n", plan_name, "\n",
-                                                request.request_id()))
-                             .substr(0, kIdLength);
+  const std::string id =
+      Sha256Hex(absl::StrCat("parplan execution id 1\n", plan_name, "\n", request.request_id()))
+          .substr(0, kIdLength);
   const std::string name = ExecutionName{plan.cluster, plan.plan, id}.ToString();
   // A retry finds the execution also after the plan has expired.
   if (const absl::StatusOr<ExecutionRecord> first = store_.GetExecution(name); first.ok()) {
@@ -173,8 +170,7 @@ std::unique_ptr<ReportSession> ExecutionCore::StartReport() {
   return std::unique_ptr<ReportSession>(new ReportSession(this));
 }
 
-absl::StatusOr<v1::Execution> ExecutionCore::Complete(
-    const v1::CompleteExecutionRequest& request) {
+absl::StatusOr<v1::Execution> ExecutionCore::Complete(const v1::CompleteExecutionRequest& request) {
   return Close(request.name(), ExecutionState::kSucceeded, "");
 }
 
@@ -189,9 +185,9 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
   if (before.state == state) return ToMessage(before);
   // The clock may have been set back since the execution was opened.
-  const absl::StatusOr<ExecutionRecord> closed = store_.SetExecutionState(
-      name, ExecutionState::kRunning, state, std::max(clock_.Now(), before.start_time),
-      failure_reason);
+  const absl::StatusOr<ExecutionRecord> closed =
+      store_.SetExecutionState(name, ExecutionState::kRunning, state,
+                               std::max(clock_.Now(), before.start_time), failure_reason);
   if (!closed.ok()) {
     // Another call may have closed it in the meantime, in the same way.
     const absl::StatusOr<ExecutionRecord> now = store_.GetExecution(name);

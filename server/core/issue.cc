@@ -14,21 +14,19 @@ namespace {
 // Of the SHA-256 that names a plan: 32 hexadecimal digits.
 constexpr size_t kIdLength = 32;
 
-Seconds ToSeconds(absl::Duration duration) {
-  return Seconds::Of(absl::ToDoubleSeconds(duration));
-}
+Seconds ToSeconds(absl::Duration duration) { return Seconds::Of(absl::ToDoubleSeconds(duration)); }
 
 }  // namespace
 
 std::string StoredPlanKey(const PlanQuestion& question, const PlannerAnswer& answer) {
   if (answer.is_complete) return question.binding_key;
-  return Sha256Hex(absl::StrCat("parplan limited 1\n", question.binding_key, "\n",
-                                question.flight_key));
+  return Sha256Hex(
+      absl::StrCat("parplan limited 1\n", question.binding_key, "\n", question.flight_key));
 }
 
 std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time) {
-  return Sha256Hex(absl::StrCat("parplan plan id 1\n", plan_key, "\n",
-                                absl::ToUnixNanos(issue_time)))
+  return Sha256Hex(
+             absl::StrCat("parplan plan id 1\n", plan_key, "\n", absl::ToUnixNanos(issue_time)))
       .substr(0, kIdLength);
 }
 

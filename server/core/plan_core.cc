@@ -76,9 +76,8 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const v1::CreatePlanRequest& requ
 absl::StatusOr<SharedPlan> PlanCore::FindRetried(const v1::CreatePlanRequest& request) {
   if (request.request_id().empty()) return SharedPlan();
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
-  PARPLAN_ASSIGN_OR_RETURN(
-      const std::optional<PlanRecord> record,
-      to_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
+  PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
+                           to_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
   if (!record.has_value() || record->expire_time <= to_.clock.Now()) return SharedPlan();
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
   if (record->job_id != request.job_id() ||
@@ -92,10 +91,9 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const v1::CreatePlanRequest& re
 }
 
 absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
-  PARPLAN_ASSIGN_OR_RETURN(
-      const std::optional<PlanRecord> record,
-      to_.store.FindPlanByKey(question.cluster, question.binding_key, question.job_id,
-                              to_.clock.Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
+                           to_.store.FindPlanByKey(question.cluster, question.binding_key,
+                                                   question.job_id, to_.clock.Now()));
   if (!record.has_value() || !HasLifeLeft(record->create_time, record->expire_time)) {
     return SharedPlan();
   }
@@ -176,8 +174,7 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
 }
 
 absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
-                                              const PlannerAnswer& answer,
-                                              const PlanFound& found) {
+                                              const PlannerAnswer& answer, const PlanFound& found) {
   const absl::Time now = to_.clock.Now();
   const std::string plan_key = StoredPlanKey(question, answer);
   const PlanName name{question.cluster, NewPlanId(plan_key, now)};

@@ -128,8 +128,7 @@ class PlanCore {
   absl::Status StartSearch(const SharedQuestion& question, const PlanFlight& flight);
 
   // Runs on a worker: searches, checks, keeps the answer.
-  absl::StatusOr<SharedAnswer> Search(const PlanQuestion& question,
-                                      absl::Duration queue_duration,
+  absl::StatusOr<SharedAnswer> Search(const PlanQuestion& question, absl::Duration queue_duration,
                                       Flight<SharedAnswer>& flight,
                                       const std::function<bool()>& stopping);
 

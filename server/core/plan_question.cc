@@ -59,12 +59,11 @@ absl::StatusOr<Topology> CheckSpec(const v1::PlanSpec& spec, const std::string& 
                                    const Limits& limits) {
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(spec.model(), "spec.model"));
   PARPLAN_RETURN_IF_ERROR(CheckModelSize(model, limits, "spec.model"));
-  PARPLAN_ASSIGN_OR_RETURN(Topology topology,
-                           TopologyFromProto(spec.topology(), "spec.topology"));
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyFromProto(spec.topology(), "spec.topology"));
   if (topology.cluster() != cluster) {
-    return FieldError(Reason::kSpecInvalid, "parent",
-                      absl::StrCat("must be clusters/", topology.cluster(),
-                                   ", the cluster of spec.topology"));
+    return FieldError(
+        Reason::kSpecInvalid, "parent",
+        absl::StrCat("must be clusters/", topology.cluster(), ", the cluster of spec.topology"));
   }
   if (topology.node_groups().size() != 1) {
     return FieldError(Reason::kSpecInvalid, "spec.topology.node_groups",
@@ -97,8 +96,7 @@ absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field
                     absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
 }
 
-absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits,
-                            absl::string_view field) {
+absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::string_view field) {
   if (model.layer_count() <= limits.max_layer_count) return absl::OkStatus();
   return FieldError(Reason::kSpecInvalid, JoinPath(field, "layer_runs"),
                     absl::StrCat("must have at most ", limits.max_layer_count,
@@ -138,31 +136,30 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
 
   options.search_time_limit = std::min(
       options.search_time_limit.value_or(limits.max_search_duration), limits.max_search_duration);
-  auto question = std::make_shared<PlanQuestion>(PlanQuestion{
-      .cluster = parent.cluster,
-      .job_id = request.job_id(),
-      .request_id = request.request_id(),
-      .time_to_live = time_to_live,
-      .spec = request.spec(),
-      .options = std::move(options),
-      .problem = std::move(problem),
-      .snapshot = std::move(snapshot),
-      .revision = revision,
-      .model_digest = {},
-      .topology_digest = {},
-      .answer_key = {},
-      .flight_key = {},
-      .binding_key = {},
-      .request_key = std::move(request_key)});
+  auto question =
+      std::make_shared<PlanQuestion>(PlanQuestion{.cluster = parent.cluster,
+                                                  .job_id = request.job_id(),
+                                                  .request_id = request.request_id(),
+                                                  .time_to_live = time_to_live,
+                                                  .spec = request.spec(),
+                                                  .options = std::move(options),
+                                                  .problem = std::move(problem),
+                                                  .snapshot = std::move(snapshot),
+                                                  .revision = revision,
+                                                  .model_digest = {},
+                                                  .topology_digest = {},
+                                                  .answer_key = {},
+                                                  .flight_key = {},
+                                                  .binding_key = {},
+                                                  .request_key = std::move(request_key)});
   question->model_digest = ModelDigest(question->problem.model());
   question->topology_digest = TopologyDigest(question->problem.topology());
   const std::string plan_key =
       PlanKey(question->model_digest, question->topology_digest,
               question->snapshot.snapshot->digest(), question->problem.global_batch_size(),
               question->problem.rules(), question->options.planner, kVersion);
-  question->answer_key =
-      absl::StrCat(plan_key, "\n", question->options.compare_baselines, "\n",
-                   NamesText(question->problem.model()));
+  question->answer_key = absl::StrCat(plan_key, "\n", question->options.compare_baselines, "\n",
+                                      NamesText(question->problem.model()));
   question->flight_key =
       absl::StrCat(question->answer_key, question->options.max_state_count, "\n",
                    absl::ToInt64Nanoseconds(*question->options.search_time_limit));

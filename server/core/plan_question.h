@@ -66,8 +66,7 @@ absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field
 
 // INVALID_ARGUMENT (SPEC_INVALID) when the model has more layers than the server
 // takes. `field` names the model.
-absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits,
-                            absl::string_view field);
+absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::string_view field);
 
 }  // namespace parplan
 

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,8 +24,7 @@ absl::Duration ThreadCpuTime() {
 }
 
 const SearchSummary& SummaryOf(const PlanningResult& result) {
-  return std::visit([](const auto& value) -> const SearchSummary& { return value.search; },
-                    result);
+  return std::visit([](const auto& value) -> const SearchSummary& { return value.search; }, result);
 }
 
 SearchOutcome OutcomeOf(const PlanningResult& result) {
@@ -115,7 +115,14 @@ absl::Status StoppedError(const SearchSummary& summary) {
                    "and options.search_time_limit, or ask a baseline planner");
 }
 
-// A comparison for every baseline but the planner asked.
+// Whether a planner has no plan of its kind, whatever the memory.
+bool HasNoCandidates(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() && detail->reason == Reason::kNoFeasiblePlan;
+}
+
+// A comparison for every baseline but the planner asked. One without any plan of
+// its kind (pure tensor parallelism over more devices than heads) is a row too.
 absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(const PlannerFunction& planner,
                                                                 const PlanningProblem& problem,
                                                                 const SearchOrder& order,
@@ -127,8 +134,12 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(const PlannerFun
   control.should_stop = order.should_stop;
   for (const std::string& name : BaselineNames()) {
     if (name == order.planner) continue;
-    const Run run = RunPlanner(planner, name, problem, control, absl::ZeroDuration(), clock,
-                               observer);
+    const Run run =
+        RunPlanner(planner, name, problem, control, absl::ZeroDuration(), clock, observer);
+    if (HasNoCandidates(run.result.status())) {
+      comparisons.emplace_back().set_planner(name);
+      continue;
+    }
     if (!run.result.ok()) return run.result.status();
     if (std::holds_alternative<StoppedEmpty>(*run.result)) {
       return StoppedError(SummaryOf(*run.result));
@@ -145,9 +156,7 @@ void SortByPlanner(std::vector<v1::PlannerComparison>* comparisons) {
     return std::find(names.begin(), names.end(), comparison.planner()) - names.begin();
   };
   std::stable_sort(comparisons->begin(), comparisons->end(),
-                   [&position](const auto& a, const auto& b) {
-                     return position(a) < position(b);
-                   });
+                   [&position](const auto& a, const auto& b) { return position(a) < position(b); });
 }
 
 }  // namespace

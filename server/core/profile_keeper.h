@@ -100,8 +100,8 @@ class ProfileKeeper {
   // but larger ones were, the measurements within a part of the smallest of them
   // (`PartOfNode`). FAILED_PRECONDITION (PROFILE_MISSING) when there is nothing,
   // saying which kinds of node have been measured.
-  absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster,
-                                          absl::string_view device_kind, int devices_per_node);
+  absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
+                                          int devices_per_node);
 
  private:
   friend class UploadSession;

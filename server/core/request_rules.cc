@@ -25,8 +25,7 @@ absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::st
 absl::Status CheckRequestId(absl::string_view request_id, bool required, absl::string_view field,
                             Reason reason) {
   if (request_id.empty() && required) {
-    return FieldError(reason, field,
-                      "is required; give a random UUID, the same one for a retry");
+    return FieldError(reason, field, "is required; give a random UUID, the same one for a retry");
   }
   if (request_id.size() > kMaxRequestIdBytes) {
     return FieldError(reason, field, "must be a UUID");

@@ -60,10 +60,10 @@ class SearchPool {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Task> queue_;    // Guarded by mutex_.
-  int running_ = 0;           // Guarded by mutex_.
-  bool taking_ = true;        // Guarded by mutex_.
-  bool stopping_ = false;     // Guarded by mutex_.
+  std::deque<Task> queue_;  // Guarded by mutex_.
+  int running_ = 0;         // Guarded by mutex_.
+  bool taking_ = true;      // Guarded by mutex_.
+  bool stopping_ = false;   // Guarded by mutex_.
 
   std::mutex drain_mutex_;            // One `Drain` at a time.
   std::vector<std::thread> workers_;  // Guarded by drain_mutex_.

@@ -61,9 +61,8 @@ absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
     return error("max_device_count", "must be at least min_device_count");
   }
   if (offer.max_device_count() > limits.max_device_count) {
-    return error("max_device_count",
-                 absl::StrCat("must be at most ", limits.max_device_count,
-                              " (Capabilities.max_device_count)"));
+    return error("max_device_count", absl::StrCat("must be at most ", limits.max_device_count,
+                                                  " (Capabilities.max_device_count)"));
   }
   if (offer.devices_per_switch() < 0 ||
       offer.devices_per_switch() % offer.devices_per_node() != 0) {
@@ -139,12 +138,11 @@ v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer) {
     option.set_confidence(PredictionToProto(found->prediction).confidence());
     return option;
   }
-  const int64_t needed =
-      std::get<NothingFits>(answer.result).smallest_device_memory.count();
+  const int64_t needed = std::get<NothingFits>(answer.result).smallest_device_memory.count();
   option.set_smallest_device_memory_bytes(needed);
-  option.set_infeasible_reason(absl::StrFormat(
-      "no plan fits in memory; devices of at least %d bytes (%.1f GB) would do", needed,
-      static_cast<double>(needed) * 1e-9));
+  option.set_infeasible_reason(
+      absl::StrFormat("no plan fits in memory; devices of at least %d bytes (%.1f GB) would do",
+                      needed, static_cast<double>(needed) * 1e-9));
   return option;
 }
 

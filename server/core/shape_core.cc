@@ -99,8 +99,8 @@ ShapeCore::ShapeCore(Neighbours neighbours)
       ready_shapes_(to_.limits.shape_cache_bytes),
       flights_(to_.clock) {}
 
-void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context,
-                          const v1::ShapePlanRequest& request, ShapeDone done) {
+void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
+                          ShapeDone done) {
   const absl::StatusOr<ClusterName> parent = ClusterName::Parse(request.parent());
   if (!parent.ok()) return done(parent.status());
   const absl::StatusOr<int64_t> revision = to_.profiles.Revision(parent->cluster);
@@ -137,8 +137,7 @@ absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
                                    " entries; it has ", offer_count));
   }
   for (int i = 0; i < offer_count; ++i) {
-    PARPLAN_RETURN_IF_ERROR(
-        CheckOffer(request.offers(i), JoinPath("", "offers", i), to_.limits));
+    PARPLAN_RETURN_IF_ERROR(CheckOffer(request.offers(i), JoinPath("", "offers", i), to_.limits));
     question->offers.push_back(request.offers(i));
   }
   question->global_batch_size = request.global_batch_size();
@@ -170,11 +169,9 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
   return to_.pool.Submit(std::move(task));
 }
 
-absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question,
-                                             const v1::DeviceOffer& offer, int device_count,
-                                             const SearchOrder& order) {
-  PARPLAN_ASSIGN_OR_RETURN(Topology topology,
-                           OfferTopology(question.cluster, offer, device_count));
+absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,
+                                             int device_count, const SearchOrder& order) {
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, OfferTopology(question.cluster, offer, device_count));
   const NodeGroup& group = topology.node_groups().front();
   PARPLAN_ASSIGN_OR_RETURN(
       SnapshotHandle snapshot,
@@ -187,8 +184,7 @@ absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question,
   return RunSearch(to_.planner, problem, order, to_.clock, to_.observer);
 }
 
-absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question,
-                                             Flight<SharedShape>& flight,
+absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<SharedShape>& flight,
                                              absl::Duration queue_duration,
                                              const std::function<bool()>& stopping) {
   const absl::Duration end = to_.clock.Steady() + question.time_limit;

@@ -65,8 +65,8 @@ class ShapeCore {
 
   using ShapeFlight = std::shared_ptr<Flight<SharedShape>>;
 
-  absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request,
-                                              int64_t revision, std::string request_key) const;
+  absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request, int64_t revision,
+                                              std::string request_key) const;
   SharedShape FindReady(const std::string& request_key, int64_t revision);
   absl::Status StartSearch(const SharedQuestion& question, const ShapeFlight& flight);
 

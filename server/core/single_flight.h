@@ -243,9 +243,8 @@ class SingleFlight {
     if (entry == nullptr) {
       *is_new = true;
       entry = std::make_shared<Flight<Answer>>(
-          clock_, [table = table_, key](const Flight<Answer>* flight) {
-            table->Remove(key, flight);
-          });
+          clock_,
+          [table = table_, key](const Flight<Answer>* flight) { table->Remove(key, flight); });
     }
     return entry;
   }

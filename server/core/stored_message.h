@@ -17,9 +17,9 @@ template <typename Message>
 absl::StatusOr<Message> ParseStored(const std::string& bytes, const std::string& name) {
   Message message;
   if (!message.ParseFromString(bytes)) {
-    return MakeError(absl::StatusCode::kDataLoss, Reason::kStoreUnavailable,
-                     absl::StrCat("what is stored as ", name,
-                                  " is damaged; restore the store from a backup"));
+    return MakeError(
+        absl::StatusCode::kDataLoss, Reason::kStoreUnavailable,
+        absl::StrCat("what is stored as ", name, " is damaged; restore the store from a backup"));
   }
   return message;
 }

@@ -59,12 +59,11 @@ absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
   if (request.has_header()) {
     const v1::UploadHeader& header = request.header();
     if (has_header_) {
-      return FieldError(Reason::kProfileInvalid, "header",
-                        "must be in the first message only");
+      return FieldError(Reason::kProfileInvalid, "header", "must be in the first message only");
     }
     PARPLAN_ASSIGN_OR_RETURN(NodeName parent, NodeName::Parse(header.parent(), "header.parent"));
-    PARPLAN_RETURN_IF_ERROR(CheckRequestId(header.request_id(), true, "header.request_id",
-                                           Reason::kProfileInvalid));
+    PARPLAN_RETURN_IF_ERROR(
+        CheckRequestId(header.request_id(), true, "header.request_id", Reason::kProfileInvalid));
     has_header_ = true;
     cluster_ = std::move(parent.cluster);
     node_ = std::move(parent.node);

@@ -32,9 +32,9 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
     const std::string& address, std::shared_ptr<prometheus::Registry> registry) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
-    return FieldError(Reason::kSpecInvalid, "metrics address",
-                      absl::StrCat("must be host:port, such as 127.0.0.1:9464; it is `", address,
-                                   "`"));
+    return FieldError(
+        Reason::kSpecInvalid, "metrics address",
+        absl::StrCat("must be host:port, such as 127.0.0.1:9464; it is `", address, "`"));
   }
   // The HTTP library tells a port it cannot have by an exception.
   try {

@@ -34,23 +34,22 @@ Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* he
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
 }
 
-Family<Histogram>& Histograms(prometheus::Registry& registry, const char* name,
-                              const char* help) {
+Family<Histogram>& Histograms(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
 // 100 microseconds to 10 minutes.
 const Buckets& DurationBuckets() {
-  static const Buckets* const buckets = new Buckets{
-      0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
-      2.5,    5.0,    10.0,  30.0,   60.0,  120.0, 300.0, 600.0};
+  static const Buckets* const buckets =
+      new Buckets{0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,  0.1,   0.25,
+                  0.5,    1.0,    2.5,   5.0,    10.0,  30.0, 60.0,  120.0, 300.0, 600.0};
   return *buckets;
 }
 
 // 10 milliseconds to 10 minutes: one optimizer step.
 const Buckets& StepBuckets() {
-  static const Buckets* const buckets = new Buckets{0.01, 0.03, 0.1, 0.3,  1.0,   2.0,  5.0,
-                                                    10.0, 20.0, 50.0, 100.0, 300.0, 600.0};
+  static const Buckets* const buckets =
+      new Buckets{0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 600.0};
   return *buckets;
 }
 
@@ -105,9 +104,9 @@ struct PrometheusObserver::Handles {
         request_slots[static_cast<int>(method) * kStatusCodeCount + code_index];
     Counter* counter = slot.load(std::memory_order_acquire);
     if (counter == nullptr) {
-      counter = &requests.Add(
-          {{"method", MethodLabel(method)},
-           {"code", StatusCodeLabel(static_cast<absl::StatusCode>(code_index))}});
+      counter =
+          &requests.Add({{"method", MethodLabel(method)},
+                         {"code", StatusCodeLabel(static_cast<absl::StatusCode>(code_index))}});
       slot.store(counter, std::memory_order_release);
     }
     return *counter;
@@ -115,7 +114,7 @@ struct PrometheusObserver::Handles {
 
   const std::shared_ptr<prometheus::Registry> registry;
   Family<Counter>& requests;
-  std::array<std::atomic<Counter*>, kMethodCount * kStatusCodeCount> request_slots = {};
+  std::array<std::atomic<Counter*>, kMethodCount* kStatusCodeCount> request_slots = {};
   std::array<Gauge*, kMethodCount> requests_in_flight = {};
   std::array<Histogram*, kMethodCount> request_duration = {};
   std::array<Counter*, kReasonCount + 1> rejects = {};
@@ -162,8 +161,7 @@ void PrometheusObserver::Handles::MakeRequestHandles() {
 }
 
 void PrometheusObserver::Handles::MakeSearchHandles(const std::vector<std::string>& names) {
-  searches_waiting =
-      &OneGauge(*registry, "parplan_searches_waiting", "Searches in the queue now.");
+  searches_waiting = &OneGauge(*registry, "parplan_searches_waiting", "Searches in the queue now.");
   searches_running = &OneGauge(*registry, "parplan_searches_running", "Searches running now.");
   searches_shared = &Counters(*registry, "parplan_searches_shared_total",
                               "Calls that found their question in flight.")
@@ -187,9 +185,8 @@ void PrometheusObserver::Handles::MakeSearchHandles(const std::vector<std::strin
     PlannerHandles& handles = planners[name];
     const Labels labels = {{"planner", name}};
     for (int i = 0; i < kSearchOutcomeCount; ++i) {
-      handles.searches[i] =
-          &searches.Add({{"planner", name},
-                         {"outcome", SearchOutcomeLabel(static_cast<SearchOutcome>(i))}});
+      handles.searches[i] = &searches.Add(
+          {{"planner", name}, {"outcome", SearchOutcomeLabel(static_cast<SearchOutcome>(i))}});
     }
     handles.duration = &durations.Add(labels, DurationBuckets());
     handles.cpu_seconds = &cpu.Add(labels);
@@ -202,21 +199,18 @@ void PrometheusObserver::Handles::MakePlanHandles() {
   predicted_step = &Histograms(*registry, "parplan_predicted_step_seconds",
                                "Predicted time of one optimizer step of issued plans.")
                         .Add({}, StepBuckets());
-  predicted_throughput =
-      &Histograms(*registry, "parplan_predicted_throughput_samples_per_second",
-                  "Predicted throughput of issued plans.")
-           .Add({}, Exponential(0.1, 4.0, 12));
+  predicted_throughput = &Histograms(*registry, "parplan_predicted_throughput_samples_per_second",
+                                     "Predicted throughput of issued plans.")
+                              .Add({}, Exponential(0.1, 4.0, 12));
   predicted_peak_memory = &Histograms(*registry, "parplan_predicted_peak_memory_bytes",
                                       "Predicted memory of the fullest device of issued plans.")
                                .Add({}, Exponential(1e9, 1.6, 12));
-  predicted_headroom =
-      &Histograms(*registry, "parplan_predicted_memory_headroom_ratio",
-                  "Share of usable device memory that issued plans leave free.")
-           .Add({}, Buckets{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75});
+  predicted_headroom = &Histograms(*registry, "parplan_predicted_memory_headroom_ratio",
+                                   "Share of usable device memory that issued plans leave free.")
+                            .Add({}, Buckets{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75});
   profile_age = &Histograms(*registry, "parplan_profile_age_seconds",
                             "Age of the newest measurement an issued plan rests on.")
-                     .Add({}, Buckets{3600.0, 86400.0, 604800.0, 2592000.0, 7776000.0,
-                                      31536000.0});
+                     .Add({}, Buckets{3600.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 31536000.0});
 }
 
 void PrometheusObserver::Handles::MakeCountHandles() {
@@ -236,8 +230,8 @@ void PrometheusObserver::Handles::MakeCountHandles() {
   uploads_rejected[0] = &uploads.Add({{"result", "other"}});
   upload_size = &Histograms(*registry, "parplan_upload_size_bytes", "Size of uploads.")
                      .Add({}, Exponential(1024.0, 4.0, 10));
-  Family<Counter>& verdicts = Counters(*registry, "parplan_plan_verifications_total",
-                                       "Answers of VerifyPlan, by verdict.");
+  Family<Counter>& verdicts =
+      Counters(*registry, "parplan_plan_verifications_total", "Answers of VerifyPlan, by verdict.");
   for (int i = 0; i < kVerifyOutcomeCount; ++i) {
     verifications[i] =
         &verdicts.Add({{"verdict", VerifyOutcomeLabel(static_cast<VerifyOutcome>(i))}});
@@ -305,16 +299,15 @@ void PrometheusObserver::PlanIssued(const PlanReport& report) {
   handles_->predicted_throughput->Observe(report.predicted_samples_per_second);
   handles_->predicted_peak_memory->Observe(report.predicted_peak_memory.as_double());
   if (report.usable_memory > Bytes()) {
-    handles_->predicted_headroom->Observe(
-        1.0 - report.predicted_peak_memory.as_double() / report.usable_memory.as_double());
+    handles_->predicted_headroom->Observe(1.0 - report.predicted_peak_memory.as_double() /
+                                                    report.usable_memory.as_double());
   }
   if (report.profile_age.has_value()) {
     handles_->profile_age->Observe(absl::ToDoubleSeconds(*report.profile_age));
   }
 }
 
-void PrometheusObserver::UploadFinished(std::optional<Reason> reason, bool stored,
-                                        int64_t bytes) {
+void PrometheusObserver::UploadFinished(std::optional<Reason> reason, bool stored, int64_t bytes) {
   if (stored) {
     handles_->uploads_stored->Increment();
   } else {

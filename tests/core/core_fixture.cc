@@ -107,8 +107,10 @@ void CoreTest::Start(std::unique_ptr<MemoryStore> store) {
   PARPLAN_CHECK(keys.ok());
   core_ = std::make_unique<ServerCore>(
       std::move(store), std::make_unique<KeyRing>(*std::move(keys), clock.Now()), limits, clock,
-      observer, [this](const PlanningProblem& problem, absl::string_view name,
-                       const SearchControl& control) { return planner(problem, name, control); });
+      observer,
+      [this](const PlanningProblem& problem, absl::string_view name, const SearchControl& control) {
+        return planner(problem, name, control);
+      });
 }
 
 absl::StatusOr<v1::Profile> CoreTest::Upload(const v1::Profile& profile,
@@ -161,18 +163,18 @@ std::future<absl::StatusOr<SharedPlan>> CoreTest::AskLater(const v1::CreatePlanR
                                                            std::shared_ptr<CallContext> context) {
   const auto answer = std::make_shared<std::promise<absl::StatusOr<SharedPlan>>>();
   std::future<absl::StatusOr<SharedPlan>> future = answer->get_future();
-  core_->plans().CreatePlan(
-      std::move(context), request,
-      [answer](absl::StatusOr<SharedPlan> plan) { answer->set_value(std::move(plan)); });
+  core_->plans().CreatePlan(std::move(context), request, [answer](absl::StatusOr<SharedPlan> plan) {
+    answer->set_value(std::move(plan));
+  });
   return future;
 }
 
 absl::StatusOr<SharedShape> CoreTest::AskShape(const v1::ShapePlanRequest& request) {
   const auto answer = std::make_shared<std::promise<absl::StatusOr<SharedShape>>>();
   std::future<absl::StatusOr<SharedShape>> future = answer->get_future();
-  core_->shapes().ShapePlan(
-      Call(), request,
-      [answer](absl::StatusOr<SharedShape> shape) { answer->set_value(std::move(shape)); });
+  core_->shapes().ShapePlan(Call(), request, [answer](absl::StatusOr<SharedShape> shape) {
+    answer->set_value(std::move(shape));
+  });
   return future.get();
 }
 

@@ -26,8 +26,8 @@ class ExecutionCoreTest : public CoreTest {
     return core().executions().Create(request);
   }
 
-  static v1::ReportMetricsRequest Window(const std::string& execution, int rank,
-                                         int64_t first_step, double seconds) {
+  static v1::ReportMetricsRequest Window(const std::string& execution, int rank, int64_t first_step,
+                                         double seconds) {
     v1::ReportMetricsRequest request;
     request.set_execution(execution);
     v1::MeasuredWindow& window = *request.mutable_window();
@@ -105,9 +105,9 @@ TEST_F(ExecutionCoreTest, KeepsWhatCameBeforeAWindowThatIsWrong) {
   EXPECT_EQ(FactOf(wrong, "field"), "window.rank");
   EXPECT_EQ(report->Finish().status(), wrong);
   EXPECT_EQ(Get(opened.name())->window_count(), 1);
-  EXPECT_EQ(FactOf(core().executions().StartReport()->Add(Window(opened.name(), 0, 9, 0.0)),
-                   "field"),
-            "window.median_step_duration");
+  EXPECT_EQ(
+      FactOf(core().executions().StartReport()->Add(Window(opened.name(), 0, 9, 0.0)), "field"),
+      "window.median_step_duration");
 }
 
 TEST_F(ExecutionCoreTest, TakesNoMoreWindowsThanTheLimit) {
@@ -135,8 +135,7 @@ TEST_F(ExecutionCoreTest, ClosesOnceInOneWay) {
   EXPECT_EQ(failed.failure_reason(), "out of memory");
   EXPECT_OK(Fail(two.name()).status());
   EXPECT_EQ(ReasonOf(Complete(two.name()).status()), Reason::kExecutionState);
-  EXPECT_THAT(observer.closed(),
-              ElementsAre(Pair(true, std::nullopt), Pair(false, std::nullopt)));
+  EXPECT_THAT(observer.closed(), ElementsAre(Pair(true, std::nullopt), Pair(false, std::nullopt)));
 }
 
 TEST_F(ExecutionCoreTest, NobodyStartsUnderAnExpiredPlanButARetryFindsWhatWasOpened) {

@@ -201,8 +201,7 @@ TEST_F(SingleFlightTest, ACallCancelledBeforeItAsksIsToldSo) {
 class SearchPoolTest : public testing::Test {
  protected:
   SearchPool::Task Blocker() {
-    return {[this](const std::function<bool()>&) { released_.wait(); },
-            [](const absl::Status&) {}};
+    return {[this](const std::function<bool()>&) { released_.wait(); }, [](const absl::Status&) {}};
   }
   void Release() { release_.set_value(); }
 
@@ -227,8 +226,8 @@ TEST_F(SearchPoolTest, DrainLetsWorkFinishWithinItsGrace) {
   SearchPool pool(1, 8, observer);
   std::atomic<int> done = 0;
   for (int i = 0; i < 5; ++i) {
-    ASSERT_OK(pool.Submit({[&done](const std::function<bool()>&) { ++done; },
-                           [](const absl::Status&) { FAIL(); }}));
+    ASSERT_OK(pool.Submit(
+        {[&done](const std::function<bool()>&) { ++done; }, [](const absl::Status&) { FAIL(); }}));
   }
   pool.Drain(absl::InfiniteDuration());
   EXPECT_EQ(done, 5);

@@ -28,7 +28,8 @@ TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
   for (const char* line :
        {"parplan_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"CreatePlan\"} 1",
         "parplan_rejects_total{reason=\"QUEUE_FULL\"} 1", "parplan_searches_waiting 3",
-        "parplan_searches_running 2", "parplan_cache_lookups_total{cache=\"plan\",result=\"hit\"} 1",
+        "parplan_searches_running 2",
+        "parplan_cache_lookups_total{cache=\"plan\",result=\"hit\"} 1",
         "parplan_searches_total{outcome=\"check_failed\",planner=\"dp\"} 1",
         "parplan_search_states_total{planner=\"dp\"} 41",
         "parplan_uploads_total{result=\"stored\"} 1",

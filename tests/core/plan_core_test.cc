@@ -1,6 +1,7 @@
 #include "server/core/plan_core.h"
 
 #include <future>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -237,7 +238,8 @@ TEST_F(PlanCoreTest, TheTimeLimitOfTheOptionsCountsOnTheSteadyClock) {
   v1::CreatePlanRequest request = Question();
   request.mutable_spec()->mutable_options()->mutable_search_time_limit()->set_seconds(5);
   auto answer = AskLater(request, Call());
-  observer.AwaitRunning(1);
+  // The limit counts from here on.
+  while (planner.search_count == 0) std::this_thread::yield();
   clock.Jump(absl::Hours(5));
   EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
   clock.Advance(absl::Seconds(5));
@@ -322,10 +324,9 @@ TEST_F(PlanCoreTest, EveryRuleOfTheRequestHasItsField) {
   EXPECT_EQ(field([](auto& request) { request.clear_spec(); }), "spec");
   EXPECT_EQ(field([](auto& request) { request.set_job_id(std::string(129, 'j')); }), "job_id");
   EXPECT_EQ(field([](auto& request) { request.mutable_time_to_live(); }), "time_to_live");
-  EXPECT_EQ(field([](auto& request) {
-              request.mutable_spec()->mutable_options()->set_planner("magic");
-            }),
-            "spec.options.planner");
+  EXPECT_EQ(
+      field([](auto& request) { request.mutable_spec()->mutable_options()->set_planner("magic"); }),
+      "spec.options.planner");
   EXPECT_EQ(field([](auto& request) { request.mutable_spec()->set_global_batch_size(0); }),
             "spec.global_batch_size");
   EXPECT_EQ(field([](auto& request) {
@@ -490,8 +491,7 @@ TEST_F(PlanCoreTest, CapabilitiesTellTheLimitsThePlannersAndTheKeys) {
   EXPECT_EQ(capabilities.max_queue_length(), 7);
   EXPECT_EQ(capabilities.planners(0), PlannerNames().front());
   ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(Question()));
-  EXPECT_EQ(capabilities.verification_keys(0).key_id(),
-            plan->signed_plan().signatures(0).key_id());
+  EXPECT_EQ(capabilities.verification_keys(0).key_id(), plan->signed_plan().signatures(0).key_id());
 }
 
 TEST_F(PlanCoreTest, MaintenanceForgetsPlansThatExpiredLongAgo) {

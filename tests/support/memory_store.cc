@@ -89,8 +89,7 @@ absl::StatusOr<Page<Record>> MemoryStore::ListNewestFirst(const Table<Record>& t
                         "must be the next_page_token of the same list");
     }
   }
-  const int size =
-      page.page_size == 0 ? kDefaultPageSize : std::min(page.page_size, kMaxPageSize);
+  const int size = page.page_size == 0 ? kDefaultPageSize : std::min(page.page_size, kMaxPageSize);
   Page<Record> result;
   int64_t bytes = 0;
   int64_t last = 0;
@@ -324,10 +323,10 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
     ++(is_new ? result.stored_count : result.duplicate_count);
   }
   if (result.stored_count > 0 && static_cast<int64_t>(all.size()) > max_window_count) {
-    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
-                     "the execution holds as many windows as it may",
-                     {{"limit", absl::StrCat(max_window_count)},
-                      {"value", absl::StrCat(all.size())}});
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+        "the execution holds as many windows as it may",
+        {{"limit", absl::StrCat(max_window_count)}, {"value", absl::StrCat(all.size())}});
   }
   execution->window_count = static_cast<int64_t>(all.size());
   windows_[execution->name] = std::move(all);

@@ -58,9 +58,8 @@ class MemoryStore : public Store {
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
   absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
                                                        const PageRequest& page) override;
-  absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name,
-                                                    ExecutionState expected, ExecutionState state,
-                                                    absl::Time end_time,
+  absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name, ExecutionState expected,
+                                                    ExecutionState state, absl::Time end_time,
                                                     absl::string_view failure_reason) override;
   absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                              absl::Span<const WindowRecord> windows,
