@@ -76,8 +76,9 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
 
   void Close() {
     absl::StatusOr<Response> answer = WithoutExceptions([this] { return session_->Finish(); });
-    if (answer.ok()) *response_ = *std::move(answer);
-    End(answer.status());
+    const absl::Status status = answer.status();
+    if (status.ok()) *response_ = *std::move(answer);
+    End(status);
   }
 
   void End(absl::Status status) {

@@ -75,7 +75,7 @@ void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
-                                                            RpcServerOptions options) {
+                                                            const RpcServerOptions& options) {
   PARPLAN_RETURN_IF_ERROR(CheckOptions(options));
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                            MakeServerCredentials(options.tls));

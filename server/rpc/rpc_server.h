@@ -38,7 +38,7 @@ class RpcServer {
   // cannot hold, FAILED_PRECONDITION for an address that needs TLS, UNAVAILABLE
   // when the address cannot be had.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
-                                                          RpcServerOptions options);
+                                                          const RpcServerOptions& options);
 
   // As `Drain(0, 0)`.
   ~RpcServer();

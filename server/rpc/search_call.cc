@@ -14,7 +14,7 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
     rpc.core.plans().SearchPlan(
         call->call_.context(), request,
         [call](const v1::SearchProgress& progress) { call->Tell(progress); },
-        [call](absl::StatusOr<SharedPlan> answer) { call->Conclude(answer); });
+        [call](const absl::StatusOr<SharedPlan>& answer) { call->Conclude(answer); });
     return absl::OkStatus();
   });
   if (!started.ok()) call->Conclude(started);

@@ -37,8 +37,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
   void End(absl::StatusOr<Response> answer) {
     if (ended_.exchange(true)) return;
-    if (answer.ok()) *response_ = *std::move(answer);
-    Finish(call_.End(answer.status()));
+    const absl::Status status = answer.status();
+    if (status.ok()) *response_ = *std::move(answer);
+    Finish(call_.End(status));
   }
   void End(const absl::StatusOr<std::shared_ptr<const Response>>& answer) {
     if (ended_.exchange(true)) return;

@@ -29,7 +29,8 @@ v1::MeasuredWindow Window(int rank, int64_t first_step) {
 // A harness with a plan that is being executed.
 class ExecutionServiceTest : public testing::Test {
  protected:
-  explicit ExecutionServiceTest(Limits limits = RpcHarness::TestLimits()) : harness_(limits) {}
+  explicit ExecutionServiceTest(const Limits& limits = RpcHarness::TestLimits())
+      : harness_(limits) {}
 
   void SetUp() override {
     ASSERT_OK(harness_.UploadSmallProfile());

@@ -100,7 +100,8 @@ Limits RpcHarness::TestLimits() {
   return limits;
 }
 
-RpcHarness::RpcHarness(Limits limits, PlannerFunction planner, absl::Duration default_deadline)
+RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
+                       absl::Duration default_deadline)
     : observer_(PlannerNames()) {
   auto store = std::make_unique<MemoryStore>();
   store_ = store.get();

@@ -67,7 +67,7 @@ class GatedPlanner {
 
 class RpcHarness {
  public:
-  explicit RpcHarness(Limits limits = TestLimits(), PlannerFunction planner = &FindPlan,
+  explicit RpcHarness(const Limits& limits = TestLimits(), PlannerFunction planner = &FindPlan,
                       absl::Duration default_deadline = absl::Minutes(10));
   ~RpcHarness();
 
