@@ -74,16 +74,9 @@ TEST_F(PlanCoreTest, TheSameQuestionGivesTheSamePlanWithoutASearch) {
 }
 
 TEST_F(PlanCoreTest, AServerThatStartsAgainFindsThePlanInItsStore) {
-  auto store_again = std::make_unique<MemoryStore>();
   StartMeasured();
   ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
-  ASSERT_OK_AND_ASSIGN(const Page<PlanRecord> plans, store().ListPlans("synthetic", {}));
-  for (const PlanRecord& record : plans.records) ASSERT_OK(store_again->PutPlan(record).status());
-  ASSERT_OK_AND_ASSIGN(const ProfileSet profiles, store().SnapshotProfiles("synthetic"));
-  for (const ProfileRecord& record : profiles.profiles) {
-    ASSERT_OK(store_again->PutProfile(record).status());
-  }
-  Start(std::move(store_again));
+  Start(store().OpenAgain());
   ASSERT_OK_AND_ASSIGN(const SharedPlan second, Ask(Question()));
   EXPECT_EQ(second->name(), first->name());
   EXPECT_TRUE(second->from_cache());

@@ -40,26 +40,34 @@ absl::Status WrongState(const ExecutionRecord& execution) {
 
 }  // namespace
 
+MemoryStore::MemoryStore() : state_(std::make_shared<State>()) {}
+
+MemoryStore::MemoryStore(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+std::unique_ptr<MemoryStore> MemoryStore::OpenAgain() const {
+  return std::unique_ptr<MemoryStore>(new MemoryStore(state_));
+}
+
 void MemoryStore::SetBroken(bool broken) {
-  const Lock lock(mutex_);
-  broken_ = broken;
-  calls_left_.reset();
+  const Lock lock(state_->mutex);
+  state_->broken = broken;
+  state_->calls_left.reset();
 }
 
 void MemoryStore::BreakAfter(int count) {
-  const Lock lock(mutex_);
-  broken_ = false;
-  calls_left_ = count;
+  const Lock lock(state_->mutex);
+  state_->broken = false;
+  state_->calls_left = count;
 }
 
 int MemoryStore::put_plan_count() const {
-  const Lock lock(mutex_);
-  return put_plan_count_;
+  const Lock lock(state_->mutex);
+  return state_->put_plan_count;
 }
 
 absl::Status MemoryStore::Begin() {
-  if (calls_left_.has_value() && (*calls_left_)-- <= 0) broken_ = true;
-  if (!broken_) return absl::OkStatus();
+  if (state_->calls_left.has_value() && (*state_->calls_left)-- <= 0) state_->broken = true;
+  if (!state_->broken) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
                    "the store was told to fail; try again");
 }
@@ -107,9 +115,9 @@ absl::StatusOr<Page<Record>> MemoryStore::ListNewestFirst(const Table<Record>& t
 }
 
 absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  for (const auto& [position, stored] : profiles_) {
+  for (const auto& [position, stored] : state_->profiles) {
     if (profile.request_id.empty() || stored.request_id != profile.request_id ||
         stored.cluster != profile.cluster || stored.node != profile.node) {
       continue;
@@ -117,16 +125,16 @@ absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile) {
     if (stored.content_digest == profile.content_digest) return stored;
     return RequestIdReused(profile.request_id);
   }
-  if (Find(profiles_, profile.name) != nullptr) return NameTaken(profile.name);
-  ++revisions_[profile.cluster];
-  profiles_[next_position_++] = profile;
+  if (Find(state_->profiles, profile.name) != nullptr) return NameTaken(profile.name);
+  ++state_->revisions[profile.cluster];
+  state_->profiles[state_->next_position++] = profile;
   return profile;
 }
 
 absl::StatusOr<ProfileRecord> MemoryStore::GetProfile(absl::string_view name) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  const ProfileRecord* profile = Find(profiles_, name);
+  const ProfileRecord* profile = Find(state_->profiles, name);
   if (profile == nullptr) return NotFound(name);
   return *profile;
 }
@@ -134,49 +142,49 @@ absl::StatusOr<ProfileRecord> MemoryStore::GetProfile(absl::string_view name) {
 absl::StatusOr<Page<ProfileRecord>> MemoryStore::ListProfiles(absl::string_view cluster,
                                                               std::optional<std::string> node,
                                                               const PageRequest& page) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  return ListNewestFirst(profiles_, absl::StrCat("profiles/", cluster, "/", node.value_or("")),
-                         page, [&](const ProfileRecord& profile) {
-                           return profile.cluster == cluster &&
-                                  (!node.has_value() || profile.node == *node);
-                         });
+  return ListNewestFirst(
+      state_->profiles, absl::StrCat("profiles/", cluster, "/", node.value_or("")), page,
+      [&](const ProfileRecord& profile) {
+        return profile.cluster == cluster && (!node.has_value() || profile.node == *node);
+      });
 }
 
 absl::Status MemoryStore::DeleteProfile(absl::string_view name) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  for (auto entry = profiles_.begin(); entry != profiles_.end(); ++entry) {
+  for (auto entry = state_->profiles.begin(); entry != state_->profiles.end(); ++entry) {
     if (entry->second.name != name) continue;
-    ++revisions_[entry->second.cluster];
-    profiles_.erase(entry);
+    ++state_->revisions[entry->second.cluster];
+    state_->profiles.erase(entry);
     return absl::OkStatus();
   }
   return NotFound(name);
 }
 
 absl::StatusOr<ProfileSet> MemoryStore::SnapshotProfiles(absl::string_view cluster) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   ProfileSet set;
-  set.revision = revisions_[std::string(cluster)];
-  for (auto entry = profiles_.rbegin(); entry != profiles_.rend(); ++entry) {
+  set.revision = state_->revisions[std::string(cluster)];
+  for (auto entry = state_->profiles.rbegin(); entry != state_->profiles.rend(); ++entry) {
     if (entry->second.cluster == cluster) set.profiles.push_back(entry->second);
   }
   return set;
 }
 
 absl::StatusOr<int64_t> MemoryStore::ProfileRevision(absl::string_view cluster) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  return revisions_[std::string(cluster)];
+  return state_->revisions[std::string(cluster)];
 }
 
 absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  ++put_plan_count_;
-  for (const auto& [position, stored] : plans_) {
+  ++state_->put_plan_count;
+  for (const auto& [position, stored] : state_->plans) {
     if (plan.request_id.empty() || stored.request_id != plan.request_id ||
         stored.cluster != plan.cluster) {
       continue;
@@ -184,15 +192,15 @@ absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
     if (stored.plan_key == plan.plan_key && stored.job_id == plan.job_id) return stored;
     return RequestIdReused(plan.request_id);
   }
-  if (Find(plans_, plan.name) != nullptr) return NameTaken(plan.name);
-  plans_[next_position_++] = plan;
+  if (Find(state_->plans, plan.name) != nullptr) return NameTaken(plan.name);
+  state_->plans[state_->next_position++] = plan;
   return plan;
 }
 
 absl::StatusOr<PlanRecord> MemoryStore::GetPlan(absl::string_view name) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  const PlanRecord* plan = Find(plans_, name);
+  const PlanRecord* plan = Find(state_->plans, name);
   if (plan == nullptr) return NotFound(name);
   return *plan;
 }
@@ -201,9 +209,9 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByKey(absl::strin
                                                                      absl::string_view plan_key,
                                                                      absl::string_view job_id,
                                                                      absl::Time now) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  for (auto entry = plans_.rbegin(); entry != plans_.rend(); ++entry) {
+  for (auto entry = state_->plans.rbegin(); entry != state_->plans.rend(); ++entry) {
     const PlanRecord& plan = entry->second;
     if (plan.cluster == cluster && plan.plan_key == plan_key && plan.job_id == job_id &&
         plan.expire_time > now) {
@@ -215,10 +223,10 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByKey(absl::strin
 
 absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByRequestId(
     absl::string_view cluster, absl::string_view request_id) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  for (const auto& [position, plan] : plans_) {
-    if (plan.cluster == cluster && plan.request_id == request_id) {
+  for (const auto& [position, plan] : state_->plans) {
+    if (!request_id.empty() && plan.cluster == cluster && plan.request_id == request_id) {
       return std::optional<PlanRecord>(plan);
     }
   }
@@ -227,28 +235,28 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByRequestId(
 
 absl::StatusOr<Page<PlanRecord>> MemoryStore::ListPlans(absl::string_view cluster,
                                                         const PageRequest& page) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  return ListNewestFirst(plans_, absl::StrCat("plans/", cluster), page,
+  return ListNewestFirst(state_->plans, absl::StrCat("plans/", cluster), page,
                          [&](const PlanRecord& plan) { return plan.cluster == cluster; });
 }
 
 absl::StatusOr<int64_t> MemoryStore::CountPlans(absl::string_view cluster) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  return std::count_if(plans_.begin(), plans_.end(),
+  return std::count_if(state_->plans.begin(), state_->plans.end(),
                        [&](const auto& entry) { return entry.second.cluster == cluster; });
 }
 
 absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   // Soonest expired first.
   std::vector<std::pair<absl::Time, int64_t>> expired;
-  for (const auto& [position, plan] : plans_) {
+  for (const auto& [position, plan] : state_->plans) {
     const std::string& name = plan.name;
     const bool is_executed =
-        std::any_of(executions_.begin(), executions_.end(),
+        std::any_of(state_->executions.begin(), state_->executions.end(),
                     [&name](const auto& entry) { return entry.second.plan == name; });
     if (plan.expire_time <= before && !is_executed) {
       expired.emplace_back(plan.expire_time, position);
@@ -256,39 +264,39 @@ absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64
   }
   std::sort(expired.begin(), expired.end());
   if (static_cast<int64_t>(expired.size()) > limit) expired.resize(limit);
-  for (const auto& [expire_time, position] : expired) plans_.erase(position);
+  for (const auto& [expire_time, position] : expired) state_->plans.erase(position);
   return static_cast<int64_t>(expired.size());
 }
 
 absl::StatusOr<ExecutionRecord> MemoryStore::CreateExecution(ExecutionRecord execution) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  if (Find(plans_, execution.plan) == nullptr) return NotFound(execution.plan);
-  for (const auto& [position, stored] : executions_) {
+  if (Find(state_->plans, execution.plan) == nullptr) return NotFound(execution.plan);
+  for (const auto& [position, stored] : state_->executions) {
     if (!execution.request_id.empty() && stored.request_id == execution.request_id &&
         stored.plan == execution.plan) {
       return stored;
     }
   }
-  if (Find(executions_, execution.name) != nullptr) return NameTaken(execution.name);
+  if (Find(state_->executions, execution.name) != nullptr) return NameTaken(execution.name);
   execution.window_count = 0;
-  executions_[next_position_++] = execution;
+  state_->executions[state_->next_position++] = execution;
   return execution;
 }
 
 absl::StatusOr<ExecutionRecord> MemoryStore::GetExecution(absl::string_view name) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  const ExecutionRecord* execution = Find(executions_, name);
+  const ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotFound(name);
   return *execution;
 }
 
 absl::StatusOr<Page<ExecutionRecord>> MemoryStore::ListExecutions(absl::string_view plan,
                                                                   const PageRequest& page) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  return ListNewestFirst(executions_, absl::StrCat("executions/", plan), page,
+  return ListNewestFirst(state_->executions, absl::StrCat("executions/", plan), page,
                          [&](const ExecutionRecord& execution) { return execution.plan == plan; });
 }
 
@@ -297,9 +305,9 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
                                                                ExecutionState state,
                                                                absl::Time end_time,
                                                                absl::string_view failure_reason) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  ExecutionRecord* execution = Find(executions_, name);
+  ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotFound(name);
   if (execution->state != expected) return WrongState(*execution);
   execution->state = state;
@@ -311,12 +319,12 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
 absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
                                                         absl::Span<const WindowRecord> windows,
                                                         int64_t max_window_count) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  ExecutionRecord* execution = Find(executions_, name);
+  ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotFound(name);
   if (execution->state != ExecutionState::kRunning) return WrongState(*execution);
-  Windows all = windows_[execution->name];
+  Windows all = state_->windows[execution->name];
   AppendResult result;
   for (const WindowRecord& window : windows) {
     const bool is_new = all.try_emplace({window.rank, window.first_step}, window).second;
@@ -329,25 +337,25 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
         {{"limit", absl::StrCat(max_window_count)}, {"value", absl::StrCat(all.size())}});
   }
   execution->window_count = static_cast<int64_t>(all.size());
-  windows_[execution->name] = std::move(all);
+  state_->windows[execution->name] = std::move(all);
   return result;
 }
 
 absl::StatusOr<int64_t> MemoryStore::WindowCount(absl::string_view name) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  const ExecutionRecord* execution = Find(executions_, name);
+  const ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotFound(name);
   return execution->window_count;
 }
 
 absl::StatusOr<std::vector<WindowRecord>> MemoryStore::ListWindows(absl::string_view name,
                                                                    WindowParts parts) {
-  const Lock lock(mutex_);
+  const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  if (Find(executions_, name) == nullptr) return NotFound(name);
+  if (Find(state_->executions, name) == nullptr) return NotFound(name);
   std::vector<WindowRecord> windows;
-  for (const auto& [key, window] : windows_[std::string(name)]) {
+  for (const auto& [key, window] : state_->windows[std::string(name)]) {
     windows.push_back(window);
     if (parts == WindowParts::kFigures) windows.back().bytes.clear();
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,9 +22,15 @@
 
 namespace parplan {
 
-// Nothing survives the object.
+// Records live as long as one of the stores over them.
 class MemoryStore : public Store {
  public:
+  // Empty.
+  MemoryStore();
+
+  // Another store over the same records: a server that ends and starts again.
+  std::unique_ptr<MemoryStore> OpenAgain() const;
+
   // From now on every call gives UNAVAILABLE and changes nothing, until it is
   // told to work again.
   void SetBroken(bool broken);
@@ -74,6 +81,22 @@ class MemoryStore : public Store {
   using Table = std::map<int64_t, Record>;
   using Windows = std::map<std::pair<int32_t, int64_t>, WindowRecord>;
 
+  struct State {
+    std::mutex mutex;
+    // All guarded by mutex.
+    bool broken = false;
+    std::optional<int> calls_left;
+    int put_plan_count = 0;
+    int64_t next_position = 1;
+    Table<ProfileRecord> profiles;
+    Table<PlanRecord> plans;
+    Table<ExecutionRecord> executions;
+    std::map<std::string, Windows> windows;
+    std::map<std::string, int64_t> revisions;
+  };
+
+  explicit MemoryStore(std::shared_ptr<State> state);
+
   // Whether this call may work. Under the lock, first.
   absl::Status Begin();
 
@@ -89,17 +112,7 @@ class MemoryStore : public Store {
                                                       const PageRequest& page,
                                                       const Predicate& is_wanted);
 
-  mutable std::mutex mutex_;
-  // All guarded by mutex_.
-  bool broken_ = false;
-  std::optional<int> calls_left_;
-  int put_plan_count_ = 0;
-  int64_t next_position_ = 1;
-  Table<ProfileRecord> profiles_;
-  Table<PlanRecord> plans_;
-  Table<ExecutionRecord> executions_;
-  std::map<std::string, Windows> windows_;
-  std::map<std::string, int64_t> revisions_;
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace parplan
