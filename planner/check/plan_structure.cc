@@ -104,6 +104,10 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
     return Broken("the schedule is not that of the rules");
   }
   const int degree = plan.pipeline_parallel_degree();
+  if (degree >= 1 && count > kMaxForwardPassCount / degree) {
+    return Broken(absl::StrCat(count, " micro-batches over ", degree, " stages are more than ",
+                               kMaxForwardPassCount, " forward passes a step"));
+  }
   if (degree < 1 || degree > problem.max_pipeline_parallel_degree() ||
       plan.device_count % degree != 0) {
     return Broken(absl::StrCat(degree, " stages on ", plan.device_count, " devices, at most ",

@@ -55,6 +55,10 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// Forward passes of one step over all stages beyond which no plan is predicted: its
+// schedule is simulated pass by pass.
+inline constexpr int64_t kMaxForwardPassCount = int64_t{1} << 22;
+
 // The plan in one line, for example `2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1`.
 std::string PlanGist(const Plan& plan);
 

@@ -32,11 +32,6 @@ bool MorePromising(const Candidate& a, const Candidate& b) {
          std::tie(b.bound, b.pipeline_parallel_degree, b.micro_batch_count);
 }
 
-// Forward passes of all stages in a step beyond which a schedule is not
-// considered: it takes long to simulate, and its micro-batches are too small to
-// be worth it.
-constexpr int64_t kMostForwardPasses = int64_t{1} << 22;
-
 // Two steps are as long where they differ by less than rounding can explain.
 constexpr double kProofTolerance = 1e-9;
 
@@ -77,7 +72,7 @@ class PlanSearch {
       if (space_.pipeline_parallel_degree && degree != *space_.pipeline_parallel_degree) continue;
       for (int64_t count : micro_batch_counts) {
         if (!meter_.Ask()) return;
-        if (count > kMostForwardPasses / degree) continue;
+        if (count > kMaxForwardPassCount / degree) continue;
         const StageTables tables(problem_, costs_, space_, static_cast<int>(degree), count);
         if (!tables.usable()) continue;
         candidates_.push_back(

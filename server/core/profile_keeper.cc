@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "planner/base/status_macros.h"
-#include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
-#include "proto/wire/profile_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/stored_message.h"
 
@@ -22,17 +20,6 @@ std::vector<const v1::Profile*> Pointers(const std::vector<v1::Profile>& profile
   return pointers;
 }
 
-// The smallest measured size of node that `devices_per_node` is a part of;
-// `devices_per_node` itself where it was measured, or where nothing fits.
-int MeasuredNodeSize(const std::vector<v1::Profile>& profiles, int devices_per_node) {
-  std::set<int> sizes;
-  for (const v1::Profile& profile : profiles) sizes.insert(profile.devices_per_node());
-  for (auto size = sizes.lower_bound(devices_per_node); size != sizes.end(); ++size) {
-    if (*size % devices_per_node == 0) return *size;
-  }
-  return devices_per_node;
-}
-
 absl::Time MeasureTime(const v1::Profile& profile) {
   const google::protobuf::Timestamp& time = profile.provenance().has_measure_time()
                                                 ? profile.provenance().measure_time()
@@ -41,22 +28,6 @@ absl::Time MeasureTime(const v1::Profile& profile) {
 }
 
 }  // namespace
-
-absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node) {
-  ProfileSnapshot::Content content;
-  content.device_kind = whole.device_kind();
-  content.devices_per_node = devices_per_node;
-  content.layers = whole.layers();
-  for (const CollectivePoint& point : whole.collectives()) {
-    if (static_cast<int64_t>(point.participant_count) * point.rank_stride <= devices_per_node) {
-      content.collectives.push_back(point);
-    }
-  }
-  content.overlap_slowdown = whole.overlap_slowdown();
-  content.context_memory = whole.context_memory();
-  content.digest = SnapshotDigest(content);
-  return ProfileSnapshot::Create(std::move(content));
-}
 
 ProfileKeeper::ProfileKeeper(Store& store, const Clock& clock, Observer& observer,
                              const Limits& limits)
@@ -145,12 +116,10 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
                              ParseStored<v1::Profile>(record.bytes, record.name));
     profiles.push_back(std::move(profile));
   }
-  const int measured_size = any ? MeasuredNodeSize(profiles, devices_per_node) : devices_per_node;
+  const std::vector<const v1::Profile*> newest_first = Pointers(profiles);
+  const int measured_size = MeasuredNodeSize(newest_first, device_kind, devices_per_node);
   PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot,
-                           MergeProfiles(Pointers(profiles), device_kind, measured_size));
-  if (measured_size != devices_per_node) {
-    PARPLAN_ASSIGN_OR_RETURN(snapshot, PartOfNode(snapshot, devices_per_node));
-  }
+                           SnapshotOfNodes(newest_first, device_kind, devices_per_node));
   LoadedSnapshot loaded;
   loaded.revision = set.revision;
   loaded.handle.snapshot = std::make_shared<const ProfileSnapshot>(std::move(snapshot));

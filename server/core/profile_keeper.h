@@ -74,12 +74,6 @@ struct SnapshotHandle {
   absl::Time newest_measurement;
 };
 
-// The measurements that also hold for `devices_per_node` neighbouring devices of
-// a larger node: every layer, and the collectives of groups that lie within the
-// part. They were taken while the whole node was busy, so they are rather too
-// high than too low. REQUIRES: `devices_per_node` divides the node of `whole`.
-absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
-
 // Errors are those listed in profile_service.proto. Every method may wait for the
 // store's disk. Safe to use from any thread.
 class ProfileKeeper {
@@ -98,7 +92,7 @@ class ProfileKeeper {
   // All profiles of the cluster's nodes of this kind, merged; the same pointer
   // until a profile is added or deleted. Where no node of this size was measured
   // but larger ones were, the measurements within a part of the smallest of them
-  // (`PartOfNode`). FAILED_PRECONDITION (PROFILE_MISSING) when there is nothing,
+  // (`PartOfNode` of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) when there is nothing,
   // saying which kinds of node have been measured.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node);
