@@ -59,8 +59,11 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 std::string ErrorText(const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail.has_value()) {
+    // What gRPC itself says of a server that is not there.
+    const bool is_away = status.code() == absl::StatusCode::kUnavailable;
     return absl::StrCat("planctl: ", absl::StatusCodeToString(status.code()), ": ",
-                        status.message());
+                        status.message(),
+                        is_away ? "; is parplan-server running there? --server names another" : "");
   }
   return absl::StrCat("planctl: ", ReasonName(detail->reason), ": ", status.message());
 }
@@ -69,8 +72,7 @@ std::string ErrorJson(const absl::Status& status) {
   nlohmann::ordered_json error;
   error["code"] = absl::StatusCodeToString(status.code());
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  error["reason"] =
-      detail.has_value() ? std::string(ReasonName(detail->reason)) : std::string();
+  error["reason"] = detail.has_value() ? std::string(ReasonName(detail->reason)) : std::string();
   error["message"] = std::string(status.message());
   error["metadata"] = nlohmann::ordered_json::object();
   if (detail.has_value()) {

@@ -1,14 +1,17 @@
 #include "clients/planctl/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "planner/base/error.h"
@@ -21,10 +24,44 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
 
+// For `errno`.
 absl::Status WriteError(const std::string& path) {
-  return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                   absl::StrCat("cannot write ", path, ": ", std::strerror(errno),
-                                "; check folder, rights and free space"));
+  switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return FieldError(Reason::kSpecInvalid, path,
+                        absl::StrCat("cannot be written: ", std::strerror(errno),
+                                     "; check the folder and your rights"));
+    default:
+      return absl::InternalError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno),
+                                              "; check free space and the disk"));
+  }
+}
+
+bool WriteAll(int file, absl::string_view content) {
+  while (!content.empty()) {
+    const ssize_t count = write(file, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    content.remove_prefix(static_cast<size_t>(count));
+  }
+  return true;
+}
+
+// Writes to what is there and is no file.
+absl::Status WriteInto(const std::string& path, absl::string_view content) {
+  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file < 0) return WriteError(path);
+  const bool whole = WriteAll(file, content);
+  const absl::Status error = whole ? absl::OkStatus() : WriteError(path);
+  close(file);
+  return error;
 }
 
 template <typename Message>
@@ -42,10 +79,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   if (path == "-") {
     content << std::cin.rdbuf();
   } else {
+    errno = 0;
     std::ifstream file(path, std::ios::binary);
     if (file) content << file.rdbuf();
-    // An empty file sets the fail bit of `content`, not of `file`.
-    if (!file.good() && !file.eof()) {
+    // An empty file sets the fail bit of `content`, not of `file`; a folder
+    // opens and then can't be read.
+    if ((!file.good() && !file.eof()) || errno == EISDIR) {
       return FieldError(Reason::kSpecInvalid, path,
                         absl::StrCat("cannot be read: ", std::strerror(errno),
                                      "; check the path and your rights"));
@@ -64,23 +103,22 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
     if (std::fflush(stdout) != 0) return WriteError("standard output");
     return absl::OkStatus();
   }
-  const std::string staged = absl::StrCat(path, ".", getpid(), ".new");
+  struct stat before = {};
+  if (stat(path.c_str(), &before) == 0 && !S_ISREG(before.st_mode)) {
+    return WriteInto(path, content);
+  }
+  std::error_code no_link;
+  const std::string target = std::filesystem::canonical(path, no_link).string();
+  const std::string& place = no_link ? path : target;
+  const std::string staged = absl::StrCat(place, ".", getpid(), ".new");
   const int file = open(staged.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return WriteError(path);
-  size_t written = 0;
-  while (written < content.size()) {
-    const ssize_t count = write(file, content.data() + written, content.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    written += static_cast<size_t>(count);
-  }
-  const bool whole = written == content.size() && fsync(file) == 0;
-  if (close(file) != 0 || !whole || rename(staged.c_str(), path.c_str()) != 0) {
-    const absl::Status error = WriteError(path);
-    unlink(staged.c_str());
-    return error;
-  }
-  return absl::OkStatus();
+  absl::Status status;
+  if (!WriteAll(file, content) || fsync(file) != 0) status = WriteError(path);
+  if (close(file) != 0 && status.ok()) status = WriteError(path);
+  if (status.ok() && rename(staged.c_str(), place.c_str()) != 0) status = WriteError(path);
+  if (!status.ok()) unlink(staged.c_str());
+  return status;
 }
 
 absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path) {

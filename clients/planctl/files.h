@@ -19,7 +19,10 @@ namespace parplan::planctl {
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Replaces the file whole or not at all: a new file beside it, synced, then
-// renamed over it. `-` is standard output.
+// renamed over it. A link stays and what it leads to is replaced; what is no
+// file (a terminal, a pipe, /dev/null) is written to. `-` is standard output.
+// INVALID_ARGUMENT (SPEC_INVALID) when there can't be such a file, INTERNAL when
+// the disk fails; both name the path.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 // Files in the formats of docs/files.md, read strictly: errors name file, field

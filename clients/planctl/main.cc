@@ -1,6 +1,7 @@
 // planctl: the command line of parplan. docs/planctl.md.
 
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -8,10 +9,22 @@
 #include "absl/status/status.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/exit_code.h"
+#include "planner/base/error.h"
 #include "proto/wire/version.h"
 
 namespace parplan::planctl {
 namespace {
+
+// Whether the arguments ask for JSON, known also where they can't be parsed.
+bool AsksForJson(int argc, char** argv) {
+  bool json = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--format" && i + 1 < argc) json = argv[i + 1] == std::string("json");
+    if (argument.rfind("--format=", 0) == 0) json = argument == "--format=json";
+  }
+  return json;
+}
 
 int Run(int argc, char** argv) {
   CLI::App app{"Plans how to parallelise the training of a model, and verifies and explains plans",
@@ -48,11 +61,22 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // `--help` and `--version` end here as well, with code 0.
-    const int code = app.exit(error);
-    return static_cast<int>(code == 0 ? ExitCode::kOk : ExitCode::kBadInput);
+    if (app.exit(error) == 0) return static_cast<int>(ExitCode::kOk);
+    if (AsksForJson(argc, argv)) {
+      const absl::Status status =
+          MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
+                    error.get_name() + ": " + error.what());
+      std::printf("%s\n", ErrorJson(status).c_str());
+    }
+    return static_cast<int>(ExitCode::kBadInput);
   }
   session.json = format == "json";
-  const absl::Status status = action();
+  absl::Status status;
+  try {
+    status = action();
+  } catch (const std::exception& error) {
+    status = absl::InternalError(error.what());
+  }
   if (status.ok()) return static_cast<int>(ExitCode::kOk);
   std::fprintf(stderr, "%s\n", ErrorText(status).c_str());
   // A refusal of `verify` has been answered already.

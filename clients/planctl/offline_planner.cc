@@ -3,9 +3,11 @@
 #include <chrono>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "clients/planctl/report/html.h"
@@ -17,9 +19,9 @@
 #include "planner/search/find_plan.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "proto/wire/plan_wire.h"
 #include "proto/wire/problem_wire.h"
-#include "proto/wire/profile_wire.h"
 #include "proto/wire/rules_wire.h"
 #include "proto/wire/version.h"
 
@@ -76,17 +78,14 @@ v1::PlanPayload PayloadOf(const PlanningProblem& problem, const std::string& pla
 absl::StatusOr<PlanView> ViewOf(const PlanningProblem& problem, const std::string& planner,
                                 const Plan& plan, const Prediction& prediction,
                                 const SearchSummary& search) {
-  PARPLAN_ASSIGN_OR_RETURN(
-      PlanView view, ViewOfPayload(PayloadOf(problem, planner, plan, prediction, search)));
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view,
+                           ViewOfPayload(PayloadOf(problem, planner, plan, prediction, search)));
   view.model_id = problem.model().model_id();
-  view.devices =
-      absl::StrCat(problem.device_count(), " × ", problem.node_group().device_kind);
+  view.devices = absl::StrCat(problem.device_count(), " × ", problem.node_group().device_kind);
   return view;
 }
 
-absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
-                                              const std::string& planner) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningResult result, FindPlan(problem, planner));
+v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningResult& result) {
   v1::PlannerComparison row;
   row.set_planner(planner);
   if (const auto* found = std::get_if<PlanFound>(&result)) {
@@ -98,6 +97,19 @@ absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
   } else if (const auto* nothing = std::get_if<NothingFits>(&result)) {
     row.set_smallest_device_memory_bytes(nothing->smallest_device_memory.count());
   }
+  return row;
+}
+
+// A rival without any plan of its kind (pure tensor parallelism over more devices
+// than heads) is a row too, not the end of the comparison.
+absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
+                                              const std::string& planner) {
+  const absl::StatusOr<PlanningResult> result = FindPlan(problem, planner);
+  if (result.ok()) return ComparisonOf(planner, *result);
+  const std::optional<ErrorDetail> detail = GetErrorDetail(result.status());
+  if (!detail.has_value() || detail->reason != Reason::kNoFeasiblePlan) return result.status();
+  v1::PlannerComparison row;
+  row.set_planner(planner);
   return row;
 }
 
@@ -117,7 +129,7 @@ absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
   const v1::NodeGroup& group = spec.topology().node_groups(0);
   PARPLAN_ASSIGN_OR_RETURN(
       ProfileSnapshot snapshot,
-      MergeProfiles(newest_first, group.device_kind(), group.devices_per_node()));
+      SnapshotOfNodes(newest_first, group.device_kind(), group.devices_per_node()));
   return ProblemFromSpec(spec, std::make_shared<const ProfileSnapshot>(std::move(snapshot)));
 }
 
@@ -160,24 +172,19 @@ absl::StatusOr<PlanView> PlanOffline(
   }
   const PlanFound& found = std::get<PlanFound>(result);
   PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, found.plan, found.prediction));
-  PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOf(problem, options.planner, found.plan,
-                                                 found.prediction, found.search));
+  PARPLAN_ASSIGN_OR_RETURN(
+      PlanView view, ViewOf(problem, options.planner, found.plan, found.prediction, found.search));
   *view.payload.mutable_search() = SearchSummaryToProto(found.search, cpu, wall);
   view.cpu_seconds = cpu.value();
   view.wall_seconds = wall.value();
   if (options.compare_baselines) {
-    v1::PlannerComparison own;
-    own.set_planner(options.planner);
-    own.set_feasible(true);
-    *own.mutable_step_duration() = DurationToProto(found.prediction.step);
-    own.set_samples_per_second(found.prediction.samples_per_second);
-    own.set_peak_memory_bytes(found.prediction.peak_memory.count());
-    own.set_gist(PlanGist(found.plan));
-    view.comparisons.push_back(std::move(own));
-    for (const std::string& name : BaselineNames()) {
-      if (name == options.planner) continue;
-      PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));
-      view.comparisons.push_back(std::move(row));
+    for (const std::string& name : PlannerNames()) {
+      if (name == options.planner) {
+        view.comparisons.push_back(ComparisonOf(name, result));
+      } else if (absl::c_linear_search(BaselineNames(), name)) {
+        PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));
+        view.comparisons.push_back(std::move(row));
+      }
     }
   }
   return view;
@@ -188,14 +195,14 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
                                          const Plan& plan) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, OfflineProblem(spec, profiles));
   if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
-    return FieldError(Reason::kSpecInvalid, "plan",
-                      absl::StrCat("is none for this model, cluster and batch: ",
-                                   broken.message()));
+    return FieldError(
+        Reason::kSpecInvalid, "plan",
+        absl::StrCat("is none for this model, cluster and batch: ", broken.message()));
   }
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   SearchSummary none;
   none.limit = SearchLimit::kMethod;
-  return ViewOf(problem, "given", plan, PredictPlan(problem, costs, plan), none);
+  return ViewOf(problem, kGivenPlanner, plan, PredictPlan(problem, costs, plan), none);
 }
 
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(

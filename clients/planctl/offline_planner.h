@@ -18,7 +18,7 @@
 namespace parplan::planctl {
 
 // The problem of `spec` over `profiles`, the first of them winning where two
-// measured the same. Errors as `ProblemFromSpec` and `MergeProfiles`.
+// measured the same. Errors as `ProblemFromSpec` and `SnapshotOfNodes`.
 absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
                                                const std::vector<v1::Profile>& profiles);
 

@@ -86,8 +86,7 @@ Json PredictionObject(const PlanView& view) {
   object["peak_memory_bytes"] = prediction.peak_memory.count();
   object["usable_memory_bytes"] = prediction.usable_memory.count();
   object["fits"] = prediction.fits();
-  object["bottleneck"] =
-      ShortName(v1::Bottleneck_Name(message.bottleneck()), "BOTTLENECK_");
+  object["bottleneck"] = ShortName(v1::Bottleneck_Name(message.bottleneck()), "BOTTLENECK_");
   object["bottleneck_text"] = prediction.bottleneck_text;
   object["confidence"] = ShortName(v1::Confidence_Name(message.confidence()), "CONFIDENCE_");
   object["estimated_items"] = prediction.estimated_items;
@@ -121,8 +120,7 @@ Json PredictionObject(const PlanView& view) {
 Json SearchObject(const PlanView& view) {
   const v1::SearchSummary& message = view.payload.search();
   Json object;
-  object["termination"] =
-      ShortName(v1::Termination_Name(message.termination()), "TERMINATION_");
+  object["termination"] = ShortName(v1::Termination_Name(message.termination()), "TERMINATION_");
   object["limit"] = view.search.limit == SearchLimit::kNone
                         ? ""
                         : ShortName(v1::SearchLimit_Name(message.limit()), "SEARCH_LIMIT_");

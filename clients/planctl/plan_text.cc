@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "clients/planctl/plan_view.h"
 #include "clients/planctl/report/html.h"
+#include "clients/planctl/text_layout.h"
 
 namespace parplan::planctl {
 namespace {
@@ -18,64 +18,102 @@ using report::Percent;
 using report::Size;
 using report::Time;
 
-// What a strategy does, in words.
-std::string StrategyWords(const Strategy& strategy) {
-  std::vector<std::string> words;
-  if (strategy.tensor_parallel_degree > 1) {
-    words.push_back(absl::StrCat("tensor parallel ", strategy.tensor_parallel_degree));
-  }
-  if (strategy.data_parallel_degree > 1) {
-    words.push_back(absl::StrCat(strategy.sharding_level == ShardingLevel::kParameters
-                                     ? "sharded data parallel "
-                                     : "data parallel ",
-                                 strategy.data_parallel_degree));
-  }
-  if (words.empty()) words.push_back("one device");
-  if (strategy.recompute_level == RecomputeLevel::kFull) words.push_back("recomputed");
-  return absl::StrJoin(words, ", ");
+// Where the values of the head start.
+constexpr int kValueColumn = 13;
+
+// Columns of a layer's name at most.
+constexpr int kMaxNameColumns = 24;
+
+std::string Padded(std::string text, int columns) {
+  const int missing = columns - ColumnCount(text);
+  if (missing > 0) text.append(static_cast<size_t>(missing), ' ');
+  return text;
 }
 
-std::string StageText(const PlanView& view, int index) {
+std::string LayerName(const v1::StageLayerRun& run) {
+  return report::Shorten(run.layer_definition_id(), kMaxNameColumns);
+}
+
+// How wide the columns of layer names and notations must be over all stages.
+struct RunColumns {
+  int name = 0;
+  int notation = 0;
+};
+
+RunColumns ColumnsOf(const PlanView& view) {
+  RunColumns columns;
+  const int depth = view.plan.pipeline_parallel_degree();
+  for (const StagePlan& stage : view.plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      columns.notation =
+          std::max(columns.notation, ColumnCount(StrategyNotation(depth, run.strategy)));
+    }
+  }
+  for (const v1::StagePlan& stage : view.payload.stages()) {
+    for (const v1::StageLayerRun& run : stage.layer_runs()) {
+      columns.name = std::max(columns.name, ColumnCount(LayerName(run)));
+    }
+  }
+  return columns;
+}
+
+std::string RanksText(const StagePlan& stage) {
+  if (stage.rank_count == 1) return absl::StrCat("rank ", stage.first_rank);
+  return absl::StrCat("ranks ", stage.first_rank, "-", stage.first_rank + stage.rank_count - 1);
+}
+
+std::string MemoryText(const StagePrediction& prediction, Bytes usable) {
+  std::string text = absl::StrFormat("  memory %s of %s, %d micro-batch%s in flight\n",
+                                     Size(prediction.peak_memory()), Size(usable),
+                                     prediction.in_flight_micro_batch_count,
+                                     prediction.in_flight_micro_batch_count == 1 ? "" : "es");
+  constexpr int kBarColumns = 40;
+  for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+    const Bytes size = prediction.memory.size[kind];
+    if (size == Bytes()) continue;
+    const double share = size.as_double() / usable.as_double();
+    const int bar = std::clamp(static_cast<int>(share * kBarColumns + 0.5), 0, kBarColumns);
+    absl::StrAppendFormat(&text, "    %-17s %8s", Name(static_cast<MemoryItemKind>(kind)),
+                          Size(size));
+    if (bar > 0) absl::StrAppend(&text, "  ", std::string(static_cast<size_t>(bar), '#'));
+    text += "\n";
+  }
+  return text;
+}
+
+std::string StageText(const PlanView& view, int index, const RunColumns& columns) {
   const StagePlan& stage = view.plan.stages[index];
   const v1::StagePlan& named = view.payload.stages(index);
   const StagePrediction& prediction = view.prediction.stages[index];
   const int depth = view.plan.pipeline_parallel_degree();
-  std::string text = absl::StrFormat(
-      "\nstage %d   ranks %d-%d   forward %s, backward %s per micro-batch   waits %s\n", index,
-      stage.first_rank, stage.first_rank + stage.rank_count - 1, Time(prediction.forward),
-      Time(prediction.backward), Percent(prediction.idle_ratio));
+  std::string text =
+      absl::StrFormat("\nstage %d   %s   per micro-batch: forward %s, backward %s   waits %s\n",
+                      index, RanksText(stage), Time(prediction.forward), Time(prediction.backward),
+                      Percent(prediction.idle_ratio));
   for (size_t i = 0; i < stage.layer_runs.size(); ++i) {
     const StageLayerRun& run = stage.layer_runs[i];
     const int last = run.first_layer_index + run.layer_count - 1;
     const std::string range = run.layer_count == 1
                                   ? absl::StrCat("layer ", run.first_layer_index)
                                   : absl::StrCat("layers ", run.first_layer_index, "-", last);
-    absl::StrAppendFormat(&text, "  %-14s %-12s %-14s %s\n", range,
-                          named.layer_runs(static_cast<int>(i)).layer_definition_id(),
-                          StrategyNotation(depth, run.strategy), StrategyWords(run.strategy));
+    const std::string start =
+        absl::StrCat("  ", Padded(range, 14), "  ",
+                     Padded(LayerName(named.layer_runs(static_cast<int>(i))), columns.name), "  ",
+                     Padded(StrategyNotation(depth, run.strategy), columns.notation), "  ");
+    absl::StrAppend(&text, start, Wrap(report::StrategyWords(run.strategy), ColumnCount(start)),
+                    "\n");
   }
-  absl::StrAppendFormat(&text, "  memory %s of %s   (%d micro-batch%s in flight)\n",
-                        Size(prediction.peak_memory()), Size(view.prediction.usable_memory),
-                        prediction.in_flight_micro_batch_count,
-                        prediction.in_flight_micro_batch_count == 1 ? "" : "es");
-  for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
-    const Bytes size = prediction.memory.size[kind];
-    if (size == Bytes()) continue;
-    const double share = size.as_double() / view.prediction.usable_memory.as_double();
-    const int bar = std::clamp(static_cast<int>(share * 40 + 0.5), 0, 40);
-    absl::StrAppendFormat(&text, "    %-17s %9s  %s\n", Name(static_cast<MemoryItemKind>(kind)),
-                          Size(size), std::string(static_cast<size_t>(bar), '#'));
-  }
-  return text;
+  return text + MemoryText(prediction, view.prediction.usable_memory);
 }
 
 std::string SearchText(const PlanView& view) {
-  std::string text;
+  if (view.payload.planner() == kGivenPlanner) return "none: the plan was given";
+  std::string text = absl::StrCat(view.payload.planner(), ": ");
   if (view.search.termination == Termination::kOptimal) {
-    text = "optimal in the declared space (bound = prediction)";
+    text += "optimal in the declared space (bound = prediction)";
   } else {
-    text = absl::StrCat("at most ", Percent(view.search.gap_ratio), " from the proved bound of ",
-                        Time(view.search.bound));
+    absl::StrAppend(&text, "at most ", Percent(view.search.gap_ratio), " from the proved bound of ",
+                    Time(view.search.bound));
   }
   absl::StrAppend(&text, ", ", view.search.candidate_count, " candidates, ",
                   view.search.expanded_state_count, " states");
@@ -94,30 +132,38 @@ std::string PlanText(const PlanView& view) {
   const auto line = [&text](const char* label, const std::string& value) {
     absl::StrAppendFormat(&text, "%-12s %s\n", label, value);
   };
+  const auto wrapped = [&line](const char* label, const std::string& value) {
+    line(label, Wrap(value, kValueColumn));
+  };
   if (!view.payload.plan().empty()) line("plan", view.payload.plan());
   if (!view.model_id.empty()) {
-    line("question", absl::StrCat(view.model_id, " on ", view.devices, ", ",
-                                  view.plan.global_batch_size, " samples a step"));
+    wrapped("question", absl::StrCat(view.model_id, " on ", view.devices, ", ",
+                                     view.plan.global_batch_size, " samples a step"));
   }
-  line("answer", PlanGist(view.plan));
-  line("", absl::StrCat(view.plan.micro_batch_count, " micro-batches of ",
-                        view.plan.micro_batch_size(), " samples, ",
+  line("answer", WrapGist(PlanGist(view.plan), kValueColumn));
+  line("", absl::StrCat(view.plan.micro_batch_count, " micro-batch",
+                        view.plan.micro_batch_count == 1 ? "" : "es", " of ",
+                        view.plan.micro_batch_size(),
+                        view.plan.micro_batch_size() == 1 ? " sample, " : " samples, ",
                         view.plan.schedule == Schedule::kGpipe ? "GPipe" : "1F1B"));
   line("step time", Time(prediction.step));
   line("throughput", absl::StrFormat("%.2f samples/s", prediction.samples_per_second));
   line("peak memory", absl::StrCat(Size(prediction.peak_memory), " of ",
                                    Size(prediction.usable_memory), " usable per device"));
-  line("limited by", prediction.bottleneck_text);
-  line("search", absl::StrCat(view.payload.planner(), ": ", SearchText(view)));
-  if (!view.signature.empty()) line("signature", view.signature);
-  for (int i = 0; i < view.plan.pipeline_parallel_degree(); ++i) text += StageText(view, i);
+  wrapped("limited by", prediction.bottleneck_text);
+  wrapped("search", SearchText(view));
+  if (!view.signature.empty()) wrapped("signature", view.signature);
+  const RunColumns columns = ColumnsOf(view);
+  for (int i = 0; i < view.plan.pipeline_parallel_degree(); ++i) {
+    text += StageText(view, i, columns);
+  }
   if (!view.comparisons.empty()) {
     absl::StrAppend(&text, "\ncompared with plain strategies\n", ComparisonText(view.comparisons));
   }
   if (!prediction.estimated_items.empty()) {
     text += "\nnot measured\n";
-    for (const std::string& item : prediction.estimated_items) {
-      absl::StrAppend(&text, "  - ", item, "\n");
+    for (const std::string& item : JoinSubjects(prediction.estimated_items)) {
+      absl::StrAppend(&text, "  - ", Wrap(item, 4), "\n");
     }
   }
   return text;
@@ -128,19 +174,25 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
   for (const v1::PlannerComparison& rival : comparisons) {
     best = std::max(best, rival.samples_per_second());
   }
-  std::string text = absl::StrFormat("  %-15s %10s %8s %10s  %s\n", "planner", "samples/s",
+  // Where the last column starts.
+  constexpr int kPlanColumn = 50;
+  std::string text = absl::StrFormat("  %-15s %9s %8s %10s  %s\n", "planner", "samples/s",
                                      "of best", "peak", "plan");
   for (const v1::PlannerComparison& rival : comparisons) {
     if (!rival.feasible()) {
-      absl::StrAppendFormat(&text, "  %-15s %10s %8s %10s  needs %s per device\n",
-                            rival.planner(), "-", "-", "too much",
-                            Size(Bytes::Of(rival.smallest_device_memory_bytes())));
+      const std::string why =
+          rival.smallest_device_memory_bytes() > 0
+              ? absl::StrCat("needs ", Size(Bytes::Of(rival.smallest_device_memory_bytes())),
+                             " per device")
+              : "no such plan for these devices, heads and batch";
+      absl::StrAppendFormat(&text, "  %-15s %9s %8s %10s  %s\n", rival.planner(), "-", "-", "-",
+                            why);
       continue;
     }
-    absl::StrAppendFormat(&text, "  %-15s %10.2f %7.0f%% %10s  %s\n", rival.planner(),
-                          rival.samples_per_second(),
-                          100.0 * rival.samples_per_second() / best,
-                          Size(Bytes::Of(rival.peak_memory_bytes())), rival.gist());
+    absl::StrAppendFormat(&text, "  %-15s %9.2f %7.0f%% %10s  %s\n", rival.planner(),
+                          rival.samples_per_second(), 100.0 * rival.samples_per_second() / best,
+                          Size(Bytes::Of(rival.peak_memory_bytes())),
+                          WrapGist(rival.gist(), kPlanColumn - 1));
   }
   return text;
 }

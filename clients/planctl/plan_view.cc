@@ -28,8 +28,8 @@ absl::StatusOr<PlanView> ViewOfEnvelope(const v1::SignedPlan& signed_plan) {
                      {{"payloadType", signed_plan.payload_type()}});
   }
   PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfPayload(payload));
-  view.signature = absl::StrCat("signed by ", KeyIds(signed_plan),
-                                " (not checked here: planctl verify does)");
+  view.signature =
+      absl::StrCat("signed by ", KeyIds(signed_plan), " (not checked here: planctl verify does)");
   return view;
 }
 
@@ -47,6 +47,14 @@ absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload) {
   PARPLAN_ASSIGN_OR_RETURN(view.plan, PlanFromPayload(payload));
   PARPLAN_ASSIGN_OR_RETURN(view.prediction, PredictionFromProto(payload.prediction()));
   PARPLAN_ASSIGN_OR_RETURN(view.search, SearchSummaryFromProto(payload.search()));
+  if (view.prediction.stages.size() != view.plan.stages.size() ||
+      view.prediction.step <= Seconds()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
+                     absl::StrCat("prediction: must have a step time and one entry a stage, ",
+                                  view.plan.stages.size(), "; it has ",
+                                  view.prediction.stages.size()),
+                     {{"field", "prediction.stages"}});
+  }
   return view;
 }
 

@@ -17,6 +17,9 @@
 
 namespace parplan::planctl {
 
+// `PlanPayload.planner` of a plan that no planner of ours made.
+inline constexpr char kGivenPlanner[] = "given";
+
 // Plan and prediction as values, and the payload they came from.
 struct PlanView {
   v1::PlanPayload payload;

@@ -40,7 +40,7 @@ void AddVerifyCommand(CLI::App& app, const Session& session, Action& action);
 void AddExportCommand(CLI::App& app, const Session& session, Action& action);
 void AddKeysCommand(CLI::App& app, const Session& session, Action& action);
 
-// Prints to standard output. UNAVAILABLE when it is closed or full.
+// Prints to standard output. INTERNAL when it is closed or full.
 absl::Status Print(const Session& session, absl::string_view text);
 
 // A line on standard error unless the session is quiet.

@@ -34,9 +34,8 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flag
   request.set_parent(absl::StrCat("clusters/", spec.topology().cluster()));
   *request.mutable_spec() = spec;
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
-  PARPLAN_ASSIGN_OR_RETURN(
-      const v1::Plan plan,
-      PlanClient(channel).CreatePlan(std::move(request), flags.server.Call()));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan,
+                           PlanClient(channel).CreatePlan(std::move(request), flags.server.Call()));
   return std::vector<v1::PlannerComparison>(plan.comparisons().begin(), plan.comparisons().end());
 }
 
@@ -55,10 +54,12 @@ void AddCompareCommand(CLI::App& app, const Session& session, Action& action) {
       "Example:\n  planctl compare --offline --model m.model.json --cluster c.cluster.json "
       "--profile p.profile.json --batch 64");
   flags->question.AddTo(*command, /*with_planner=*/false);
-  command->add_flag("--offline", flags->offline, "Plan in this process");
+  command->get_option("--profile")
+      ->needs(command->add_flag("--offline", flags->offline, "Plan in this process"));
   flags->server.AddTo(*command);
-  command->callback(
-      [&session, &action, flags] { action = [&session, flags] { return Compare(session, *flags); }; });
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Compare(session, *flags); };
+  });
 }
 
 }  // namespace parplan::planctl

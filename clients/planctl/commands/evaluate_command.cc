@@ -40,17 +40,15 @@ absl::StatusOr<Plan> ReadPlan(const Session& session, const EvaluateFlags& flags
     const v1::NodeGroup& group = spec.topology().node_groups(0);
     options.device_count = group.node_count() * group.devices_per_node();
   }
-  PARPLAN_ASSIGN_OR_RETURN(
-      GalvatronPlanImport import,
-      ImportGalvatronPlan({flags.plan_path, std::move(text)}, model, options));
+  PARPLAN_ASSIGN_OR_RETURN(GalvatronPlanImport import,
+                           ImportGalvatronPlan({flags.plan_path, std::move(text)}, model, options));
   for (const std::string& note : import.notes) Note(session, absl::StrCat("note: ", note));
   return std::move(import.plan);
 }
 
 absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles,
-                           flags.question.ReadProfiles());
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
   PARPLAN_ASSIGN_OR_RETURN(const Plan plan, ReadPlan(session, flags, spec));
   if (spec.global_batch_size() == 0) spec.set_global_batch_size(plan.global_batch_size);
   // The plan is given, so nothing it does is ruled out beforehand.

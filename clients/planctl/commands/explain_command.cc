@@ -42,8 +42,9 @@ void AddExplainCommand(CLI::App& app, const Session& session, Action& action) {
   command->footer("Example:\n  planctl explain plan.dsse.json");
   command->add_option("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
       ->required();
-  command->callback(
-      [&session, &action, flags] { action = [&session, flags] { return Explain(session, *flags); }; });
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Explain(session, *flags); };
+  });
 }
 
 void AddReportCommand(CLI::App& app, const Session& session, Action& action) {
@@ -53,8 +54,9 @@ void AddReportCommand(CLI::App& app, const Session& session, Action& action) {
   command->add_option("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
       ->required();
   command->add_option("--out", flags->output_path, "The page")->required();
-  command->callback(
-      [&session, &action, flags] { action = [&session, flags] { return Report(session, *flags); }; });
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Report(session, *flags); };
+  });
 }
 
 }  // namespace parplan::planctl

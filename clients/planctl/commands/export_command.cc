@@ -45,13 +45,13 @@ void AddExportCommand(CLI::App& app, const Session& session, Action& action) {
       "galvatron_config.json");
   command->add_option("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
       ->required();
-  command->add_option("--model", flags->model_path, "Model file the plan was made for")
-      ->required();
+  command->add_option("--model", flags->model_path, "Model file the plan was made for")->required();
   command->add_option("--to", flags->target, "Runtime: galvatron")
       ->check(CLI::IsMember({"galvatron"}));
   command->add_option("--out", flags->output_path, "File to write [standard output]");
-  command->callback(
-      [&session, &action, flags] { action = [&session, flags] { return Export(session, *flags); }; });
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Export(session, *flags); };
+  });
 }
 
 }  // namespace parplan::planctl

@@ -24,8 +24,8 @@ const std::map<std::string, v1::Precision> kPrecisions = {
     {"fp32", v1::PRECISION_FP32}, {"bf16", v1::PRECISION_BF16}, {"fp16", v1::PRECISION_FP16}};
 const std::map<std::string, v1::Optimizer> kOptimizers = {{"adam", v1::OPTIMIZER_ADAM},
                                                           {"sgd", v1::OPTIMIZER_SGD}};
-const std::map<std::string, v1::LayerKind> kLayerKinds = {
-    {"decoder", v1::LAYER_KIND_DECODER}, {"encoder", v1::LAYER_KIND_ENCODER}};
+const std::map<std::string, v1::LayerKind> kLayerKinds = {{"decoder", v1::LAYER_KIND_DECODER},
+                                                          {"encoder", v1::LAYER_KIND_ENCODER}};
 const std::map<std::string, v1::FeedForwardKind> kFeedForwardKinds = {
     {"gelu", v1::FEED_FORWARD_KIND_GELU}, {"swiglu", v1::FEED_FORWARD_KIND_SWIGLU}};
 
@@ -75,8 +75,9 @@ absl::Status Tell(const Session& session, const Written& written,
   if (session.json) {
     nlohmann::ordered_json object = written.files;
     object["notes"] = notes;
-    return Print(session, object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-                 "\n");
+    return Print(
+        session,
+        object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
   for (const std::string& note : notes) Note(session, "note: " + note);
   return Print(session, written.text);
@@ -108,6 +109,11 @@ struct GalvatronCommandFlags {
 };
 
 absl::Status RunGalvatron(const Session& session, const GalvatronCommandFlags& flags) {
+  if (flags.profile_path.empty() && flags.model_path.empty() && flags.cluster_path.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--profile-out",
+                      "nothing to write; give at least one of --profile-out, --model-out and "
+                      "--cluster-out");
+  }
   GalvatronFiles files;
   for (const std::string& path : flags.times) {
     PARPLAN_ASSIGN_OR_RETURN(NamedText text, ReadNamed(path));
@@ -156,6 +162,9 @@ absl::Status RunHuggingFace(const Session& session, const HuggingFaceCommandFlag
 void AddImportCommand(CLI::App& app, const Session& session, Action& action) {
   CLI::App* import = app.add_subcommand("import", "Turn files of others into files of ours");
   import->require_subcommand(1);
+  import->footer(
+      "`planctl import galvatron --help` lists the files it takes.\nExample:\n"
+      "  planctl import hf config.json --out llama.model.json");
 
   auto galvatron = std::make_shared<GalvatronCommandFlags>();
   CLI::App* command = import->add_subcommand(
@@ -192,8 +201,9 @@ void AddImportCommand(CLI::App& app, const Session& session, Action& action) {
 
   auto hugging_face = std::make_shared<HuggingFaceCommandFlags>();
   command = import->add_subcommand("hf", "A Hugging Face config.json as a model file");
-  command->footer("Example:\n  planctl import hf config.json --sequence-length 4096 --out "
-                  "llama.model.json");
+  command->footer(
+      "Example:\n  planctl import hf config.json --sequence-length 4096 --out "
+      "llama.model.json");
   command->add_option("config", hugging_face->config_path, "config.json")->required();
   command->add_option("--out", hugging_face->model_path, "Model file to write")->required();
   AddModelFlags(*command, hugging_face->model);

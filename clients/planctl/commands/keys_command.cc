@@ -92,6 +92,8 @@ void AddKeysCommand(CLI::App& app, const Session& session, Action& action) {
   keys->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* command = keys->add_subcommand(name, help);
+    command->footer(std::string("Example:\n  planctl keys ") + name +
+                    " --data-dir /var/lib/parplan");
     command->add_option("--data-dir", flags->data_folder, "Data folder of the server")->required();
     command->callback([&session, &action, flags, run] {
       action = [&session, flags, run] { return run(session, *flags); };

@@ -35,8 +35,7 @@ struct PlanFlags {
 
 absl::StatusOr<PlanView> PlanHere(const PlanFlags& flags, const v1::PlanSpec& spec,
                                   ProgressLine& progress) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles,
-                           flags.question.ReadProfiles());
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
   PARPLAN_ASSIGN_OR_RETURN(
       PlanView view, PlanOffline(spec, profiles, [&progress](const v1::SearchProgress& state) {
         progress.Show(state);
@@ -57,12 +56,12 @@ absl::StatusOr<PlanView> AskServer(const PlanFlags& flags, const v1::PlanSpec& s
     *request.mutable_time_to_live() = DurationToProto(absl::Hours(flags.time_to_live_hours));
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
-  PARPLAN_ASSIGN_OR_RETURN(
-      const v1::Plan plan,
-      PlanClient(channel).SearchPlan(
-          std::move(request),
-          [&progress](const v1::SearchProgress& state) { progress.Show(state); },
-          flags.server.Call()));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, PlanClient(channel).SearchPlan(
+                                                    std::move(request),
+                                                    [&progress](const v1::SearchProgress& state) {
+                                                      progress.Show(state);
+                                                    },
+                                                    flags.server.Call()));
   if (!flags.output_path.empty()) {
     PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, EnvelopeToJson(plan.signed_plan())));
   }
@@ -80,8 +79,8 @@ absl::Status RunPlan(const Session& session, const PlanFlags& flags) {
   PARPLAN_RETURN_IF_ERROR(view.status());
   PARPLAN_RETURN_IF_ERROR(ShowView(session, *view, flags.report_path));
   if (!flags.output_path.empty() && !session.json) {
-    Note(session, absl::StrCat(flags.offline ? "unsigned plan in " : "signed plan in ",
-                               flags.output_path));
+    Note(session,
+         absl::StrCat(flags.offline ? "unsigned plan in " : "signed plan in ", flags.output_path));
   }
   return absl::OkStatus();
 }
@@ -99,17 +98,22 @@ void AddPlanCommand(CLI::App& app, const Session& session, Action& action) {
       "  planctl plan --offline --model m.model.json --cluster c.cluster.json --profile "
       "p.profile.json --batch 64");
   flags->question.AddTo(*command, /*with_planner=*/true);
-  command->add_flag("--offline", flags->offline, "Plan in this process");
+  CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
+  command->get_option("--profile")->needs(offline);
   command->add_flag("--compare", flags->compare, "Also run the baselines");
-  command->add_option("--job", flags->job_id, "Job the plan is bound to");
-  command->add_option("--valid-hours", flags->time_to_live_hours,
-                      "How long the plan is valid [the server's default]");
+  command->add_option("--job", flags->job_id, "Job the plan is bound to")->excludes(offline);
+  command
+      ->add_option("--valid-hours", flags->time_to_live_hours,
+                   "How long the plan is valid [the server's default]")
+      ->check(CLI::PositiveNumber)
+      ->excludes(offline);
   command->add_option("--out", flags->output_path,
                       "Write the plan: a DSSE envelope, or unsigned JSON with --offline");
   command->add_option("--report", flags->report_path, "Also write the HTML page");
   flags->server.AddTo(*command);
-  command->callback(
-      [&session, &action, flags] { action = [&session, flags] { return RunPlan(session, *flags); }; });
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return RunPlan(session, *flags); };
+  });
 }
 
 }  // namespace parplan::planctl

@@ -40,17 +40,15 @@ absl::Status Upload(const Session& session, const ProfileFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   PARPLAN_ASSIGN_OR_RETURN(
       const v1::Profile stored,
-      ProfileClient(channel).Upload(
-          absl::StrCat("clusters/", flags.cluster, "/nodes/", flags.node), profile,
-          flags.request_id, flags.server.Call()));
+      ProfileClient(channel).Upload(absl::StrCat("clusters/", flags.cluster, "/nodes/", flags.node),
+                                    profile, flags.request_id, flags.server.Call()));
   if (session.json) return Print(session, Summary(stored).dump(2) + "\n");
   return Print(session,
                absl::StrFormat("%s\n  %d layer timings, %d layer memories, %d collective timings, "
                                "%d x %s\n  digest %s\n",
                                stored.name(), profile.layer_timings_size(),
                                profile.layer_memories_size(), profile.collective_timings_size(),
-                               profile.devices_per_node(), profile.device_kind(),
-                               stored.digest()));
+                               profile.devices_per_node(), profile.device_kind(), stored.digest()));
 }
 
 absl::Status List(const Session& session, const ProfileFlags& flags) {
@@ -67,9 +65,8 @@ absl::Status List(const Session& session, const ProfileFlags& flags) {
                              client.List(request, flags.server.Call()));
     for (const v1::Profile& profile : page.profiles()) {
       rows.push_back(Summary(profile));
-      absl::StrAppendFormat(&text, "%s  %d x %s  %s\n", profile.name(),
-                            profile.devices_per_node(), profile.device_kind(),
-                            profile.digest().substr(0, 12));
+      absl::StrAppendFormat(&text, "%s  %d x %s  %s\n", profile.name(), profile.devices_per_node(),
+                            profile.device_kind(), profile.digest().substr(0, 12));
     }
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
@@ -96,6 +93,8 @@ void AddProfileCommand(CLI::App& app, const Session& session, Action& action) {
   auto flags = std::make_shared<ProfileFlags>();
   CLI::App* profile = app.add_subcommand("profile", "Measurements of a server");
   profile->require_subcommand(1);
+  profile->footer(
+      "Example:\n  planctl profile upload p.profile.json --cluster a100-8 --node node-0");
   const auto finish = [&](CLI::App* command, const char* example, auto run) {
     command->footer(std::string("Example:\n  ") + example);
     flags->server.AddTo(*command);
@@ -103,7 +102,8 @@ void AddProfileCommand(CLI::App& app, const Session& session, Action& action) {
       action = [&session, flags, run] { return run(session, *flags); };
     });
   };
-  CLI::App* upload = profile->add_subcommand("upload", "Upload a profile file, whole or not at all");
+  CLI::App* upload =
+      profile->add_subcommand("upload", "Upload a profile file, whole or not at all");
   upload->add_option("file", flags->file_path, "Profile file (docs/files.md)")->required();
   upload->add_option("--cluster", flags->cluster, "Cluster of the node")->required();
   upload->add_option("--node", flags->node, "Node that was measured")->required();

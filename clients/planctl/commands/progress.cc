@@ -25,9 +25,9 @@ void ProgressLine::Show(const v1::SearchProgress& progress) {
   if (quiet_ || now < next_) return;
   next_ = now + std::chrono::milliseconds(is_terminal_ ? 200 : 5000);
   shown_ = true;
-  std::string text = absl::StrFormat("searching: %d of %d candidates",
-                                     progress.done_candidate_count(),
-                                     progress.total_candidate_count());
+  std::string text =
+      absl::StrFormat("searching: %d of %d candidates", progress.done_candidate_count(),
+                      progress.total_candidate_count());
   if (progress.has_incumbent_step_duration()) {
     const double step = static_cast<double>(progress.incumbent_step_duration().seconds()) +
                         1e-9 * progress.incumbent_step_duration().nanos();

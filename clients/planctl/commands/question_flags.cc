@@ -13,15 +13,15 @@ namespace parplan::planctl {
 void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--model", model_path, "Model file (docs/files.md)")->required();
   command.add_option("--cluster", cluster_path, "Cluster file (docs/files.md)")->required();
-  command
-      .add_option("--batch", global_batch_size,
-                  "Samples per optimizer step over the whole job")
+  command.add_option("--batch", global_batch_size, "Samples per optimizer step over the whole job")
       ->required();
   command.add_option("--profile", profile_paths,
                      "Profile file; may be given several times, the first wins");
-  command.add_option("--nodes", node_count, "Use so many nodes instead of the file's");
-  command.add_option("--headroom", memory_headroom_ratio,
-                     "Share of device memory left free [0.05]");
+  command.add_option("--nodes", node_count, "Use so many nodes instead of the file's")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--headroom", memory_headroom_ratio, "Share of device memory left free [0.05]")
+      ->check(CLI::Range(0.0, 0.99));
   command.add_option("--max-tensor-parallel", max_tensor_parallel_degree,
                      "Largest tensor-parallel degree [devices of a node]");
   command.add_option("--max-pipeline-parallel", max_pipeline_parallel_degree,
@@ -35,8 +35,10 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
                    "Fill missing measurements from the nearest ones, and say so");
   if (!with_planner) return;
   command.add_option("--planner", planner, "Planner [galvatron-base]; see docs/search.md");
-  command.add_option("--time-limit", search_time_limit, "Seconds to search at most");
-  command.add_option("--max-states", max_state_count, "Partial plans to make at most");
+  command.add_option("--time-limit", search_time_limit, "Seconds to search at most")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--max-states", max_state_count, "Partial plans to make at most")
+      ->check(CLI::PositiveNumber);
 }
 
 absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {

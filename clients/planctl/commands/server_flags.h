@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <grpcpp/channel.h>
+#include <CLI/CLI.hpp>
 
 #include "absl/status/statusor.h"
 #include "clients/cpp/channel.h"

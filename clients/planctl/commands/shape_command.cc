@@ -37,12 +37,11 @@ std::string Text(const v1::ShapePlanResponse& response) {
   for (int i = 0; i < response.options_size(); ++i) {
     const v1::ShapeOption& option = response.options(i);
     if (!option.feasible()) {
-      absl::StrAppendFormat(&text, "  %7d %s\n", option.device_count(),
-                            option.infeasible_reason());
+      absl::StrAppendFormat(&text, "  %7d %s\n", option.device_count(), option.infeasible_reason());
       continue;
     }
-    const bool best = response.has_recommended_option_index() &&
-                      response.recommended_option_index() == i;
+    const bool best =
+        response.has_recommended_option_index() && response.recommended_option_index() == i;
     absl::StrAppendFormat(&text, "%s %7d %10.2f %12.2f %10s %9d  %s\n", best ? "*" : " ",
                           option.device_count(), option.samples_per_second(),
                           option.samples_per_second() / option.device_count(),
@@ -119,18 +118,24 @@ absl::Status Shape(const Session& session, const ShapeFlags& flags) {
 
 void AddShapeCommand(CLI::App& app, const Session& session, Action& action) {
   auto flags = std::make_shared<ShapeFlags>();
-  CLI::App* command = app.add_subcommand(
-      "shape", "Say how many devices of a cluster a job can and should ask for");
+  CLI::App* command =
+      app.add_subcommand("shape", "Say how many devices of a cluster a job can and should ask for");
   command->footer(
       "Every node group of the cluster file is an offer.\nExample:\n"
       "  planctl shape --model m.model.json --cluster c.cluster.json --batch 64 --max-devices 64");
   flags->question.AddTo(*command, /*with_planner=*/true);
-  command->add_option("--min-devices", flags->min_device_count, "Fewest devices [1]");
-  command->add_option("--max-devices", flags->max_device_count,
-                      "Most devices [those of the cluster file]");
+  // A shape rests on what the server has.
+  command->remove_option(command->get_option("--profile"));
+  command->add_option("--min-devices", flags->min_device_count, "Fewest devices [1]")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--max-devices", flags->max_device_count,
+                   "Most devices [those of the cluster file]")
+      ->check(CLI::PositiveNumber);
   flags->server.AddTo(*command);
-  command->callback(
-      [&session, &action, flags] { action = [&session, flags] { return Shape(session, *flags); }; });
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Shape(session, *flags); };
+  });
 }
 
 }  // namespace parplan::planctl

@@ -14,8 +14,7 @@ namespace parplan::planctl {
 
 // Prints `view` as the session wants it, and writes the page to `report_path`
 // unless that is empty.
-absl::Status ShowView(const Session& session, const PlanView& view,
-                      const std::string& report_path);
+absl::Status ShowView(const Session& session, const PlanView& view, const std::string& report_path);
 
 // Reads a plan file of ours.
 absl::StatusOr<PlanView> ReadView(const std::string& path);

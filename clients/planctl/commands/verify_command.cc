@@ -65,12 +65,13 @@ absl::Status Verify(const Session& session, const VerifyFlags& flags) {
   if (!session.json) {
     if (!verified.ok()) return verified.status();
     const v1::PlanPayload& payload = verified->payload();
-    return Print(session, absl::StrCat(
-        "valid: ", payload.plan(), "\nsigned by ", verified->key_id(), "\nexpires ",
-        absl::FormatTime(absl::RFC3339_sec,
-                         absl::FromUnixSeconds(payload.expire_time().seconds()),
-                         absl::UTCTimeZone()),
-        "\n"));
+    return Print(
+        session,
+        absl::StrCat("valid: ", payload.plan(), "\nsigned by ", verified->key_id(), "\nexpires ",
+                     absl::FormatTime(absl::RFC3339_sec,
+                                      absl::FromUnixSeconds(payload.expire_time().seconds()),
+                                      absl::UTCTimeZone()),
+                     "\n"));
   }
   // A refusal is an answer; the exit code says it too.
   const v1::VerifyPlanResponse::Verdict verdict = VerdictOf(verified.status());
@@ -106,8 +107,9 @@ void AddVerifyCommand(CLI::App& app, const Session& session, Action& action) {
   command->add_option("--topology", flags->topology_path,
                       "Cluster file; refuse plans made for another");
   command->add_option("--at", flags->at, "Check as if it were this time (RFC 3339) [now]");
-  command->callback(
-      [&session, &action, flags] { action = [&session, flags] { return Verify(session, *flags); }; });
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Verify(session, *flags); };
+  });
 }
 
 }  // namespace parplan::planctl

@@ -1,0 +1,118 @@
+// PlanText and ComparisonText: everything is said, and no line is too long.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "clients/planctl/offline_planner.h"
+#include "clients/planctl/plan_view.h"
+#include "clients/planctl/report/html.h"
+#include "clients/planctl/text_layout.h"
+#include "planner/search/find_plan.h"
+#include "tests/planctl/commands/planctl_test_files.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan::planctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+absl::StatusOr<PlanView> View(const std::string& planner, int node_count = 1) {
+  v1::PlanSpec spec = ExampleSpec(node_count);
+  spec.mutable_options()->set_planner(planner);
+  spec.mutable_options()->set_compare_baselines(true);
+  return PlanOffline(spec, ExampleProfiles(node_count));
+}
+
+void ExpectTidy(const std::string& text) {
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+    EXPECT_LE(ColumnCount(line), kTextWidth) << line;
+    EXPECT_FALSE(!line.empty() && line.back() == ' ') << line;
+  }
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(PlanText, HasEveryStageRunAndItem) {
+  for (const char* planner : {"galvatron-base", "deepspeed-3d", "pp"}) {
+    ASSERT_OK_AND_ASSIGN(const PlanView view, View(planner));
+    const std::string text = PlanText(view);
+    for (size_t i = 0; i < view.plan.stages.size(); ++i) {
+      EXPECT_THAT(text, HasSubstr(absl::StrCat("\nstage ", i, " ")));
+      for (const StageLayerRun& run : view.plan.stages[i].layer_runs) {
+        const std::string range = run.layer_count == 1
+                                      ? absl::StrCat("layer ", run.first_layer_index)
+                                      : absl::StrCat("layers ", run.first_layer_index, "-",
+                                                     run.first_layer_index + run.layer_count - 1);
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("\n  ", range, " ")));
+      }
+      for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+        const Bytes size = view.prediction.stages[i].memory.size[kind];
+        if (size == Bytes()) continue;
+        EXPECT_THAT(text, HasSubstr(report::Name(static_cast<MemoryItemKind>(kind))));
+        EXPECT_THAT(text, HasSubstr(report::Size(size)));
+      }
+    }
+    EXPECT_THAT(text, AllOf(HasSubstr(view.prediction.bottleneck_text),
+                            HasSubstr(report::Time(view.prediction.step)),
+                            HasSubstr(report::Size(view.prediction.peak_memory)),
+                            HasSubstr("llama2-7b"), HasSubstr(planner)));
+  }
+}
+
+TEST(PlanText, IsTidyForEveryPlanner) {
+  for (int node_count : {1, 2}) {
+    for (const std::string& planner : PlannerNames()) {
+      const absl::StatusOr<PlanView> view = View(planner, node_count);
+      if (!view.ok()) continue;
+      SCOPED_TRACE(planner);
+      ExpectTidy(PlanText(*view));
+    }
+  }
+}
+
+TEST(PlanText, OfAPlanThatWasGivenTellsOfNoSearch) {
+  ASSERT_OK_AND_ASSIGN(const PlanView view, View("dp+tp"));
+  ASSERT_OK_AND_ASSIGN(const PlanView given,
+                       EvaluateOffline(ExampleSpec(), ExampleProfiles(), view.plan));
+  EXPECT_THAT(PlanText(given),
+              AllOf(HasSubstr("none: the plan was given"), Not(HasSubstr("candidates"))));
+}
+
+TEST(ComparisonText, FoldsEqualStagesAndSaysWhyThereIsNoPlan) {
+  v1::PlannerComparison pipeline;
+  pipeline.set_planner("pp");
+  pipeline.set_feasible(true);
+  pipeline.set_samples_per_second(10.0);
+  pipeline.set_peak_memory_bytes(1'000'000'000);
+  pipeline.set_gist("4-1-1 x4 | 4-1-1 x4 | 4-1-1 x4 | 4-1-1 x5");
+  v1::PlannerComparison large;
+  large.set_planner("dp");
+  large.set_smallest_device_memory_bytes(135'000'000'000);
+  v1::PlannerComparison none;
+  none.set_planner("tp");
+  const std::string text = ComparisonText({pipeline, large, none});
+  EXPECT_THAT(text, AllOf(HasSubstr("4-1-1 x4 (3 stages) | 4-1-1 x5"),
+                          HasSubstr("needs 135 GB per device"), HasSubstr("no such plan")));
+  EXPECT_THAT(text, HasSubstr("100%"));
+  ExpectTidy(text);
+}
+
+TEST(ComparisonText, IsTidyForLongGists) {
+  v1::PlannerComparison row;
+  row.set_planner("pp");
+  row.set_feasible(true);
+  row.set_samples_per_second(1.0);
+  std::string gist = "64-1-1 x1";
+  for (int i = 1; i < 64; ++i) absl::StrAppend(&gist, " | 64-1-1 x", i % 3);
+  row.set_gist(gist);
+  ExpectTidy(ComparisonText({row}));
+}
+
+}  // namespace
+}  // namespace parplan::planctl

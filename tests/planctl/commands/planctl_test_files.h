@@ -1,0 +1,32 @@
+// Questions that tests of planctl share: the examples of deploy/, and files in a
+// folder of the test.
+
+#ifndef PARPLAN_TESTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_
+#define PARPLAN_TESTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "parplan/v1/plan.pb.h"
+#include "parplan/v1/profile.pb.h"
+
+namespace parplan::planctl {
+
+// The path of a file in deploy/examples.
+std::string ExamplePath(const std::string& name);
+
+// Llama-2-7B, 64 samples a step, on one node or two of 8 devices.
+v1::PlanSpec ExampleSpec(int node_count = 1);
+
+// The profile of such a node.
+std::vector<v1::Profile> ExampleProfiles(int node_count = 1);
+
+// A new folder under that of the test run.
+std::string MakeTestFolder();
+
+// Names of what is in a folder, sorted.
+std::vector<std::string> FileNames(const std::string& folder);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_TESTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_

@@ -1,0 +1,99 @@
+#include "clients/planctl/commands/question_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/wire/topology_wire.h"
+#include "tests/planctl/commands/planctl_test_files.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan::planctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The question of the flags, after those of the example.
+absl::StatusOr<v1::PlanSpec> Read(std::vector<std::string> arguments,
+                                  const std::string& cluster = "a100-40g-8.cluster.json") {
+  QuestionFlags flags;
+  CLI::App app;
+  flags.AddTo(app, /*with_planner=*/true);
+  arguments.insert(arguments.end(), {"--model", ExamplePath("llama2-7b.model.json"), "--cluster",
+                                     ExamplePath(cluster), "--batch", "64"});
+  // CLI11 takes a vector of arguments from its end.
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  app.parse(reversed);
+  return flags.ReadSpec();
+}
+
+TEST(QuestionFlags, GiveTheQuestionOfTheFiles) {
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec, Read({}));
+  v1::PlanSpec expected = ExampleSpec();
+  expected.mutable_options()->set_schedule(v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD);
+  EXPECT_EQ(spec.DebugString(), expected.DebugString());
+}
+
+TEST(QuestionFlags, EachReachesItsOption) {
+  ASSERT_OK_AND_ASSIGN(
+      const v1::PlanSpec spec,
+      Read({"--headroom", "0.1", "--max-tensor-parallel", "4", "--max-pipeline-parallel", "2",
+            "--micro-batches", "16", "--schedule", "gpipe", "--no-recompute", "--no-sharding",
+            "--allow-estimates", "--planner", "dp", "--time-limit", "1.5", "--max-states", "99"}));
+  const v1::PlanningOptions& options = spec.options();
+  EXPECT_EQ(options.memory_headroom_ratio(), 0.1);
+  EXPECT_EQ(options.max_tensor_parallel_degree(), 4);
+  EXPECT_EQ(options.max_pipeline_parallel_degree(), 2);
+  EXPECT_EQ(options.micro_batch_count(), 16);
+  EXPECT_EQ(options.schedule(), v1::SCHEDULE_GPIPE);
+  EXPECT_TRUE(options.disable_recompute());
+  EXPECT_TRUE(options.disable_sharded_data_parallel());
+  EXPECT_TRUE(options.allow_estimates());
+  EXPECT_EQ(options.planner(), "dp");
+  EXPECT_EQ(options.search_time_limit().seconds(), 1);
+  EXPECT_EQ(options.search_time_limit().nanos(), 500'000'000);
+  EXPECT_EQ(options.max_state_count(), 99);
+}
+
+TEST(QuestionFlags, ZeroHeadroomIsNotTheDefault) {
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec none, Read({"--headroom", "0"}));
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec unset, Read({}));
+  EXPECT_TRUE(none.options().has_memory_headroom_ratio());
+  EXPECT_FALSE(unset.options().has_memory_headroom_ratio());
+}
+
+TEST(QuestionFlags, ImpossibleNumbersAreRefused) {
+  for (const auto& [flag, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--headroom", "-0.1"},
+                                                        {"--headroom", "1.5"},
+                                                        {"--nodes", "0"},
+                                                        {"--time-limit", "-1"},
+                                                        {"--max-states", "0"},
+                                                        {"--schedule", "zigzag"}}) {
+    EXPECT_THROW((void)Read({flag, value}), CLI::ParseError) << flag << " " << value;
+  }
+}
+
+TEST(QuestionFlags, NodesStretchTheClusterToAValidOne) {
+  for (const char* nodes : {"1", "2", "16"}) {
+    for (const char* cluster : {"a100-40g-8.cluster.json", "a100-40g-16.cluster.json"}) {
+      if (std::string(nodes) == "1" && std::string(cluster) == "a100-40g-16.cluster.json") continue;
+      ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec, Read({"--nodes", nodes}, cluster));
+      EXPECT_EQ(spec.topology().node_groups(0).node_count(), std::stoi(nodes));
+      EXPECT_OK(TopologyFromProto(spec.topology())) << nodes << " " << cluster;
+    }
+  }
+}
+
+TEST(QuestionFlags, ReadProfilesNamesTheFileThatFails) {
+  QuestionFlags flags;
+  flags.profile_paths = {ExamplePath("llama2-7b-a100.profile.json"),
+                         ExamplePath("a100-40g-8.cluster.json")};
+  EXPECT_THAT(flags.ReadProfiles(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a100-40g-8.cluster.json:")));
+}
+
+}  // namespace
+}  // namespace parplan::planctl
