@@ -7,12 +7,14 @@ plans that do not fit, the first of every set is tried again with the memory nam
 
     planning_sweep_test.py --planctl PATH --data FOLDER [--verbose]
 
-Ends with code 77 (skipped) when FOLDER does not exist.
+PARPLAN_SHARED_DATA names another FOLDER. Ends with code 77 (skipped) when FOLDER does
+not exist.
 """
 
 import argparse
 import collections
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -117,6 +119,8 @@ def main():
     parser.add_argument("--data", required=True, type=pathlib.Path)
     parser.add_argument("--verbose", action="store_true")
     flags = parser.parse_args()
+    if os.environ.get("PARPLAN_SHARED_DATA"):
+        flags.data = pathlib.Path(os.environ["PARPLAN_SHARED_DATA"])
     if not (flags.data / "galvatron_profiles").is_dir():
         print(f"skipped: {flags.data} with the published profiles is not here")
         return 77

@@ -1,8 +1,10 @@
 // `planctl keys generate|list|rotate`: the signing keys of a server, in its data
 // folder.
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "clients/planctl/commands/command.h"
+#include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/envelope/key_store.h"
 
@@ -62,6 +65,18 @@ absl::Status Show(const Session& session, const KeyStore& store, const std::stri
   return Print(session, text);
 }
 
+// NOT_FOUND where no server and no `generate` has made keys yet.
+absl::StatusOr<KeyStore> OpenExisting(const std::string& data_folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(data_folder + "/keys", error)) {
+    return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
+                     absl::StrCat("no keys in ", data_folder,
+                                  "; name the data folder of a server, or make keys with "
+                                  "`planctl keys generate`"));
+  }
+  return KeyStore::Open(data_folder, absl::Now());
+}
+
 absl::Status Generate(const Session& session, const KeysFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(KeyStore store, KeyStore::OpenOrCreate(flags.data_folder, absl::Now()));
   PARPLAN_ASSIGN_OR_RETURN(const std::string key_id, store.Generate(absl::Now()));
@@ -69,12 +84,12 @@ absl::Status Generate(const Session& session, const KeysFlags& flags) {
 }
 
 absl::Status List(const Session& session, const KeysFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const KeyStore store, KeyStore::Open(flags.data_folder, absl::Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const KeyStore store, OpenExisting(flags.data_folder));
   return Show(session, store, "");
 }
 
 absl::Status Rotate(const Session& session, const KeysFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(KeyStore store, KeyStore::Open(flags.data_folder, absl::Now()));
+  PARPLAN_ASSIGN_OR_RETURN(KeyStore store, OpenExisting(flags.data_folder));
   PARPLAN_ASSIGN_OR_RETURN(const std::string key_id, store.Rotate(absl::Now()));
   Note(session, "hand out the trust bundle, then restart the server or send it SIGHUP");
   return Show(session, store, key_id);

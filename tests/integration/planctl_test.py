@@ -1,0 +1,476 @@
+#!/usr/bin/python3
+"""planctl as a user runs it: every command, every exit code, text and JSON.
+
+    planctl_test.py --planctl PATH [--server-binary PATH] [--examples FOLDER]
+
+What asks a server is skipped, with the reason, where --server-binary is no file.
+"""
+import argparse
+import base64
+import datetime
+import json
+import os
+import pathlib
+import re
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FLAGS = None
+COMMANDS = (
+    ["plan"], ["shape"], ["compare"], ["evaluate"], ["verify"], ["explain"], ["report"],
+    ["export"], ["import"], ["import", "galvatron"], ["import", "hf"], ["profile"],
+    ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["keys"],
+    ["keys", "generate"], ["keys", "list"], ["keys", "rotate"])
+OK, INTERNAL, BAD_INPUT, NOTHING_FITS, MISSING, NOT_VERIFIED, UNAVAILABLE, NOT_FOUND = range(8)
+
+
+def planctl(*arguments, env=None):
+    return subprocess.run([FLAGS.planctl, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, **(env or {})})
+
+
+class PlanctlTest(unittest.TestCase):
+    """A folder for each test, and the question of deploy/examples."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def example(self, name):
+        return FLAGS.examples / name
+
+    def question(self, nodes=1, **changed):
+        files = {"model": self.example("llama2-7b.model.json"),
+                 "cluster": self.example(f"a100-40g-{8 * nodes}.cluster.json"), **changed}
+        return ["--model", files["model"], "--cluster", files["cluster"], "--batch", 64]
+
+    def offline(self, nodes=1, profile=None, **changed):
+        if profile is None:
+            profile = self.example("llama2-7b-a100.profile.json" if nodes == 1 else
+                                   "llama2-7b-a100-2-nodes.profile.json")
+        return ["--offline", *self.question(nodes, **changed), "--profile", profile]
+
+    def edited(self, example, change):
+        """An example, changed by a function, in the folder of the test."""
+        content = json.loads(self.example(example).read_text())
+        change(content)
+        path = self.folder / example
+        path.write_text(json.dumps(content))
+        return path
+
+    def text(self, *arguments, code=OK, env=None):
+        done = planctl(*arguments, env=env)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json(self, *arguments, code=OK, env=None):
+        """The one object on standard output."""
+        done = self.text("--format", "json", *arguments, code=code, env=env)
+        answer = json.loads(done.stdout)
+        self.assertIsInstance(answer, dict)
+        if code not in (OK, NOT_VERIFIED):
+            self.assertEqual(list(answer), ["error"], arguments)
+            self.assertEqual(list(answer["error"]), ["code", "reason", "message", "metadata"])
+            self.assertTrue(answer["error"]["message"])
+        return answer
+
+
+class Arguments(PlanctlTest):
+    def test_every_command_has_help_with_an_example(self):
+        for command in COMMANDS:
+            done = self.text(*command, "--help")
+            self.assertIn("Example:\n  planctl " + command[0], done.stdout)
+        done = self.text("--help")
+        for command in COMMANDS:
+            self.assertIn(command[0], done.stdout)
+        self.assertRegex(self.text("--version").stdout, r"^planctl \d+\.\d+\.\d+")
+
+    def test_wrong_arguments_give_2_and_one_object(self):
+        for arguments in ([], ["fly"], ["plan"], ["plan", "--unknown"], ["keys"], ["import"],
+                          ["plan", *self.offline(), "--batch", "many"],
+                          ["plan", *self.offline(), "--schedule", "zigzag"],
+                          ["plan", *self.offline(), "--headroom", "2"],
+                          ["plan", *self.offline(), "--job", "4711"],
+                          ["plan", *self.question(), "--profile", "p.json"],
+                          ["import", "galvatron"], ["report", "plan.json"]):
+            self.text(*arguments, code=BAD_INPUT)
+            self.json(*arguments, code=BAD_INPUT)
+
+    def test_quiet_says_nothing_but_the_answer(self):
+        done = self.text("--quiet", "plan", *self.offline(), "--out", self.folder / "plan.json")
+        self.assertEqual(done.stderr, "")
+        self.assertIn("step time", done.stdout)
+
+
+class Offline(PlanctlTest):
+    def test_plan_is_the_same_in_text_json_file_and_page(self):
+        plan, page = self.folder / "plan.json", self.folder / "plan.html"
+        answer = self.json("plan", *self.offline(), "--compare", "--out", plan, "--report", page)
+        self.assertEqual(list(answer), ["plan", "prediction", "search", "comparisons"])
+        self.assertTrue(answer["prediction"]["fits"])
+        self.assertEqual(self.json("explain", plan)["prediction"], answer["prediction"])
+        self.assertEqual(self.json("evaluate", plan, *self.offline()[1:])["prediction"],
+                         answer["prediction"])
+        text = self.text("explain", plan).stdout
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 96, line)
+        self.assertIn("stage 0", text)
+        self.text("report", plan, "--out", self.folder / "again.html")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
+                         ["again.html", "plan.html", "plan.json"])
+
+    def test_a_report_is_one_file_without_script_or_request(self):
+        page = self.folder / "plan.html"
+        self.text("plan", *self.offline(2), "--compare", "--report", page)
+        html = page.read_text()
+        self.assertIn("<svg", html)
+        self.assertNotIn("<script", html)
+        for name in ("src", "href", "action", "data", "poster"):
+            for target in re.findall(rf"\s{name}\s*=\s*[\"']([^\"']*)", html):
+                self.assertTrue(target.startswith(("#", "data:")), f"{name}={target}")
+        self.assertNotRegex(html, r"url\(\s*[\"']?(?!#)")
+        self.assertNotIn("@import", html)
+
+    def test_compare_has_a_row_for_every_planner(self):
+        for nodes in (1, 2):
+            rows = self.json("compare", *self.offline(nodes))["comparisons"]
+            self.assertEqual(len({row["planner"] for row in rows}), len(rows))
+            self.assertGreaterEqual(len(rows), 9)
+            self.assertTrue(any(not row["feasible"] for row in rows))
+        self.assertIn("no such plan", self.text("compare", *self.offline(2)).stdout)
+
+    def test_nothing_fits_gives_3_and_the_memory_that_would(self):
+        def shrink(cluster):
+            cluster["node_groups"][0]["device_memory_bytes"] = 1 << 30
+        cluster = self.edited("a100-40g-8.cluster.json", shrink)
+        error = self.json("plan", *self.offline(cluster=cluster), code=NOTHING_FITS)["error"]
+        self.assertEqual(error["reason"], "NO_FEASIBLE_PLAN")
+        smallest = int(error["metadata"]["smallestDeviceMemoryBytes"])
+
+        def grow(cluster):
+            cluster["node_groups"][0]["device_memory_bytes"] = smallest
+        cluster = self.edited("a100-40g-8.cluster.json", grow)
+        self.json("plan", *self.offline(cluster=cluster))
+
+    def test_missing_measurements_give_4_and_all_of_them(self):
+        def strip(profile):
+            profile["collective_timings"] = [timing for timing in profile["collective_timings"]
+                                             if "SEND" not in timing["collective"]]
+            del profile["overlap_slowdown"]
+        profile = self.edited("llama2-7b-a100.profile.json", strip)
+        error = self.json("plan", *self.offline(profile=profile), code=MISSING)["error"]
+        self.assertEqual(error["reason"], "PROFILE_MISSING")
+        self.assertIn("send-receive", error["message"])
+        self.assertIn("overlap_slowdown", error["message"])
+        count = int(error["metadata"]["count"])
+        self.assertEqual(len([key for key in error["metadata"] if key.startswith("missing")]),
+                         count)
+
+    def test_a_broken_file_gives_2_with_file_line_and_field(self):
+        model = self.folder / "m.json"
+        model.write_text('{\n  "model_id": "m",\n  "layer_run": []\n}\n')
+        error = self.json("plan", *self.offline(model=model), code=BAD_INPUT)["error"]
+        self.assertIn(f"{model}:3: layer_run: no such field", error["message"])
+        self.assertIn("did you mean `layer_runs`?", error["message"])
+        for path in (self.folder / "none.json", self.folder):
+            self.assertIn(str(path),
+                          self.text("plan", *self.offline(model=path), code=BAD_INPUT).stderr)
+
+    def test_a_file_that_cant_be_written_is_named(self):
+        path = self.folder / "none" / "plan.json"
+        self.assertIn(str(path), self.text("plan", *self.offline(), "--out", path,
+                                           code=BAD_INPUT).stderr)
+
+    def test_a_full_disk_gives_1(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([FLAGS.planctl, "plan", *map(str, self.offline())],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, INTERNAL, done.stderr)
+
+    def test_a_plan_goes_through_galvatrons_format_and_back(self):
+        plan, strategy = self.folder / "plan.json", self.folder / "galvatron_config.json"
+        made = self.json("plan", *self.offline(), "--planner", "deepspeed-3d", "--out", plan)
+        model = self.example("llama2-7b.model.json")
+        self.json("export", plan, "--model", model, "--to", "galvatron", "--out", strategy)
+        self.assertEqual(self.json("export", plan, "--model", model),
+                         json.loads(strategy.read_text()))
+        again = self.json("evaluate", strategy, *self.offline()[1:])
+        self.assertEqual(again["prediction"]["step_seconds"], made["prediction"]["step_seconds"])
+        self.assertEqual(again["plan"]["gist"], made["plan"]["gist"])
+
+    def test_what_the_other_format_cant_hold_is_refused(self):
+        plan = self.folder / "plan.json"
+        self.json("plan", *self.offline(), "--out", plan)
+        content = json.loads(plan.read_text())
+        content["stages"][0]["layer_runs"][0]["strategy"]["recompute_level"] = (
+            "RECOMPUTE_LEVEL_FULL")
+        plan.write_text(json.dumps(content))
+        error = self.json("export", plan, "--model", self.example("llama2-7b.model.json"),
+                          code=BAD_INPUT)["error"]
+        self.assertIn("Galvatron's format can't hold that", error["message"])
+
+
+class Import(PlanctlTest):
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_text(json.dumps(content))
+        return path
+
+    def test_hf_gives_a_model_that_planctl_reads(self):
+        config = self.write("config.json", {
+            "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+            "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000,
+            "max_position_embeddings": 2048, "tie_word_embeddings": False})
+        model = self.folder / "m.model.json"
+        answer = self.json("import", "hf", config, "--out", model)
+        self.assertEqual(answer["model"], str(model))
+        self.assertIsInstance(answer["notes"], list)
+        # It is the model of the examples, so its measurements are found.
+        self.json("plan", *self.offline(model=model))
+
+    def test_hf_refuses_what_is_no_configuration(self):
+        config = self.write("config.json", {"model_type": "unheard-of"})
+        error = self.json("import", "hf", config, "--out", self.folder / "m.json",
+                          code=BAD_INPUT)["error"]
+        self.assertIn("config.json", error["message"])
+        self.assertFalse((self.folder / "m.json").exists())
+
+    def test_galvatron_gives_files_that_planctl_plans_with(self):
+        times = self.write("computation.json", {
+            "layertype_0_bsz1_seq512": 4.0, "layertype_0_bsz8_seq512": 3.5,
+            "layertype_other_bsz1_seq512": 2.0, "layertype_other_bsz8_seq512": 1.5})
+        activation = {"1": 60, "2": 36, "4": 22, "8": 14, "checkpoint": 2}
+        other = {"model_states": {"1": 400, "2": 200, "4": 100, "8": 50},
+                 "activation": {"1": 20, "2": 10, "4": 5, "8": 3}}
+        memory = self.write("memory.json", {
+            "layertype_0_sp": {"512": {"parameter_size": 48,
+                                       "tp_activation_per_bsz_dict": activation}},
+            "other_memory_pp_off_sp": {"512": other},
+            "other_memory_pp_on_first_sp": {"512": other},
+            "other_memory_pp_on_last_sp": {"512": other}})
+        bandwidth = {f"allreduce_size_{size}_consec_{consecutive}": 100.0 + size
+                     for size, consecutive in ((8, 1), (4, 1), (4, 0), (2, 1), (2, 0))}
+        reduce = self.write("allreduce_bandwidth_1nodes_8gpus_per_node.json", bandwidth)
+        send = self.write("p2p_bandwidth_1nodes_8gpus_per_node.json",
+                          {"pp_size_2": 100, "pp_size_4": 90, "pp_size_8": 80})
+        overlap = self.write("overlap_coefficient.json", {"overlap_coe": 1.2})
+        out = {kind: self.folder / f"{kind}.json" for kind in ("profile", "model", "cluster")}
+        answer = self.json(
+            "import", "galvatron", "--computation", times, "--memory", memory,
+            "--allreduce", reduce, "--p2p", send, "--overlap", overlap,
+            "--model-id", "tiny", "--layers", 8, "--sequence-length", 512, "--hidden-size", 1024,
+            "--attention-heads", 16, "--feed-forward-size", 4096, "--vocabulary-size", 32000,
+            "--layer-kind", "decoder", "--feed-forward-kind", "gelu",
+            "--profile-out", out["profile"], "--model-out", out["model"],
+            "--cluster-out", out["cluster"])
+        self.assertEqual({key: answer[key] for key in out},
+                         {key: str(path) for key, path in out.items()})
+        plan = self.json("plan", "--offline", "--model", out["model"], "--cluster",
+                         out["cluster"], "--profile", out["profile"], "--batch", 16,
+                         "--allow-estimates")
+        self.assertEqual(plan["plan"]["device_count"], 8)
+        self.assertIn(plan["prediction"]["confidence"], ("mixed", "estimated"))
+
+
+class Keys(PlanctlTest):
+    def keys(self, command, **expected):
+        return self.json("keys", command, "--data-dir", self.folder / "data", **expected)
+
+    def test_keys_are_made_listed_and_rotated(self):
+        self.assertEqual(self.keys("list", code=NOT_FOUND)["error"]["reason"],
+                         "RESOURCE_NOT_FOUND")
+        self.keys("rotate", code=NOT_FOUND)
+        made = self.keys("generate")
+        self.assertEqual([key["status"] for key in made["keys"]], ["active", "next"])
+        self.assertEqual(made["key_id"], made["keys"][1]["key_id"])
+        listed = self.keys("list")
+        self.assertEqual(listed["keys"], made["keys"])
+        rotated = self.keys("rotate")
+        self.assertEqual(rotated["key_id"], made["key_id"])
+        self.assertEqual([key["status"] for key in rotated["keys"]], ["active", "active"])
+        self.assertLess(rotated["keys"][0]["not_after"], made["keys"][0]["not_after"])
+        self.assertIn(made["key_id"], self.text("keys", "list", "--data-dir",
+                                                self.folder / "data").stdout)
+
+    def test_only_the_owner_can_read_private_keys(self):
+        made = self.keys("generate")
+        folder = self.folder / "data" / "keys"
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        self.assertTrue(files)
+        for path in [folder, *files]:
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode) & 0o077, 0, path)
+        pem = [path for path in files if b"PRIVATE KEY" in path.read_bytes()]
+        self.assertEqual(len(pem), 2)
+        for path in pem:
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        bundle = json.loads(pathlib.Path(made["trust_bundle"]).read_text())
+        self.assertEqual(len(bundle["keys"]), 2)
+        for key in bundle["keys"]:
+            self.assertNotIn("d", key)
+
+
+class Away(PlanctlTest):
+    def test_a_server_that_is_not_there_gives_6(self):
+        with socket.socket() as bound:
+            # Bound and not listening: nobody else can take the port meanwhile.
+            bound.bind(("127.0.0.1", 0))
+            server = ["--server", f"127.0.0.1:{bound.getsockname()[1]}", "--timeout", 3]
+            profile = self.example("llama2-7b-a100.profile.json")
+            for arguments in (["plan", *self.question()], ["shape", *self.question()],
+                              ["compare", *self.question()],
+                              ["profile", "list", "--cluster", "c"],
+                              ["profile", "show", "clusters/c/nodes/n/profiles/p"],
+                              ["profile", "upload", profile, "--cluster", "c", "--node", "n"]):
+                self.json(*arguments, *server, code=UNAVAILABLE)
+            self.assertIn("is parplan-server running there?",
+                          self.text("profile", "list", "--cluster", "c", *server,
+                                    code=UNAVAILABLE).stderr)
+
+
+class Server(PlanctlTest):
+    """Against a server of this test alone, with the examples uploaded."""
+
+    @classmethod
+    def setUpClass(cls):
+        if FLAGS.server_binary is None or not pathlib.Path(FLAGS.server_binary).is_file():
+            raise unittest.SkipTest("no parplan-server is built: --server-binary is no file")
+        import parplan_process
+        cls.server_folder = tempfile.TemporaryDirectory()
+        cls.server = parplan_process.Server(FLAGS.server_binary, cls.server_folder.name).start()
+        cls.env = {"PARPLAN_SERVER": cls.server.address}
+        cls.trust = pathlib.Path(cls.server_folder.name) / "data" / "trust-bundle.jwks.json"
+        for nodes, name in ((1, "llama2-7b-a100"), (2, "llama2-7b-a100-2-nodes")):
+            done = planctl("--format", "json", "profile", "upload",
+                           FLAGS.examples / f"{name}.profile.json",
+                           "--cluster", f"a100-40g-{8 * nodes}", "--node", "node-0", env=cls.env)
+            assert done.returncode == OK, done.stderr
+            if nodes == 1:
+                cls.uploaded = json.loads(done.stdout)
+
+    @classmethod
+    def tearDownClass(cls):
+        if hasattr(cls, "server"):
+            cls.server.__exit__()
+            cls.server_folder.cleanup()
+
+    def ask(self, *arguments, code=OK):
+        return self.json(*arguments, code=code, env=self.env)
+
+    def signed(self, *flags):
+        """A signed plan for job 4711, in a file."""
+        path = self.folder / "plan.dsse.json"
+        self.ask("plan", *self.question(), "--job", "4711", "--out", path, *flags)
+        return path
+
+    def verify(self, path, *flags, code=NOT_VERIFIED, trust=None):
+        """The verdict, which text and JSON must agree about."""
+        arguments = ["verify", path, "--trust", trust or self.trust, *flags]
+        answer = self.json(*arguments, code=code)
+        self.text(*arguments, code=code)
+        self.assertEqual(answer["valid"], code == OK)
+        return answer["verdict"]
+
+    def test_profiles_are_uploaded_listed_and_shown(self):
+        rows = self.ask("profile", "list", "--cluster", "a100-40g-8")["profiles"]
+        self.assertEqual([row["name"] for row in rows], [self.uploaded["name"]])
+        shown = self.ask("profile", "show", self.uploaded["name"])
+        self.assertEqual(shown["device_kind"], "NVIDIA A100-SXM4-40GB")
+        # What is shown can be uploaded and planned with again.
+        path = self.folder / "shown.json"
+        path.write_text(json.dumps(shown))
+        self.json("plan", *self.offline(profile=path))
+        again = self.ask("profile", "upload", path, "--cluster", "again", "--node", "n")
+        self.assertEqual(again["digest"], self.uploaded["digest"])
+        self.ask("profile", "show", self.uploaded["name"] + "0", code=NOT_FOUND)
+        self.assertEqual(self.ask("profile", "list", "--cluster", "none")["profiles"], [])
+
+    def test_a_plan_of_the_server_is_the_plan_made_offline(self):
+        for nodes in (1, 2):
+            mine = self.json("plan", *self.offline(nodes))
+            theirs = self.ask("plan", *self.question(nodes))
+            self.assertEqual(list(theirs), ["plan", "prediction", "search"])
+            self.assertEqual(theirs["plan"]["gist"], mine["plan"]["gist"])
+            self.assertEqual(theirs["prediction"], mine["prediction"])
+            for digest in ("model_digest", "topology_digest", "profile_digest"):
+                self.assertEqual(theirs["plan"][digest], mine["plan"][digest])
+            again = self.ask("plan", *self.question(nodes))
+            self.assertTrue(again["search"]["from_cache"])
+            self.assertEqual(again["plan"], theirs["plan"])
+
+    def test_a_comparison_of_the_server_is_the_one_made_offline(self):
+        for nodes in (1, 2):
+            mine = {row["planner"]: row
+                    for row in self.json("compare", *self.offline(nodes))["comparisons"]}
+            theirs = self.ask("compare", *self.question(nodes))["comparisons"]
+            self.assertGreaterEqual(len(theirs), 8)
+            for row in theirs:
+                self.assertEqual(row, mine[row["planner"]])
+
+    def test_shape_says_what_to_ask_for(self):
+        answer = self.ask("shape", *self.question(), "--min-devices", 8)
+        best = answer["options"][answer["recommended_option_index"]]
+        self.assertTrue(best["feasible"])
+        self.assertEqual(best["device_count"], 8)
+        self.assertIn("what to ask for", self.text("shape", *self.question(), "--min-devices", 8,
+                                                   env=self.env).stdout)
+
+    def test_what_has_no_measurements_gives_4(self):
+        def other_kind(cluster):
+            cluster["node_groups"][0]["device_kind"] = "Unheard-of GPU"
+        cluster = self.edited("a100-40g-8.cluster.json", other_kind)
+        error = self.ask("plan", *self.question(cluster=cluster), code=MISSING)["error"]
+        self.assertEqual(error["reason"], "PROFILE_MISSING")
+
+    def test_a_signed_plan_is_valid_for_whom_it_is(self):
+        path = self.signed()
+        self.assertEqual(
+            self.verify(path, "--cluster", "a100-40g-8", "--job", "4711", "--topology",
+                        self.example("a100-40g-8.cluster.json"), code=OK), "valid")
+        self.assertIn("signed by", self.text("explain", path).stdout)
+
+    def test_each_refusal_has_its_own_reason(self):
+        path = self.signed("--valid-hours", "1")
+        envelope = json.loads(path.read_text())
+        payload = bytearray(base64.b64decode(envelope["payload"]))
+        payload[len(payload) // 2] ^= 1
+        altered = self.folder / "altered.json"
+        altered.write_text(json.dumps(
+            {**envelope, "payload": base64.b64encode(payload).decode()}))
+        self.assertEqual(self.verify(altered), "bad_signature")
+
+        other = self.json("keys", "generate", "--data-dir", self.folder / "other")
+        self.assertEqual(self.verify(path, trust=other["trust_bundle"]), "bad_signature")
+        later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=2)
+        self.assertEqual(self.verify(path, "--at", later.strftime("%Y-%m-%dT%H:%M:%SZ")),
+                         "expired")
+        self.assertEqual(self.verify(path, "--job", "4712"), "wrong_audience")
+        self.assertEqual(self.verify(path, "--cluster", "elsewhere"), "wrong_audience")
+        self.assertEqual(
+            self.verify(path, "--topology", self.example("a100-40g-16.cluster.json")),
+            "wrong_topology")
+
+    def test_the_server_is_not_asked_to_verify(self):
+        path = self.signed()
+        done = planctl("verify", path, "--trust", self.trust,
+                       env={"PARPLAN_SERVER": "127.0.0.1:1"})
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+
+def main():
+    global FLAGS
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--planctl", required=True)
+    parser.add_argument("--server-binary")
+    parser.add_argument("--examples", type=pathlib.Path,
+                        default=pathlib.Path(__file__).resolve().parents[2] / "deploy/examples")
+    FLAGS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
