@@ -14,6 +14,7 @@
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/report/html.h"
+#include "clients/planctl/text_layout.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 
@@ -32,12 +33,16 @@ double SecondsOf(const google::protobuf::Duration& duration) {
 }
 
 std::string Text(const v1::ShapePlanResponse& response) {
+  // Where the last column starts, and that of a count without a plan.
+  constexpr int kPlanColumn = 56;
+  constexpr int kReasonColumn = 11;
   std::string text = absl::StrFormat("  %7s %10s %12s %10s %9s  %s\n", "devices", "samples/s",
                                      "per device", "peak", "same node", "plan");
   for (int i = 0; i < response.options_size(); ++i) {
     const v1::ShapeOption& option = response.options(i);
     if (!option.feasible()) {
-      absl::StrAppendFormat(&text, "  %7d %s\n", option.device_count(), option.infeasible_reason());
+      absl::StrAppendFormat(&text, "  %7d  %s\n", option.device_count(),
+                            Wrap(option.infeasible_reason(), kReasonColumn));
       continue;
     }
     const bool best =
@@ -46,10 +51,10 @@ std::string Text(const v1::ShapePlanResponse& response) {
                           option.device_count(), option.samples_per_second(),
                           option.samples_per_second() / option.device_count(),
                           report::Size(Bytes::Of(option.peak_memory_bytes())),
-                          option.same_node_device_count(), option.gist());
+                          option.same_node_device_count(), WrapGist(option.gist(), kPlanColumn));
   }
   if (!response.infeasible_reason().empty()) {
-    absl::StrAppend(&text, response.infeasible_reason(), "\n");
+    absl::StrAppend(&text, Wrap(response.infeasible_reason(), 0), "\n");
   } else {
     text += "* what to ask for\n";
   }

@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+"""Links lead somewhere, metrics exist, examples parse, versions agree, and nothing
+names a path of one machine.
+
+    docs_test.py --source FOLDER --bin FOLDER --version X.Y.Z
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+FLAGS = None
+# Names of folders that mean somebody's own machine; `/tmp` alone is everybody's.
+ABSOLUTE = re.compile(r"(?<![\w./$}*)-])/(?:root|home|work)/[\w.]|(?<![\w./$}*)-])/tmp/[\w.]")
+
+
+def tracked():
+    """The files of the project, from git where there is one."""
+    done = subprocess.run(["git", "-C", FLAGS.source, "ls-files", "-z"], capture_output=True,
+                          check=False)
+    if done.returncode == 0:
+        names = done.stdout.decode().split("\0")
+        return [FLAGS.source / name for name in names if name and (FLAGS.source / name).is_file()]
+    return [path for path in FLAGS.source.rglob("*")
+            if path.is_file() and "build" not in path.relative_to(FLAGS.source).parts]
+
+
+def text_of(path):
+    """The text of a file, or None for others."""
+    data = path.read_bytes()
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class Docs(unittest.TestCase):
+    def test_every_relative_link_leads_to_a_file(self):
+        checked = 0
+        for path in tracked():
+            if path.suffix != ".md":
+                continue
+            text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"),
+                          flags=re.MULTILINE | re.DOTALL)
+            for target in re.findall(r"\]\(([^)\s]+)\)", text):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                name = target.split("#")[0]
+                self.assertTrue(not name or (path.parent / name).exists(),
+                                f"{path.relative_to(FLAGS.source)} links to {target}")
+                checked += 1
+        self.assertGreater(checked, 5)
+
+    def test_files_that_docs_name_exist(self):
+        # `docs/planctl.md` between backticks or in a sentence is a promise too.
+        pattern = re.compile(r"(?<![\w./-])((?:docs|deploy|tests|cmake)/[\w./-]+\.[a-z]{2,5})\b")
+        for path in tracked():
+            if path.suffix not in (".md", ".cc", ".h", ".proto", ".py"):
+                continue
+            for name in pattern.findall(text_of(path) or ""):
+                self.assertTrue((FLAGS.source / name).exists() or name.startswith("tests/golden"),
+                                f"{path.relative_to(FLAGS.source)} names {name}")
+
+    def test_no_file_names_a_path_of_one_machine(self):
+        for path in tracked():
+            if path == pathlib.Path(__file__).resolve():
+                continue
+            for number, line in enumerate((text_of(path) or "").splitlines(), 1):
+                self.assertIsNone(ABSOLUTE.search(line),
+                                  f"{path.relative_to(FLAGS.source)}:{number}: {line.strip()}")
+
+    def test_the_changelog_has_the_version_of_the_project(self):
+        changelog = (FLAGS.source / "CHANGELOG.md").read_text(encoding="utf-8")
+        self.assertIn(f"\n## {FLAGS.version}", changelog)
+
+    def test_the_programs_have_the_version_of_the_project(self):
+        for program in ("planctl", "parplan-server"):
+            if (FLAGS.bin / program).is_file():
+                done = subprocess.run([FLAGS.bin / program, "--version"], capture_output=True,
+                                      text=True, check=True)
+                self.assertEqual(done.stdout.strip(), f"{program} {FLAGS.version}")
+
+
+class Examples(unittest.TestCase):
+    """The JSON of docs/files.md, as a user would copy it."""
+
+    def setUp(self):
+        if not (FLAGS.bin / "planctl").is_file():
+            self.skipTest("planctl is not built")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        text = (FLAGS.source / "docs" / "files.md").read_text(encoding="utf-8")
+        blocks = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        self.paths = {}
+        for block in blocks:
+            members = json.loads(block)
+            kind = ("model" if "model_id" in members else
+                    "cluster" if "cluster" in members else "profile")
+            self.paths[kind] = self.folder / f"{kind}.json"
+            self.paths[kind].write_text(block)
+        self.assertEqual(sorted(self.paths), ["cluster", "model", "profile"])
+
+    def test_examples_are_read_and_all_that_is_missing_is_told(self):
+        done = subprocess.run(
+            [FLAGS.bin / "planctl", "--format", "json", "plan", "--offline", "--batch", "64",
+             *(part for kind, path in self.paths.items() for part in (f"--{kind}", path))],
+            capture_output=True, text=True, check=False)
+        # The profile is a part, so measurements are missing; anything else is a mistake.
+        self.assertIn(done.returncode, (0, 4), done.stderr)
+        answer = json.loads(done.stdout)
+        if done.returncode == 4:
+            message = answer["error"]["message"]
+            for missing in ("embedding", "head", "send-receive", "all-reduce"):
+                self.assertIn(missing, message)
+
+
+class Metrics(unittest.TestCase):
+    def test_every_documented_metric_is_exposed_and_the_other_way_round(self):
+        document = FLAGS.source / "docs" / "metrics.md"
+        if not document.is_file() or not (FLAGS.bin / "parplan-server").is_file():
+            self.skipTest("no docs/metrics.md or no parplan-server")
+        documented = set(re.findall(r"^\| `(parplan_\w+)` \|", document.read_text(), re.MULTILINE))
+        self.assertGreater(len(documented), 10)
+        sys.path.insert(0, str(FLAGS.source / "tests" / "integration"))
+        import parplan_process
+        with tempfile.TemporaryDirectory() as folder, \
+                parplan_process.Server(FLAGS.bin / "parplan-server", folder) as server:
+            # Calls are counted by method and code, so one must have happened.
+            subprocess.run([FLAGS.bin / "planctl", "profile", "list", "--cluster", "c",
+                            "--server", server.address], capture_output=True, check=True)
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(f"http://127.0.0.1:{server.metrics_port}/metrics",
+                             timeout=10) as answer:
+                exposed = set(re.findall(r"^# TYPE (parplan_\w+)", answer.read().decode(),
+                                         re.MULTILINE))
+        self.assertEqual(documented - exposed, set(), "documented and not exposed")
+        self.assertEqual(exposed - documented, set(), "exposed and not documented")
+
+
+def main():
+    global FLAGS
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--version", required=True)
+    FLAGS, rest = parser.parse_known_args()
+    FLAGS.source = FLAGS.source.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
