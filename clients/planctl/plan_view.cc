@@ -49,11 +49,11 @@ absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload) {
   PARPLAN_ASSIGN_OR_RETURN(view.search, SearchSummaryFromProto(payload.search()));
   if (view.prediction.stages.size() != view.plan.stages.size() ||
       view.prediction.step <= Seconds()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
-                     absl::StrCat("prediction: must have a step time and one entry a stage, ",
-                                  view.plan.stages.size(), "; it has ",
-                                  view.prediction.stages.size()),
-                     {{"field", "prediction.stages"}});
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
+        absl::StrCat("prediction: must have a step time and one entry a stage, ",
+                     view.plan.stages.size(), "; it has ", view.prediction.stages.size()),
+        {{"field", "prediction.stages"}});
   }
   return view;
 }
