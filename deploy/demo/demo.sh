@@ -50,7 +50,7 @@ step "upload a measured profile (Llama-2-7B layers and collectives of an 8-GPU n
 
 step "what could the job ask for? (nodes unknown, at submit)"
 "$bin/planctl" shape --model "$examples/llama2-7b.model.json" --cluster "$examples/a100-40g-8.cluster.json" \
-  --batch 64 --min-devices 8 --max-devices 8 --server "$address"
+  --batch 64 --min-devices 2 --max-devices 8 --server "$address"
 
 step "plan for the 8 GPUs it got, signed"
 "$bin/planctl" plan --model "$examples/llama2-7b.model.json" --cluster "$examples/a100-40g-8.cluster.json" \
