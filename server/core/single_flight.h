@@ -242,9 +242,11 @@ class SingleFlight {
     FlightPointer& entry = table_->flights[key];
     if (entry == nullptr) {
       *is_new = true;
+      // The table holds the flight, so the flight must not hold the table.
       entry = std::make_shared<Flight<Answer>>(
-          clock_,
-          [table = table_, key](const Flight<Answer>* flight) { table->Remove(key, flight); });
+          clock_, [weak = std::weak_ptr<Table>(table_), key](const Flight<Answer>* flight) {
+            if (const std::shared_ptr<Table> table = weak.lock()) table->Remove(key, flight);
+          });
     }
     return entry;
   }
