@@ -50,7 +50,7 @@ StagePrediction RecomputeStage(const PlanningProblem& problem, const CostModel& 
   const int64_t micro_batch = plan.global_batch_size / plan.micro_batch_count;
   StagePrediction sum;
   sum.in_flight_micro_batch_count =
-      plan.schedule == Schedule::kGpipe
+      plan.schedule == Schedule::kGpipe && stage_count > 1
           ? plan.micro_batch_count
           : std::min<int64_t>(stage_count - stage_index, plan.micro_batch_count);
   const Strategy* before = nullptr;

@@ -20,7 +20,7 @@ class StageOrder {
  public:
   StageOrder(Schedule schedule, int stage_count, int stage, int64_t micro_batch_count)
       : micro_batch_count_(micro_batch_count),
-        warm_up_(schedule == Schedule::kGpipe
+        warm_up_(schedule == Schedule::kGpipe && stage_count > 1
                      ? micro_batch_count
                      : std::min<int64_t>(stage_count - stage - 1, micro_batch_count)) {}
 

@@ -30,6 +30,7 @@ std::string PlanGist(const Plan& plan) {
 
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count) {
+  if (pipeline_parallel_degree == 1) return 1;
   if (schedule == Schedule::kGpipe) return micro_batch_count;
   return std::min<int64_t>(pipeline_parallel_degree - stage_index, micro_batch_count);
 }

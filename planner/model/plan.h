@@ -64,7 +64,8 @@ std::string PlanGist(const Plan& plan);
 
 // Micro-batches whose activations stage `stage_index` of
 // `pipeline_parallel_degree` keeps at once (papers.md 2.3):
-// min(P - i, m) for 1F1B, m for GPipe.
+// min(P - i, m) for 1F1B, m for GPipe. One stage is no pipeline: it accumulates
+// gradients, one micro-batch after the other, under either name.
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count);
 

@@ -62,6 +62,10 @@ TEST(InFlightMicroBatchCount, NeverExceedsTheMicroBatchesThereAre) {
   EXPECT_EQ(InFlightMicroBatchCount(Schedule::kOneForwardOneBackward, 1, 0, 16), 1);
 }
 
+TEST(InFlightMicroBatchCount, OfOneStageIsOneUnderAnySchedule) {
+  EXPECT_EQ(InFlightMicroBatchCount(Schedule::kGpipe, 1, 0, 16), 1);
+}
+
 TEST(InFlightMicroBatchCount, OfGpipeIsEveryMicroBatchOnEveryStage) {
   for (int stage = 0; stage < 4; ++stage) {
     EXPECT_EQ(InFlightMicroBatchCount(Schedule::kGpipe, 4, stage, 16), 16);
