@@ -149,6 +149,30 @@ absl::Status MissingError(const std::vector<std::string>& missing, bool allow_es
       std::move(metadata));
 }
 
+// Bytes up to which sums of memory can't overflow, whatever the plan.
+constexpr double kLargestTotalBytes = 0x1p61;
+
+// More than any plan can hold or move: every layer whole, with all samples of the
+// step at once. In doubles, which do not overflow.
+double WorstTotalBytes(const PlanningProblem& problem, const std::vector<LayerProfile>& layers,
+                       const std::vector<int>& degrees) {
+  constexpr double kBytesPerParameter = 32.0;
+  double total = 0.0;
+  for (const ModelLayerRun& run : problem.model().layer_runs()) {
+    double worst = 0.0;
+    for (const int degree : degrees) {
+      const LayerProfile& layer = layers[run.definition_index];
+      const double per_sample = std::max(layer.ActivationPerSample(degree).as_double(),
+                                         layer.CheckpointPerSample(degree).as_double());
+      worst = std::max(worst, static_cast<double>(layer.ParameterCount(degree)) *
+                                      kBytesPerParameter +
+                                  per_sample * static_cast<double>(problem.global_batch_size()));
+    }
+    total += worst * run.layer_count;
+  }
+  return total;
+}
+
 constexpr double kDefaultOverlapSlowdown = 1.2;  // middle of the 1.1 to 1.3 published
 constexpr int64_t kDefaultContextBytes = int64_t{1} << 30;
 
@@ -205,6 +229,13 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
   }
 
   if (!notes.missing.empty()) return MissingError(notes.missing, allow_estimates);
+  if (WorstTotalBytes(problem, costs.layers_, needs.tensor_parallel_degrees) +
+          costs.context_memory_.as_double() >
+      kLargestTotalBytes) {
+    return FieldError(Reason::kSpecInvalid, "global_batch_size",
+                      "activations of all layers and samples together are beyond 2^61 bytes; use a "
+                      "smaller batch or model, or look for a wrong size in the profile");
+  }
   std::sort(notes.estimated.begin(), notes.estimated.end());
   costs.estimated_items_ = std::move(notes.estimated);
   const bool any_measured =

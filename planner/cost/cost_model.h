@@ -56,7 +56,8 @@ class CostModel {
   // Resolves every measurement the strategies of `problem` can ask for.
   // FAILED_PRECONDITION (PROFILE_MISSING) listing all that are missing, each
   // with layer, degree and shape, unless `rules().allow_estimates` and there
-  // is something to estimate them from. The model keeps no reference to
+  // is something to estimate them from. INVALID_ARGUMENT (SPEC_INVALID) when
+  // memory sizes together are beyond 2^61 bytes. The model keeps no reference to
   // `problem`.
   static absl::StatusOr<CostModel> Create(const PlanningProblem& problem);
 

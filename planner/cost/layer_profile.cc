@@ -59,6 +59,9 @@ std::optional<TimeCurves> CurvesAt(const MeasuredLayer& measured, int degree, in
   return curves;
 }
 
+// Scaled sizes stay countable; `CostModel::Create` refuses what comes near.
+constexpr double kLargestBytes = 0x1p60;
+
 std::string DegreeText(int degree) {
   return absl::StrCat("tensor_parallel_degree ", degree);
 }
@@ -217,11 +220,12 @@ void LayerProfile::ResolveMemory(const MeasuredLayer& measured, const Needs& nee
         activation *= ratio;
       }
     }
-    at.activation_per_sample = Bytes::Ceil(activation * factor);
+    at.activation_per_sample = Bytes::Ceil(std::min(activation * factor, kLargestBytes));
     if (nearest->checkpoint_per_sample.has_value()) {
       const double split = sequence_parallel_ ? ratio : 1.0;
       at.checkpoint_per_sample =
-          Bytes::Ceil(nearest->checkpoint_per_sample->as_double() * split * factor);
+          Bytes::Ceil(std::min(nearest->checkpoint_per_sample->as_double() * split * factor,
+                               kLargestBytes));
     } else {
       // The input of the layer: one row of the residual stream per token.
       checkpoint_assumed = true;

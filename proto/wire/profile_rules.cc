@@ -30,6 +30,13 @@ static_assert(v1::Collective_MAX == static_cast<int>(Collective::kBroadcast));
 constexpr Reason kInvalid = Reason::kProfileInvalid;
 constexpr int kToldErrors = 10;
 
+// Above what any device holds of one layer, and small enough that sums stay exact.
+constexpr int64_t kLargestSize = int64_t{1} << 44;
+constexpr char kSizeRule[] = "must be 0 to 2^44";
+constexpr Seconds kLongestTime = Seconds::Of(3600.0);
+
+bool IsSize(int64_t size) { return size >= 0 && size <= kLargestSize; }
+
 // Collects broken rules, up to kToldErrors of them in words.
 class Findings {
  public:
@@ -90,7 +97,7 @@ class ProfileRules {
               "overlap_slowdown", "must be at least 1.0");
     }
     if (profile_.has_context_memory_bytes()) {
-      Require(profile_.context_memory_bytes() >= 0, "context_memory_bytes", "must not be negative");
+      Require(IsSize(profile_.context_memory_bytes()), "context_memory_bytes", kSizeRule);
     }
     return findings_.ToStatus();
   }
@@ -165,7 +172,8 @@ class ProfileRules {
       findings_.AddStatus(seconds.status());
       return Seconds();
     }
-    findings_.Require(*seconds > Seconds(), path, "must be above 0");
+    findings_.Require(*seconds > Seconds() && *seconds <= kLongestTime, path,
+                      "must be above 0 and at most an hour");
     return *seconds;
   }
 
@@ -219,12 +227,12 @@ class ProfileRules {
                       JoinPath(path, "tensor_parallel_degree"), "must be at least 1");
     findings_.Require(memory.sequence_length() >= 0, JoinPath(path, "sequence_length"),
                       "must not be negative");
-    findings_.Require(memory.parameter_count() >= 0, JoinPath(path, "parameter_count"),
-                      "must not be negative");
-    findings_.Require(memory.activation_bytes_per_sample() >= 0,
-                      JoinPath(path, "activation_bytes_per_sample"), "must not be negative");
-    findings_.Require(memory.checkpoint_bytes_per_sample() >= 0,
-                      JoinPath(path, "checkpoint_bytes_per_sample"), "must not be negative");
+    findings_.Require(IsSize(memory.parameter_count()), JoinPath(path, "parameter_count"),
+                      kSizeRule);
+    findings_.Require(IsSize(memory.activation_bytes_per_sample()),
+                      JoinPath(path, "activation_bytes_per_sample"), kSizeRule);
+    findings_.Require(IsSize(memory.checkpoint_bytes_per_sample()),
+                      JoinPath(path, "checkpoint_bytes_per_sample"), kSizeRule);
     CheckSamples(0, memory.origin(), path);
     if (layer == nullptr) return;
     const auto key = std::make_tuple(layer->digest, memory.tensor_parallel_degree(),

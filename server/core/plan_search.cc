@@ -123,15 +123,11 @@ bool HasNoCandidates(const absl::Status& status) {
 
 // A comparison for every baseline but the planner asked. One without any plan of
 // its kind (pure tensor parallelism over more devices than heads) is a row too.
-absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(const PlannerFunction& planner,
-                                                                const PlanningProblem& problem,
-                                                                const SearchOrder& order,
-                                                                const Clock& clock,
-                                                                Observer& observer) {
+// `is_complete` becomes false when a limit ended one of them.
+absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(
+    const PlannerFunction& planner, const PlanningProblem& problem, const SearchOrder& order,
+    const SearchControl& control, const Clock& clock, Observer& observer, bool* is_complete) {
   std::vector<v1::PlannerComparison> comparisons;
-  SearchControl control;
-  control.max_state_count = order.max_state_count;
-  control.should_stop = order.should_stop;
   for (const std::string& name : BaselineNames()) {
     if (name == order.planner) continue;
     const Run run =
@@ -141,9 +137,7 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(const PlannerFun
       continue;
     }
     if (!run.result.ok()) return run.result.status();
-    if (std::holds_alternative<StoppedEmpty>(*run.result)) {
-      return StoppedError(SummaryOf(*run.result));
-    }
+    if (!IsComplete(SummaryOf(*run.result))) *is_complete = false;
     comparisons.push_back(ComparisonOf(name, *run.result));
   }
   return comparisons;
@@ -164,10 +158,6 @@ void SortByPlanner(std::vector<v1::PlannerComparison>* comparisons) {
 absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
                                         const PlanningProblem& problem, const SearchOrder& order,
                                         const Clock& clock, Observer& observer) {
-  std::vector<v1::PlannerComparison> baselines;
-  if (order.compare_baselines) {
-    PARPLAN_ASSIGN_OR_RETURN(baselines, RunBaselines(planner, problem, order, clock, observer));
-  }
   const absl::Duration end = clock.Steady() + order.time_limit;
   SearchControl control;
   control.max_state_count = order.max_state_count;
@@ -189,6 +179,10 @@ absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
   answer.wall_duration = run.wall;
   answer.is_complete = IsComplete(summary);
   if (order.compare_baselines) {
+    control.on_progress = nullptr;
+    PARPLAN_ASSIGN_OR_RETURN(
+        const std::vector<v1::PlannerComparison> baselines,
+        RunBaselines(planner, problem, order, control, clock, observer, &answer.is_complete));
     answer.comparisons.push_back(ComparisonOf(order.planner, *run.result));
     answer.comparisons.insert(answer.comparisons.end(), baselines.begin(), baselines.end());
     SortByPlanner(&answer.comparisons);

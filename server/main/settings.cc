@@ -167,7 +167,7 @@ std::string FindConfigPath(int argc, const char* const* argv) {
   std::string path;
   app.set_help_flag();
   app.allow_extras();
-  app.add_option("--config", path);
+  app.add_option("--config", path)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError&) {

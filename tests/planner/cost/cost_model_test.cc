@@ -286,6 +286,20 @@ TEST(CostModelCreate, NeverExtendsActivationsBelowAPerfectSplit) {
   EXPECT_EQ(costs.CostOfLayer(kDecoder, Of(4, 1), 1).kept_per_micro_batch, Bytes::Of(50));
 }
 
+TEST(CostModelCreate, RefusesSizesWhoseSumsWouldOverflow) {
+  for (const int64_t size : {int64_t{1} << 58, int64_t{1} << 60, (int64_t{1} << 62) + 1}) {
+    const PlanningProblem problem = SmallProblem([size](ProfileSnapshot::Content& content) {
+      for (LayerMemoryPoint& point : content.layers[1].memories) {
+        point.activation_per_sample = Bytes::Of(size);
+      }
+    });
+    const absl::Status status = CostModel::Create(problem).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    ASSERT_TRUE(GetErrorDetail(status).has_value());
+    EXPECT_EQ(GetErrorDetail(status)->metadata.at("field"), "global_batch_size");
+  }
+}
+
 TEST(CostModelCreate, IsMeasuredWhenEverythingWas) {
   EXPECT_EQ(SmallCosts().confidence(), Confidence::kMeasured);
   EXPECT_TRUE(SmallCosts().estimated_items().empty());

@@ -17,7 +17,7 @@ std::string RandomValues::Id() { return absl::StrCat("id-", Integer(0, 1'000'000
 
 google::protobuf::Duration RandomValues::Time() {
   google::protobuf::Duration duration;
-  duration.set_seconds(Flag() ? 0 : Integer(0, 20'000));
+  duration.set_seconds(Flag() ? 0 : Integer(0, 3'000));
   duration.set_nanos(static_cast<int>(Integer(1, 999'999'999)));
   return duration;
 }
