@@ -29,8 +29,8 @@ void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
                           const v1::CreatePlanRequest& request, ProgressListener progress,
                           PlanDone done) {
   std::string request_key = RequestKey(request);
-  absl::StatusOr<SharedPlan> ready = FindReady(request, request_key);
-  if (ready.ok() && *ready == nullptr) ready = FindRetried(request);
+  absl::StatusOr<SharedPlan> ready = FindRetried(request);
+  if (ready.ok() && *ready == nullptr) ready = FindReady(request, request_key);
   if (!ready.ok() || *ready != nullptr) return done(std::move(ready));
   const absl::StatusOr<SharedQuestion> read =
       ReadQuestion(request, std::move(request_key), to_.profiles, to_.limits);
@@ -78,13 +78,19 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const v1::CreatePlanRequest& re
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
   PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
                            to_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
-  if (!record.has_value() || record->expire_time <= to_.clock.Now()) return SharedPlan();
+  if (!record.has_value()) return SharedPlan();
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
   if (record->job_id != request.job_id() ||
       plan.spec().SerializeAsString() != request.spec().SerializeAsString()) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,
                      "request_id was used for another question; use a new one",
                      {{"requestId", request.request_id()}});
+  }
+  if (record->expire_time <= to_.clock.Now()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kPlanExpired,
+                     "the plan made for this request_id has expired; ask again with a new one",
+                     {{"expireTime", absl::FormatTime(absl::RFC3339_sec, record->expire_time,
+                                                      absl::UTCTimeZone())}});
   }
   plan.set_from_cache(true);
   return std::make_shared<const v1::Plan>(std::move(plan));

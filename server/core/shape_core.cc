@@ -53,9 +53,9 @@ class MissingList {
   std::vector<std::string> items_;
 };
 
-bool IsMissing(const absl::Status& status) {
+bool HasReason(const absl::Status& status, Reason reason) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  return detail.has_value() && detail->reason == Reason::kProfileMissing;
+  return detail.has_value() && detail->reason == reason;
 }
 
 v1::ShapeOption InfeasibleOption(const absl::Status& status) {
@@ -199,6 +199,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   bool is_complete = true;
   bool any_measured = false;
   bool any_tried = false;
+  absl::Status timed_out;
   for (size_t i = 0; i < question.offers.size(); ++i) {
     for (const int device_count : DeviceCounts(question.offers[i])) {
       if (stopping()) return SearchPool::DrainingError();
@@ -212,8 +213,17 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
         any_measured = true;
         is_complete = is_complete && answer->is_complete;
         option = ShapeOptionOf(*answer);
-      } else if (IsMissing(answer.status())) {
+      } else if (HasReason(answer.status(), Reason::kProfileMissing)) {
         missing.Add(answer.status());
+        option = InfeasibleOption(answer.status());
+      } else if (HasReason(answer.status(), Reason::kNoFeasiblePlan)) {
+        // No plan of this kind for so many devices: an answer for this count.
+        any_measured = true;
+        option = InfeasibleOption(answer.status());
+      } else if (HasReason(answer.status(), Reason::kSearchTimedOut)) {
+        any_measured = true;
+        is_complete = false;
+        timed_out = answer.status();
         option = InfeasibleOption(answer.status());
       } else {
         return answer.status();
@@ -226,6 +236,8 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   if (any_tried && !any_measured) return missing.ToError();
   if (const std::optional<int> recommended = RecommendedOption(response->options())) {
     response->set_recommended_option_index(*recommended);
+  } else if (!timed_out.ok()) {
+    return timed_out;
   } else {
     response->set_infeasible_reason(NothingFitsText(*response));
   }

@@ -32,6 +32,7 @@
 #include "server/main/signals.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/prometheus_observer.h"
+#include "server/rpc/listen_address.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/sqlite_store.h"
 
@@ -122,6 +123,11 @@ int Serve(const Settings& settings, const Signals& signals, const ServerLog& log
 
   std::unique_ptr<MetricsExposer> exposer;
   if (!settings.metrics_listen.empty()) {
+    if (!settings.insecure && !IsLocalAddress(settings.metrics_listen)) {
+      return Refuse(log, FieldError(Reason::kSpecInvalid, "--metrics-listen",
+                                    "metrics are plain HTTP; listen on 127.0.0.1, or let other "
+                                    "machines read them with --insecure"));
+    }
     absl::StatusOr<std::unique_ptr<MetricsExposer>> started =
         MetricsExposer::Start(settings.metrics_listen, observer.registry());
     if (!started.ok()) return Refuse(log, started.status());

@@ -74,7 +74,7 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   app.add_option("--listen", settings.listen, "HOST:PORT or unix:PATH; port 0 takes a free one")
       ->capture_default_str();
   app.add_option("--metrics-listen", settings.metrics_listen,
-                 "HOST:PORT for Prometheus, `off` for none")
+                 "HOST:PORT for Prometheus (plain HTTP), `off` for none")
       ->capture_default_str();
   app.add_option("--data-dir", settings.data_dir, "Folder for the store and the signing keys")
       ->type_name("DIR")
