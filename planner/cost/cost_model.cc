@@ -49,9 +49,7 @@ int64_t OptimizerBytesPerParameter(Precision precision, Optimizer optimizer) {
   return moments + master;
 }
 
-Bytes SharedOver(Bytes total, int ranks) {
-  return Bytes::Of((total.count() + ranks - 1) / ranks);
-}
+Bytes SharedOver(Bytes total, int ranks) { return Bytes::Of((total.count() + ranks - 1) / ranks); }
 
 std::vector<int> Divisors(int value) {
   std::vector<int> divisors;
@@ -141,11 +139,11 @@ absl::Status MissingError(const std::vector<std::string>& missing, bool allow_es
   }
   return MakeError(
       absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing,
-      absl::StrCat("the profile lacks ", missing.size(), " measurement(s): ",
-                   absl::StrJoin(missing, "; "),
-                   allow_estimates ? ". There is nothing similar to estimate them from: measure them"
-                                   : ". Measure them, or set allow_estimates to fill them from the "
-                                     "nearest ones"),
+      absl::StrCat(
+          "the profile lacks ", missing.size(), " measurement(s): ", absl::StrJoin(missing, "; "),
+          allow_estimates ? ". There is nothing similar to estimate them from: measure them"
+                          : ". Measure them, or set allow_estimates to fill them from the "
+                            "nearest ones"),
       std::move(metadata));
 }
 
@@ -164,9 +162,9 @@ double WorstTotalBytes(const PlanningProblem& problem, const std::vector<LayerPr
       const LayerProfile& layer = layers[run.definition_index];
       const double per_sample = std::max(layer.ActivationPerSample(degree).as_double(),
                                          layer.CheckpointPerSample(degree).as_double());
-      worst = std::max(worst, static_cast<double>(layer.ParameterCount(degree)) *
-                                      kBytesPerParameter +
-                                  per_sample * static_cast<double>(problem.global_batch_size()));
+      worst =
+          std::max(worst, static_cast<double>(layer.ParameterCount(degree)) * kBytesPerParameter +
+                              per_sample * static_cast<double>(problem.global_batch_size()));
     }
     total += worst * run.layer_count;
   }
@@ -179,8 +177,7 @@ constexpr int64_t kDefaultContextBytes = int64_t{1} << 30;
 }  // namespace
 
 Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) {
-  return std::max(compute, communication) +
-         std::min(compute, communication) * (slowdown - 1.0);
+  return std::max(compute, communication) + std::min(compute, communication) * (slowdown - 1.0);
 }
 
 absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
@@ -209,16 +206,15 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
   all_reduce_shapes.insert(needs.data_groups.begin(), needs.data_groups.end());
   ResolveShapes(Collective::kAllReduce, all_reduce_shapes, allow_estimates, costs.collectives_,
                 notes);
-  ResolveShapes(Collective::kSendReceive, needs.pipeline_pairs, allow_estimates,
-                costs.collectives_, notes);
+  ResolveShapes(Collective::kSendReceive, needs.pipeline_pairs, allow_estimates, costs.collectives_,
+                notes);
 
   if (profile.overlap_slowdown().has_value()) {
     costs.overlap_slowdown_ = *profile.overlap_slowdown();
   } else if (!needs.data_groups.empty()) {
     costs.overlap_slowdown_ = kDefaultOverlapSlowdown;
     if (!allow_estimates) notes.missing.push_back("overlap_slowdown");
-    notes.estimated.push_back(
-        absl::StrCat("overlap_slowdown taken as ", kDefaultOverlapSlowdown));
+    notes.estimated.push_back(absl::StrCat("overlap_slowdown taken as ", kDefaultOverlapSlowdown));
   }
   if (profile.context_memory().has_value()) {
     costs.context_memory_ = *profile.context_memory();
@@ -238,9 +234,8 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
   }
   std::sort(notes.estimated.begin(), notes.estimated.end());
   costs.estimated_items_ = std::move(notes.estimated);
-  const bool any_measured =
-      std::any_of(costs.layers_.begin(), costs.layers_.end(),
-                  [](const LayerProfile& layer) { return layer.measured(); });
+  const bool any_measured = std::any_of(costs.layers_.begin(), costs.layers_.end(),
+                                        [](const LayerProfile& layer) { return layer.measured(); });
   costs.confidence_ = !any_measured                    ? Confidence::kEstimated
                       : costs.estimated_items_.empty() ? Confidence::kMeasured
                                                        : Confidence::kMixed;
@@ -274,12 +269,11 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
     const double message = samples * definition.sequence_length * definition.hidden_size *
                            static_cast<double>(element);
     const GroupShape group{tensor, strategy.tensor_stride()};
-    const Seconds half =
-        strategy.sequence_parallel
-            ? (collectives_.Time(Collective::kAllGather, group, message) +
-               collectives_.Time(Collective::kReduceScatter, group, message)) *
-                  0.5
-            : collectives_.Time(Collective::kAllReduce, group, message) * 0.5;
+    const Seconds half = strategy.sequence_parallel
+                             ? (collectives_.Time(Collective::kAllGather, group, message) +
+                                collectives_.Time(Collective::kReduceScatter, group, message)) *
+                                   0.5
+                             : collectives_.Time(Collective::kAllReduce, group, message) * 0.5;
     const TensorParallelTraffic traffic = TrafficOf(definition.kind, strategy.sequence_parallel);
     tensor_forward = half * traffic.forward_halves;
     tensor_backward = half * (traffic.backward_halves + (recompute ? traffic.forward_halves : 0));
@@ -302,10 +296,9 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
       shard_backward =
           OverlappedTime(busy_backward, gather + scatter, overlap_slowdown_) - busy_backward;
     } else {
-      const Seconds exchange =
-          strategy.sharding_level == ShardingLevel::kNone
-              ? collectives_.Time(Collective::kAllReduce, group, message)
-              : gather + scatter;
+      const Seconds exchange = strategy.sharding_level == ShardingLevel::kNone
+                                   ? collectives_.Time(Collective::kAllReduce, group, message)
+                                   : gather + scatter;
       cost.gradient_sync =
           OverlappedTime(busy_backward, exchange, overlap_slowdown_) - busy_backward;
     }
@@ -315,12 +308,11 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
   cost.backward = backward + again + tensor_backward + shard_backward;
 
   // Model states.
-  const Bytes optimizer = Bytes::Of(layer.ParameterCount(tensor) *
-                                    OptimizerBytesPerParameter(precision_, optimizer_));
+  const Bytes optimizer =
+      Bytes::Of(layer.ParameterCount(tensor) * OptimizerBytesPerParameter(precision_, optimizer_));
   const ShardingLevel level = strategy.sharding_level;
   cost.parameters = shards_parameters ? SharedOver(parameters, data) : parameters;
-  cost.gradients =
-      level >= ShardingLevel::kGradients ? SharedOver(parameters, data) : parameters;
+  cost.gradients = level >= ShardingLevel::kGradients ? SharedOver(parameters, data) : parameters;
   cost.optimizer_states =
       level >= ShardingLevel::kOptimizer ? SharedOver(optimizer, data) : optimizer;
 
@@ -350,8 +342,7 @@ Seconds CostModel::TransitionTime(int definition_index, const Strategy& from, co
   // All ranks of a tensor-parallel group need the activations of its samples,
   // of which each holds a part.
   const auto gather = [&](const Strategy& strategy) {
-    const double samples =
-        static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
+    const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
     const double message = samples * definition.sequence_length * definition.hidden_size *
                            static_cast<double>(BytesPerElement(precision_));
     return collectives_.Time(Collective::kAllGather,

@@ -62,9 +62,7 @@ std::optional<TimeCurves> CurvesAt(const MeasuredLayer& measured, int degree, in
 // Scaled sizes stay countable; `CostModel::Create` refuses what comes near.
 constexpr double kLargestBytes = 0x1p60;
 
-std::string DegreeText(int degree) {
-  return absl::StrCat("tensor_parallel_degree ", degree);
-}
+std::string DegreeText(int degree) { return absl::StrCat("tensor_parallel_degree ", degree); }
 
 }  // namespace
 
@@ -103,8 +101,7 @@ void LayerProfile::ResolveTimes(const MeasuredLayer& measured, const Needs& need
   double factor = 1.0;
   if (length != wanted) {
     if (!needs.allow_estimates) {
-      notes.missing.push_back(
-          absl::StrCat(layer, ": forward time at sequence_length ", wanted));
+      notes.missing.push_back(absl::StrCat(layer, ": forward time at sequence_length ", wanted));
       return;
     }
     const double flops = ForwardFlopsPerSample(definition_, length);
@@ -118,8 +115,7 @@ void LayerProfile::ResolveTimes(const MeasuredLayer& measured, const Needs& need
   bool backward_measured = base.backward_measured;
   bool split_assumed = false;
   for (AtDegree& at : degrees_) {
-    std::optional<TimeCurves> own =
-        CurvesAt(measured, at.tensor_parallel_degree, length, factor);
+    std::optional<TimeCurves> own = CurvesAt(measured, at.tensor_parallel_degree, length, factor);
     if (own.has_value()) {
       at.forward = std::move(own->forward);
       at.backward = std::move(own->backward);
@@ -136,8 +132,9 @@ void LayerProfile::ResolveTimes(const MeasuredLayer& measured, const Needs& need
   }
   if (split_assumed) {
     notes.estimated.push_back(absl::StrCat(
-        layer, ": time at tensor-parallel degrees not measured taken as that of a micro-batch so "
-               "many times smaller"));
+        layer,
+        ": time at tensor-parallel degrees not measured taken as that of a micro-batch so "
+        "many times smaller"));
   }
   if (!measured_) {
     notes.estimated.push_back(absl::StrCat(layer, ": times come from no stopwatch"));
@@ -148,9 +145,8 @@ void LayerProfile::ResolveMemory(const MeasuredLayer& measured, const Needs& nee
                                  Precision precision, ResolutionNotes& notes) {
   const std::string layer = absl::StrCat("layer `", definition_.layer_definition_id, "`");
   const int wanted = definition_.sequence_length;
-  sequence_parallel_ =
-      std::any_of(measured.memories.begin(), measured.memories.end(),
-                  [](const LayerMemoryPoint& p) { return p.sequence_parallel; });
+  sequence_parallel_ = std::any_of(measured.memories.begin(), measured.memories.end(),
+                                   [](const LayerMemoryPoint& p) { return p.sequence_parallel; });
   // At degree 1 there is nothing to split, so either kind of point serves.
   const auto usable = [this](const LayerMemoryPoint& p) {
     return p.tensor_parallel_degree == 1 || p.sequence_parallel == sequence_parallel_;
@@ -173,8 +169,7 @@ void LayerProfile::ResolveMemory(const MeasuredLayer& measured, const Needs& nee
   for (const LayerMemoryPoint& point : measured.memories) {
     if (point.sequence_length != length || !usable(point)) continue;
     // Of two points at degree 1 the one of the kind in use comes last.
-    if (!points.empty() &&
-        points.back()->tensor_parallel_degree == point.tensor_parallel_degree) {
+    if (!points.empty() && points.back()->tensor_parallel_degree == point.tensor_parallel_degree) {
       points.pop_back();
     }
     points.push_back(&point);
@@ -202,20 +197,19 @@ void LayerProfile::ResolveMemory(const MeasuredLayer& measured, const Needs& nee
       notes.estimated.push_back(absl::StrCat(layer, ": memory at ", DegreeText(degree),
                                              " extended from ",
                                              DegreeText(nearest->tensor_parallel_degree)));
-      at.parameter_count = static_cast<int64_t>(
-          std::ceil(static_cast<double>(nearest->parameter_count) * ratio));
+      at.parameter_count =
+          static_cast<int64_t>(std::ceil(static_cast<double>(nearest->parameter_count) * ratio));
       if (sequence_parallel_) {
         activation *= ratio;
       } else if (below != nullptr && ratio < 1.0) {
         // A part is split and a part is not: a + b / degree through two points.
         const double x0 = 1.0 / below->tensor_parallel_degree;
         const double x1 = 1.0 / nearest->tensor_parallel_degree;
-        const double slope =
-            (below->activation_per_sample.as_double() - activation) / (x0 - x1);
+        const double slope = (below->activation_per_sample.as_double() - activation) / (x0 - x1);
         // Noise may make the unsplit part negative; nothing shrinks faster than
         // by a perfect split.
-        activation = std::max(activation * ratio,
-                              activation + std::max(0.0, slope) * (1.0 / degree - x1));
+        activation =
+            std::max(activation * ratio, activation + std::max(0.0, slope) * (1.0 / degree - x1));
       } else if (ratio > 1.0) {
         activation *= ratio;
       }
@@ -223,9 +217,8 @@ void LayerProfile::ResolveMemory(const MeasuredLayer& measured, const Needs& nee
     at.activation_per_sample = Bytes::Ceil(std::min(activation * factor, kLargestBytes));
     if (nearest->checkpoint_per_sample.has_value()) {
       const double split = sequence_parallel_ ? ratio : 1.0;
-      at.checkpoint_per_sample =
-          Bytes::Ceil(std::min(nearest->checkpoint_per_sample->as_double() * split * factor,
-                               kLargestBytes));
+      at.checkpoint_per_sample = Bytes::Ceil(
+          std::min(nearest->checkpoint_per_sample->as_double() * split * factor, kLargestBytes));
     } else {
       // The input of the layer: one row of the residual stream per token.
       checkpoint_assumed = true;

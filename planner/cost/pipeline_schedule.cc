@@ -122,8 +122,7 @@ Seconds Simulate(Schedule schedule, absl::Span<const StageTimes> stages, int64_t
 
 Seconds StepTime(Schedule schedule, absl::Span<const StageTimes> stages,
                  int64_t micro_batch_count) {
-  return Simulate(schedule, stages, micro_batch_count,
-                  [](int, const Task&, Seconds, Seconds) {});
+  return Simulate(schedule, stages, micro_batch_count, [](int, const Task&, Seconds, Seconds) {});
 }
 
 std::vector<PipelineEvent> PipelineEvents(Schedule schedule, absl::Span<const StageTimes> stages,
@@ -133,10 +132,9 @@ std::vector<PipelineEvent> PipelineEvents(Schedule schedule, absl::Span<const St
            [&events](int stage, const Task& task, Seconds start, Seconds end) {
              events.push_back({stage, task.micro_batch_index, task.is_backward, start, end});
            });
-  std::stable_sort(events.begin(), events.end(),
-                   [](const PipelineEvent& a, const PipelineEvent& b) {
-                     return a.stage_index < b.stage_index;
-                   });
+  std::stable_sort(
+      events.begin(), events.end(),
+      [](const PipelineEvent& a, const PipelineEvent& b) { return a.stage_index < b.stage_index; });
   return events;
 }
 

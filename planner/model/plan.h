@@ -89,8 +89,13 @@ enum class TimeItemKind {
   kResharding,
 };
 inline constexpr int kTimeItemKindCount = 6;
-enum class Bottleneck { kCompute = 1, kMemory = 2, kTensorParallel = 3, kDataParallel = 4,
-                        kPipelineBubble = 5 };
+enum class Bottleneck {
+  kCompute = 1,
+  kMemory = 2,
+  kTensorParallel = 3,
+  kDataParallel = 4,
+  kPipelineBubble = 5
+};
 enum class Confidence { kMeasured = 1, kMixed = 2, kEstimated = 3 };
 
 // Bytes by kind; their sum is a peak.

@@ -64,18 +64,15 @@ ProfileSnapshot::Content SmallContent() {
       const double cost = degree == 1 ? 1.0 : 1.1 / degree;
       for (int samples : {1, 2, 8}) {
         layer.timings.push_back({degree, samples, 2, Seconds::Milliseconds(cost * samples),
-                                 Seconds::Milliseconds(3.0 * cost * samples),
-                                 Origin::kMeasured});
+                                 Seconds::Milliseconds(3.0 * cost * samples), Origin::kMeasured});
       }
-      layer.memories.push_back({degree, false, 2, 1000 / degree,
-                                Bytes::Of(200 + 600 / degree), Bytes::Of(16),
-                                Origin::kMeasured});
+      layer.memories.push_back({degree, false, 2, 1000 / degree, Bytes::Of(200 + 600 / degree),
+                                Bytes::Of(16), Origin::kMeasured});
     }
     content.layers.push_back(std::move(layer));
   }
   // 1 microsecond per byte of all-reduce on any group: easy to follow.
-  for (const auto& [count, stride] :
-       std::vector<std::pair<int, int>>{{2, 1}, {2, 2}, {4, 1}}) {
+  for (const auto& [count, stride] : std::vector<std::pair<int, int>>{{2, 1}, {2, 2}, {4, 1}}) {
     content.collectives.push_back({Collective::kAllReduce, count, stride, Bytes::Of(1000),
                                    Seconds::Milliseconds(1), Origin::kMeasured});
   }
