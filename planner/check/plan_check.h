@@ -17,7 +17,7 @@ namespace parplan {
 absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan);
 
 // `CheckPlanStructure`, and recomputes memory and time of every stage from the
-// profile by plain formulas, without tables or short cuts. INTERNAL
+// layer costs by plain sums and a simulation of its own, without tables or short cuts. INTERNAL
 // (CHECK_FAILED) when a promise of `prediction` is off by more than 1e-6
 // relative, or the plan does not fit.
 absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,

@@ -295,6 +295,11 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
       shard_forward = OverlappedTime(forward, gather, overlap_slowdown_) - forward;
       shard_backward =
           OverlappedTime(busy_backward, gather + scatter, overlap_slowdown_) - busy_backward;
+    } else if (strategy.sharding_level == ShardingLevel::kGradients) {
+      // Gradients are kept in parts, so every micro-batch scatters its own; the
+      // parameters are gathered once, after the optimizer's step.
+      shard_backward = OverlappedTime(busy_backward, scatter, overlap_slowdown_) - busy_backward;
+      cost.gradient_sync = gather;
     } else {
       const Seconds exchange = strategy.sharding_level == ShardingLevel::kNone
                                    ? collectives_.Time(Collective::kAllReduce, group, message)
