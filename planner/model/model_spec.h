@@ -46,6 +46,13 @@ struct LayerDefinition {
   int vocabulary_size = 0;
   bool tied_embedding = false;
   int64_t parameter_count = 0;
+  // Mixture of experts in the place of the feed-forward part: 0 for none. Then
+  // each token passes `experts_per_token` of `expert_count` experts, each
+  // `expert_feed_forward_size` wide, and a shared one when its size is not 0.
+  int expert_count = 0;
+  int experts_per_token = 0;
+  int expert_feed_forward_size = 0;
+  int shared_expert_feed_forward_size = 0;
 
   // Checks the rules of the proto and fills in `key_value_head_count`,
   // `head_size` and `parameter_count` where they are 0. `field` names the

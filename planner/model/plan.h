@@ -14,7 +14,12 @@
 namespace parplan {
 
 // Values as in proto/parplan/v1/plan.proto.
-enum class Schedule { kOneForwardOneBackward = 1, kGpipe = 2 };
+enum class Schedule {
+  kOneForwardOneBackward = 1,
+  kGpipe = 2,
+  // 1F1B over several virtual stages a device (Narayanan et al., section 2.2).
+  kInterleaved = 3,
+};
 
 // Consecutive layers of one definition under one strategy.
 struct StageLayerRun {
@@ -47,9 +52,14 @@ struct Plan {
   int64_t global_batch_size = 0;
   int64_t micro_batch_count = 1;
   Schedule schedule = Schedule::kOneForwardOneBackward;
+  // Stages on each device: above 1 only with `kInterleaved`. Stage j is then on the
+  // ranks of stage j - pipeline_parallel_degree().
+  int virtual_stage_count = 1;
   std::vector<StagePlan> stages;
 
-  int pipeline_parallel_degree() const { return static_cast<int>(stages.size()); }
+  int pipeline_parallel_degree() const {
+    return static_cast<int>(stages.size()) / virtual_stage_count;
+  }
   // Samples of one micro-batch over all data-parallel replicas of a stage.
   int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -71,15 +81,34 @@ int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree,
 
 // Kinds as in the proto, counted from 0.
 enum class MemoryItemKind {
+  // Held all the time. Weights in the training precision.
   kParameters,
+  // The buffer gradients are summed up in.
   kGradients,
+  // Moments of the optimizer.
   kOptimizerStates,
+  // Kept from forward to backward by layers that do not recompute.
   kActivations,
+  // Kept by layers that recompute: their inputs.
   kCheckpoints,
+  // The largest of what exists only while one layer runs.
   kTransient,
+  // Driver and libraries.
   kContext,
+  // fp32 copies of 16-bit weights.
+  kMasterParameters,
+  // Sharded parameters while they are whole.
+  kGatheredParameters,
+  // Logits, their gradient and the loss.
+  kLogits,
+  // Buffers of communicators.
+  kCommunicators,
+  // Workspaces of the matrix library.
+  kWorkspace,
+  // What the allocator holds and nobody uses.
+  kFragmentation,
 };
-inline constexpr int kMemoryItemKindCount = 7;
+inline constexpr int kMemoryItemKindCount = 13;
 enum class TimeItemKind {
   kForwardCompute,
   kBackwardCompute,
@@ -87,8 +116,12 @@ enum class TimeItemKind {
   kTensorParallel,
   kShardedDataParallel,
   kResharding,
+  // Launching kernels, as far as devices wait for it.
+  kLaunch,
+  kContextParallel,
+  kExpertParallel,
 };
-inline constexpr int kTimeItemKindCount = 6;
+inline constexpr int kTimeItemKindCount = 9;
 enum class Bottleneck {
   kCompute = 1,
   kMemory = 2,

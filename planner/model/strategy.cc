@@ -25,6 +25,13 @@ std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strat
   }
   if (two_axes && !tensor_inner) text += "*";
   if (strategy.recompute_level == RecomputeLevel::kFull) text += "-c";
+  if (strategy.recompute_level == RecomputeLevel::kSelective) text += "-s";
+  if (strategy.context_parallel_degree > 1) {
+    absl::StrAppend(&text, "-cp", strategy.context_parallel_degree);
+  }
+  if (strategy.expert_parallel_degree > 1) {
+    absl::StrAppend(&text, "-ep", strategy.expert_parallel_degree);
+  }
   return text;
 }
 

@@ -16,7 +16,14 @@ enum class ShardingLevel { kNone = 1, kOptimizer = 2, kGradients = 3, kParameter
 // the order meaningless; the canonical value is then `kTensorInnermost`.
 enum class RankOrder { kTensorInnermost = 1, kDataInnermost = 2 };
 
-enum class RecomputeLevel { kNone = 1, kFull = 2 };
+enum class RecomputeLevel {
+  kNone = 1,
+  // The whole layer from its input.
+  kFull = 2,
+  // Only attention scores, softmax, dropout and their product with the values
+  // (Korthikanti et al., section 5). Nothing to save with fused attention.
+  kSelective = 3,
+};
 
 // A strategy; the pipeline degree belongs to the plan, not to a layer.
 // Compared field by field in the order below, which is also the order that
@@ -29,15 +36,25 @@ struct Strategy {
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
   // Megatron's sequence parallelism; only with tensor_parallel_degree > 1.
   bool sequence_parallel = false;
+  // Ranks that share the tokens of each sample (ring attention). Their ranks lie
+  // between those of tensor and data parallelism. The searches use 1.
+  int context_parallel_degree = 1;
+  // Data- and context-parallel ranks that share the experts of a layer: divides
+  // their product. Only for layers with experts. The searches use 1.
+  int expert_parallel_degree = 1;
 
-  int rank_count() const { return tensor_parallel_degree * data_parallel_degree; }
+  int rank_count() const {
+    return tensor_parallel_degree * context_parallel_degree * data_parallel_degree;
+  }
   // Distance in rank numbers between neighbours of a tensor-parallel group.
   int tensor_stride() const {
     return rank_order == RankOrder::kTensorInnermost ? 1 : data_parallel_degree;
   }
   // The same for a data-parallel group.
   int data_stride() const {
-    return rank_order == RankOrder::kDataInnermost ? 1 : tensor_parallel_degree;
+    return rank_order == RankOrder::kDataInnermost
+               ? 1
+               : tensor_parallel_degree * context_parallel_degree;
   }
 
   friend auto operator<=>(const Strategy&, const Strategy&) = default;
@@ -45,7 +62,8 @@ struct Strategy {
 
 // Notation of the field (docs/glossary.md): `2-4*-2f-c` is pipeline degree 2,
 // tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 2
-// with parameters sharded (`f`), activations recomputed (`-c`). The star is
+// with parameters sharded (`f`), activations recomputed (`-c`; `-s` when only
+// those of attention). `-cp2` and `-ep2` name the two degrees above 1. The star is
 // printed only when both degrees are above 1. Sharding of optimizer state and
 // gradients alone prints `z1` and `z2` in the place of `f`.
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);

@@ -1,0 +1,70 @@
+// The numbers of the cost model that no data sheet gives: named, bounded, fitted by
+// calibrations (docs/cost-model.md has the meaning of each).
+
+#ifndef PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
+#define PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
+
+#include <array>
+
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// Order is part of the digest of a calibration: add at the end of a group only
+// together with a new version.
+enum class Coefficient {
+  // Shares of the device's peaks.
+  kMatrixEfficiency,     // large matrix products, of peak matrix FLOP/s
+  kAttentionEfficiency,  // fused attention, of peak matrix FLOP/s
+  kMemoryEfficiency,     // element-wise kernels, of peak memory bandwidth
+  // How efficiency falls with shape.
+  kReductionRamp,  // inner dimension at which a product reaches half its efficiency
+  // Launching.
+  kKernelOverhead,  // device time a kernel takes at least, s
+  kLaunchInterval,  // host time from one launch to the next, s
+  kStepOverhead,    // host time of a step outside the layers, s
+  // Links, as shares of the data sheet's rates.
+  kIntraNodeEfficiency,
+  kInterNodeEfficiency,
+  kCollectiveLatency,  // one step of a collective inside a node, s
+  kNetworkLatency,     // one step of a collective between nodes, s
+  kContention,         // slow-down of computation and communication that overlap
+  // Memory outside tensors.
+  kContextMemory,         // driver and libraries, bytes
+  kCommunicatorMemory,    // buffers of one communicator, bytes
+  kWorkspaceMemory,       // matrix library, bytes
+  kFragmentation,         // allocator's loss, as a share of what is allocated
+};
+inline constexpr int kCoefficientCount = static_cast<int>(Coefficient::kFragmentation) + 1;
+
+// What is known of a coefficient without any calibration.
+struct CoefficientInfo {
+  Coefficient coefficient;
+  // In files, for example `matrix_efficiency`.
+  absl::string_view name;
+  // Of the data sheets and the literature.
+  double prior;
+  // No calibration goes beyond.
+  double lowest;
+  double highest;
+  // One line.
+  absl::string_view meaning;
+};
+const CoefficientInfo& InfoOf(Coefficient coefficient);
+
+// A value for each. Plain data.
+class Coefficients {
+ public:
+  // The priors.
+  Coefficients();
+  double& operator[](Coefficient coefficient) { return value_[static_cast<int>(coefficient)]; }
+  double operator[](Coefficient coefficient) const { return value_[static_cast<int>(coefficient)]; }
+  friend bool operator==(const Coefficients&, const Coefficients&) = default;
+
+ private:
+  std::array<double, kCoefficientCount> value_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_

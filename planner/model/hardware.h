@@ -1,0 +1,73 @@
+// What data sheets say of a device and of the links between devices: enough to
+// estimate where nothing was measured.
+
+#ifndef PARPLAN_PLANNER_MODEL_HARDWARE_H_
+#define PARPLAN_PLANNER_MODEL_HARDWARE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "planner/base/units.h"
+#include "planner/model/model_spec.h"
+
+namespace parplan {
+
+// One kind of accelerator. Rates are the vendor's peaks, dense; how much of them
+// programs reach is for `Coefficients` to say.
+struct DeviceDescription {
+  // Identifier in the library of devices, for example `a100-sxm-80gb`.
+  std::string device_id;
+  // Devices whose kernels reach similar shares of their peaks: `volta`, `ampere`,
+  // `ada`, `hopper`, `blackwell`. Calibrations are fitted by family.
+  std::string device_family;
+  // Floating-point operations per second of the matrix units, and of the rest.
+  double matrix_flops_16_bit = 0.0;
+  double matrix_flops_fp32 = 0.0;  // TF32 where the device has it
+  double vector_flops_fp32 = 0.0;
+  // Device memory.
+  Bytes memory;
+  double memory_bytes_per_second = 0.0;
+  Bytes last_level_cache;
+  // Streaming multiprocessors: as many tiles of a matrix are worked on at once.
+  int multiprocessor_count = 0;
+
+  // INVALID_ARGUMENT (SPEC_INVALID) naming the member below `field` that is not
+  // finite and above 0, or the empty name.
+  static absl::StatusOr<DeviceDescription> Create(DeviceDescription raw, const std::string& field);
+
+  double MatrixFlops(Precision precision) const {
+    return precision == Precision::kFp32 ? matrix_flops_fp32 : matrix_flops_16_bit;
+  }
+  friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
+};
+
+// Links of one level: inside a node, or between nodes. Rates are one way.
+struct LinkDescription {
+  // For example `nvlink-3`, `pcie-4-x16`, `infiniband-hdr`.
+  std::string link_id;
+  // What one device can send at most.
+  double bytes_per_second_per_device = 0.0;
+  // What all devices of a node can send together: its adapters for a link between
+  // nodes, the shared bus for one inside. 0: the devices do not share.
+  double bytes_per_second_per_node = 0.0;
+  // First byte, one way, software included.
+  Seconds latency;
+  friend bool operator==(const LinkDescription&, const LinkDescription&) = default;
+};
+
+// The two levels every cluster has.
+struct FabricDescription {
+  // Identifier in the library of fabrics, for example `nvlink-3+hdr-8x200`.
+  std::string fabric_id;
+  LinkDescription intra_node;
+  LinkDescription inter_node;
+
+  // As `DeviceDescription::Create`.
+  static absl::StatusOr<FabricDescription> Create(FabricDescription raw,
+                                                  const std::string& field);
+  friend bool operator==(const FabricDescription&, const FabricDescription&) = default;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_HARDWARE_H_

@@ -1,0 +1,71 @@
+// How the program that trains does its work, as far as time and memory depend on
+// it.
+
+#ifndef PARPLAN_PLANNER_MODEL_RUNTIME_TRAITS_H_
+#define PARPLAN_PLANNER_MODEL_RUNTIME_TRAITS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "planner/base/units.h"
+
+namespace parplan {
+
+enum class AttentionKernel {
+  // Scores, softmax and dropout are matrices of sequence x sequence in memory.
+  kUnfused = 1,
+  // FlashAttention and its kin: scores never leave the chip.
+  kFlash = 2,
+};
+
+// One kind of runtime. The defaults are those of this house's executor.
+struct RuntimeTraits {
+  std::string runtime_id = "parplan";
+
+  AttentionKernel attention_kernel = AttentionKernel::kFlash;
+  // Dropout keeps a mask of one byte an element, of attention scores and of the
+  // residual stream.
+  bool attention_dropout = false;
+  bool hidden_dropout = false;
+  // Bias, activation function, dropout and residual addition are one kernel each
+  // instead of one for every operation.
+  bool fused_elementwise = true;
+  // Scale, mask and softmax are one kernel (unfused attention only).
+  bool fused_softmax = true;
+
+  // Bytes of one element of the buffer gradients are summed up in: 2 or 4.
+  int gradient_bytes = 4;
+  // Gradients exist twice, once as the layer made them and once in the buffer.
+  bool separate_gradient_buffer = false;
+  // Bytes of one element of the message that makes gradients equal: 2 or 4.
+  int gradient_message_bytes = 4;
+  // Gradients are exchanged while the backward pass still runs.
+  bool overlap_gradient_sync = true;
+  // Sharded parameters are fetched one layer ahead.
+  bool overlap_parameter_gather = true;
+  // Gradients are exchanged in messages of about this size.
+  Bytes gradient_bucket = Bytes::Of(int64_t{160} << 20);
+
+  // Logits are turned into 32-bit numbers before the loss.
+  bool fp32_logits = true;
+  // A stage waits for its tensors to arrive before it works on (no overlap of
+  // pipeline messages with computation).
+  bool blocking_pipeline_messages = false;
+  // Kernels are launched one by one from the host, not by CUDA graphs.
+  bool eager = true;
+
+  friend bool operator==(const RuntimeTraits&, const RuntimeTraits&) = default;
+};
+
+// The runtimes this house knows, `parplan` first: `megatron-2021`,
+// `megatron-deepspeed`, `megatron-core`, `fsdp`. Static.
+absl::Span<const RuntimeTraits> KnownRuntimes();
+
+// One of them, or null.
+const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_RUNTIME_TRAITS_H_
