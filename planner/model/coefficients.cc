@@ -36,6 +36,9 @@ constexpr std::array<CoefficientInfo, kCoefficientCount> kInfos = {{
     {kWorkspaceMemory, "workspace_memory_bytes", 3.4e7, 0.0, 2e8, "matrix library"},
     {kFragmentation, "fragmentation", 0.04, 0.0, 0.25,
      "allocator's loss, as a share of what is allocated"},
+    {kTimeFactor, "time_factor", 1.0, 0.5, 2.0, "computing time of a layer over the predicted one"},
+    {kActivationFactor, "activation_factor", 1.0, 0.5, 2.0,
+     "activation memory of a layer over the predicted one"},
 }};
 
 constexpr bool IndexedByCoefficient() {

@@ -34,8 +34,12 @@ enum class Coefficient {
   kCommunicatorMemory,    // buffers of one communicator, bytes
   kWorkspaceMemory,       // matrix library, bytes
   kFragmentation,         // allocator's loss, as a share of what is allocated
+  // What the terms above don't explain. The only ones that layer kinds have of
+  // their own.
+  kTimeFactor,        // computing time of a layer, measured over predicted
+  kActivationFactor,  // activation memory of a layer, measured over predicted
 };
-inline constexpr int kCoefficientCount = static_cast<int>(Coefficient::kFragmentation) + 1;
+inline constexpr int kCoefficientCount = static_cast<int>(Coefficient::kActivationFactor) + 1;
 
 // What is known of a coefficient without any calibration.
 struct CoefficientInfo {
