@@ -130,7 +130,7 @@ absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
   PARPLAN_ASSIGN_OR_RETURN(
       ProfileSnapshot snapshot,
       SnapshotOfNodes(newest_first, group.device_kind(), group.devices_per_node()));
-  return ProblemFromSpec(spec, std::make_shared<const ProfileSnapshot>(std::move(snapshot)));
+  return ProblemFromSpec(spec, {std::make_shared<const ProfileSnapshot>(std::move(snapshot))});
 }
 
 absl::StatusOr<PlanView> PlanOffline(

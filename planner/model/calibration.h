@@ -176,6 +176,8 @@ class Calibration {
 
  private:
   explicit Calibration(Content content) : content_(std::move(content)) {}
+  Coefficients ResolveScopes(absl::string_view device_family, absl::string_view cluster,
+                             std::optional<LayerKind> layer_kind) const;
   Content content_;
 };
 

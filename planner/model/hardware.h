@@ -68,6 +68,13 @@ struct FabricDescription {
   friend bool operator==(const FabricDescription&, const FabricDescription&) = default;
 };
 
+// The devices and links of one job.
+struct Hardware {
+  DeviceDescription device;
+  FabricDescription fabric;
+  friend bool operator==(const Hardware&, const Hardware&) = default;
+};
+
 }  // namespace parplan
 
 #endif  // PARPLAN_PLANNER_MODEL_HARDWARE_H_

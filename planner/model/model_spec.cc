@@ -53,9 +53,37 @@ int64_t AttentionMatrixElements(const LayerDefinition& layer) {
   return int64_t{layer.hidden_size} * (2 * query + 2 * key_value);
 }
 
-int64_t FeedForwardMatrixElements(const LayerDefinition& layer) {
-  return int64_t{FeedForwardMatrixCount(layer.feed_forward_kind)} * layer.hidden_size *
-         layer.feed_forward_size;
+// All experts and the router; or only what a token passes.
+int64_t FeedForwardMatrixElements(const LayerDefinition& layer, bool only_active) {
+  const int64_t per_width =
+      int64_t{FeedForwardMatrixCount(layer.feed_forward_kind)} * layer.hidden_size;
+  if (layer.expert_count == 0) return per_width * layer.feed_forward_size;
+  const int64_t experts = only_active ? layer.experts_per_token : layer.expert_count;
+  return per_width * (experts * layer.expert_feed_forward_size +
+                      layer.shared_expert_feed_forward_size) +
+         int64_t{layer.hidden_size} * layer.expert_count;
+}
+
+absl::Status CheckExperts(const LayerDefinition& layer, const std::string& field) {
+  if (layer.expert_count == 0) {
+    const std::pair<const char*, int> absent[] = {
+        {".experts_per_token", layer.experts_per_token},
+        {".expert_feed_forward_size", layer.expert_feed_forward_size},
+        {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size},
+    };
+    for (const auto& [name, value] : absent) {
+      if (value != 0) return Broken(field + name, "needs an expert_count");
+    }
+    return absl::OkStatus();
+  }
+  if (layer.experts_per_token < 1 || layer.experts_per_token > layer.expert_count) {
+    return Broken(field + ".experts_per_token",
+                  absl::StrCat("must be 1 to the expert_count ", layer.expert_count));
+  }
+  if (layer.expert_feed_forward_size < 1) {
+    return Broken(field + ".expert_feed_forward_size", "must be at least 1");
+  }
+  return absl::OkStatus();
 }
 
 int64_t ParameterCountOf(const LayerDefinition& layer) {
@@ -72,7 +100,8 @@ int64_t ParameterCountOf(const LayerDefinition& layer) {
     case LayerKind::kCrossDecoder: {
       const int64_t attention_count = AttentionCount(layer.kind);
       // One norm before each block.
-      return attention_count * AttentionMatrixElements(layer) + FeedForwardMatrixElements(layer) +
+      return attention_count * AttentionMatrixElements(layer) +
+             FeedForwardMatrixElements(layer, /*only_active=*/false) +
              (attention_count + 1) * hidden;
     }
   }
@@ -101,7 +130,7 @@ absl::Status CheckTransformer(LayerDefinition& layer, const std::string& field) 
     return Broken(field + ".key_value_head_count",
                   absl::StrCat("must divide attention_head_count ", layer.attention_head_count));
   }
-  if (layer.feed_forward_size < 1) {
+  if (layer.feed_forward_size < 1 && layer.expert_count == 0) {
     return Broken(field + ".feed_forward_size", "must be at least 1");
   }
   if (layer.feed_forward_kind == FeedForwardKind::kNone) {
@@ -111,7 +140,7 @@ absl::Status CheckTransformer(LayerDefinition& layer, const std::string& field) 
     return Broken(field + ".vocabulary_size", "is for embeddings and heads only");
   }
   if (layer.tied_embedding) return Broken(field + ".tied_embedding", "is for heads only");
-  return absl::OkStatus();
+  return CheckExperts(layer, field);
 }
 
 absl::Status CheckTable(const LayerDefinition& layer, const std::string& field) {
@@ -125,6 +154,10 @@ absl::Status CheckTable(const LayerDefinition& layer, const std::string& field) 
       {".head_size", layer.head_size},
       {".feed_forward_size", layer.feed_forward_size},
       {".feed_forward_kind", static_cast<int>(layer.feed_forward_kind)},
+      {".expert_count", layer.expert_count},
+      {".experts_per_token", layer.experts_per_token},
+      {".expert_feed_forward_size", layer.expert_feed_forward_size},
+      {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size},
   };
   for (const auto& [name, value] : absent) {
     if (value != 0) return Broken(field + name, "is for transformer layers only");
@@ -155,6 +188,10 @@ absl::StatusOr<LayerDefinition> LayerDefinition::Create(LayerDefinition raw,
       {".feed_forward_size", raw.feed_forward_size},
       {".sequence_length", raw.sequence_length},
       {".vocabulary_size", raw.vocabulary_size},
+      {".expert_count", raw.expert_count},
+      {".experts_per_token", raw.experts_per_token},
+      {".expert_feed_forward_size", raw.expert_feed_forward_size},
+      {".shared_expert_feed_forward_size", raw.shared_expert_feed_forward_size},
   };
   for (const auto& [name, value] : sizes) {
     if (value < 0 || value > kMaxSize) {
@@ -199,7 +236,7 @@ double ForwardFlopsPerSample(const LayerDefinition& definition, int sequence_len
   const double matrices =
       2.0 * tokens *
       static_cast<double>(attention_count * AttentionMatrixElements(definition) +
-                          FeedForwardMatrixElements(definition));
+                          FeedForwardMatrixElements(definition, /*only_active=*/true));
   // Scores and their product with the values; half of them under a causal mask.
   const double full = 4.0 * tokens * tokens * definition.attention_head_count *
                       static_cast<double>(definition.head_size);

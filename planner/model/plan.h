@@ -157,13 +157,15 @@ struct TimeItems {
   friend bool operator==(const TimeItems&, const TimeItems&) = default;
 };
 
-// What the cost model expects of one stage, per micro-batch unless named
-// otherwise; see `StagePrediction` of the proto.
+// What the cost model expects of one stage (with several virtual stages a device:
+// of all stages of one device), per micro-batch unless named otherwise; see
+// `StagePrediction` of the proto.
 struct StagePrediction {
   Seconds forward;
   Seconds backward;
   Seconds gradient_sync;  // exposed, once per step
-  Seconds send;           // to the next stage, one way
+  Seconds optimizer_step;  // once per step
+  Seconds send;            // to the next stage, one way
   double idle_ratio = 0.0;
   int64_t in_flight_micro_batch_count = 0;
   MemoryItems memory;
@@ -177,6 +179,14 @@ struct Prediction {
   double samples_per_second = 0.0;
   Bytes peak_memory;    // of the fullest device
   Bytes usable_memory;  // of one device
+  // Where nine of ten measured steps lie, and measured memory with the probability
+  // the problem's `out_of_memory_risk` says (docs/calibration.md).
+  Seconds step_lower;
+  Seconds step_upper;
+  Bytes peak_memory_lower;
+  Bytes peak_memory_upper;
+  // The class of predictions the ranges come from, for people.
+  std::string range_basis;
   std::vector<StagePrediction> stages;
   Bottleneck bottleneck = Bottleneck::kCompute;
   std::string bottleneck_text;
@@ -184,7 +194,8 @@ struct Prediction {
   // Every number that was not measured, one sentence an entry, in a stable order.
   std::vector<std::string> estimated_items;
 
-  bool fits() const { return peak_memory <= usable_memory; }
+  // Memory is not exceeded at the accepted risk.
+  bool fits() const { return peak_memory_upper <= usable_memory; }
 };
 
 }  // namespace parplan

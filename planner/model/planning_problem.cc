@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "planner/base/check.h"
 #include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/model/calibration.h"
 
 namespace parplan {
 namespace {
@@ -33,6 +35,9 @@ absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
     return Broken("options.micro_batch_count",
                   absl::StrCat("must divide global_batch_size ", global_batch_size));
   }
+  if (!(rules.out_of_memory_risk > 0.0 && rules.out_of_memory_risk <= 0.5)) {
+    return Broken("options.out_of_memory_risk", "must be above 0 and at most 0.5");
+  }
   return absl::OkStatus();
 }
 
@@ -55,9 +60,8 @@ absl::Status CheckProfile(const ProfileSnapshot& profile, const NodeGroup& group
 
 absl::StatusOr<PlanningProblem> PlanningProblem::Create(
     std::shared_ptr<const ModelSpec> model, std::shared_ptr<const Topology> topology,
-    std::shared_ptr<const ProfileSnapshot> profile, int64_t global_batch_size,
-    PlanningRules rules) {
-  PARPLAN_CHECK(model != nullptr && topology != nullptr && profile != nullptr);
+    Knowledge knowledge, int64_t global_batch_size, PlanningRules rules) {
+  PARPLAN_CHECK(model != nullptr && topology != nullptr);
   if (model->layer_count() > kMaxLayerCount) {
     return Broken("model.layer_runs",
                   absl::StrCat("have ", model->layer_count(), " layers, at most ", kMaxLayerCount));
@@ -76,14 +80,22 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(
   }
   if (absl::Status status = CheckRules(rules, global_batch_size); !status.ok()) return status;
   const NodeGroup& group = topology->node_groups().front();
-  if (absl::Status status = CheckProfile(*profile, group); !status.ok()) return status;
+  if (knowledge.profile == nullptr) {
+    ProfileSnapshot::Content nothing;
+    nothing.device_kind = group.device_kind;
+    nothing.devices_per_node = group.devices_per_node;
+    PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot empty, ProfileSnapshot::Create(std::move(nothing)));
+    knowledge.profile = std::make_shared<const ProfileSnapshot>(std::move(empty));
+  }
+  if (absl::Status status = CheckProfile(*knowledge.profile, group); !status.ok()) return status;
+  if (knowledge.calibration == nullptr) knowledge.calibration = Calibration::BuiltIn();
 
   PlanningProblem problem;
   problem.usable_memory_ = Bytes::Of(static_cast<int64_t>(
       std::floor(group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio))));
   problem.model_ = std::move(model);
   problem.topology_ = std::move(topology);
-  problem.profile_ = std::move(profile);
+  problem.knowledge_ = std::move(knowledge);
   problem.global_batch_size_ = global_batch_size;
   problem.rules_ = rules;
   return problem;

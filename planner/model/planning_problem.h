@@ -8,12 +8,16 @@
 
 #include "absl/status/statusor.h"
 #include "planner/base/units.h"
+#include "planner/model/hardware.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 #include "planner/model/profile_snapshot.h"
+#include "planner/model/runtime_traits.h"
 #include "planner/model/topology.h"
 
 namespace parplan {
+
+class Calibration;
 
 // Rules of the search space that are part of the question (and of the plan
 // key). Fields and defaults as in `PlanningOptions` of the proto.
@@ -29,8 +33,13 @@ struct PlanningRules {
   Schedule schedule = Schedule::kOneForwardOneBackward;
   bool allow_recompute = true;
   bool allow_sharded_data_parallel = true;
-  // Fill missing measurements from the nearest one there is.
+  // Fill missing measurements from the nearest one there is, or from data sheets.
   bool allow_estimates = false;
+  // The program that will train.
+  RuntimeTraits runtime;
+  // Greatest accepted probability that measured memory exceeds the device's, in
+  // (0, 0.5].
+  double out_of_memory_risk = 0.01;
   friend bool operator==(const PlanningRules&, const PlanningRules&) = default;
 };
 
@@ -38,6 +47,16 @@ struct PlanningRules {
 inline constexpr int kMaxLayerCount = 16384;
 inline constexpr int kMaxDeviceCount = 65536;
 inline constexpr int64_t kMaxGlobalBatchSize = int64_t{1} << 30;
+
+// What is known besides the question.
+struct Knowledge {
+  // Null: nothing was measured.
+  std::shared_ptr<const ProfileSnapshot> profile;
+  // Null: the device is in no library, so nothing comes from data sheets.
+  std::shared_ptr<const Hardware> hardware;
+  // Null: the built-in one.
+  std::shared_ptr<const Calibration> calibration;
+};
 
 // A valid question. Immutable.
 class PlanningProblem {
@@ -50,13 +69,15 @@ class PlanningProblem {
   // `CostModel::Create` to say.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
-                                                std::shared_ptr<const ProfileSnapshot> profile,
-                                                int64_t global_batch_size, PlanningRules rules);
+                                                Knowledge knowledge, int64_t global_batch_size, PlanningRules rules);
 
   const ModelSpec& model() const { return *model_; }
   const Topology& topology() const { return *topology_; }
   const NodeGroup& node_group() const { return topology_->node_groups().front(); }
-  const ProfileSnapshot& profile() const { return *profile_; }
+  const ProfileSnapshot& profile() const { return *knowledge_.profile; }
+  // Null when the device is in no library.
+  const Hardware* hardware() const { return knowledge_.hardware.get(); }
+  const Calibration& calibration() const { return *knowledge_.calibration; }
   int64_t global_batch_size() const { return global_batch_size_; }
   const PlanningRules& rules() const { return rules_; }
 
@@ -76,7 +97,7 @@ class PlanningProblem {
   PlanningProblem() = default;
   std::shared_ptr<const ModelSpec> model_;
   std::shared_ptr<const Topology> topology_;
-  std::shared_ptr<const ProfileSnapshot> profile_;
+  Knowledge knowledge_;
   int64_t global_batch_size_ = 0;
   PlanningRules rules_;
   Bytes usable_memory_;

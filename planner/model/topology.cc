@@ -60,7 +60,8 @@ absl::Status CheckNodeGroup(const NodeGroup& group, const std::string& field,
 }  // namespace
 
 absl::StatusOr<Topology> Topology::Create(std::string cluster, std::vector<NodeGroup> node_groups,
-                                          std::vector<LinkTier> link_tiers) {
+                                          std::vector<LinkTier> link_tiers,
+                                          std::string fabric_id) {
   if (!IsId(cluster)) return Broken("topology.cluster", kIdRule);
   if (node_groups.empty()) return Broken("topology.node_groups", "must have an entry");
   std::set<std::string> group_ids;
@@ -99,7 +100,12 @@ absl::StatusOr<Topology> Topology::Create(std::string cluster, std::vector<NodeG
         absl::StrCat("topology.link_tiers[", link_tiers.size() - 1, "].reach_device_count"),
         absl::StrCat("the last tier must reach all ", device_count, " devices"));
   }
+  constexpr size_t kLongestFabricId = 63;
+  if (fabric_id.size() > kLongestFabricId) {
+    return Broken("topology.fabric_id", absl::StrCat("at most ", kLongestFabricId, " characters"));
+  }
   Topology topology;
+  topology.fabric_id_ = std::move(fabric_id);
   topology.cluster_ = std::move(cluster);
   topology.node_groups_ = std::move(node_groups);
   topology.link_tiers_ = std::move(link_tiers);

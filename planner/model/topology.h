@@ -43,11 +43,14 @@ class Topology {
   // `topology.node_groups[0].devices_per_node`, when a rule of
   // proto/parplan/v1/topology.proto is broken.
   static absl::StatusOr<Topology> Create(std::string cluster, std::vector<NodeGroup> node_groups,
-                                         std::vector<LinkTier> link_tiers);
+                                         std::vector<LinkTier> link_tiers,
+                                         std::string fabric_id = "");
 
   const std::string& cluster() const { return cluster_; }
   const std::vector<NodeGroup>& node_groups() const { return node_groups_; }
   const std::vector<LinkTier>& link_tiers() const { return link_tiers_; }
+  // Name in the library of fabrics; empty: the usual one of the device.
+  const std::string& fabric_id() const { return fabric_id_; }
 
   // Over all groups.
   int device_count() const { return device_count_; }
@@ -62,6 +65,7 @@ class Topology {
   std::string cluster_;
   std::vector<NodeGroup> node_groups_;
   std::vector<LinkTier> link_tiers_;
+  std::string fabric_id_;
   int device_count_ = 0;
 };
 

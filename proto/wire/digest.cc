@@ -41,7 +41,16 @@ std::string ProvenanceText(const v1::Provenance& provenance) {
 }
 
 std::string DefinitionLine(const v1::LayerDefinition& definition) {
-  return CanonicalLine(
+  const std::string experts =
+      definition.expert_count() == 0
+          ? ""
+          : CanonicalLine("experts",
+                          {StringWord(definition.layer_definition_id()),
+                           IntegerWord(definition.expert_count()),
+                           IntegerWord(definition.experts_per_token()),
+                           IntegerWord(definition.expert_feed_forward_size()),
+                           IntegerWord(definition.shared_expert_feed_forward_size())});
+  return experts + CanonicalLine(
       "layer_definition",
       {StringWord(definition.layer_definition_id()), IntegerWord(definition.kind()),
        IntegerWord(definition.hidden_size()), IntegerWord(definition.attention_head_count()),
@@ -118,8 +127,13 @@ std::string Sha256Hex(absl::string_view bytes) {
 }
 
 std::string TopologyText(const Topology& topology) {
-  std::string text = absl::StrCat("parplan topology 1\n",
-                                  CanonicalLine("cluster", {StringWord(topology.cluster())}));
+  // Version 2 names a fabric.
+  std::string text =
+      topology.fabric_id().empty()
+          ? "parplan topology 1\n"
+          : absl::StrCat("parplan topology 2\n",
+                         CanonicalLine("fabric", {StringWord(topology.fabric_id())}));
+  absl::StrAppend(&text, CanonicalLine("cluster", {StringWord(topology.cluster())}));
   for (const NodeGroup& group : topology.node_groups()) {
     absl::StrAppend(
         &text, CanonicalLine("node_group",
@@ -141,8 +155,16 @@ std::string TopologyText(const Topology& topology) {
 std::string TopologyDigest(const Topology& topology) { return Sha256Hex(TopologyText(topology)); }
 
 std::string LayerDigest(const LayerDefinition& definition, Precision precision) {
+  // Version 2 has experts.
+  const std::string experts =
+      definition.expert_count == 0
+          ? ""
+          : CanonicalLine("experts", {IntegerWord(definition.expert_count),
+                                      IntegerWord(definition.experts_per_token),
+                                      IntegerWord(definition.expert_feed_forward_size),
+                                      IntegerWord(definition.shared_expert_feed_forward_size)});
   return Sha256Hex(absl::StrCat(
-      "parplan layer 1\n",
+      experts.empty() ? "parplan layer 1\n" : "parplan layer 2\n", experts,
       CanonicalLine(
           "layer",
           {IntegerWord(static_cast<int>(definition.kind)), IntegerWord(definition.hidden_size),
@@ -230,9 +252,13 @@ std::string SnapshotDigest(const ProfileSnapshot::Content& content) {
 std::string PlanKey(absl::string_view model_digest, absl::string_view topology_digest,
                     absl::string_view snapshot_digest, int64_t global_batch_size,
                     const PlanningRules& rules, absl::string_view planner,
-                    absl::string_view planner_version) {
+                    absl::string_view planner_version, absl::string_view hardware_digest,
+                    absl::string_view calibration_digest) {
   return Sha256Hex(absl::StrCat(
-      "parplan plan_key 1\n", CanonicalLine("model", {StringWord(model_digest)}),
+      "parplan plan_key 2\n", CanonicalLine("hardware", {StringWord(hardware_digest)}),
+      CanonicalLine("calibration", {StringWord(calibration_digest)}),
+      CanonicalLine("runtime", {StringWord(rules.runtime.runtime_id)}),
+      CanonicalLine("out_of_memory_risk", {NumberWord(rules.out_of_memory_risk)}), CanonicalLine("model", {StringWord(model_digest)}),
       CanonicalLine("topology", {StringWord(topology_digest)}),
       CanonicalLine("snapshot", {StringWord(snapshot_digest)}),
       CanonicalLine("global_batch_size", {IntegerWord(global_batch_size)}),

@@ -60,11 +60,13 @@ std::string ModelText(const ModelSpec& model);
 // What makes two questions equal. The digests are those of this header;
 // `planner` is a name for `FindPlan`, `planner_version` its release. Limits of
 // the search are not part of it: a search that a limit ended is not kept under
-// its key.
+// its key. `hardware_digest` is of the data sheets (empty: unknown device),
+// `calibration_digest` of the calibration (empty: the built-in one).
 std::string PlanKey(absl::string_view model_digest, absl::string_view topology_digest,
                     absl::string_view snapshot_digest, int64_t global_batch_size,
                     const PlanningRules& rules, absl::string_view planner,
-                    absl::string_view planner_version);
+                    absl::string_view planner_version, absl::string_view hardware_digest = "",
+                    absl::string_view calibration_digest = "");
 
 }  // namespace parplan
 

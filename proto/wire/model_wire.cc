@@ -79,6 +79,10 @@ absl::StatusOr<LayerDefinition> LayerDefinitionFromProto(const v1::LayerDefiniti
   raw.vocabulary_size = message.vocabulary_size();
   raw.tied_embedding = message.tied_embedding();
   raw.parameter_count = message.parameter_count();
+  raw.expert_count = message.expert_count();
+  raw.experts_per_token = message.experts_per_token();
+  raw.expert_feed_forward_size = message.expert_feed_forward_size();
+  raw.shared_expert_feed_forward_size = message.shared_expert_feed_forward_size();
   absl::StatusOr<LayerDefinition> definition =
       LayerDefinition::Create(std::move(raw), std::string(field));
   if (!definition.ok()) return MoveFieldError(definition.status(), field, field, reason);
@@ -99,6 +103,10 @@ v1::LayerDefinition LayerDefinitionToProto(const LayerDefinition& definition) {
   message.set_vocabulary_size(definition.vocabulary_size);
   message.set_tied_embedding(definition.tied_embedding);
   message.set_parameter_count(definition.parameter_count);
+  message.set_expert_count(definition.expert_count);
+  message.set_experts_per_token(definition.experts_per_token);
+  message.set_expert_feed_forward_size(definition.expert_feed_forward_size);
+  message.set_shared_expert_feed_forward_size(definition.shared_expert_feed_forward_size);
   return message;
 }
 

@@ -1,5 +1,6 @@
 #include "proto/wire/plan_wire.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -18,7 +19,7 @@ namespace parplan {
 namespace {
 
 static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParameters));
-static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kFull));
+static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kSelective));
 
 constexpr Reason kMalformed = Reason::kPayloadMalformed;
 
@@ -39,6 +40,26 @@ absl::StatusOr<RankOrder> RankOrderFromProto(const v1::Strategy& message, absl::
   }
   return Malformed(JoinPath(field, "rank_order"),
                    "must name PARALLEL_AXIS_TENSOR and PARALLEL_AXIS_DATA once each");
+}
+
+// Degrees that older plans do not name: 0 means 1.
+absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_view field,
+                                   Strategy& strategy) {
+  const int context = std::max(message.context_parallel_degree(), 1);
+  const int expert = std::max(message.expert_parallel_degree(), 1);
+  const int data = strategy.data_parallel_degree;
+  if (message.context_parallel_degree() < 0 ||
+      context > kMaxDeviceCount / (strategy.tensor_parallel_degree * data)) {
+    return Malformed(JoinPath(field, "context_parallel_degree"),
+                     absl::StrCat("must be 0 to the devices of a stage, at most ", kMaxDeviceCount));
+  }
+  if (message.expert_parallel_degree() < 0 || data * context % expert != 0) {
+    return Malformed(JoinPath(field, "expert_parallel_degree"),
+                     "must divide data_parallel_degree * context_parallel_degree");
+  }
+  strategy.context_parallel_degree = context;
+  strategy.expert_parallel_degree = expert;
+  return absl::OkStatus();
 }
 
 // Layers that follow `next_layer`, which moves on.
@@ -72,7 +93,8 @@ absl::StatusOr<StagePlan> StageFromProto(const v1::StagePlan& message, absl::str
                                          int64_t& next_rank, int64_t& next_layer) {
   if (message.first_rank() != next_rank) {
     return Malformed(JoinPath(field, "first_rank"),
-                     absl::StrCat("must be ", next_rank, ": stages follow each other"));
+                     absl::StrCat("must be ", next_rank,
+                                  ": stages follow each other, virtual stages round by round"));
   }
   if (message.rank_count() < 1 || next_rank + message.rank_count() > kMaxDeviceCount) {
     return Malformed(JoinPath(field, "rank_count"),
@@ -106,6 +128,8 @@ v1::Strategy StrategyToProto(const Strategy& strategy) {
   message.add_rank_order(tensor_innermost ? v1::PARALLEL_AXIS_DATA : v1::PARALLEL_AXIS_TENSOR);
   message.set_recompute_level(static_cast<v1::RecomputeLevel>(strategy.recompute_level));
   message.set_sequence_parallel(strategy.sequence_parallel);
+  message.set_context_parallel_degree(strategy.context_parallel_degree);
+  message.set_expert_parallel_degree(strategy.expert_parallel_degree);
   return message;
 }
 
@@ -134,6 +158,7 @@ absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::st
                                       kMalformed));
   }
   strategy.sequence_parallel = message.sequence_parallel();
+  PARPLAN_RETURN_IF_ERROR(InnerDegreesFromProto(message, field, strategy));
   return strategy;
 }
 
@@ -143,6 +168,7 @@ void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSum
   payload->set_global_batch_size(plan.global_batch_size);
   payload->set_micro_batch_count(plan.micro_batch_count);
   payload->set_schedule(ScheduleToProto(plan.schedule));
+  payload->set_virtual_stage_count(plan.virtual_stage_count);
   payload->clear_stages();
   for (const StagePlan& stage : plan.stages) {
     v1::StagePlan& entry = *payload->add_stages();
@@ -177,9 +203,20 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
   if (!schedule.ok()) return MoveFieldError(schedule.status(), "", "", kMalformed);
   plan.schedule = *schedule;
   if (payload.stages().empty()) return Malformed("stages", "a plan has at least one stage");
+  plan.virtual_stage_count = std::max(payload.virtual_stage_count(), 1);
+  if (payload.virtual_stage_count() < 0 ||
+      payload.stages_size() % plan.virtual_stage_count != 0) {
+    return Malformed("virtual_stage_count", "must divide the number of stages");
+  }
+  if (plan.virtual_stage_count > 1 && plan.schedule != Schedule::kInterleaved) {
+    return Malformed("virtual_stage_count", "above 1 needs SCHEDULE_INTERLEAVED");
+  }
+  const int depth = payload.stages_size() / plan.virtual_stage_count;
   int64_t next_rank = 0;
   int64_t next_layer = 0;
   for (int i = 0; i < payload.stages_size(); ++i) {
+    // The next round of virtual stages begins on the first ranks again.
+    if (i % depth == 0) next_rank = 0;
     PARPLAN_ASSIGN_OR_RETURN(
         StagePlan stage,
         StageFromProto(payload.stages(i), JoinPath("", "stages", i), next_rank, next_layer));

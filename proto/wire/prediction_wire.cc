@@ -106,6 +106,9 @@ absl::StatusOr<StagePrediction> StageFromProto(const v1::StagePrediction& messag
   PARPLAN_ASSIGN_OR_RETURN(stage.in_flight_micro_batch_count,
                            NotNegative(message.in_flight_micro_batch_count(),
                                        JoinPath(field, "in_flight_micro_batch_count")));
+  PARPLAN_ASSIGN_OR_RETURN(stage.optimizer_step,
+                           TimeFromProto(message.optimizer_step_duration(),
+                                         JoinPath(field, "optimizer_step_duration")));
   PARPLAN_ASSIGN_OR_RETURN(stage.memory, MemoryItemsFromProto(message, field));
   PARPLAN_ASSIGN_OR_RETURN(stage.time, TimeItemsFromProto(message, field));
   return stage;
@@ -130,7 +133,39 @@ v1::StagePrediction StageToProto(const StagePrediction& stage) {
     item.set_kind(static_cast<v1::TimeItemKind>(i + 1));
     *item.mutable_duration() = DurationToProto(stage.time.duration[i]);
   }
+  *message.mutable_optimizer_step_duration() = DurationToProto(stage.optimizer_step);
   return message;
+}
+
+// Plans of releases without ranges have none: both ends are then the prediction.
+absl::Status RangesFromProto(const v1::Prediction& message, absl::string_view field,
+                             Prediction& prediction) {
+  prediction.step_lower = prediction.step_upper = prediction.step;
+  prediction.peak_memory_lower = prediction.peak_memory_upper = prediction.peak_memory;
+  prediction.range_basis = message.range_basis();
+  if (message.has_step_duration_range()) {
+    const std::string path = JoinPath(field, "step_duration_range");
+    const v1::DurationRange& range = message.step_duration_range();
+    PARPLAN_ASSIGN_OR_RETURN(prediction.step_lower,
+                             TimeFromProto(range.lower(), JoinPath(path, "lower")));
+    PARPLAN_ASSIGN_OR_RETURN(prediction.step_upper,
+                             TimeFromProto(range.upper(), JoinPath(path, "upper")));
+    if (prediction.step_upper < prediction.step_lower) {
+      return Malformed(path, "must not end before it begins");
+    }
+  }
+  if (message.has_peak_memory_range()) {
+    const std::string path = JoinPath(field, "peak_memory_range");
+    const v1::MemoryRange& range = message.peak_memory_range();
+    PARPLAN_ASSIGN_OR_RETURN(const int64_t lower,
+                             NotNegative(range.lower_bytes(), JoinPath(path, "lower_bytes")));
+    PARPLAN_ASSIGN_OR_RETURN(const int64_t upper,
+                             NotNegative(range.upper_bytes(), JoinPath(path, "upper_bytes")));
+    if (upper < lower) return Malformed(path, "must not end before it begins");
+    prediction.peak_memory_lower = Bytes::Of(lower);
+    prediction.peak_memory_upper = Bytes::Of(upper);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -148,6 +183,11 @@ v1::Prediction PredictionToProto(const Prediction& prediction) {
   message.set_bottleneck_text(prediction.bottleneck_text);
   message.set_confidence(static_cast<v1::Confidence>(prediction.confidence));
   for (const std::string& item : prediction.estimated_items) message.add_estimated_items(item);
+  *message.mutable_step_duration_range()->mutable_lower() = DurationToProto(prediction.step_lower);
+  *message.mutable_step_duration_range()->mutable_upper() = DurationToProto(prediction.step_upper);
+  message.mutable_peak_memory_range()->set_lower_bytes(prediction.peak_memory_lower.count());
+  message.mutable_peak_memory_range()->set_upper_bytes(prediction.peak_memory_upper.count());
+  message.set_range_basis(prediction.range_basis);
   return message;
 }
 
@@ -180,6 +220,7 @@ absl::StatusOr<Prediction> PredictionFromProto(const v1::Prediction& message,
       EnumFromProto<Confidence>(message.confidence(), JoinPath(field, "confidence"), kMalformed));
   prediction.estimated_items.assign(message.estimated_items().begin(),
                                     message.estimated_items().end());
+  PARPLAN_RETURN_IF_ERROR(RangesFromProto(message, field, prediction));
   return prediction;
 }
 

@@ -14,7 +14,7 @@
 namespace parplan {
 
 absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec,
-                                                std::shared_ptr<const ProfileSnapshot> profile,
+                                                Knowledge knowledge,
                                                 absl::string_view field) {
   PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(spec.model(), JoinPath(field, "model")));
   PARPLAN_ASSIGN_OR_RETURN(Topology topology,
@@ -24,7 +24,7 @@ absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec,
   absl::StatusOr<PlanningProblem> problem =
       PlanningProblem::Create(std::make_shared<const ModelSpec>(std::move(model)),
                               std::make_shared<const Topology>(std::move(topology)),
-                              std::move(profile), spec.global_batch_size(), options.rules);
+                              std::move(knowledge), spec.global_batch_size(), options.rules);
   if (!problem.ok() && problem.status().code() == absl::StatusCode::kInvalidArgument) {
     return MoveFieldError(problem.status(), "", field, Reason::kSpecInvalid);
   }

@@ -13,15 +13,13 @@
 
 namespace parplan {
 
-// The problem of `spec` over the measurements of `profile`; planner name and
+// The problem of `spec` with what `knowledge` has; planner name and
 // limits are read by `OptionsFromProto`. INVALID_ARGUMENT (SPEC_INVALID) with
 // the path of the field below `field` (empty: `model.layer_runs[0]`; `spec`:
 // `spec.model.layer_runs[0]`). FAILED_PRECONDITION (PROFILE_MISSING) when
-// `profile` is of another device kind or node size.
-//
-// REQUIRES: `profile` is not null.
+// the profile is of another device kind or node size.
 absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec,
-                                                std::shared_ptr<const ProfileSnapshot> profile,
+                                                Knowledge knowledge,
                                                 absl::string_view field = "");
 
 }  // namespace parplan

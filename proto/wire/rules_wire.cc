@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(v1::Schedule_MAX == static_cast<int>(Schedule::kGpipe));
+static_assert(v1::Schedule_MAX == static_cast<int>(Schedule::kInterleaved));
 
 constexpr size_t kMaxPlannerNameSize = 63;
 
@@ -64,6 +64,23 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   rules.allow_recompute = !message.disable_recompute();
   rules.allow_sharded_data_parallel = !message.disable_sharded_data_parallel();
   rules.allow_estimates = message.allow_estimates();
+  if (!message.runtime_id().empty()) {
+    const RuntimeTraits* const runtime = FindRuntime(message.runtime_id());
+    if (runtime == nullptr) {
+      std::string known;
+      for (const RuntimeTraits& traits : KnownRuntimes()) {
+        absl::StrAppend(&known, known.empty() ? "" : ", ", traits.runtime_id);
+      }
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "runtime_id"),
+                        absl::StrCat("must be one of ", known));
+    }
+    rules.runtime = *runtime;
+  }
+  if (message.has_out_of_memory_risk()) rules.out_of_memory_risk = message.out_of_memory_risk();
+  if (!(rules.out_of_memory_risk > 0 && rules.out_of_memory_risk <= 0.5)) {
+    return FieldError(Reason::kSpecInvalid, JoinPath(field, "out_of_memory_risk"),
+                      "must be above 0 and at most 0.5");
+  }
   options.max_state_count = message.max_state_count();
   options.compare_baselines = message.compare_baselines();
   if (message.has_search_time_limit()) {
@@ -89,6 +106,8 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   message.set_disable_recompute(!options.rules.allow_recompute);
   message.set_disable_sharded_data_parallel(!options.rules.allow_sharded_data_parallel);
   message.set_allow_estimates(options.rules.allow_estimates);
+  message.set_runtime_id(options.rules.runtime.runtime_id);
+  message.set_out_of_memory_risk(options.rules.out_of_memory_risk);
   if (options.search_time_limit.has_value()) {
     *message.mutable_search_time_limit() = DurationToProto(*options.search_time_limit);
   }

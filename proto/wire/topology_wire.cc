@@ -41,7 +41,8 @@ absl::StatusOr<Topology> TopologyFromProto(const v1::ClusterTopology& message,
     link_tiers.push_back(LinkTier{tier.tier_id(), tier.reach_device_count()});
   }
   absl::StatusOr<Topology> topology =
-      Topology::Create(message.cluster(), std::move(node_groups), std::move(link_tiers));
+      Topology::Create(message.cluster(), std::move(node_groups), std::move(link_tiers),
+                       message.fabric_id());
   if (!topology.ok()) {
     return MoveFieldError(topology.status(), "topology", field, Reason::kSpecInvalid);
   }
@@ -66,6 +67,7 @@ v1::ClusterTopology TopologyToProto(const Topology& topology) {
     entry.set_tier_id(tier.tier_id);
     entry.set_reach_device_count(tier.reach_device_count);
   }
+  message.set_fabric_id(topology.fabric_id());
   return message;
 }
 

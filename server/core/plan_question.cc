@@ -132,7 +132,7 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
       SnapshotHandle snapshot,
       profiles.Snapshot(parent.cluster, group.device_kind, group.devices_per_node));
   PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
-                           ProblemFromSpec(request.spec(), snapshot.snapshot, "spec"));
+                           ProblemFromSpec(request.spec(), {snapshot.snapshot}, "spec"));
 
   options.search_time_limit = std::min(
       options.search_time_limit.value_or(limits.max_search_duration), limits.max_search_duration);

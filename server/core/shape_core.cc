@@ -179,7 +179,7 @@ absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1:
   PARPLAN_ASSIGN_OR_RETURN(
       const PlanningProblem problem,
       PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
-                              std::move(snapshot.snapshot), question.global_batch_size,
+                              {std::move(snapshot.snapshot)}, question.global_batch_size,
                               question.options.rules));
   return RunSearch(to_.planner, problem, order, to_.clock, to_.observer);
 }

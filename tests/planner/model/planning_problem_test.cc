@@ -58,7 +58,7 @@ absl::StatusOr<PlanningProblem> Create(const RawProblem& raw) {
 
   return PlanningProblem::Create(
       std::make_shared<ModelSpec>(*model), std::make_shared<Topology>(*topology),
-      std::make_shared<ProfileSnapshot>(*profile), raw.global_batch_size, raw.rules);
+      {std::make_shared<ProfileSnapshot>(*profile)}, raw.global_batch_size, raw.rules);
 }
 
 TEST(PlanningProblem, LeavesReserveAndHeadroomFree) {
