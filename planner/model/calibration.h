@@ -122,7 +122,7 @@ class Calibration {
     friend bool operator==(const Provenance&, const Provenance&) = default;
   };
   struct Content {
-    // Made by proto/wire/digest.h; empty before it is known. Not looked at.
+    // Made by proto/wire/calibration_wire.h; empty for priors. Not looked at.
     std::string digest;
     Provenance provenance;
     std::vector<CoefficientValue> coefficient_values;
@@ -138,7 +138,7 @@ class Calibration {
   static absl::StatusOr<Calibration> Create(Content content);
 
   // Priors of coefficients and of ranges, from data sheets and literature: what
-  // holds where nothing was calibrated. Its digest is `built-in`.
+  // holds where nothing was calibrated. Its digest is empty.
   static const std::shared_ptr<const Calibration>& BuiltIn();
 
   // Priors, under global values, under what is known of the device family, under
