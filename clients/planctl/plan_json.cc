@@ -26,6 +26,30 @@ double SecondsOf(const google::protobuf::Duration& duration) {
   return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
 }
 
+const char* RecomputeName(RecomputeLevel level) {
+  switch (level) {
+    case RecomputeLevel::kNone:
+      return "none";
+    case RecomputeLevel::kFull:
+      return "full";
+    case RecomputeLevel::kSelective:
+      return "selective";
+  }
+  return "";
+}
+
+const char* ScheduleName(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return "1f1b";
+    case Schedule::kGpipe:
+      return "gpipe";
+    case Schedule::kInterleaved:
+      return "interleaved";
+  }
+  return "";
+}
+
 Json StrategyObject(int depth, const Strategy& strategy) {
   Json object;
   object["notation"] = StrategyNotation(depth, strategy);
@@ -35,8 +59,10 @@ Json StrategyObject(int depth, const Strategy& strategy) {
   object["rank_order"] = strategy.rank_order == RankOrder::kTensorInnermost
                              ? Json::array({"tensor", "data"})
                              : Json::array({"data", "tensor"});
-  object["recompute"] = strategy.recompute_level == RecomputeLevel::kFull ? "full" : "none";
+  object["recompute"] = RecomputeName(strategy.recompute_level);
   object["sequence_parallel"] = strategy.sequence_parallel;
+  object["context_parallel_degree"] = strategy.context_parallel_degree;
+  object["expert_parallel_degree"] = strategy.expert_parallel_degree;
   return object;
 }
 
@@ -51,12 +77,13 @@ Json PlanObject(const PlanView& view) {
   plan["global_batch_size"] = view.plan.global_batch_size;
   plan["micro_batch_count"] = view.plan.micro_batch_count;
   plan["pipeline_parallel_degree"] = view.plan.pipeline_parallel_degree();
-  plan["schedule"] = view.plan.schedule == Schedule::kGpipe ? "gpipe" : "1f1b";
+  plan["schedule"] = ScheduleName(view.plan.schedule);
+  plan["virtual_stage_count"] = view.plan.virtual_stage_count;
   plan["model_digest"] = payload.model_digest();
   plan["topology_digest"] = payload.topology_digest();
   plan["profile_digest"] = payload.profile_digest();
   plan["stages"] = Json::array();
-  for (int i = 0; i < view.plan.pipeline_parallel_degree(); ++i) {
+  for (int i = 0; i < static_cast<int>(view.plan.stages.size()); ++i) {
     const StagePlan& stage = view.plan.stages[i];
     Json object;
     object["first_rank"] = stage.first_rank;
@@ -82,8 +109,13 @@ Json PredictionObject(const PlanView& view) {
   const v1::Prediction& message = view.payload.prediction();
   Json object;
   object["step_seconds"] = prediction.step.value();
+  object["step_seconds_lower"] = prediction.step_lower.value();
+  object["step_seconds_upper"] = prediction.step_upper.value();
   object["samples_per_second"] = prediction.samples_per_second;
   object["peak_memory_bytes"] = prediction.peak_memory.count();
+  object["peak_memory_bytes_lower"] = prediction.peak_memory_lower.count();
+  object["peak_memory_bytes_upper"] = prediction.peak_memory_upper.count();
+  object["range_basis"] = prediction.range_basis;
   object["usable_memory_bytes"] = prediction.usable_memory.count();
   object["fits"] = prediction.fits();
   object["bottleneck"] = ShortName(v1::Bottleneck_Name(message.bottleneck()), "BOTTLENECK_");
@@ -96,6 +128,7 @@ Json PredictionObject(const PlanView& view) {
     item["forward_seconds"] = stage.forward.value();
     item["backward_seconds"] = stage.backward.value();
     item["gradient_sync_seconds"] = stage.gradient_sync.value();
+    item["optimizer_step_seconds"] = stage.optimizer_step.value();
     item["send_seconds"] = stage.send.value();
     item["idle_ratio"] = stage.idle_ratio;
     item["in_flight_micro_batch_count"] = stage.in_flight_micro_batch_count;

@@ -84,8 +84,9 @@ std::string MemoryText(const StagePrediction& prediction, Bytes usable) {
 std::string StageText(const PlanView& view, int index, const RunColumns& columns) {
   const StagePlan& stage = view.plan.stages[index];
   const v1::StagePlan& named = view.payload.stages(index);
-  const StagePrediction& prediction = view.prediction.stages[index];
   const int depth = view.plan.pipeline_parallel_degree();
+  // One prediction serves all virtual stages of a device.
+  const StagePrediction& prediction = view.prediction.stages[index % depth];
   std::string text =
       absl::StrFormat("\nstage %d   %s   per micro-batch: forward %s, backward %s   waits %s\n",
                       index, RanksText(stage), Time(prediction.forward), Time(prediction.backward),
@@ -103,6 +104,7 @@ std::string StageText(const PlanView& view, int index, const RunColumns& columns
     absl::StrAppend(&text, start, Wrap(report::StrategyWords(run.strategy), ColumnCount(start)),
                     "\n");
   }
+  if (index >= depth) return text;
   return text + MemoryText(prediction, view.prediction.usable_memory);
 }
 
@@ -145,16 +147,19 @@ std::string PlanText(const PlanView& view) {
                         view.plan.micro_batch_count == 1 ? "" : "es", " of ",
                         view.plan.micro_batch_size(),
                         view.plan.micro_batch_size() == 1 ? " sample, " : " samples, ",
-                        view.plan.schedule == Schedule::kGpipe ? "GPipe" : "1F1B"));
-  line("step time", Time(prediction.step));
+                        report::Name(view.plan.schedule)));
+  line("step time", absl::StrCat(Time(prediction.step), ", likely ", Time(prediction.step_lower),
+                                 " to ", Time(prediction.step_upper)));
   line("throughput", absl::StrFormat("%.2f samples/s", prediction.samples_per_second));
-  line("peak memory", absl::StrCat(Size(prediction.peak_memory), " of ",
-                                   Size(prediction.usable_memory), " usable per device"));
+  line("peak memory",
+       absl::StrCat(Size(prediction.peak_memory), ", at most ", Size(prediction.peak_memory_upper),
+                    " of ", Size(prediction.usable_memory), " usable per device"));
+  if (!prediction.range_basis.empty()) wrapped("ranges from", prediction.range_basis);
   wrapped("limited by", prediction.bottleneck_text);
   wrapped("search", SearchText(view));
   if (!view.signature.empty()) wrapped("signature", view.signature);
   const RunColumns columns = ColumnsOf(view);
-  for (int i = 0; i < view.plan.pipeline_parallel_degree(); ++i) {
+  for (int i = 0; i < static_cast<int>(view.plan.stages.size()); ++i) {
     text += StageText(view, i, columns);
   }
   if (!view.comparisons.empty()) {

@@ -45,26 +45,51 @@ absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefini
                              ", by which no transformer layer can be split"));
 }
 
+// Context and expert parallelism of one layer.
+absl::Status CheckInnerDegrees(const LayerDefinition& layer, const std::string& where,
+                               const Strategy& strategy) {
+  const int context = strategy.context_parallel_degree;
+  // Each rank works on a piece from either end of the sequence, so that causal
+  // attention costs all of them the same.
+  if (context > 1 && layer.sequence_length % (2 * context) != 0) {
+    return Broken(absl::StrCat(where, " has context_parallel_degree ", context,
+                               ", twice of which does not divide its sequence_length"));
+  }
+  const int expert = strategy.expert_parallel_degree;
+  if (expert == 1) return absl::OkStatus();
+  if (expert < 1 || strategy.data_parallel_degree * context % expert != 0) {
+    return Broken(absl::StrCat(where, " has expert_parallel_degree ", expert,
+                               ", which does not divide its data- and context-parallel ranks"));
+  }
+  if (layer.expert_count % expert != 0 || layer.expert_count == 0) {
+    return Broken(absl::StrCat(where, " has expert_parallel_degree ", expert,
+                               ", which does not divide its experts"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
                            const LayerDefinition& layer, const std::string& where,
                            const Strategy& strategy, int rank_count) {
   const int tensor = strategy.tensor_parallel_degree;
   const int data = strategy.data_parallel_degree;
-  if (tensor < 1 || data < 1 || int64_t{tensor} * data != rank_count) {
-    return Broken(absl::StrCat(where, " spreads over ", tensor, " x ", data,
+  const int context = strategy.context_parallel_degree;
+  if (tensor < 1 || data < 1 || context < 1 || int64_t{tensor} * context * data != rank_count) {
+    return Broken(absl::StrCat(where, " spreads over ", tensor, " x ", context, " x ", data,
                                " ranks of a stage of ", rank_count));
   }
+  PARPLAN_RETURN_IF_ERROR(CheckInnerDegrees(layer, where, strategy));
   PARPLAN_RETURN_IF_ERROR(CheckTensorDegree(problem, layer, where, tensor));
   if (plan.micro_batch_size() % data != 0) {
     return Broken(absl::StrCat(where, " has data_parallel_degree ", data,
                                ", which does not divide the micro-batch of ",
                                plan.micro_batch_size(), " samples"));
   }
-  if ((tensor == 1 || data == 1) && strategy.rank_order != RankOrder::kTensorInnermost) {
+  if ((tensor == 1 || data * context == 1) && strategy.rank_order != RankOrder::kTensorInnermost) {
     return Broken(absl::StrCat(where, " has a rank order although one degree is 1"));
   }
   if (strategy.sharding_level != ShardingLevel::kNone) {
-    if (data == 1) return Broken(absl::StrCat(where, " is sharded over one rank"));
+    if (data * context == 1) return Broken(absl::StrCat(where, " is sharded over one rank"));
     if (!problem.rules().allow_sharded_data_parallel) {
       return Broken(absl::StrCat(where, " is sharded, which the rules forbid"));
     }
@@ -103,9 +128,20 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   if (plan.schedule != problem.rules().schedule) {
     return Broken("the schedule is not that of the rules");
   }
+  const int virtual_stages = plan.virtual_stage_count;
+  const bool interleaved = plan.schedule == Schedule::kInterleaved;
+  if (virtual_stages < 1 || (virtual_stages > 1 && !interleaved) ||
+      plan.stages.size() % static_cast<size_t>(virtual_stages) != 0) {
+    return Broken(absl::StrCat(virtual_stages, " virtual stages a device do not go with ",
+                               plan.stages.size(), " stages and the schedule"));
+  }
   const int degree = plan.pipeline_parallel_degree();
-  if (degree >= 1 && count > kMaxForwardPassCount / degree) {
-    return Broken(absl::StrCat(count, " micro-batches over ", degree, " stages are more than ",
+  if (virtual_stages > 1 && count % degree != 0) {
+    return Broken(absl::StrCat(count, " micro-batches are no multiple of the ", degree,
+                               " stages, which the interleaved schedule needs"));
+  }
+  if (degree >= 1 && count > kMaxForwardPassCount / static_cast<int64_t>(plan.stages.size())) {
+    return Broken(absl::StrCat(count, " micro-batches over ", plan.stages.size(), " stages are more than ",
                                kMaxForwardPassCount, " forward passes a step"));
   }
   if (degree < 1 || degree > problem.max_pipeline_parallel_degree() ||
@@ -123,7 +159,9 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
   const ModelSpec& model = problem.model();
   int next_rank = 0;
   int next_layer = 0;
-  for (int index = 0; index < plan.pipeline_parallel_degree(); ++index) {
+  for (int index = 0; index < static_cast<int>(plan.stages.size()); ++index) {
+    // Virtual stages go round the devices.
+    if (index % plan.pipeline_parallel_degree() == 0) next_rank = 0;
     const StagePlan& stage = plan.stages[index];
     const std::string stage_name = absl::StrCat("stage ", index);
     if (stage.first_rank != next_rank ||

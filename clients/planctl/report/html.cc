@@ -177,6 +177,18 @@ const char* Name(MemoryItemKind kind) {
       return "transient";
     case MemoryItemKind::kContext:
       return "context";
+    case MemoryItemKind::kMasterParameters:
+      return "master parameters";
+    case MemoryItemKind::kGatheredParameters:
+      return "gathered parameters";
+    case MemoryItemKind::kLogits:
+      return "logits";
+    case MemoryItemKind::kCommunicators:
+      return "communicators";
+    case MemoryItemKind::kWorkspace:
+      return "workspace";
+    case MemoryItemKind::kFragmentation:
+      return "fragmentation";
   }
   return "";
 }
@@ -195,11 +207,27 @@ const char* Name(TimeItemKind kind) {
       return "sharded data parallel";
     case TimeItemKind::kResharding:
       return "resharding";
+    case TimeItemKind::kLaunch:
+      return "launching kernels";
+    case TimeItemKind::kContextParallel:
+      return "context parallel";
+    case TimeItemKind::kExpertParallel:
+      return "expert parallel";
   }
   return "";
 }
 
-const char* Name(Schedule schedule) { return schedule == Schedule::kGpipe ? "GPipe" : "1F1B"; }
+const char* Name(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return "1F1B";
+    case Schedule::kGpipe:
+      return "GPipe";
+    case Schedule::kInterleaved:
+      return "interleaved 1F1B";
+  }
+  return "";
+}
 
 std::string StrategyWords(const Strategy& strategy) {
   const bool tensor = strategy.tensor_parallel_degree > 1;
@@ -213,6 +241,12 @@ std::string StrategyWords(const Strategy& strategy) {
   }
   if (data) absl::StrAppend(&words, "data parallel ", strategy.data_parallel_degree);
   if (!tensor && !data) words = "one device";
+  if (strategy.context_parallel_degree > 1) {
+    absl::StrAppend(&words, ", context parallel ", strategy.context_parallel_degree);
+  }
+  if (strategy.expert_parallel_degree > 1) {
+    absl::StrAppend(&words, ", expert parallel ", strategy.expert_parallel_degree);
+  }
   switch (strategy.sharding_level) {
     case ShardingLevel::kNone:
       break;
@@ -227,6 +261,9 @@ std::string StrategyWords(const Strategy& strategy) {
       break;
   }
   if (strategy.recompute_level == RecomputeLevel::kFull) words += ", activations recomputed";
+  if (strategy.recompute_level == RecomputeLevel::kSelective) {
+    words += ", activations of attention recomputed";
+  }
   return words;
 }
 

@@ -45,10 +45,13 @@ std::string Tiles(const ReportInput& input) {
   const Plan& plan = input.plan;
   const int devices = plan.stages.front().rank_count;
   return absl::StrCat(
-      "<div class=\"tiles\">", Tile(Time(prediction.step), "predicted time of a step"),
+      "<div class=\"tiles\">", Tile(Time(prediction.step), absl::StrCat("predicted time of a step, likely ",
+                                               Time(prediction.step_lower), " to ",
+                                               Time(prediction.step_upper))),
       Tile(report::Rate(prediction.samples_per_second), "samples per second"),
       Tile(Size(prediction.peak_memory),
-           absl::StrCat("on the fullest device, of ", Size(prediction.usable_memory), " usable"),
+           absl::StrCat("on the fullest device, at most ", Size(prediction.peak_memory_upper),
+                        " of ", Size(prediction.usable_memory), " usable"),
            !prediction.fits()),
       Tile(absl::StrCat(plan.pipeline_parallel_degree(), " × ", devices),
            absl::StrCat(plan.pipeline_parallel_degree() == 1 ? "stage" : "stages", " × ",
@@ -63,9 +66,10 @@ std::string Alarm(const Prediction& prediction) {
   if (prediction.fits()) return "";
   return absl::StrCat(
       "<p class=\"alarm\"><b class=\"bad\">This plan does not fit.</b> The fullest "
-      "device needs ",
-      Size(prediction.peak_memory), ", which is ",
-      Size(prediction.peak_memory - prediction.usable_memory), " more than it may hold.</p>");
+      "device needs up to ",
+      Size(prediction.peak_memory_upper), ", which is ",
+      Size(prediction.peak_memory_upper - prediction.usable_memory),
+      " more than it may hold.</p>");
 }
 
 std::string Header(const ReportInput& input) {

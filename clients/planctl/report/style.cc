@@ -137,6 +137,18 @@ const char* FillClass(MemoryItemKind kind) {
       return "f53";
     case MemoryItemKind::kContext:
       return "f70";
+    case MemoryItemKind::kMasterParameters:
+      return "f31";
+    case MemoryItemKind::kGatheredParameters:
+      return "f02";
+    case MemoryItemKind::kLogits:
+      return "f12";
+    case MemoryItemKind::kCommunicators:
+      return "f72";
+    case MemoryItemKind::kWorkspace:
+      return "f73";
+    case MemoryItemKind::kFragmentation:
+      return "f63";
   }
   return "";
 }
@@ -155,6 +167,12 @@ const char* FillClass(TimeItemKind kind) {
       return "f33";
     case TimeItemKind::kResharding:
       return "f71";
+    case TimeItemKind::kLaunch:
+      return "f70";
+    case TimeItemKind::kContextParallel:
+      return "f12";
+    case TimeItemKind::kExpertParallel:
+      return "f03";
   }
   return "";
 }

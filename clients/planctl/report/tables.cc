@@ -98,6 +98,17 @@ std::string StrategyMark(int index) {
   return absl::StrCat(Swatch(StrategyFillClass(index)), " ", Letter(index));
 }
 
+// Layers of all virtual stages on the device of stage `index`.
+std::string LayersOfDevice(const Plan& plan, size_t index) {
+  std::string ranges;
+  for (size_t i = index; i < plan.stages.size();
+       i += static_cast<size_t>(plan.pipeline_parallel_degree())) {
+    absl::StrAppend(&ranges, ranges.empty() ? "" : ", ",
+                    Range(plan.stages[i].first_layer_index(), plan.stages[i].layer_count()));
+  }
+  return ranges;
+}
+
 int IndexOf(const std::vector<Strategy>& strategies, const Strategy& strategy) {
   return static_cast<int>(std::find(strategies.begin(), strategies.end(), strategy) -
                           strategies.begin());
@@ -108,7 +119,7 @@ int IndexOf(const std::vector<Strategy>& strategies, const Strategy& strategy) {
 std::string StageTable(const Plan& plan, const Prediction& prediction) {
   Table table("Stages");
   for (const char* name : {"stage", "devices", "layers", "forward", "backward", "send", "sync",
-                           "waiting", "in flight", "peak memory"}) {
+                           "update", "waiting", "in flight", "peak memory"}) {
     table.Head(name);
   }
   const int rows = StageRowCount(prediction.stages.size());
@@ -118,11 +129,12 @@ std::string StageTable(const Plan& plan, const Prediction& prediction) {
     table.Row()
         .Cell(absl::StrCat(i))
         .Cell(Range(part.first_rank, part.rank_count))
-        .Cell(Range(part.first_layer_index(), part.layer_count()))
+        .Cell(LayersOfDevice(plan, static_cast<size_t>(i)))
         .Cell(Time(stage.forward))
         .Cell(Time(stage.backward))
         .Cell(Time(stage.send))
         .Cell(Time(stage.gradient_sync))
+        .Cell(Time(stage.optimizer_step))
         .Cell(Percent(stage.idle_ratio))
         .Cell(absl::StrCat(stage.in_flight_micro_batch_count))
         .Cell(Size(stage.peak_memory()),
