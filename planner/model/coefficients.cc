@@ -14,6 +14,8 @@ constexpr std::array<CoefficientInfo, kCoefficientCount> kInfos = {{
      "share of the peak memory bandwidth that element-wise kernels reach"},
     {kReductionRamp, "reduction_ramp", 128.0, 0.0, 2048.0,
      "inner dimension at which a product reaches half its efficiency"},
+    {kMisalignedEfficiency, "misaligned_efficiency", 0.3, 0.05, 1.0,
+     "share of its rate that a product keeps when a size is no multiple of 16 bytes"},
     {kKernelOverhead, "kernel_overhead_seconds", 3e-6, 0.0, 2e-5,
      "device time a kernel takes at least"},
     {kLaunchInterval, "launch_interval_seconds", 8e-6, 1e-6, 6e-5,
@@ -53,6 +55,13 @@ static_assert(IndexedByCoefficient());
 
 const CoefficientInfo& InfoOf(Coefficient coefficient) {
   return kInfos[static_cast<int>(coefficient)];
+}
+
+std::optional<Coefficient> FindCoefficient(absl::string_view name) {
+  for (const CoefficientInfo& info : kInfos) {
+    if (info.name == name) return info.coefficient;
+  }
+  return std::nullopt;
 }
 
 Coefficients::Coefficients() {

@@ -5,20 +5,21 @@
 #define PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
 
 #include <array>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 
 namespace parplan {
 
-// Order is part of the digest of a calibration: add at the end of a group only
-// together with a new version.
+// Files and digests know them by name; a name never changes its meaning.
 enum class Coefficient {
   // Shares of the device's peaks.
   kMatrixEfficiency,     // large matrix products, of peak matrix FLOP/s
   kAttentionEfficiency,  // fused attention, of peak matrix FLOP/s
   kMemoryEfficiency,     // element-wise kernels, of peak memory bandwidth
   // How efficiency falls with shape.
-  kReductionRamp,  // inner dimension at which a product reaches half its efficiency
+  kReductionRamp,         // inner dimension at which a product reaches half its efficiency
+  kMisalignedEfficiency,  // of products whose sizes are no multiple of 16 bytes
   // Launching.
   kKernelOverhead,  // device time a kernel takes at least, s
   kLaunchInterval,  // host time from one launch to the next, s
@@ -30,10 +31,10 @@ enum class Coefficient {
   kNetworkLatency,     // one step of a collective between nodes, s
   kContention,         // slow-down of computation and communication that overlap
   // Memory outside tensors.
-  kContextMemory,         // driver and libraries, bytes
-  kCommunicatorMemory,    // buffers of one communicator, bytes
-  kWorkspaceMemory,       // matrix library, bytes
-  kFragmentation,         // allocator's loss, as a share of what is allocated
+  kContextMemory,       // driver and libraries, bytes
+  kCommunicatorMemory,  // buffers of one communicator, bytes
+  kWorkspaceMemory,     // matrix library, bytes
+  kFragmentation,       // allocator's loss, as a share of what is allocated
   // What the terms above don't explain. The only ones that layer kinds have of
   // their own.
   kTimeFactor,        // computing time of a layer, measured over predicted
@@ -55,6 +56,9 @@ struct CoefficientInfo {
   absl::string_view meaning;
 };
 const CoefficientInfo& InfoOf(Coefficient coefficient);
+
+// The one with this name, if there is one.
+std::optional<Coefficient> FindCoefficient(absl::string_view name);
 
 // A value for each. Plain data.
 class Coefficients {

@@ -18,6 +18,9 @@ RuntimeTraits Megatron2021() {
   traits.overlap_parameter_gather = false;
   traits.separate_gradient_buffer = false;
   traits.blocking_pipeline_messages = true;
+  traits.fused_cross_entropy = false;
+  traits.launch_interval_ratio = 3.0;
+  traits.scattered_pipeline_messages = true;
   return traits;
 }
 
@@ -34,6 +37,7 @@ RuntimeTraits MegatronDeepSpeed() {
 RuntimeTraits MegatronCore() {
   RuntimeTraits traits;
   traits.runtime_id = "megatron-core";
+  traits.fused_gradient_accumulation = true;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;
   return traits;
@@ -58,10 +62,9 @@ absl::Span<const RuntimeTraits> KnownRuntimes() {
 
 const RuntimeTraits* FindRuntime(absl::string_view runtime_id) {
   const absl::Span<const RuntimeTraits> runtimes = KnownRuntimes();
-  const auto* const found =
-      std::find_if(runtimes.begin(), runtimes.end(), [runtime_id](const RuntimeTraits& traits) {
-        return traits.runtime_id == runtime_id;
-      });
+  const auto* const found = std::find_if(
+      runtimes.begin(), runtimes.end(),
+      [runtime_id](const RuntimeTraits& traits) { return traits.runtime_id == runtime_id; });
   return found == runtimes.end() ? nullptr : found;
 }
 

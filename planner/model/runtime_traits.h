@@ -34,6 +34,10 @@ struct RuntimeTraits {
   bool fused_elementwise = true;
   // Scale, mask and softmax are one kernel (unfused attention only).
   bool fused_softmax = true;
+  // The loss is two kernels each way instead of one for every operation.
+  bool fused_cross_entropy = true;
+  // Products add weight gradients to the buffer themselves.
+  bool fused_gradient_accumulation = false;
 
   // Bytes of one element of the buffer gradients are summed up in: 2 or 4.
   int gradient_bytes = 4;
@@ -55,6 +59,12 @@ struct RuntimeTraits {
   bool blocking_pipeline_messages = false;
   // Kernels are launched one by one from the host, not by CUDA graphs.
   bool eager = true;
+  // Host time per kernel, as a multiple of what a bare operator takes: modules,
+  // checkpointing and random-number states in Python cost more.
+  double launch_interval_ratio = 1.0;
+  // Each tensor-parallel rank sends its part of a pipeline message; the receivers
+  // gather the parts (Narayanan et al., SC'21, section 4.1).
+  bool scattered_pipeline_messages = false;
 
   friend bool operator==(const RuntimeTraits&, const RuntimeTraits&) = default;
 };

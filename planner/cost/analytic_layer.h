@@ -1,0 +1,59 @@
+// Times of a layer nobody has measured, from what it is and what the device can do.
+
+#ifndef PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
+#define PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
+
+#include "planner/base/units.h"
+#include "planner/cost/layer_operations.h"
+#include "planner/cost/matrix_time.h"
+#include "planner/model/coefficients.h"
+#include "planner/model/hardware.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/runtime_traits.h"
+
+namespace parplan {
+
+// One pass of one micro-batch over one layer.
+struct PassTime {
+  // The device is busy, kernels one behind the other.
+  Seconds device;
+  // The host is, launching them; those of tensor-parallel collectives included.
+  // The host runs ahead of the device, so a pass over many layers takes the longer
+  // of the two sums.
+  Seconds host;
+};
+
+struct LayerTimes {
+  PassTime forward;
+  // Without recomputation.
+  PassTime backward;
+  // In front of the backward pass when the layer recomputes.
+  PassTime full_recompute;
+  PassTime selective_recompute;
+};
+
+class AnalyticLayer {
+ public:
+  AnalyticLayer(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
+                const DeviceDescription& device, const Coefficients& coefficients);
+
+  // Times for `samples` samples on this device, which may be a fraction. About a
+  // microsecond; no allocation. Collectives are not included (`FabricTime`).
+  LayerTimes Times(const LayerShape& shape, double samples) const;
+
+ private:
+  PassTime TimeOf(const OperationList& operations) const;
+
+  LayerDefinition layer_;
+  Precision precision_;
+  RuntimeTraits runtime_;
+  MatrixTime matrix_time_;
+  double attention_flops_per_second_;
+  double bytes_per_second_;
+  double kernel_overhead_;
+  double launch_interval_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_

@@ -1,0 +1,339 @@
+#include "planner/cost/layer_operations.h"
+
+#include "planner/base/check.h"
+
+namespace parplan {
+
+LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
+  PARPLAN_CHECK(size_ < kCapacity);
+  LayerOperation& operation = operations_[size_++];
+  operation.kind = kind;
+  operation.kernel_count = kernel_count;
+  operation.product = MatrixProduct();
+  operation.bytes = 0.0;
+  operation.flops = 0.0;
+  return operation;
+}
+
+void OperationList::AddProduct(const MatrixProduct& product) {
+  Add(OperationKind::kMatrixProduct, 1).product = product;
+}
+
+void OperationList::AddElementwise(double bytes, int kernel_count) {
+  Add(OperationKind::kElementwise, kernel_count).bytes = bytes;
+}
+
+void OperationList::AddFusedAttention(double flops, int kernel_count) {
+  Add(OperationKind::kFusedAttention, kernel_count).flops = flops;
+}
+
+double OperationList::Flops() const {
+  double flops = 0.0;
+  for (const LayerOperation& operation : *this) {
+    flops += operation.product.Flops() + operation.flops;
+  }
+  return flops;
+}
+
+double OperationList::ElementwiseBytes() const {
+  double bytes = 0.0;
+  for (const LayerOperation& operation : *this) bytes += operation.bytes;
+  return bytes;
+}
+
+int OperationList::LaunchCount() const {
+  int count = extra_launch_count_;
+  for (const LayerOperation& operation : *this) count += operation.kernel_count;
+  return count;
+}
+
+namespace {
+
+// Writes the operations of one layer down, block by block.
+class Lister {
+ public:
+  Lister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
+         const LayerShape& shape, double samples, LayerOperations& operations)
+      : layer_(layer),
+        runtime_(runtime),
+        shape_(shape),
+        forward_(operations.forward),
+        backward_(operations.backward),
+        selective_(operations.selective_recompute),
+        element_(static_cast<double>(BytesPerElement(precision))),
+        tensor_(shape.tensor_parallel_degree),
+        samples_(samples),
+        sequence_(layer.sequence_length),
+        own_sequence_(sequence_ / shape.context_parallel_degree),
+        tokens_(samples * own_sequence_),
+        residual_((shape.sequence_parallel ? tokens_ / tensor_ : tokens_) * layer.hidden_size),
+        has_bias_(layer.feed_forward_kind != FeedForwardKind::kSwiglu) {}
+
+  void List() {
+    switch (layer_.kind) {
+      case LayerKind::kEmbedding:
+        return Embedding();
+      case LayerKind::kPatchEmbedding:
+        Linear(tokens_, layer_.vocabulary_size, layer_.hidden_size / tensor_, true);
+        return;
+      case LayerKind::kHead:
+        return Head();
+      case LayerKind::kDecoder:
+        Attention(true);
+        return FeedForward();
+      case LayerKind::kEncoder:
+        Attention(false);
+        return FeedForward();
+      case LayerKind::kCrossDecoder:
+        Attention(true);
+        Attention(false);
+        return FeedForward();
+    }
+  }
+
+ private:
+  // Reads `read` elements and writes `written`.
+  double Traffic(double read, double written) const { return (read + written) * element_; }
+
+  // rows x inner times the weights, and both gradients.
+  void Linear(double rows, double inner, double columns, bool has_bias, double batch_count = 1.0) {
+    forward_.AddProduct({rows, columns, inner, batch_count});
+    backward_.AddProduct({rows, inner, columns, batch_count});
+    backward_.AddProduct({inner, columns, rows, batch_count});
+    AccumulateGradient(inner * columns * batch_count);
+    if (!has_bias) return;
+    backward_.AddElementwise(rows * columns * element_);
+    // The bias and its gradient's sum are small.
+    backward_.AddLaunches(1);
+  }
+
+  // Adds a fresh gradient to the buffer.
+  void AccumulateGradient(double parameter_count) {
+    const double buffer = runtime_.gradient_bytes;
+    if (runtime_.fused_gradient_accumulation) {
+      // The product's own epilogue reads and writes the buffer; the product already
+      // counts writing the gradient.
+      backward_.AddElementwise(parameter_count * (2.0 * buffer - element_), 0);
+    } else {
+      backward_.AddElementwise(parameter_count * (element_ + 2.0 * buffer));
+    }
+  }
+
+  void Norm() {
+    forward_.AddElementwise(Traffic(residual_, residual_));
+    // The gradient of the input; the sums for scale and shift read both again.
+    backward_.AddElementwise(Traffic(4.0 * residual_, residual_), 2);
+    if (!runtime_.fused_gradient_accumulation) backward_.AddLaunches(has_bias_ ? 2 : 1);
+  }
+
+  // Bias, dropout and residual addition behind a block.
+  void AddResidual() {
+    const double mask = runtime_.hidden_dropout ? residual_ : 0.0;
+    if (runtime_.fused_elementwise) {
+      forward_.AddElementwise(Traffic(2.0 * residual_, residual_) + mask);
+    } else {
+      if (has_bias_) forward_.AddElementwise(Traffic(residual_, residual_));
+      if (runtime_.hidden_dropout) forward_.AddElementwise(Traffic(residual_, residual_) + mask);
+      forward_.AddElementwise(Traffic(2.0 * residual_, residual_));
+    }
+    if (runtime_.hidden_dropout) backward_.AddElementwise(Traffic(residual_, residual_) + mask);
+    // Gradients of the block's input and of the residual come together.
+    backward_.AddElementwise(Traffic(2.0 * residual_, residual_));
+  }
+
+  // Forward and backward each, of the ranks that share the layer.
+  void TensorCollectives(int forward_count, int backward_count) {
+    if (shape_.tensor_parallel_degree == 1) return;
+    forward_.AddLaunches(forward_count);
+    backward_.AddLaunches(backward_count);
+  }
+
+  void Attention(bool causal) {
+    const double heads = layer_.attention_head_count / tensor_;
+    const double head_size = layer_.head_size;
+    const double query = heads * head_size;
+    const double key_value = layer_.key_value_head_count / tensor_ * head_size;
+    const bool unfused = runtime_.attention_kernel == AttentionKernel::kUnfused;
+    Norm();
+    Linear(tokens_, layer_.hidden_size, query + 2.0 * key_value, has_bias_);
+    TensorCollectives(1, 1);
+    const double projected = tokens_ * (query + 2.0 * key_value);
+    if (has_bias_ && unfused) forward_.AddElementwise(Traffic(projected, projected));
+    if (!has_bias_) {
+      // Rotary embedding of queries and keys.
+      const double rotated = tokens_ * (query + key_value);
+      forward_.AddElementwise(Traffic(rotated, rotated), 2);
+      backward_.AddElementwise(Traffic(rotated, rotated), 2);
+    }
+    if (unfused) {
+      UnfusedAttention(samples_ * heads, head_size);
+      // Heads side by side again; gradients of queries, keys and values in one.
+      forward_.AddElementwise(Traffic(tokens_ * query, tokens_ * query));
+      backward_.AddElementwise(Traffic(tokens_ * query, tokens_ * query));
+      backward_.AddElementwise(Traffic(projected, projected), 3);
+    } else {
+      const double flops =
+          (causal ? 2.0 : 4.0) * samples_ * heads * head_size * own_sequence_ * sequence_;
+      forward_.AddFusedAttention(flops, shape_.context_parallel_degree);
+      // The scores again, and four products (FlashAttention-2, section 3.1).
+      backward_.AddFusedAttention(2.5 * flops, 3 * shape_.context_parallel_degree);
+      backward_.AddElementwise(Traffic(projected, projected));
+    }
+    Linear(tokens_, query, layer_.hidden_size, has_bias_);
+    TensorCollectives(1, shape_.sequence_parallel ? 2 : 0);
+    AddResidual();
+  }
+
+  // Scores, softmax, dropout and the product with the values, `batch_count` heads.
+  void UnfusedAttention(double batch_count, double head_size) {
+    const double scores = batch_count * own_sequence_ * sequence_;
+    const MatrixProduct scoring{own_sequence_, sequence_, head_size, batch_count};
+    const MatrixProduct weighting{own_sequence_, head_size, sequence_, batch_count};
+    OperationList* const passes[] = {&forward_, &selective_};
+    for (OperationList* pass : passes) {
+      pass->AddProduct(scoring);
+      if (runtime_.fused_softmax) {
+        pass->AddElementwise(Traffic(scores, scores));
+      } else {
+        pass->AddElementwise(Traffic(3.0 * scores, 3.0 * scores), 3);
+      }
+      if (runtime_.attention_dropout) pass->AddElementwise(Traffic(scores, scores) + scores);
+      pass->AddProduct(weighting);
+    }
+    // Of the probabilities and the values, then of the queries and the keys.
+    backward_.AddProduct(scoring);
+    backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
+    if (runtime_.attention_dropout) backward_.AddElementwise(Traffic(scores, scores) + scores);
+    if (runtime_.fused_softmax) {
+      backward_.AddElementwise(Traffic(2.0 * scores, scores));
+    } else {
+      backward_.AddElementwise(Traffic(4.0 * scores, 3.0 * scores), 3);
+    }
+    backward_.AddProduct(weighting);
+    backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
+  }
+
+  void FeedForward() {
+    Norm();
+    if (layer_.expert_count == 0) {
+      Dense(tokens_, layer_.feed_forward_size / tensor_, 1.0);
+    } else {
+      Experts();
+    }
+    TensorCollectives(2, shape_.sequence_parallel ? 3 : 1);
+    AddResidual();
+  }
+
+  // Two linear maps and what is between them, `batch_count` times.
+  void Dense(double rows, double width, double batch_count) {
+    const double hidden = layer_.hidden_size;
+    const double elements = rows * width * batch_count;
+    const bool gated = layer_.feed_forward_kind == FeedForwardKind::kSwiglu;
+    Linear(rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
+    if (gated) {
+      forward_.AddElementwise(Traffic(2.0 * elements, elements),
+                              runtime_.fused_elementwise ? 1 : 2);
+      backward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements),
+                               runtime_.fused_elementwise ? 1 : 3);
+    } else {
+      if (has_bias_ && !runtime_.fused_elementwise) {
+        forward_.AddElementwise(Traffic(elements, elements));
+      }
+      forward_.AddElementwise(Traffic(elements, elements));
+      backward_.AddElementwise(Traffic(2.0 * elements, elements));
+    }
+    Linear(rows, width, hidden, has_bias_, batch_count);
+  }
+
+  void Experts() {
+    const double hidden = layer_.hidden_size;
+    const double routed = tokens_ * layer_.experts_per_token;
+    const double own_experts =
+        static_cast<double>(layer_.expert_count) / shape_.expert_parallel_degree;
+    // The router, its softmax and its choice.
+    Linear(residual_ / hidden, hidden, layer_.expert_count, false);
+    forward_.AddLaunches(8);
+    backward_.AddLaunches(8);
+    // Tokens sorted by expert and back.
+    const double moved = Traffic(2.0 * routed * hidden, 2.0 * routed * hidden);
+    forward_.AddElementwise(moved, 4);
+    backward_.AddElementwise(moved, 4);
+    if (shape_.expert_parallel_degree > 1) {
+      forward_.AddLaunches(2);
+      backward_.AddLaunches(2);
+    }
+    // Experts get equal parts: with `expert_parallel_degree` times as many ranks'
+    // tokens on as much fewer experts, rows in all stay what the rank brought in.
+    Dense(routed / own_experts, layer_.expert_feed_forward_size / tensor_, own_experts);
+    if (layer_.shared_expert_feed_forward_size > 0) {
+      Dense(tokens_, layer_.shared_expert_feed_forward_size / tensor_, 1.0);
+    }
+  }
+
+  void Embedding() {
+    const double elements = tokens_ * layer_.hidden_size;
+    const double table = static_cast<double>(layer_.hidden_size) * layer_.vocabulary_size / tensor_;
+    // Rows looked up, positions added.
+    forward_.AddElementwise(Traffic(2.0 * elements, 2.0 * elements), 2);
+    if (runtime_.hidden_dropout) {
+      forward_.AddElementwise(Traffic(residual_, residual_) + residual_);
+      backward_.AddElementwise(Traffic(residual_, residual_) + residual_);
+    }
+    TensorCollectives(1, shape_.sequence_parallel ? 1 : 0);
+    // The gradient is a whole table: zeroed, rows added, then accumulated.
+    backward_.AddElementwise(Traffic(elements, elements) + table * element_, 3);
+    backward_.AddElementwise(table * (element_ + 2.0 * runtime_.gradient_bytes));
+    // Batches loaded, positions and masks made.
+    forward_.AddLaunches(kBatchLaunches);
+  }
+
+  void Head() {
+    const double vocabulary = layer_.vocabulary_size / tensor_;
+    const double logits = tokens_ * vocabulary;
+    Norm();
+    Linear(tokens_, layer_.hidden_size, vocabulary, false);
+    TensorCollectives(4, 1);
+    const double wide = runtime_.fp32_logits ? 4.0 : element_;
+    if (runtime_.fp32_logits) {
+      forward_.AddElementwise(logits * (element_ + wide));
+      backward_.AddElementwise(logits * (element_ + wide));
+    }
+    if (runtime_.fused_cross_entropy) {
+      forward_.AddElementwise(logits * 2.0 * wide, 3);
+      backward_.AddElementwise(logits * 2.0 * wide, 2);
+    } else {
+      // Maximum, difference, exponential, sum, quotient; then the quotient less one,
+      // times the gradient of the loss.
+      forward_.AddElementwise(logits * (1 + 2 + 2 + 1 + 2) * wide, 16);
+      backward_.AddElementwise(logits * 2.0 * wide, 6);
+    }
+  }
+
+  // Small kernels around a micro-batch: tokens copied in and spread, masks, positions.
+  static constexpr int kBatchLaunches = 20;
+
+  const LayerDefinition& layer_;
+  const RuntimeTraits& runtime_;
+  const LayerShape& shape_;
+  OperationList& forward_;
+  OperationList& backward_;
+  OperationList& selective_;
+  const double element_;
+  const double tensor_;
+  const double samples_;
+  const double sequence_;
+  const double own_sequence_;
+  const double tokens_;
+  // Elements of the residual stream on this device.
+  const double residual_;
+  const bool has_bias_;
+};
+
+}  // namespace
+
+void ListOperations(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
+                    const LayerShape& shape, double samples, LayerOperations& operations) {
+  Lister(layer, precision, runtime, shape, samples, operations).List();
+}
+
+}  // namespace parplan

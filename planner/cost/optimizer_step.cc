@@ -1,0 +1,36 @@
+#include "planner/cost/optimizer_step.h"
+
+namespace parplan {
+
+double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
+                                  const RuntimeTraits& runtime) {
+  const bool mixed = precision != Precision::kFp32;
+  double bytes = 0.0;
+  // Gradients: a 32-bit copy, if they are not.
+  if (mixed && runtime.gradient_bytes == 2) bytes += 2.0 + 4.0;
+  // Unscaled, and checked for overflow.
+  if (precision == Precision::kFp16) bytes += 4.0 + 4.0;
+  // Norm; clipped.
+  bytes += 4.0 + 8.0;
+  // Adam reads weight, gradient and two moments and writes all but the gradient.
+  bytes += optimizer == Optimizer::kAdam ? 16.0 + 12.0 : 8.0 + 4.0;
+  // The 16-bit copy of the weights.
+  if (mixed) bytes += 4.0 + 2.0;
+  // Gradients set to zero.
+  bytes += runtime.gradient_bytes;
+  return bytes;
+}
+
+Seconds OptimizerStepTime(double parameter_count, ShardingLevel sharding_level,
+                          int data_parallel_degree, Precision precision, Optimizer optimizer,
+                          const RuntimeTraits& runtime, const DeviceDescription& device,
+                          const Coefficients& coefficients) {
+  const double updated = sharding_level == ShardingLevel::kNone
+                             ? parameter_count
+                             : parameter_count / data_parallel_degree;
+  return Seconds::Of(
+      updated * OptimizerBytesPerParameter(precision, optimizer, runtime) /
+      (device.memory_bytes_per_second * coefficients[Coefficient::kMemoryEfficiency]));
+}
+
+}  // namespace parplan
