@@ -113,7 +113,7 @@ class Calibration {
   struct Provenance {
     // Program and release that fitted.
     std::string agent;
-    // RFC 3339 in UTC, as the caller says; empty when unknown.
+    // RFC 3339, as the caller says; any other text is taken for unknown.
     std::string fit_time;
     std::vector<Source> sources;
     // Of the calibration this one began with; empty for the priors.
