@@ -29,10 +29,16 @@ absl::Status CheckLink(const LinkDescription& link, const std::string& field) {
     PARPLAN_RETURN_IF_ERROR(
         RequireRate(link.bytes_per_second_per_node, field + ".bytes_per_second_per_node"));
   }
-  return RequireRate(link.latency.value(), field + ".latency");
+  return RequireRate(link.latency.value(), field + ".latency_duration");
 }
 
 }  // namespace
+
+absl::StatusOr<LinkDescription> LinkDescription::Create(LinkDescription raw,
+                                                        const std::string& field) {
+  PARPLAN_RETURN_IF_ERROR(CheckLink(raw, field));
+  return raw;
+}
 
 absl::StatusOr<DeviceDescription> DeviceDescription::Create(DeviceDescription raw,
                                                             const std::string& field) {
@@ -42,7 +48,8 @@ absl::StatusOr<DeviceDescription> DeviceDescription::Create(DeviceDescription ra
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.matrix_flops_fp32, field + ".matrix_flops_fp32"));
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.vector_flops_fp32, field + ".vector_flops_fp32"));
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.memory.as_double(), field + ".memory_bytes"));
-  PARPLAN_RETURN_IF_ERROR(RequireRate(raw.memory_bytes_per_second, field + ".memory_bytes_per_second"));
+  PARPLAN_RETURN_IF_ERROR(
+      RequireRate(raw.memory_bytes_per_second, field + ".memory_bytes_per_second"));
   PARPLAN_RETURN_IF_ERROR(
       RequireRate(raw.last_level_cache.as_double(), field + ".last_level_cache_bytes"));
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.multiprocessor_count, field + ".multiprocessor_count"));

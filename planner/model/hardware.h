@@ -17,14 +17,14 @@ namespace parplan {
 struct DeviceDescription {
   // Identifier in the library of devices, for example `a100-sxm-80gb`.
   std::string device_id;
-  // Devices whose kernels reach similar shares of their peaks: `volta`, `ampere`,
-  // `ada`, `hopper`, `blackwell`. Calibrations are fitted by family.
+  // Devices whose kernels reach similar shares of their peaks: `volta`, `turing`,
+  // `ampere`, `ada`, `hopper`, `blackwell`. Calibrations are fitted by family.
   std::string device_family;
   // Floating-point operations per second of the matrix units, and of the rest.
   double matrix_flops_16_bit = 0.0;
   double matrix_flops_fp32 = 0.0;  // TF32 where the device has it
   double vector_flops_fp32 = 0.0;
-  // Device memory.
+  // Device memory: what programs may allocate of it.
   Bytes memory;
   double memory_bytes_per_second = 0.0;
   Bytes last_level_cache;
@@ -52,6 +52,9 @@ struct LinkDescription {
   double bytes_per_second_per_node = 0.0;
   // First byte, one way, software included.
   Seconds latency;
+
+  // As `DeviceDescription::Create`; `bytes_per_second_per_node` may be 0.
+  static absl::StatusOr<LinkDescription> Create(LinkDescription raw, const std::string& field);
   friend bool operator==(const LinkDescription&, const LinkDescription&) = default;
 };
 
@@ -63,8 +66,7 @@ struct FabricDescription {
   LinkDescription inter_node;
 
   // As `DeviceDescription::Create`.
-  static absl::StatusOr<FabricDescription> Create(FabricDescription raw,
-                                                  const std::string& field);
+  static absl::StatusOr<FabricDescription> Create(FabricDescription raw, const std::string& field);
   friend bool operator==(const FabricDescription&, const FabricDescription&) = default;
 };
 
