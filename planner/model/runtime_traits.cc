@@ -11,15 +11,19 @@ namespace {
 RuntimeTraits Megatron2021() {
   RuntimeTraits traits;
   traits.runtime_id = "megatron-2021";
+  traits.gradient_bytes = 4;
+  traits.gradient_message_bytes = 4;
+  traits.fused_gradient_accumulation = false;
+  traits.widens_gradients_in_step = true;
+  traits.sequence_parallel = false;
   traits.attention_kernel = AttentionKernel::kUnfused;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;
   traits.overlap_gradient_sync = false;
   traits.overlap_parameter_gather = false;
-  traits.separate_gradient_buffer = false;
   traits.blocking_pipeline_messages = true;
   traits.fused_cross_entropy = false;
-  traits.launch_interval_ratio = 3.0;
+  traits.forward_launch_ratio = 4.0;
   traits.scattered_pipeline_messages = true;
   return traits;
 }
@@ -30,6 +34,10 @@ RuntimeTraits MegatronDeepSpeed() {
   traits.runtime_id = "megatron-deepspeed";
   traits.gradient_bytes = 2;
   traits.gradient_message_bytes = 2;
+  traits.keep_stage_outputs = true;
+  traits.flatten_gradient_buckets = true;
+  // 5e8 elements (reduce_bucket_size and MEMORY_OPT_ALLREDUCE_SIZE).
+  traits.gradient_bucket = Bytes::Of(1'000'000'000);
   return traits;
 }
 
@@ -37,6 +45,9 @@ RuntimeTraits MegatronDeepSpeed() {
 RuntimeTraits MegatronCore() {
   RuntimeTraits traits;
   traits.runtime_id = "megatron-core";
+  traits.gradient_bytes = 4;
+  traits.gradient_message_bytes = 4;
+  traits.attention_output_copied = true;
   traits.fused_gradient_accumulation = true;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;
@@ -48,7 +59,14 @@ RuntimeTraits MegatronCore() {
 RuntimeTraits Fsdp() {
   RuntimeTraits traits;
   traits.runtime_id = "fsdp";
+  traits.gradient_bytes = 4;
+  traits.gradient_message_bytes = 4;
+  traits.fused_gradient_accumulation = false;
+  traits.sequence_parallel = false;
   traits.gradient_message_bytes = 2;
+  traits.loss_bytes_per_logit = 10;
+  traits.pad_vocabulary = false;
+  traits.keep_16_bit_parameters = false;
   return traits;
 }
 

@@ -37,18 +37,23 @@ struct RuntimeTraits {
   // The loss is two kernels each way instead of one for every operation.
   bool fused_cross_entropy = true;
   // Products add weight gradients to the buffer themselves.
-  bool fused_gradient_accumulation = false;
+  bool fused_gradient_accumulation = true;
 
   // Bytes of one element of the buffer gradients are summed up in: 2 or 4.
-  int gradient_bytes = 4;
+  int gradient_bytes = 2;
+  // The optimizer makes fp32 copies of 16-bit gradients before it steps.
+  bool widens_gradients_in_step = false;
   // Gradients exist twice, once as the layer made them and once in the buffer.
   bool separate_gradient_buffer = false;
   // Bytes of one element of the message that makes gradients equal: 2 or 4.
-  int gradient_message_bytes = 4;
+  int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
   bool overlap_gradient_sync = true;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
+  // Strategies the planner makes use sequence parallelism with tensor parallelism,
+  // where no measurement says otherwise.
+  bool sequence_parallel = true;
   // Gradients are exchanged in messages of about this size.
   Bytes gradient_bucket = Bytes::Of(int64_t{160} << 20);
 
@@ -59,12 +64,29 @@ struct RuntimeTraits {
   bool blocking_pipeline_messages = false;
   // Kernels are launched one by one from the host, not by CUDA graphs.
   bool eager = true;
-  // Host time per kernel, as a multiple of what a bare operator takes: modules,
-  // checkpointing and random-number states in Python cost more.
-  double launch_interval_ratio = 1.0;
+  // Host time per kernel of a forward pass over that of a backward pass: modules in
+  // Python launch the one, the library's C++ the other.
+  double forward_launch_ratio = 2.0;
   // Each tensor-parallel rank sends its part of a pipeline message; the receivers
   // gather the parts (Narayanan et al., SC'21, section 4.1).
   bool scattered_pipeline_messages = false;
+
+  // Memory only. Attention's output is copied into another layout and both are kept
+  // (fused attention only).
+  bool attention_output_copied = false;
+  // Bytes a logit takes when the loss needs most: 6 is fp32 softmax and 16-bit
+  // gradient (Megatron), 10 adds logits and probabilities kept apart (PyTorch).
+  int loss_bytes_per_logit = 6;
+  // The vocabulary is padded to a multiple of 128 times the tensor-parallel degree.
+  bool pad_vocabulary = true;
+  // A stage keeps what it sent until the backward pass (DeepSpeed); otherwise it is
+  // freed once sent.
+  bool keep_stage_outputs = false;
+  // 16-bit weights exist besides fp32 masters all the time, and not only while their
+  // layer runs.
+  bool keep_16_bit_parameters = true;
+  // Gradients are copied into a flat bucket for every message.
+  bool flatten_gradient_buckets = false;
 
   friend bool operator==(const RuntimeTraits&, const RuntimeTraits&) = default;
 };
