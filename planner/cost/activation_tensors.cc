@@ -1,0 +1,248 @@
+#include "planner/cost/activation_tensors.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "planner/base/check.h"
+
+namespace parplan {
+namespace {
+
+using enum TensorLifetime;
+
+// Megatron's --make-vocab-size-divisible-by.
+constexpr int kVocabularyMultiple = 128;
+
+// One block of attention adds up to this many tensors; see `AddAttention`.
+struct LayerShape {
+  double element = 2.0;     // e
+  double tokens = 0.0;      // s, of a rank
+  double all_tokens = 0.0;  // S, of a sample
+  double hidden = 0.0;      // h
+  double query = 0.0;       // q
+  double key_value = 0.0;   // k
+  double heads = 0.0;       // a
+  double tensor = 1.0;      // t
+  double sequence = 1.0;    // r
+};
+
+LayerShape ShapeOf(const LayerDefinition& definition, Precision precision,
+                   const Strategy& strategy) {
+  LayerShape shape;
+  shape.element = static_cast<double>(BytesPerElement(precision));
+  shape.all_tokens = definition.sequence_length;
+  shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
+  shape.hidden = definition.hidden_size;
+  shape.query = static_cast<double>(definition.attention_head_count) * definition.head_size;
+  shape.key_value = static_cast<double>(definition.key_value_head_count) * definition.head_size;
+  shape.heads = definition.attention_head_count;
+  shape.tensor = strategy.tensor_parallel_degree;
+  shape.sequence = strategy.sequence_parallel ? strategy.tensor_parallel_degree : 1;
+  return shape;
+}
+
+double ScoreElements(const LayerShape& shape) {
+  return shape.heads * shape.tokens * shape.all_tokens / shape.tensor;
+}
+
+// One attention block behind its norm. Key and value heads are never fewer than one a
+// tensor-parallel rank.
+void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cross,
+                  ActivationTensors& tensors) {
+  const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
+  const double query = shape.element * shape.tokens * shape.query / shape.tensor;
+  const double head_size = shape.query / shape.heads;
+  const double key_value =
+      shape.element * shape.tokens * std::max(shape.key_value / shape.tensor, head_size);
+  const double scores = ScoreElements(shape);
+
+  tensors.Add(cross ? "cross-attention norm input" : "attention norm input", "e s h / r", residual,
+              cross ? kLayer : kCheckpoint);
+  tensors.Add("query, key and value projection input", "e s h / r", residual, kLayer);
+  tensors.Add("query", "e s q / t", query, kAttentionCore);
+  tensors.Add("key", "e s k / t", key_value, kAttentionCore);
+  tensors.Add("value", "e s k / t", key_value, kAttentionCore);
+  if (traits.attention_kernel == AttentionKernel::kFlash) {
+    tensors.Add("log-sum-exp of scores", "4 a s / t",
+                4.0 * shape.heads * shape.tokens / shape.tensor, kAttentionCore);
+    if (traits.attention_output_copied) {
+      tensors.Add("attention output before its copy", "e s q / t", query, kAttentionCore);
+    }
+  } else {
+    tensors.Add("softmax output", "e a s S / t", shape.element * scores, kAttentionCore);
+    if (traits.attention_dropout) {
+      tensors.Add("attention dropout mask", "a s S / t", scores, kAttentionCore);
+      tensors.Add("attention dropout output", "e a s S / t", shape.element * scores,
+                  kAttentionCore);
+    }
+  }
+  tensors.Add("attention projection input", "e s q / t", query, kLayer);
+  if (traits.hidden_dropout) {
+    tensors.Add("dropout mask after attention", "s h / r",
+                shape.tokens * shape.hidden / shape.sequence, kLayer);
+  }
+}
+
+// The feed-forward part of width `width` for `passes` copies of every token, behind
+// its norm. Gives the bytes of its inner tensors.
+double AddFeedForward(const LayerShape& shape, const RuntimeTraits& traits, FeedForwardKind kind,
+                      double width, double passes, ActivationTensors& tensors) {
+  const double inner = shape.element * passes * shape.tokens * width / shape.tensor;
+  if (kind == FeedForwardKind::kSwiglu) {
+    tensors.Add("gate and up projection output", "2 n e s f / t", 2.0 * inner, kLayer);
+    if (!traits.fused_elementwise) {
+      tensors.Add("activated gate", "n e s f / t", inner, kLayer);
+    }
+    tensors.Add("down projection input", "n e s f / t", inner, kLayer);
+    return (traits.fused_elementwise ? 3.0 : 4.0) * inner;
+  }
+  tensors.Add("GELU input", "n e s f / t", inner, kLayer);
+  tensors.Add("second feed-forward matrix input", "n e s f / t", inner, kLayer);
+  return 2.0 * inner;
+}
+
+void AddTransformer(const LayerDefinition& definition, const LayerShape& shape,
+                    const RuntimeTraits& traits, ActivationTensors& tensors) {
+  const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
+  const bool swiglu = definition.feed_forward_kind == FeedForwardKind::kSwiglu;
+  AddAttention(shape, traits, /*cross=*/false, tensors);
+  if (definition.kind == LayerKind::kCrossDecoder) {
+    AddAttention(shape, traits, /*cross=*/true, tensors);
+  }
+  tensors.Add("feed-forward norm input", "e s h / r", residual, kLayer);
+  tensors.Add("first feed-forward matrix input", "e s h / r", residual, kLayer);
+
+  double inner = 0.0;
+  // Gradients of the output and of the input of the activation function.
+  double feed_forward_gradients = 0.0;
+  if (definition.expert_count == 0) {
+    inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
+                           definition.feed_forward_size, 1.0, tensors);
+    feed_forward_gradients = shape.element * shape.tokens * definition.feed_forward_size /
+                             shape.tensor * (swiglu ? 3.0 : 2.0);
+  } else {
+    const double passes = definition.experts_per_token;
+    const double routed = passes * residual;
+    tensors.Add("router scores", "8 s E / r",
+                8.0 * shape.tokens * definition.expert_count / shape.sequence, kLayer);
+    tensors.Add("tokens sent to experts", "n e s h / r", routed, kLayer);
+    tensors.Add("tokens of the experts", "n e s h / r", routed, kLayer);
+    tensors.Add("expert output", "n e s h / r", routed, kLayer);
+    inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
+                           definition.expert_feed_forward_size, passes, tensors);
+    feed_forward_gradients = shape.element * passes * shape.tokens *
+                                 definition.expert_feed_forward_size / shape.tensor *
+                                 (swiglu ? 3.0 : 2.0) +
+                             2.0 * routed;
+    inner += 3.0 * routed;
+    if (definition.shared_expert_feed_forward_size > 0) {
+      inner += AddFeedForward(shape, traits, definition.feed_forward_kind,
+                              definition.shared_expert_feed_forward_size, 1.0, tensors);
+    }
+  }
+  if (traits.hidden_dropout) {
+    tensors.Add("dropout mask after the feed-forward part", "s h / r",
+                shape.tokens * shape.hidden / shape.sequence, kLayer);
+  }
+
+  // While the backward pass runs: the gradient of the layer's output, and the inner
+  // gradients of the part it works on. When it comes to attention, the feed-forward
+  // part is gone.
+  const double attention_gradients =
+      traits.attention_kernel == AttentionKernel::kUnfused
+          ? 2.0 * shape.element * ScoreElements(shape)
+          : shape.element * shape.tokens * (shape.query + 2.0 * shape.key_value) / shape.tensor;
+  tensors.Add("gradients inside the layer",
+              "e s h / r + max(feed-forward, attention - feed-forward tensors)",
+              residual + std::max(feed_forward_gradients, attention_gradients - inner), kBackward);
+}
+
+}  // namespace
+
+void ActivationTensors::Add(absl::string_view name, absl::string_view formula, double bytes,
+                            TensorLifetime lifetime) {
+  if (bytes <= 0.0) return;
+  PARPLAN_CHECK(size_ < kCapacity);
+  tensors_[size_++] = {name, formula, bytes, lifetime};
+}
+
+ActivationBytes ActivationTensors::Sum() const {
+  ActivationBytes sum;
+  for (const ActivationTensor& tensor : *this) {
+    switch (tensor.lifetime) {
+      case kCheckpoint:
+        sum.checkpoint += tensor.bytes;
+        break;
+      case kLayer:
+        sum.layer += tensor.bytes;
+        break;
+      case kAttentionCore:
+        sum.attention_core += tensor.bytes;
+        break;
+      case kBackward:
+        sum.backward += tensor.bytes;
+        break;
+    }
+  }
+  return sum;
+}
+
+int PaddedVocabularySize(int vocabulary_size, const RuntimeTraits& traits,
+                         int tensor_parallel_degree) {
+  if (!traits.pad_vocabulary) return vocabulary_size;
+  const int multiple = kVocabularyMultiple * tensor_parallel_degree;
+  return (vocabulary_size + multiple - 1) / multiple * multiple;
+}
+
+ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precision precision,
+                                      const RuntimeTraits& traits, const Strategy& strategy) {
+  const LayerShape shape = ShapeOf(definition, precision, strategy);
+  const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
+  ActivationTensors tensors;
+  switch (definition.kind) {
+    case LayerKind::kDecoder:
+    case LayerKind::kEncoder:
+    case LayerKind::kCrossDecoder:
+      AddTransformer(definition, shape, traits, tensors);
+      break;
+    case LayerKind::kEmbedding:
+      // Token and position numbers of 8 bytes, and the loss mask beside them.
+      tensors.Add("token numbers", "16 s", 16.0 * shape.tokens, kCheckpoint);
+      if (traits.hidden_dropout) {
+        tensors.Add("embedding dropout mask", "s h / r",
+                    shape.tokens * shape.hidden / shape.sequence, kLayer);
+      }
+      tensors.Add("gradient of the output", "e s h / r", residual, kBackward);
+      break;
+    case LayerKind::kPatchEmbedding:
+      tensors.Add("patches", "e s p", shape.element * shape.tokens * definition.vocabulary_size,
+                  kCheckpoint);
+      if (traits.hidden_dropout) {
+        tensors.Add("embedding dropout mask", "s h / r",
+                    shape.tokens * shape.hidden / shape.sequence, kLayer);
+      }
+      tensors.Add("gradient of the output", "e s h / r", residual, kBackward);
+      break;
+    case LayerKind::kHead: {
+      const double logits = shape.tokens *
+                            PaddedVocabularySize(definition.vocabulary_size, traits,
+                                                 strategy.tensor_parallel_degree) /
+                            shape.tensor;
+      tensors.Add("final norm input", "e s h / r", residual, kCheckpoint);
+      tensors.Add("output matrix input", "e s h / r", residual, kLayer);
+      const double bytes_per_logit =
+          traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
+      tensors.Add("logits, their softmax and gradient", "6 s V / t", bytes_per_logit * logits,
+                  kBackward);
+      break;
+    }
+  }
+  return tensors;
+}
+
+ActivationBytes ActivationBytesOf(const LayerDefinition& definition, Precision precision,
+                                  const RuntimeTraits& traits, const Strategy& strategy) {
+  return ActivationTensorsOf(definition, precision, traits, strategy).Sum();
+}
+
+}  // namespace parplan

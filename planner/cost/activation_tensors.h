@@ -1,0 +1,109 @@
+// The tensors one layer leaves in memory between its forward and its backward pass.
+//
+// The list of Korthikanti et al. ("Reducing Activation Recomputation in Large
+// Transformer Models", arXiv 2205.05198, section 4), tensor by tensor instead of in
+// closed form, so that other attention kernels, feed-forward parts, numbers of
+// key-value heads and experts have their own. For their layer (as many key-value
+// heads as heads, GELU, feed-forward size 4h, dropout, unfused attention, 16-bit) the
+// sum is theirs exactly: s h (10 + 24/t + 5 a s / (h t)) bytes a sample, and
+// s h / t (34 + 5 a s / h) with sequence parallelism. docs/cost-model-memory.md lists
+// every tensor and says where we differ.
+
+#ifndef PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
+#define PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
+
+#include <array>
+
+#include "absl/strings/string_view.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/runtime_traits.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+enum class TensorLifetime {
+  // From forward to backward, under any recomputation: the layer's input.
+  kCheckpoint = 1,
+  // From forward to backward, unless the layer recomputes all of it.
+  kLayer = 2,
+  // From forward to backward, unless the layer recomputes itself or its attention.
+  kAttentionCore = 3,
+  // Only while the backward pass of the layer runs.
+  kBackward = 4,
+};
+
+struct ActivationTensor {
+  absl::string_view name;
+  // As in docs/cost-model-memory.md: s tokens of a rank, S of a sample, h hidden size,
+  // t tensor-parallel degree, r = t with sequence parallelism and 1 without, q and k
+  // width of all query and of all key-value heads, a heads, f feed-forward size, e
+  // bytes an element, V padded vocabulary, n experts a token passes.
+  absl::string_view formula;
+  // Of one sample, on one rank.
+  double bytes = 0.0;
+  TensorLifetime lifetime = TensorLifetime::kLayer;
+};
+
+// Bytes of one sample on one rank, by lifetime.
+struct ActivationBytes {
+  double checkpoint = 0.0;
+  double layer = 0.0;
+  double attention_core = 0.0;
+  double backward = 0.0;
+
+  // Kept from forward to backward by a layer that recomputes as told.
+  double Kept(RecomputeLevel level) const {
+    switch (level) {
+      case RecomputeLevel::kFull:
+        return checkpoint;
+      case RecomputeLevel::kSelective:
+        return checkpoint + layer;
+      case RecomputeLevel::kNone:
+        break;
+    }
+    return checkpoint + layer + attention_core;
+  }
+  // Besides `Kept`, while the backward pass of the layer runs.
+  double Running(RecomputeLevel level) const {
+    return Kept(RecomputeLevel::kNone) - Kept(level) + backward;
+  }
+};
+
+// A short list that allocates nothing.
+class ActivationTensors {
+ public:
+  static constexpr int kCapacity = 40;
+
+  const ActivationTensor* begin() const { return tensors_.data(); }
+  const ActivationTensor* end() const { return tensors_.data() + size_; }
+  int size() const { return size_; }
+  ActivationBytes Sum() const;
+
+  // Leaves out what has no bytes. REQUIRES size() < kCapacity.
+  void Add(absl::string_view name, absl::string_view formula, double bytes,
+           TensorLifetime lifetime);
+
+ private:
+  std::array<ActivationTensor, kCapacity> tensors_;
+  int size_ = 0;
+};
+
+// The tensors of a layer of `definition` under `strategy`'s tensor, context, sequence
+// and expert parallelism (its recompute level is left to `ActivationBytes`). Tokens are
+// spread evenly over context-parallel ranks and over experts.
+ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precision precision,
+                                      const RuntimeTraits& traits, const Strategy& strategy);
+
+// Their sum.
+ActivationBytes ActivationBytesOf(const LayerDefinition& definition, Precision precision,
+                                  const RuntimeTraits& traits, const Strategy& strategy);
+
+// Size of the vocabulary that tensor-parallel ranks share: the next multiple of 128 t
+// (Megatron's --make-vocab-size-divisible-by). As given when t is 1 and it is a
+// multiple of 128 already, or when the runtime does not pad.
+int PaddedVocabularySize(int vocabulary_size, const RuntimeTraits& traits,
+                         int tensor_parallel_degree);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
