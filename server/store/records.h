@@ -32,6 +32,31 @@ struct ProfileRecord {
   friend bool operator==(const ProfileRecord&, const ProfileRecord&) = default;
 };
 
+struct CalibrationRecord {
+  // `clusters/{cluster}/calibrations/{calibration}`. Unique.
+  std::string name;
+  std::string cluster;
+  std::string calibration_id;
+  // Makes a retry harmless, within one cluster; may be empty.
+  std::string request_id;
+  // Of what the client sent, lower-case hexadecimal.
+  std::string content_digest;
+  // A serialized v1::Calibration.
+  std::string bytes;
+  absl::Time create_time;
+  friend bool operator==(const CalibrationRecord&, const CalibrationRecord&) = default;
+};
+
+// Which calibration new plans of a cluster rest on.
+struct ActiveCalibrationRecord {
+  // Of a stored calibration, with its digest. Both empty when none is active.
+  std::string name;
+  std::string content_digest;
+  // InfinitePast when none was ever activated.
+  absl::Time activate_time = absl::InfinitePast();
+  friend bool operator==(const ActiveCalibrationRecord&, const ActiveCalibrationRecord&) = default;
+};
+
 struct PlanRecord {
   // `clusters/{cluster}/plans/{plan}`. Unique.
   std::string name;

@@ -94,6 +94,28 @@ CREATE TABLE windows (
   PRIMARY KEY (execution, rank, first_step)
 ) STRICT;
 )sql"},
+    {"calibrations and which of them are active", R"sql(
+CREATE TABLE calibrations (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  cluster TEXT NOT NULL,
+  calibration_id TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  content_digest TEXT NOT NULL,
+  create_time INTEGER NOT NULL,
+  bytes BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX calibrations_by_request ON calibrations (cluster, request_id)
+  WHERE request_id <> '';
+CREATE INDEX calibrations_by_cluster ON calibrations (cluster, sequence);
+
+-- A null calibration: none is active any more.
+CREATE TABLE active_calibrations (
+  cluster TEXT PRIMARY KEY,
+  calibration TEXT REFERENCES calibrations (name),
+  activate_time INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

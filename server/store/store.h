@@ -1,4 +1,4 @@
-// Keeps profiles, plans and executions. It stores; it does not think.
+// Keeps profiles, calibrations, plans and executions. It stores; it does not think.
 //
 // A method that changes something does so in one transaction: when it returns OK
 // the change survives a kill of the process and a power loss, when it returns an
@@ -79,6 +79,30 @@ class Store {
   // Grows by one with every profile stored or deleted in the cluster; 0 before the
   // first. Never goes back. Cheap.
   virtual absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) = 0;
+
+  // Stores a calibration. A second one with the cluster's `request_id`, if not
+  // empty, or with the name of a stored one changes nothing: with an equal
+  // `content_digest` the stored one is returned, with another INVALID_ARGUMENT
+  // (REQUEST_ID_REUSED) or ALREADY_EXISTS (SPEC_INVALID).
+  virtual absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) = 0;
+
+  // NOT_FOUND (RESOURCE_NOT_FOUND).
+  virtual absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) = 0;
+
+  // As `ListProfiles`.
+  virtual absl::StatusOr<Page<CalibrationRecord>> ListCalibrations(absl::string_view cluster,
+                                                                   const PageRequest& page) = 0;
+
+  // Makes a calibration of the cluster its active one, or none where `name` is
+  // empty, and returns what is active now. What is active already stays so since
+  // it became so. NOT_FOUND (RESOURCE_NOT_FOUND) when the cluster has none of that
+  // name.
+  virtual absl::StatusOr<ActiveCalibrationRecord> ActivateCalibration(absl::string_view cluster,
+                                                                      absl::string_view name,
+                                                                      absl::Time activate_time) = 0;
+
+  // Cheap.
+  virtual absl::StatusOr<ActiveCalibrationRecord> ActiveCalibration(absl::string_view cluster) = 0;
 
   // Stores a plan. A second plan with the cluster's `request_id`, if not empty,
   // changes nothing: with equal `plan_key` and `job_id` the stored one is returned,

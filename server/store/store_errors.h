@@ -9,7 +9,8 @@
 
 namespace parplan {
 
-// NOT_FOUND (RESOURCE_NOT_FOUND). `kind` is `profile`, `plan` or `execution`.
+// NOT_FOUND (RESOURCE_NOT_FOUND). `kind` is `profile`, `calibration`, `plan` or
+// `execution`.
 absl::Status NotStoredError(absl::string_view kind, absl::string_view name);
 
 // ALREADY_EXISTS (SPEC_INVALID).

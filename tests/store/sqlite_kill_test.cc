@@ -39,17 +39,41 @@ std::vector<WindowRecord> WindowsOf(int n) {
   return windows;
 }
 
-// Calls 0, 3, 6 ... store a profile, 1, 4, 7 ... a plan, 2, 5, 8 ... windows.
+CalibrationRecord CalibrationOf(int n) {
+  return SampleCalibration("c", absl::StrCat(n), 1 + (n * 1299709) % 10000);
+}
+
+// Calls of each kind come in turn: call n is of kind n % kKindCount.
+constexpr int kProfile = 0;
+constexpr int kPlan = 1;
+constexpr int kCalibration = 2;
+// Makes the calibration of the call before the active one.
+constexpr int kActivation = 3;
+constexpr int kReport = 4;
+constexpr int kKindCount = 5;
+
 absl::Status Call(Store& store, int n) {
-  if (n % 3 == 0) return store.PutProfile(ProfileOf(n)).status();
-  if (n % 3 == 1) return store.PutPlan(PlanOf(n)).status();
+  switch (n % kKindCount) {
+    case kProfile:
+      return store.PutProfile(ProfileOf(n)).status();
+    case kPlan:
+      return store.PutPlan(PlanOf(n)).status();
+    case kCalibration:
+      return store.PutCalibration(CalibrationOf(n)).status();
+    case kActivation:
+      return store.ActivateCalibration("c", CalibrationOf(n - 1).name, SampleTime(n)).status();
+    default:
+      break;
+  }
   const absl::Status opened = store.CreateExecution(SampleExecution(PlanOf(1).name, "e")).status();
   if (!opened.ok()) return opened;
   return store.AppendWindows(ExecutionName(), WindowsOf(n), 1 << 30).status();
 }
 
 // How many calls of that kind are among the first `call_count`.
-int KindCount(int kind, int call_count) { return (call_count + 2 - kind) / 3; }
+int KindCount(int kind, int call_count) {
+  return (call_count + kKindCount - 1 - kind) / kKindCount;
+}
 
 // Runs until it is killed. Ends with 1 when a call fails.
 [[noreturn]] void Child(const std::string& folder, int first_call, int pipe_end) {
@@ -111,12 +135,36 @@ int Inspect(const std::string& folder, int acknowledged) {
   const int profiles = static_cast<int>(set->profiles.size());
   EXPECT_EQ(set->revision, profiles);
   for (int i = 0; i < profiles; ++i) {
-    EXPECT_TRUE(set->profiles[profiles - 1 - i] == ProfileOf(3 * i)) << "profile " << 3 * i;
+    EXPECT_TRUE(set->profiles[profiles - 1 - i] == ProfileOf(kKindCount * i))
+        << "profile " << kKindCount * i;
   }
   const int plans = static_cast<int>(*store.CountPlans("c"));
   for (int i = 0; i < plans; ++i) {
-    const auto plan = store.GetPlan(PlanOf(3 * i + 1).name);
-    EXPECT_TRUE(plan.ok() && *plan == PlanOf(3 * i + 1)) << "plan " << 3 * i + 1;
+    const PlanRecord expected = PlanOf(kKindCount * i + kPlan);
+    const auto plan = store.GetPlan(expected.name);
+    EXPECT_TRUE(plan.ok() && *plan == expected) << expected.name;
+  }
+  int calibrations = 0;
+  while (true) {
+    const CalibrationRecord expected = CalibrationOf(kKindCount * calibrations + kCalibration);
+    const auto calibration = store.GetCalibration(expected.name);
+    if (!calibration.ok()) break;
+    EXPECT_TRUE(*calibration == expected) << expected.name;
+    ++calibrations;
+  }
+  // Each calibration is activated by the call after the one that stored it.
+  const auto active = store.ActiveCalibration("c");
+  EXPECT_OK(active);
+  int activations = 0;
+  if (!active->name.empty()) {
+    activations = calibrations;
+    while (activations > 0 &&
+           active->name != CalibrationOf(kKindCount * (activations - 1) + kCalibration).name) {
+      --activations;
+    }
+    const int call = kKindCount * (activations - 1) + kActivation;
+    EXPECT_EQ(active->content_digest, CalibrationOf(call - 1).content_digest);
+    EXPECT_EQ(active->activate_time, SampleTime(call));
   }
   int reports = 0;
   if (store.GetExecution(ExecutionName()).ok()) {
@@ -126,19 +174,21 @@ int Inspect(const std::string& folder, int acknowledged) {
     EXPECT_EQ(windows->size() % kWindowsPerCall, 0) << "half a report";
     reports = static_cast<int>(windows->size()) / kWindowsPerCall;
     for (int i = 0; i < reports; ++i) {
-      const std::vector<WindowRecord> expected = WindowsOf(3 * i + 2);
+      const std::vector<WindowRecord> expected = WindowsOf(kKindCount * i + kReport);
       for (int rank = 0; rank < kWindowsPerCall; ++rank) {
-        EXPECT_TRUE((*windows)[rank * reports + i] == expected[rank]) << "report " << 3 * i + 2;
+        EXPECT_TRUE((*windows)[rank * reports + i] == expected[rank]) << "report " << i;
       }
     }
   }
-  const int stored = profiles + plans + reports;
+  const int stored = profiles + plans + calibrations + activations + reports;
   EXPECT_GE(stored, acknowledged) << "something acknowledged is lost";
   EXPECT_LE(stored, acknowledged + 1);
   // No hole among them: every kind holds just the first calls of its kind.
-  EXPECT_EQ(profiles, KindCount(0, stored));
-  EXPECT_EQ(plans, KindCount(1, stored));
-  EXPECT_EQ(reports, KindCount(2, stored));
+  EXPECT_EQ(profiles, KindCount(kProfile, stored));
+  EXPECT_EQ(plans, KindCount(kPlan, stored));
+  EXPECT_EQ(calibrations, KindCount(kCalibration, stored));
+  EXPECT_EQ(activations, KindCount(kActivation, stored));
+  EXPECT_EQ(reports, KindCount(kReport, stored));
   return stored;
 }
 

@@ -116,7 +116,13 @@ TEST(SqliteStore, LookUpsDoNotScanTables) {
       {"SELECT bytes FROM profiles WHERE cluster = ?1 AND sequence < ?2 ORDER BY sequence DESC",
        "profiles_by_cluster"},
       {"SELECT bytes FROM executions WHERE plan = ?1 AND sequence < ?2 ORDER BY sequence DESC",
-       "executions_by_plan"}};
+       "executions_by_plan"},
+      {"SELECT c.name FROM active_calibrations AS a LEFT JOIN calibrations AS c "
+       "ON c.name = a.calibration WHERE a.cluster = ?1",
+       "SEARCH a USING PRIMARY KEY"},
+      {"SELECT bytes FROM calibrations WHERE cluster = ?1 AND sequence < ?2 "
+       "ORDER BY sequence DESC",
+       "calibrations_by_cluster"}};
   for (const auto& [query, index] : cases) {
     sqlite3_stmt* statement = nullptr;
     const std::string explain = absl::StrCat("EXPLAIN QUERY PLAN ", query);

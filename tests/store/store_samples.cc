@@ -44,6 +44,19 @@ ProfileRecord SampleProfile(const std::string& cluster, const std::string& node,
   return profile;
 }
 
+CalibrationRecord SampleCalibration(const std::string& cluster, const std::string& id,
+                                    size_t size) {
+  CalibrationRecord calibration;
+  calibration.name = absl::StrCat("clusters/", cluster, "/calibrations/", id);
+  calibration.cluster = cluster;
+  calibration.calibration_id = id;
+  calibration.request_id = absl::StrCat("request-", id);
+  calibration.content_digest = absl::StrCat("digest-", id);
+  calibration.bytes = SampleBytes(calibration.name, size);
+  calibration.create_time = SampleTime(2) + absl::Nanoseconds(3);
+  return calibration;
+}
+
 PlanRecord SamplePlan(const std::string& cluster, const std::string& id, size_t size) {
   PlanRecord plan;
   plan.name = absl::StrCat("clusters/", cluster, "/plans/", id);

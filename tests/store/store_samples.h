@@ -27,6 +27,11 @@ bool AreSampleBytes(absl::string_view name, absl::string_view bytes);
 ProfileRecord SampleProfile(const std::string& cluster, const std::string& node,
                             const std::string& id, size_t size = 300);
 
+// Calibration `id` of a cluster, with request id `request-{id}` and content digest
+// `digest-{id}`.
+CalibrationRecord SampleCalibration(const std::string& cluster, const std::string& id,
+                                    size_t size = 300);
+
 // Plan `id` of a cluster, with request id `request-{id}`; expires an hour after
 // `SampleTime(0)`.
 PlanRecord SamplePlan(const std::string& cluster, const std::string& id, size_t size = 300);

@@ -180,6 +180,68 @@ absl::StatusOr<int64_t> MemoryStore::ProfileRevision(absl::string_view cluster) 
   return state_->revisions[std::string(cluster)];
 }
 
+absl::StatusOr<CalibrationRecord> MemoryStore::PutCalibration(CalibrationRecord calibration) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  for (const auto& [position, stored] : state_->calibrations) {
+    if (calibration.request_id.empty() || stored.request_id != calibration.request_id ||
+        stored.cluster != calibration.cluster) {
+      continue;
+    }
+    if (stored.content_digest == calibration.content_digest) return stored;
+    return RequestIdReused(calibration.request_id);
+  }
+  if (const CalibrationRecord* stored = Find(state_->calibrations, calibration.name)) {
+    if (stored->content_digest == calibration.content_digest) return *stored;
+    return NameTaken(calibration.name);
+  }
+  state_->calibrations[state_->next_position++] = calibration;
+  return calibration;
+}
+
+absl::StatusOr<CalibrationRecord> MemoryStore::GetCalibration(absl::string_view name) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  const CalibrationRecord* calibration = Find(state_->calibrations, name);
+  if (calibration == nullptr) return NotFound(name);
+  return *calibration;
+}
+
+absl::StatusOr<Page<CalibrationRecord>> MemoryStore::ListCalibrations(absl::string_view cluster,
+                                                                      const PageRequest& page) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return ListNewestFirst(
+      state_->calibrations, absl::StrCat("calibrations/", cluster), page,
+      [&](const CalibrationRecord& calibration) { return calibration.cluster == cluster; });
+}
+
+absl::StatusOr<ActiveCalibrationRecord> MemoryStore::ActivateCalibration(absl::string_view cluster,
+                                                                         absl::string_view name,
+                                                                         absl::Time activate_time) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  ActiveCalibrationRecord next;
+  if (!name.empty()) {
+    const CalibrationRecord* calibration = Find(state_->calibrations, name);
+    if (calibration == nullptr || calibration->cluster != cluster) return NotFound(name);
+    next.name = calibration->name;
+    next.content_digest = calibration->content_digest;
+  }
+  ActiveCalibrationRecord& active = state_->active_calibrations[std::string(cluster)];
+  if (active.name == next.name) return active;
+  next.activate_time = activate_time;
+  return active = next;
+}
+
+absl::StatusOr<ActiveCalibrationRecord> MemoryStore::ActiveCalibration(absl::string_view cluster) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  const auto found = state_->active_calibrations.find(std::string(cluster));
+  if (found == state_->active_calibrations.end()) return ActiveCalibrationRecord();
+  return found->second;
+}
+
 absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());

@@ -49,6 +49,14 @@ class MemoryStore : public Store {
   absl::Status DeleteProfile(absl::string_view name) override;
   absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+  absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
+  absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) override;
+  absl::StatusOr<Page<CalibrationRecord>> ListCalibrations(absl::string_view cluster,
+                                                           const PageRequest& page) override;
+  absl::StatusOr<ActiveCalibrationRecord> ActivateCalibration(absl::string_view cluster,
+                                                              absl::string_view name,
+                                                              absl::Time activate_time) override;
+  absl::StatusOr<ActiveCalibrationRecord> ActiveCalibration(absl::string_view cluster) override;
   absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) override;
   absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) override;
   absl::StatusOr<std::optional<PlanRecord>> FindPlanByKey(absl::string_view cluster,
@@ -89,6 +97,8 @@ class MemoryStore : public Store {
     int put_plan_count = 0;
     int64_t next_position = 1;
     Table<ProfileRecord> profiles;
+    Table<CalibrationRecord> calibrations;
+    std::map<std::string, ActiveCalibrationRecord> active_calibrations;
     Table<PlanRecord> plans;
     Table<ExecutionRecord> executions;
     std::map<std::string, Windows> windows;
