@@ -110,18 +110,6 @@ bool Covers(const std::string& scope, absl::string_view name) {
   return scope.empty() || absl::string_view(scope) == name;
 }
 
-// `key` and the wider ones, in the order of `Calibration::Range`.
-std::array<ResidualKey, 5> WiderKeys(const ResidualKey& key) {
-  const ResidualKey everything{.quantity = key.quantity};
-  ResidualKey of_confidence = everything;
-  of_confidence.confidence = key.confidence;
-  ResidualKey of_reach = of_confidence;
-  of_reach.tensor_parallel_reach = key.tensor_parallel_reach;
-  ResidualKey of_family = of_confidence;
-  of_family.device_family = key.device_family;
-  return {key, of_reach, of_family, of_confidence, everything};
-}
-
 std::string Basis(const ResidualClass& residuals) {
   std::string text = "any prediction";
   if (residuals.key.confidence.has_value()) {
@@ -205,6 +193,17 @@ double LogRatioAt(const std::array<double, 9>& log_ratio, double probability) {
 }
 
 }  // namespace
+
+std::array<ResidualKey, 5> WiderKeys(const ResidualKey& key) {
+  const ResidualKey everything{.quantity = key.quantity};
+  ResidualKey of_confidence = everything;
+  of_confidence.confidence = key.confidence;
+  ResidualKey of_reach = of_confidence;
+  of_reach.tensor_parallel_reach = key.tensor_parallel_reach;
+  ResidualKey of_family = of_confidence;
+  of_family.device_family = key.device_family;
+  return {key, of_reach, of_family, of_confidence, everything};
+}
 
 absl::StatusOr<Calibration> Calibration::Create(Content content) {
   PARPLAN_RETURN_IF_ERROR(CheckProvenance(content.provenance));

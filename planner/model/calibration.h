@@ -59,6 +59,14 @@ struct ResidualKey {
   friend auto operator<=>(const ResidualKey&, const ResidualKey&) = default;
 };
 
+// `key` and the wider ones that speak for it where it is not known, in this order:
+//
+//   confidence, family, reach;  confidence, reach;  confidence, family;  confidence;
+//   everything
+//
+// Some are equal when members of `key` are absent.
+std::array<ResidualKey, 5> WiderKeys(const ResidualKey& key);
+
 // The probabilities of a class's quantiles.
 inline constexpr std::array<double, 9> kResidualProbabilities = {0.005, 0.01, 0.05, 0.25, 0.5,
                                                                  0.75,  0.95, 0.99, 0.995};
@@ -152,14 +160,10 @@ class Calibration {
 
   // Factors of the range that holds a measured value with a probability of
   // `coverage`, or exceeds it with at most `risk`. The class is the first of
-  //
-  //   confidence, family, reach;  confidence, reach;  confidence, family;
-  //   confidence;  everything;  the same of `BuiltIn()`
-  //
-  // that this calibration has; one with fewer than `kEnoughResiduals` runs takes
-  // the wider of its own quantiles and the next class's. Between the nine
-  // quantiles, and beyond them, ln(ratio) is linear in the normal score of the
-  // probability.
+  // `WiderKeys(key)` that this calibration has, or `BuiltIn()`; one with fewer than
+  // `kEnoughResiduals` runs takes the wider of its own quantiles and the next
+  // class's. Between the nine quantiles, and beyond them, ln(ratio) is linear in the
+  // normal score of the probability.
   //
   // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5. Meant to be called once a
   // problem, not once a plan.

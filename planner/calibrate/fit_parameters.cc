@@ -1,0 +1,159 @@
+#include "planner/calibrate/fit_parameters.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+
+namespace parplan {
+namespace {
+
+using enum Coefficient;
+
+// Prior widths of ln(value): between what the prior says and what holds on average,
+// between that and a family, and between that and a cluster (or, for the factors, a
+// kind of layer). 0 where a coefficient is not fitted.
+struct Widths {
+  Coefficient coefficient;
+  ResidualQuantity quantity;
+  double global;
+  double family;
+  double cluster;
+};
+
+constexpr auto kStep = ResidualQuantity::kStepDuration;
+constexpr auto kMemory = ResidualQuantity::kPeakMemory;
+
+// Shares of peaks are known to a tenth from published kernels; host times and
+// latencies vary by half between machines; links belong to clusters, kernels to
+// families.
+constexpr Widths kWidths[] = {
+    {kMatrixEfficiency, kStep, 0.10, 0.08, 0.05},
+    {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
+    {kMemoryEfficiency, kStep, 0.10, 0.08, 0.05},
+    {kReductionRamp, kStep, 0.50, 0.30, 0.0},
+    {kMisalignedEfficiency, kStep, 0.40, 0.30, 0.0},
+    {kKernelOverhead, kStep, 0.40, 0.30, 0.20},
+    {kLaunchInterval, kStep, 0.50, 0.0, 0.40},
+    {kStepOverhead, kStep, 0.80, 0.0, 0.80},
+    {kIntraNodeEfficiency, kStep, 0.10, 0.05, 0.10},
+    {kInterNodeEfficiency, kStep, 0.15, 0.0, 0.15},
+    {kCollectiveLatency, kStep, 0.50, 0.0, 0.30},
+    {kNetworkLatency, kStep, 0.50, 0.0, 0.40},
+    {kContention, kStep, 0.05, 0.0, 0.05},
+    {kContextMemory, kMemory, 0.25, 0.10, 0.10},
+    {kCommunicatorMemory, kMemory, 0.60, 0.0, 0.30},
+    {kWorkspaceMemory, kMemory, 0.50, 0.30, 0.0},
+    {kFragmentation, kMemory, 0.60, 0.0, 0.40},
+    {kTimeFactor, kStep, 0.0, 0.0, 0.10},
+    {kActivationFactor, kMemory, 0.0, 0.0, 0.05},
+};
+
+bool HasLayerKinds(Coefficient coefficient) {
+  return coefficient == kTimeFactor || coefficient == kActivationFactor;
+}
+
+// The parameters of one coefficient.
+class ScopedParameters {
+ public:
+  ScopedParameters(const Widths& widths, const Calibration& base,
+                   std::vector<FitParameter>& parameters)
+      : widths_(widths), base_(base), parameters_(parameters) {}
+
+  // Index of the one in `scope`, added below `parent` when it is not there; `parent`
+  // itself where `width` is 0.
+  int Add(const CalibrationScope& scope, double width, int parent) {
+    if (width == 0.0) return parent;
+    const auto [entry, is_new] = index_.insert({scope, static_cast<int>(parameters_.size())});
+    if (is_new) {
+      const CoefficientInfo& info = InfoOf(widths_.coefficient);
+      const Coefficients values =
+          scope.layer_kind.has_value()
+              ? base_.Resolve(scope.device_family, scope.cluster, *scope.layer_kind)
+              : base_.Resolve(scope.device_family, scope.cluster);
+      parameters_.push_back({.coefficient = widths_.coefficient,
+                             .scope = scope,
+                             .prior = values[widths_.coefficient],
+                             .lowest = info.lowest,
+                             .highest = info.highest,
+                             .prior_width = width,
+                             .parent = parent});
+    }
+    return entry->second;
+  }
+
+  int Find(const CalibrationScope& scope) const {
+    const auto entry = index_.find(scope);
+    return entry == index_.end() ? -1 : entry->second;
+  }
+
+ private:
+  const Widths& widths_;
+  const Calibration& base_;
+  std::vector<FitParameter>& parameters_;
+  std::map<CalibrationScope, int> index_;
+};
+
+CoefficientValue& ValueIn(std::vector<CoefficientValue>& values, const FitParameter& parameter) {
+  const auto match = std::find_if(values.begin(), values.end(), [&](const CoefficientValue& value) {
+    return value.coefficient == parameter.coefficient && value.scope == parameter.scope;
+  });
+  if (match != values.end()) return *match;
+  values.push_back({.coefficient = parameter.coefficient, .scope = parameter.scope});
+  return values.back();
+}
+
+}  // namespace
+
+std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibration& base,
+                                       absl::Span<const FitPlace> places,
+                                       absl::Span<const LayerKind> layer_kinds) {
+  const std::set<FitPlace> sorted(places.begin(), places.end());
+  std::vector<FitParameter> parameters;
+  for (const Widths& widths : kWidths) {
+    if (widths.quantity != quantity) continue;
+    ScopedParameters added(widths, base, parameters);
+    for (const FitPlace& place : sorted) {
+      if (!place.cluster.empty()) continue;
+      const int global = added.Add({}, widths.global, -1);
+      if (place.device_family.empty()) continue;
+      added.Add({place.device_family, "", {}}, widths.family, global);
+    }
+    for (const FitPlace& place : sorted) {
+      if (place.cluster.empty()) continue;
+      int parent = added.Find({place.device_family, "", {}});
+      if (parent < 0) parent = added.Find({});
+      const int cluster =
+          added.Add({place.device_family, place.cluster, {}}, widths.cluster, parent);
+      if (!HasLayerKinds(widths.coefficient)) continue;
+      for (LayerKind kind : layer_kinds) {
+        added.Add({place.device_family, place.cluster, kind}, widths.cluster, cluster);
+      }
+    }
+  }
+  return parameters;
+}
+
+std::vector<CoefficientValue> WithValues(const Calibration& base,
+                                         absl::Span<const FitParameter> parameters,
+                                         absl::Span<const double> values) {
+  std::vector<CoefficientValue> all = base.content().coefficient_values;
+  for (size_t i = 0; i < parameters.size(); ++i) ValueIn(all, parameters[i]).value = values[i];
+  return all;
+}
+
+std::vector<CoefficientValue> WithFitted(const Calibration& base,
+                                         absl::Span<const FitParameter> parameters,
+                                         absl::Span<const FittedParameter> fitted) {
+  std::vector<CoefficientValue> all = base.content().coefficient_values;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (fitted[i].evidence_count == 0) continue;
+    CoefficientValue& value = ValueIn(all, parameters[i]);
+    value.value = fitted[i].value;
+    value.evidence_count = fitted[i].evidence_count;
+    value.fitted = true;
+  }
+  return all;
+}
+
+}  // namespace parplan

@@ -1,0 +1,97 @@
+#include "planner/calibrate/residual_classes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "planner/base/check.h"
+#include "planner/base/normal_score.h"
+#include "planner/calibrate/student_t.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kLargestLogRatio = 5.0;
+constexpr size_t kMedian = 4;
+
+double MedianOf(const std::vector<double>& sorted) {
+  const size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
+}
+
+// Quantile `probability` < 1/2 of the next value; `sorted` ascends.
+double LowerQuantile(const std::vector<double>& sorted, double probability) {
+  const double count = static_cast<double>(sorted.size());
+  // Rounding must not turn rank 1 into 0.
+  const auto rank = static_cast<size_t>(std::floor(probability * (count + 1.0) + 1e-9));
+  if (rank >= 1) return sorted[rank - 1];
+  double mean = 0.0;
+  for (double value : sorted) mean += value / count;
+  double squares = 0.0;
+  for (double value : sorted) squares += (value - mean) * (value - mean);
+  const int freedom = std::max<int>(1, static_cast<int>(sorted.size()) - 1);
+  const double deviation = std::sqrt(squares / freedom);
+  const double bound =
+      mean + StudentTQuantile(probability, freedom) * deviation * std::sqrt(1.0 + 1.0 / count);
+  return std::min(sorted.front(), bound);
+}
+
+}  // namespace
+
+std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
+                                        const ResidualOptions& options) {
+  PARPLAN_CHECK(!log_ratios.empty());
+  std::sort(log_ratios.begin(), log_ratios.end());
+  std::vector<double> mirrored(log_ratios.rbegin(), log_ratios.rend());
+  for (double& value : mirrored) value = -value;
+
+  const double count = static_cast<double>(log_ratios.size());
+  const double freedom = std::max(1.0, count - options.fitted_parameter_count);
+  const double optimism = std::sqrt(count / freedom);
+  const double median = MedianOf(log_ratios);
+  std::array<double, 9> quantiles;
+  for (size_t i = 0; i < quantiles.size(); ++i) {
+    double distance = 0.0;
+    if (i < kMedian) {
+      distance = LowerQuantile(log_ratios, kResidualProbabilities[i]) - median;
+    } else if (i > kMedian) {
+      distance = -LowerQuantile(mirrored, kResidualProbabilities[8 - i]) - median;
+    }
+    const double of_laboratories =
+        options.laboratory_deviation * NormalScore(kResidualProbabilities[i]);
+    distance = std::copysign(std::hypot(distance * optimism, of_laboratories),
+                             static_cast<double>(i) - static_cast<double>(kMedian));
+    quantiles[i] = std::clamp(median + distance, -kLargestLogRatio, kLargestLogRatio);
+  }
+  quantiles[kMedian] = std::clamp(median, -kLargestLogRatio, kLargestLogRatio);
+  // The normal law's bound may lie within an order statistic further in.
+  for (size_t i = kMedian; i-- > 0;) quantiles[i] = std::min(quantiles[i], quantiles[i + 1]);
+  for (size_t i = kMedian + 1; i < 9; ++i) {
+    quantiles[i] = std::max(quantiles[i], quantiles[i - 1]);
+  }
+  return quantiles;
+}
+
+std::vector<ResidualClass> MakeResidualClasses(absl::Span<const Residual> residuals,
+                                               const ResidualOptions& options) {
+  std::map<ResidualKey, std::vector<double>> log_ratios;
+  for (const Residual& residual : residuals) {
+    if (!std::isfinite(residual.log_ratio)) continue;
+    const std::array<ResidualKey, 5> keys = WiderKeys(residual.key);
+    for (const ResidualKey& key : std::set<ResidualKey>(keys.begin(), keys.end())) {
+      log_ratios[key].push_back(residual.log_ratio);
+    }
+  }
+  std::vector<ResidualClass> classes;
+  for (auto& [key, values] : log_ratios) {
+    const auto count = static_cast<int64_t>(values.size());
+    if (count < options.fewest_runs) continue;
+    classes.push_back({key, count, ResidualQuantiles(std::move(values), options)});
+  }
+  return classes;
+}
+
+}  // namespace parplan

@@ -1,0 +1,14 @@
+// Quantiles of Student's t distribution.
+
+#ifndef PARPLAN_PLANNER_CALIBRATE_STUDENT_T_H_
+#define PARPLAN_PLANNER_CALIBRATE_STUDENT_T_H_
+
+namespace parplan {
+
+// The quantile of `probability` with `degrees_of_freedom`, to about 1e-10: 2.015 for
+// 0.95 and 5. REQUIRES: 1e-9 <= probability <= 1 - 1e-9, degrees_of_freedom >= 1.
+double StudentTQuantile(double probability, int degrees_of_freedom);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_CALIBRATE_STUDENT_T_H_
