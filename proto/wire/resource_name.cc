@@ -85,6 +85,17 @@ std::string ProfileName::ToString() const {
   return absl::StrCat(parent().ToString(), "/profiles/", profile);
 }
 
+absl::StatusOr<CalibrationName> CalibrationName::Parse(absl::string_view name,
+                                                       absl::string_view field) {
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> ids,
+                           ParseIds(name, field, {"clusters", "calibrations"}));
+  return CalibrationName{ids[0], ids[1]};
+}
+
+std::string CalibrationName::ToString() const {
+  return absl::StrCat("clusters/", cluster, "/calibrations/", calibration);
+}
+
 absl::StatusOr<PlanName> PlanName::Parse(absl::string_view name, absl::string_view field) {
   PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> ids,
                            ParseIds(name, field, {"clusters", "plans"}));

@@ -17,7 +17,8 @@
 
 namespace parplan {
 
-// Whether `id` may stand for a cluster, profile, plan or execution.
+// Whether `id` may stand for a cluster, profile, calibration, plan or
+// execution.
 bool IsResourceId(absl::string_view id);
 
 // Whether `id` may stand for a node.
@@ -54,6 +55,18 @@ struct ProfileName {
   std::string ToString() const;
   NodeName parent() const { return NodeName{cluster, node}; }
   friend bool operator==(const ProfileName&, const ProfileName&) = default;
+};
+
+// `clusters/{cluster}/calibrations/{calibration}`.
+struct CalibrationName {
+  std::string cluster;
+  std::string calibration;
+
+  static absl::StatusOr<CalibrationName> Parse(absl::string_view name,
+                                               absl::string_view field = "name");
+  std::string ToString() const;
+  ClusterName parent() const { return ClusterName{cluster}; }
+  friend bool operator==(const CalibrationName&, const CalibrationName&) = default;
 };
 
 // `clusters/{cluster}/plans/{plan}`.

@@ -21,12 +21,14 @@ TEST(ResourceName, ParseAndToStringAreInverse) {
   ExpectRoundTrip<ClusterName>("clusters/lab-1");
   ExpectRoundTrip<NodeName>("clusters/lab-1/nodes/GPU_07.rack.example");
   ExpectRoundTrip<ProfileName>("clusters/0/nodes/n/profiles/" + std::string(63, 'a'));
+  ExpectRoundTrip<CalibrationName>("clusters/lab/calibrations/3f");
   ExpectRoundTrip<PlanName>("clusters/lab/plans/3f");
   ExpectRoundTrip<ExecutionName>("clusters/lab/plans/3f/executions/e-1");
 }
 
 TEST(ResourceName, ParentsAreBeginnings) {
   EXPECT_EQ((ExecutionName{"c", "p", "e"}.parent().ToString()), "clusters/c/plans/p");
+  EXPECT_EQ((CalibrationName{"c", "k"}.parent().ToString()), "clusters/c");
   EXPECT_EQ((PlanName{"c", "p"}.parent().ToString()), "clusters/c");
   EXPECT_EQ((ProfileName{"c", "n", "p"}.parent().ToString()), "clusters/c/nodes/n");
 }

@@ -1,0 +1,28 @@
+// The data sheets of a job's devices and links.
+
+#ifndef PARPLAN_PROTO_WIRE_KNOWN_HARDWARE_H_
+#define PARPLAN_PROTO_WIRE_KNOWN_HARDWARE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "planner/model/hardware.h"
+#include "planner/model/topology.h"
+#include "proto/wire/hardware_library.h"
+
+namespace parplan {
+
+// The device by its `device_kind`, the links by the topology's `fabric_id`, or the
+// usual ones of the device where it has none. Null when the device is not in the
+// library, or without usual links. INVALID_ARGUMENT (SPEC_INVALID) naming
+// `fabric_id` below `field` for a fabric that is not in the library.
+//
+// REQUIRES: one node group.
+absl::StatusOr<std::shared_ptr<const Hardware>> KnownHardware(
+    const Topology& topology, absl::string_view field = "topology",
+    const HardwareLibrary& library = HardwareLibrary::BuiltIn());
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_WIRE_KNOWN_HARDWARE_H_
