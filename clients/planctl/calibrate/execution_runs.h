@@ -1,0 +1,31 @@
+// Executions reported by executors as measured runs.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_CALIBRATE_EXECUTION_RUNS_H_
+#define PARPLAN_CLIENTS_PLANCTL_CALIBRATE_EXECUTION_RUNS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/planctl/calibrate/calibrate_runs.h"
+#include "parplan/v1/execution_service.pb.h"
+#include "planner/model/calibration.h"
+
+namespace parplan::planctl {
+
+// Those of `executions` that measured something, in their order. What was predicted
+// is taken from the execution, so that no plan, model or profile is needed. It was
+// predicted under `base`, and is taken to be proportional to the cluster's
+// `time_factor` (step) and `activation_factor` (memory): a run therefore moves these
+// two, by no more than it should where other terms have a share. Device families
+// stay open: a cluster's factors hold for all of its devices.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) naming `executions[i].name` when that is no name of
+// an execution, or a duration that is none.
+absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
+    const v1::ListExecutionsResponse& executions, std::shared_ptr<const Calibration> base);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_CALIBRATE_EXECUTION_RUNS_H_

@@ -1,0 +1,38 @@
+// Which runs of a file are fitted: a rule that anyone can apply again, so that the
+// others stay an examination.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_CALIBRATE_RUN_SLICE_H_
+#define PARPLAN_CLIENTS_PLANCTL_CALIBRATE_RUN_SLICE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace parplan::planctl {
+
+// `SOURCE: sha256(id) % MODULUS == REMAINDER`: the runs of one source whose id,
+// hashed and taken as a number of 256 bits, leaves that remainder. `SOURCE: all`
+// takes every run of it, `none` none of any.
+class RunSlice {
+ public:
+  // INVALID_ARGUMENT (SPEC_INVALID) naming `field` and the forms above. MODULUS is 2
+  // to 1000, REMAINDER below it.
+  static absl::StatusOr<RunSlice> Parse(absl::string_view text, absl::string_view field);
+
+  bool Holds(absl::string_view source, absl::string_view id) const;
+
+  // `sha256(id) % 5 == 0`; empty for all.
+  const std::string& rule() const { return rule_; }
+  const std::string& source() const { return source_; }
+
+ private:
+  std::string source_;
+  std::string rule_;
+  int modulus_ = 1;
+  int remainder_ = 0;
+};
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_CALIBRATE_RUN_SLICE_H_
