@@ -1,6 +1,7 @@
 #include "planner/check/schedule_simulation.h"
 
 #include <algorithm>
+#include <deque>
 #include <queue>
 #include <tuple>
 
@@ -9,112 +10,350 @@
 namespace parplan {
 namespace {
 
-// Something a stage may have waited for happens at `time`.
+enum class Direction { kForward = 0, kBackward = 1 };
+
+// A pass of a stage over a micro-batch.
+struct Pass {
+  Direction direction = Direction::kForward;
+  int stage = 0;
+  int64_t micro_batch = 0;
+};
+
+// One instruction of a device: a pass, or an exchange of messages, each named by
+// the pass that made it or, received, by the pass that waits for it.
+struct Instruction {
+  bool is_exchange = false;
+  Pass pass = {};
+  std::vector<Pass> sent = {};
+  std::vector<Pass> received = {};
+};
+
+// What one device does, written as the loops of schedules.py, an iteration at a time.
+class Program {
+ public:
+  Program(const SimulatedPipeline& pipeline, int device_count, int device,
+          int64_t micro_batch_count)
+      : devices_(device_count),
+        chunks_(pipeline.virtual_stage_count),
+        device_(device),
+        micro_batches_(micro_batch_count),
+        blocking_(pipeline.blocking_messages && device_count > 1),
+        interleaved_(chunks_ > 1) {
+    // Passes of a last group with fewer than P micro-batches are counted and left out.
+    passes_ = interleaved_ ? (micro_batches_ + devices_ - 1) / devices_ * devices_ * chunks_
+                           : micro_batches_;
+    if (pipeline.schedule == Schedule::kGpipe) {
+      warm_up_ = passes_;
+    } else if (interleaved_) {
+      warm_up_ = (devices_ - device_ - 1) * 2 + (chunks_ - 1) * devices_;
+    } else {
+      warm_up_ = devices_ - device_ - 1;
+    }
+    first_gradient_with_last_forward_ = warm_up_ <= passes_;
+    warm_up_ = std::min(warm_up_, passes_);
+    if (interleaved_ && blocking_) Exchange({}, {}, Forward(0), {});
+  }
+
+  // The next instruction, or null at the end.
+  const Instruction* Current() {
+    while (instructions_.empty() && iteration_ < warm_up_ + passes_) Iterate(iteration_++);
+    return instructions_.empty() ? nullptr : &instructions_.front();
+  }
+  void Finish() { instructions_.pop_front(); }
+
+ private:
+  // One or none.
+  using Passes = std::vector<Pass>;
+
+  // Iterations: `warm_up_` of warm-up, the steady ones, `warm_up_` of cool-down.
+  void Iterate(int64_t i) {
+    const bool warms_up = i < warm_up_;
+    const bool cools_down = i >= passes_;
+    const Passes forward = cools_down ? Passes() : Forward(i);
+    const Passes backward = warms_up ? Passes() : Backward(i - warm_up_);
+    if (!blocking_) {
+      Do(forward);
+      Do(backward);
+    } else if (interleaved_) {
+      Do(forward);
+      Do(backward);
+      const bool ends_warm_up = i + 1 == warm_up_;
+      const Passes gradient = warms_up && !(ends_warm_up && first_gradient_with_last_forward_)
+                                  ? Passes()
+                                  : Backward(i + 1 - warm_up_);
+      Exchange(forward, backward, cools_down ? Passes() : Forward(i + 1), gradient);
+      if (ends_warm_up && !first_gradient_with_last_forward_) Exchange({}, {}, {}, Backward(0));
+    } else if (warms_up || cools_down) {
+      Exchange({}, {}, forward, backward);
+      Do(forward);
+      Do(backward);
+      Exchange(forward, backward, {}, {});
+    } else {
+      if (i == warm_up_) Exchange({}, {}, forward, {});
+      Do(forward);
+      Exchange(forward, {}, {}, backward);
+      Do(backward);
+      Exchange({}, backward, Forward(i + 1), {});
+    }
+  }
+
+  Passes Forward(int64_t number) const { return Number(Direction::kForward, number); }
+  Passes Backward(int64_t number) const { return Number(Direction::kBackward, number); }
+
+  // The pass of this number in the device's order of that direction.
+  Passes Number(Direction direction, int64_t number) const {
+    if (number < 0 || number >= passes_) return {};
+    if (!interleaved_) return {{direction, device_, number}};
+    const int64_t in_group = number % (devices_ * chunks_);
+    int64_t chunk = in_group / devices_;
+    if (direction == Direction::kBackward) chunk = chunks_ - chunk - 1;
+    const int64_t micro_batch = number / (devices_ * chunks_) * devices_ + in_group % devices_;
+    if (micro_batch >= micro_batches_) return {};
+    return {{direction, static_cast<int>(chunk * devices_ + device_), micro_batch}};
+  }
+
+  void Do(const Passes& passes) {
+    for (const Pass& pass : passes) instructions_.push_back({.pass = pass});
+  }
+
+  bool Sends(const Pass& pass) const {
+    return pass.direction == Direction::kForward ? pass.stage + 1 < devices_ * chunks_
+                                                 : pass.stage > 0;
+  }
+  bool Receives(const Pass& pass) const {
+    return pass.direction == Direction::kForward ? pass.stage > 0
+                                                 : pass.stage + 1 < devices_ * chunks_;
+  }
+
+  void Exchange(const Passes& sent_forward, const Passes& sent_backward,
+                const Passes& received_forward, const Passes& received_backward) {
+    Instruction exchange{.is_exchange = true};
+    for (const Passes& passes : {sent_forward, sent_backward}) {
+      for (const Pass& pass : passes) {
+        if (Sends(pass)) exchange.sent.push_back(pass);
+      }
+    }
+    for (const Passes& passes : {received_forward, received_backward}) {
+      for (const Pass& pass : passes) {
+        if (Receives(pass)) exchange.received.push_back(pass);
+      }
+    }
+    if (exchange.sent.empty() && exchange.received.empty()) return;
+    instructions_.push_back(std::move(exchange));
+  }
+
+  const int64_t devices_;
+  const int64_t chunks_;
+  const int device_;
+  const int64_t micro_batches_;
+  const bool blocking_;
+  const bool interleaved_;
+  int64_t passes_ = 0;
+  int64_t warm_up_ = 0;
+  bool first_gradient_with_last_forward_ = false;
+  int64_t iteration_ = 0;
+  std::deque<Instruction> instructions_;
+};
+
+// A pass ends, or a message is through, which is named as its receiver does.
 struct Event {
   Seconds time;
-  int stage = 0;
-  enum class Kind { kForwardArrives, kBackwardArrives, kStageIsFree } kind = Kind::kStageIsFree;
+  bool is_message = false;
+  Pass pass;
 };
 
 struct Later {
   bool operator()(const Event& a, const Event& b) const {
-    return std::tie(a.time, a.stage, a.kind) > std::tie(b.time, b.stage, b.kind);
+    return std::tie(a.time, a.is_message, a.pass.stage, a.pass.direction) >
+           std::tie(b.time, b.is_message, b.pass.stage, b.pass.direction);
   }
-};
-
-// What a stage has received and done; micro-batches come and go in order.
-struct StageState {
-  int64_t forward_arrived = 0;
-  int64_t backward_arrived = 0;
-  int64_t forward_done = 0;
-  int64_t backward_done = 0;
-  bool busy = false;
-  bool running_backward = false;
-  Seconds last_end;
 };
 
 class Simulation {
  public:
-  Simulation(const std::vector<SimulatedStage>& stages, int64_t micro_batch_count)
-      : stages_(stages), states_(stages.size()), micro_batch_count_(micro_batch_count) {
-    states_.front().forward_arrived = micro_batch_count;
+  Simulation(const SimulatedPipeline& pipeline, int64_t micro_batch_count)
+      : pipeline_(pipeline),
+        device_count_(static_cast<int>(pipeline.stages.size()) / pipeline.virtual_stage_count),
+        micro_batch_count_(micro_batch_count),
+        devices_(device_count_),
+        stages_(pipeline.stages.size()) {
+    for (int device = 0; device < device_count_; ++device) {
+      programs_.emplace_back(pipeline, device_count_, device, micro_batch_count);
+    }
   }
 
   Seconds Run() {
-    StartNext(0, Seconds());
+    for (int device = 0; device < device_count_; ++device) MoveOn(device, Seconds());
     while (!events_.empty()) {
       const Event event = events_.top();
       events_.pop();
-      StageState& state = states_[event.stage];
-      switch (event.kind) {
-        case Event::Kind::kForwardArrives:
-          ++state.forward_arrived;
-          break;
-        case Event::Kind::kBackwardArrives:
-          ++state.backward_arrived;
-          break;
-        case Event::Kind::kStageIsFree:
-          Finish(event.stage, event.time);
-          break;
+      if (event.is_message) {
+        Deliver(event);
+      } else {
+        FinishPass(event);
       }
-      StartNext(event.stage, event.time);
     }
     Seconds end;
-    for (size_t stage = 0; stage < stages_.size(); ++stage) {
-      PARPLAN_CHECK(states_[stage].backward_done == micro_batch_count_);
-      end = std::max(end, states_[stage].last_end + stages_[stage].gradient_sync);
+    for (int device = 0; device < device_count_; ++device) {
+      end = std::max(end, EndOfSynchronisation(device));
     }
     return end;
   }
 
  private:
-  void StartNext(int index, Seconds now) {
-    StageState& state = states_[index];
-    if (state.busy) return;
-    const int64_t in_flight = state.forward_done - state.backward_done;
-    const bool forward =
-        state.forward_done < micro_batch_count_ && in_flight < stages_[index].most_in_flight;
-    if (forward ? state.forward_arrived <= state.forward_done
-                : state.backward_arrived <= state.backward_done) {
+  struct DeviceState {
+    bool busy = false;       // in a pass
+    int messages_left = -1;  // in an exchange; -1 outside
+    Seconds last_end;        // of a pass or exchange
+  };
+  struct StageState {
+    int64_t done[2] = {0, 0};
+    int64_t arrived[2] = {0, 0};
+    // Of the message to this stage: who has come to the exchange, and for which
+    // micro-batch; -1 for nobody.
+    int64_t offered[2] = {-1, -1};
+    int64_t awaited[2] = {-1, -1};
+    Seconds last_backward_end;
+  };
+
+  int DeviceOf(int stage) const { return stage % device_count_; }
+  bool Blocking() const { return pipeline_.blocking_messages && device_count_ > 1; }
+
+  // The pass that waits for what `pass` makes.
+  static Pass Successor(const Pass& pass) {
+    Pass next = pass;
+    next.stage += pass.direction == Direction::kForward ? 1 : -1;
+    return next;
+  }
+  bool IsStage(int stage) const { return stage >= 0 && stage < static_cast<int>(stages_.size()); }
+  // Time of the message that `pass` waits for.
+  Seconds MessageTime(const Pass& pass) const {
+    if (device_count_ == 1) return Seconds();
+    return pipeline_.stages[pass.direction == Direction::kForward ? pass.stage - 1 : pass.stage]
+        .send;
+  }
+  bool HasInput(const Pass& pass) const {
+    const StageState& stage = stages_[pass.stage];
+    if (pass.direction == Direction::kForward) {
+      return pass.stage == 0 || stage.arrived[0] > pass.micro_batch;
+    }
+    return stage.done[0] > pass.micro_batch &&
+           (!IsStage(pass.stage + 1) || stage.arrived[1] > pass.micro_batch);
+  }
+
+  // Starts what the device can do next at `now`.
+  void MoveOn(int device, Seconds now) {
+    DeviceState& state = devices_[device];
+    if (state.busy || state.messages_left >= 0) return;
+    const Instruction* const next = programs_[device].Current();
+    if (next == nullptr) return;
+    if (next->is_exchange) {
+      state.messages_left = static_cast<int>(next->sent.size() + next->received.size());
+      for (const Pass& pass : next->sent) {
+        const Pass receiver = Successor(pass);
+        Post(receiver, stages_[receiver.stage].offered, now);
+      }
+      for (const Pass& pass : next->received) Post(pass, stages_[pass.stage].awaited, now);
+      return;
+    }
+    if (!HasInput(next->pass)) {
+      // Blocking, it came with an exchange.
+      PARPLAN_CHECK(!Blocking());
       return;
     }
     state.busy = true;
-    state.running_backward = !forward;
-    const Seconds duration = forward ? stages_[index].forward : stages_[index].backward;
-    events_.push({now + duration, index, Event::Kind::kStageIsFree});
+    const SimulatedStage& stage = pipeline_.stages[next->pass.stage];
+    events_.push(
+        {now + (next->pass.direction == Direction::kForward ? stage.forward : stage.backward),
+         false, next->pass});
   }
 
-  void Finish(int index, Seconds now) {
-    StageState& state = states_[index];
-    state.busy = false;
-    state.last_end = now;
-    const int last = static_cast<int>(stages_.size()) - 1;
-    if (state.running_backward) {
-      ++state.backward_done;
-      if (index > 0) {
-        events_.push({now + stages_[index - 1].send, index - 1, Event::Kind::kBackwardArrives});
-      }
-      return;
+  void Post(const Pass& receiver, int64_t (&side)[2], Seconds now) {
+    StageState& stage = stages_[receiver.stage];
+    const int direction = static_cast<int>(receiver.direction);
+    PARPLAN_CHECK(side[direction] == -1);
+    side[direction] = receiver.micro_batch;
+    if (stage.offered[direction] == -1 || stage.awaited[direction] == -1) return;
+    PARPLAN_CHECK(stage.offered[direction] == stage.awaited[direction]);
+    events_.push({now + MessageTime(receiver), true, receiver});
+  }
+
+  void FinishPass(const Event& event) {
+    const Pass& pass = event.pass;
+    const int device = DeviceOf(pass.stage);
+    StageState& stage = stages_[pass.stage];
+    PARPLAN_CHECK(stage.done[static_cast<int>(pass.direction)]++ == pass.micro_batch);
+    if (pass.direction == Direction::kBackward) stage.last_backward_end = event.time;
+    const Pass receiver = Successor(pass);
+    if (!Blocking() && IsStage(receiver.stage)) {
+      events_.push({event.time + MessageTime(receiver), true, receiver});
     }
-    ++state.forward_done;
-    if (index < last) {
-      events_.push({now + stages_[index].send, index + 1, Event::Kind::kForwardArrives});
+    programs_[device].Finish();
+    devices_[device].busy = false;
+    devices_[device].last_end = event.time;
+    MoveOn(device, event.time);
+  }
+
+  void Deliver(const Event& event) {
+    const Pass& pass = event.pass;
+    const int direction = static_cast<int>(pass.direction);
+    StageState& stage = stages_[pass.stage];
+    ++stage.arrived[direction];
+    const int receiver = DeviceOf(pass.stage);
+    if (Blocking()) {
+      stage.offered[direction] = stage.awaited[direction] = -1;
+      LeaveMessage(DeviceOf(pass.stage + (direction == 0 ? -1 : 1)), event.time);
+      LeaveMessage(receiver, event.time);
     } else {
-      ++state.backward_arrived;
+      MoveOn(receiver, event.time);
     }
   }
 
-  const std::vector<SimulatedStage>& stages_;
-  std::vector<StageState> states_;
+  void LeaveMessage(int device, Seconds now) {
+    DeviceState& state = devices_[device];
+    if (--state.messages_left > 0) return;
+    state.messages_left = -1;
+    state.last_end = now;
+    programs_[device].Finish();
+    MoveOn(device, now);
+  }
+
+  Seconds EndOfSynchronisation(int device) {
+    PARPLAN_CHECK(programs_[device].Current() == nullptr);
+    const Seconds free = devices_[device].last_end;
+    const bool early = pipeline_.early_gradient_sync && pipeline_.virtual_stage_count > 1;
+    Seconds end;
+    for (int stage = static_cast<int>(stages_.size()) - device_count_ + device; stage >= 0;
+         stage -= device_count_) {
+      PARPLAN_CHECK(stages_[stage].done[1] == micro_batch_count_);
+      end = std::max(end, early ? stages_[stage].last_backward_end : free);
+      end += pipeline_.stages[stage].gradient_sync;
+    }
+    return std::max(end, free);
+  }
+
+  const SimulatedPipeline& pipeline_;
+  const int device_count_;
   const int64_t micro_batch_count_;
+  std::vector<DeviceState> devices_;
+  std::vector<StageState> stages_;
+  std::vector<Program> programs_;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
 };
 
 }  // namespace
 
+Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count) {
+  PARPLAN_CHECK(!pipeline.stages.empty() && micro_batch_count > 0);
+  PARPLAN_CHECK(pipeline.stages.size() % pipeline.virtual_stage_count == 0);
+  return Simulation(pipeline, micro_batch_count).Run();
+}
+
 Seconds SimulateStep(const std::vector<SimulatedStage>& stages, int64_t micro_batch_count) {
-  PARPLAN_CHECK(!stages.empty() && micro_batch_count > 0);
-  return Simulation(stages, micro_batch_count).Run();
+  SimulatedPipeline pipeline;
+  if (stages.back().most_in_flight > 1) pipeline.schedule = Schedule::kGpipe;
+  pipeline.stages = stages;
+  return SimulateStep(pipeline, micro_batch_count);
 }
 
 }  // namespace parplan

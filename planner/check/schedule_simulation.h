@@ -8,22 +8,40 @@
 #include <vector>
 
 #include "planner/base/units.h"
+#include "planner/model/plan.h"
 
 namespace parplan {
 
-// A stage as the simulation sees it.
+// A (virtual) stage as the simulation sees it.
 struct SimulatedStage {
   Seconds forward;
   Seconds backward;
-  // To the next stage and back from it, each way.
+  // To the next stage and back from it, each way. Not used of the last stage.
   Seconds send;
   Seconds gradient_sync;
-  // Runs forward as long as fewer micro-batches than this are in flight and
-  // any is left, else backward.
+  // Read only by the form of `SimulateStep` without a schedule.
   int64_t most_in_flight = 1;
 };
 
-// End of the step, gradient synchronisation included.
+// Stages in the order of the model, stage j on device j mod P, and how they work;
+// see `PipelineRules`.
+struct SimulatedPipeline {
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  int virtual_stage_count = 1;
+  bool blocking_messages = false;
+  bool early_gradient_sync = false;
+  std::vector<SimulatedStage> stages;
+};
+
+// End of the step, gradient synchronisation included. Every device runs a program
+// of passes and, with blocking messages, of exchanges, as Megatron-LM's
+// schedules.py has them; a queue of events in the order of time moves them on.
+//
+// Crashes where a message doesn't find its receiver. O(stages * micro-batches) time.
+Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count);
+
+// The same for one stage a device and messages that occupy no device, as 1F1B where
+// the last stage keeps one micro-batch in flight, else as GPipe.
 Seconds SimulateStep(const std::vector<SimulatedStage>& stages, int64_t micro_batch_count);
 
 }  // namespace parplan

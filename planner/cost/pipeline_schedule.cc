@@ -3,139 +3,226 @@
 #include <algorithm>
 
 #include "planner/base/check.h"
+#include "planner/cost/schedule_period.h"
 
 namespace parplan {
 namespace {
 
-// One step of work of a stage.
-struct Task {
-  bool is_backward;
-  int64_t micro_batch_index;
-};
+using internal::kNever;
+using internal::RunSteadily;
 
-// The order of work of stage `stage` is fixed by the schedule: `warm_up`
-// forward passes, then one forward and one backward in turn, then what is left
-// of the backward passes. GPipe warms up with all.
-class StageOrder {
- public:
-  StageOrder(Schedule schedule, int stage_count, int stage, int64_t micro_batch_count)
-      : micro_batch_count_(micro_batch_count),
-        warm_up_(schedule == Schedule::kGpipe && stage_count > 1
-                     ? micro_batch_count
-                     : std::min<int64_t>(stage_count - stage - 1, micro_batch_count)) {}
+// Passes are put into ticks such that what a pass waits for was done in the tick
+// before (pipeline_events.cc spells them out), so that the state of the pipeline
+// after a tick is one time a device, and with stages that interleave two more for
+// the messages under way. After a round of ticks the same passes follow again.
 
-  int64_t size() const { return 2 * micro_batch_count_; }
-
-  Task At(int64_t position) const {
-    if (position < warm_up_) return {false, position};
-    const int64_t steady = 2 * (micro_batch_count_ - warm_up_);
-    const int64_t offset = position - warm_up_;
-    if (offset >= steady) return {true, position - micro_batch_count_};
-    if (offset % 2 == 0) return {false, warm_up_ + offset / 2};
-    return {true, offset / 2};
-  }
-
- private:
-  int64_t micro_batch_count_;
-  int64_t warm_up_;
-};
-
-// Walks all tasks of all stages in an order in which everything a task waits
-// for is done, and calls `visit(stage, task, start, end)`. Returns the end of
-// the step.
-//
-// A task waits for at most one other: micro-batch k forward for k forward of
-// the stage before, k backward for k backward of the stage behind. A boundary
-// carries micro-batches in order, so each direction is a queue of arrival
-// times; a stage that can't go on yields to its neighbour.
-template <typename Visit>
-Seconds Simulate(Schedule schedule, absl::Span<const StageTimes> stages, int64_t micro_batch_count,
-                 Visit visit) {
-  const int stage_count = static_cast<int>(stages.size());
-  PARPLAN_CHECK(stage_count > 0 && micro_batch_count > 0);
-  const size_t slots = static_cast<size_t>(stage_count) * static_cast<size_t>(micro_batch_count);
-  std::vector<Seconds> forward_arrival(slots);
-  std::vector<Seconds> backward_arrival(slots);
-  std::vector<int64_t> forward_ready(stage_count, 0);
-  std::vector<int64_t> backward_ready(stage_count, 0);
-  forward_ready.front() = micro_batch_count;
-  std::vector<int64_t> position(stage_count, 0);
-  std::vector<Seconds> free_at(stage_count);
-  std::vector<StageOrder> orders;
-  for (int i = 0; i < stage_count; ++i) {
-    orders.emplace_back(schedule, stage_count, i, micro_batch_count);
-  }
-  const auto slot = [micro_batch_count](int stage, int64_t micro_batch) {
-    return static_cast<size_t>(stage) * static_cast<size_t>(micro_batch_count) +
-           static_cast<size_t>(micro_batch);
-  };
-
-  int64_t left = 2 * micro_batch_count * stage_count;
-  int stage = 0;
-  int direction = 1;
-  while (left > 0) {
-    bool moved = false;
-    while (position[stage] < orders[stage].size()) {
-      const Task task = orders[stage].At(position[stage]);
-      const int64_t k = task.micro_batch_index;
-      if (!task.is_backward) {
-        if (k >= forward_ready[stage]) break;
-        const Seconds start = std::max(free_at[stage], forward_arrival[slot(stage, k)]);
-        const Seconds end = start + stages[stage].forward;
-        visit(stage, task, start, end);
-        free_at[stage] = end;
-        if (stage + 1 < stage_count) {
-          forward_arrival[slot(stage + 1, k)] = end + stages[stage].send;
-          forward_ready[stage + 1] = k + 1;
-        } else {
-          backward_arrival[slot(stage, k)] = end;
-          backward_ready[stage] = k + 1;
-        }
-      } else {
-        if (k >= backward_ready[stage]) break;
-        const Seconds start = std::max(free_at[stage], backward_arrival[slot(stage, k)]);
-        const Seconds end = start + stages[stage].backward;
-        visit(stage, task, start, end);
-        free_at[stage] = end;
-        if (stage > 0) {
-          backward_arrival[slot(stage - 1, k)] = end + stages[stage - 1].send;
-          backward_ready[stage - 1] = k + 1;
-        }
-      }
-      ++position[stage];
-      --left;
-      moved = true;
-    }
-    // Sweep down and up: what a stage waits for is made by a neighbour.
-    if (stage + direction < 0 || stage + direction >= stage_count) direction = -direction;
-    if (stage_count > 1) stage += direction;
-    PARPLAN_CHECK(moved || stage_count > 1 || left == 0);
-  }
-  Seconds end;
-  for (int i = 0; i < stage_count; ++i) {
-    end = std::max(end, free_at[i] + stages[i].gradient_sync);
-  }
-  return end;
+// Whether micro-batch `position / 2` is one of `micro_batch_count`.
+bool IsActive(int64_t position, int64_t micro_batch_count) {
+  return position >= 0 && position < 2 * micro_batch_count;
 }
 
 }  // namespace
 
-Seconds StepTime(Schedule schedule, absl::Span<const StageTimes> stages,
-                 int64_t micro_batch_count) {
-  return Simulate(schedule, stages, micro_batch_count, [](int, const Task&, Seconds, Seconds) {});
+void ScheduleEvaluator::Load(absl::Span<const StageTimes> stages, int device_count) {
+  const size_t stage_count = stages.size();
+  device_count_ = device_count;
+  forward_.resize(stage_count);
+  backward_.resize(stage_count);
+  send_after_.resize(stage_count);
+  send_before_.resize(stage_count);
+  last_backward_end_.resize(stage_count);
+  for (size_t j = 0; j < stage_count; ++j) {
+    forward_[j] = stages[j].forward.value();
+    backward_[j] = stages[j].backward.value();
+    send_after_[j] = j + 1 < stage_count ? stages[j].send.value() : kNever;
+    send_before_[j] = j > 0 ? send_after_[j - 1] : kNever;
+  }
+  free_.assign(device_count, 0.0);
 }
 
-std::vector<PipelineEvent> PipelineEvents(Schedule schedule, absl::Span<const StageTimes> stages,
-                                          int64_t micro_batch_count) {
-  std::vector<PipelineEvent> events;
-  Simulate(schedule, stages, micro_batch_count,
-           [&events](int stage, const Task& task, Seconds start, Seconds end) {
-             events.push_back({stage, task.micro_batch_index, task.is_backward, start, end});
-           });
-  std::stable_sort(
-      events.begin(), events.end(),
-      [](const PipelineEvent& a, const PipelineEvent& b) { return a.stage_index < b.stage_index; });
-  return events;
+// Passes of one kind leave a stage at even intervals when they come at even
+// intervals, so the recurrence from stage to stage is over (first end, interval)
+// and exact for every micro-batch. Backward passes find all stages free: the last
+// stage ends its forward passes last.
+void ScheduleEvaluator::RunGpipe(int64_t micro_batch_count) {
+  const double others = static_cast<double>(micro_batch_count - 1);
+  double end = 0.0;
+  double interval = 0.0;
+  for (int r = 0; r < device_count_; ++r) {
+    if (r > 0) end += send_before_[r];
+    end += forward_[r];
+    interval = std::max(interval, forward_[r]);
+  }
+  end += others * interval;
+  interval = 0.0;
+  for (int r = device_count_ - 1; r >= 0; --r) {
+    if (r + 1 < device_count_) end += send_after_[r];
+    end += backward_[r];
+    interval = std::max(interval, backward_[r]);
+    free_[r] = end + others * interval;
+  }
+}
+
+// All micro-batches one way. In tick t, stage i (counted in the direction of the
+// flow) does micro-batch (t - i) / 2 and hands it over; the stages between two
+// that work receive.
+void ScheduleEvaluator::RunBlockingFlow(int64_t micro_batch_count, bool is_backward) {
+  // Counted from where the backward passes begin, which keeps rounding small.
+  const double origin = is_backward ? free_.back() : 0.0;
+  for (double& time : free_) time -= origin;
+  const int last = device_count_ - 1;
+  const double* work = is_backward ? backward_.data() : forward_.data();
+  const auto run = [&, last](int64_t tick) {
+    for (int64_t i = tick % 2; i <= last; i += 2) {
+      if (!IsActive(tick - i, micro_batch_count)) continue;
+      const int64_t r = is_backward ? last - i : i;
+      free_[r] += work[r];
+      if (i == last) continue;
+      const int64_t next = is_backward ? r - 1 : r + 1;
+      const double send = is_backward ? send_before_[r] : send_after_[r];
+      free_[r] = free_[next] = std::max(free_[r], free_[next]) + send;
+    }
+  };
+  const int64_t end = 2 * (micro_batch_count - 1) + device_count_;
+  const int64_t steady_begin = std::min<int64_t>(last, end);
+  for (int64_t tick = 0; tick < steady_begin; ++tick) run(tick);
+  RunSteadily(steady_begin, 2 * micro_batch_count, 2, end, free_.data(), device_count_, snapshot_,
+              run);
+  for (double& time : free_) time += origin;
+}
+
+// In tick t, stage r does forward pass (t - r) / 2 or backward pass
+// (t - 2 P + 1 + r) / 2, whichever is whole; it waits for what its neighbour did
+// in tick t - 1, and neighbours do opposite passes.
+void ScheduleEvaluator::RunOneForwardOneBackward(int64_t micro_batch_count) {
+  const int64_t stages = device_count_;
+  double* const free = free_.data();
+  const double* const forward = forward_.data();
+  const double* const backward = backward_.data();
+  const double* const send = send_before_.data();
+  const auto run = [=](int64_t tick) {
+    const int64_t first = tick % 2;
+    const int64_t back = tick - 2 * stages + 1;
+    // The pairs of which the stage behind goes forward, the one before backward.
+    const bool all_active = back >= 0 && tick < 2 * micro_batch_count;
+    if (first == 0 && IsActive(tick, micro_batch_count)) free[0] += forward[0];
+    for (int64_t r = first == 0 ? 2 : 1; r < stages; r += 2) {
+      const double before = free[r - 1];
+      const double behind = free[r];
+      if (all_active || IsActive(tick - r, micro_batch_count)) {
+        free[r] = std::max(behind, before + send[r]) + forward[r];
+      }
+      if (all_active || IsActive(back + r - 1, micro_batch_count)) {
+        free[r - 1] = std::max(before, behind + send[r]) + backward[r - 1];
+      }
+    }
+    if ((stages - first) % 2 == 0 && IsActive(back + stages - 1, micro_batch_count)) {
+      free[stages - 1] += backward[stages - 1];
+    }
+  };
+  const int64_t end = 2 * (micro_batch_count + stages - 1);
+  const int64_t steady_begin = std::min(2 * stages - 1, end);
+  for (int64_t tick = 0; tick < steady_begin; ++tick) run(tick);
+  RunSteadily(steady_begin, 2 * micro_batch_count, 2, end, free, device_count_, snapshot_, run);
+}
+
+// The same ticks. At the end of each, a stage that went forward and the next,
+// which went backward, exchange what they have for each other.
+void ScheduleEvaluator::RunBlockingOneForwardOneBackward(int64_t micro_batch_count) {
+  const int64_t stages = device_count_;
+  double* const free = free_.data();
+  const auto run = [=, this](int64_t tick) {
+    const int64_t back = tick - 2 * stages + 1;
+    const auto goes_forward = [=](int64_t r) { return IsActive(tick - r, micro_batch_count); };
+    const auto goes_backward = [=](int64_t r) { return IsActive(back + r, micro_batch_count); };
+    const int64_t first = tick % 2;
+    if (first == 1 && goes_backward(0)) free[0] += backward_[0];
+    for (int64_t r = first; r < stages; r += 2) {
+      const bool is_forward = goes_forward(r);
+      if (is_forward) free[r] += forward_[r];
+      if (r + 1 == stages) continue;
+      const bool is_backward = goes_backward(r + 1);
+      if (is_backward) free[r + 1] += backward_[r + 1];
+      if (is_forward || is_backward) {
+        free[r] = free[r + 1] = std::max(free[r], free[r + 1]) + send_after_[r];
+      }
+    }
+  };
+  const int64_t end = 2 * (micro_batch_count + stages - 1);
+  const int64_t steady_begin = std::min(2 * stages - 1, end);
+  for (int64_t tick = 0; tick < steady_begin; ++tick) run(tick);
+  RunSteadily(steady_begin, 2 * micro_batch_count, 2, end, free, device_count_, snapshot_, run);
+}
+
+void ScheduleEvaluator::RunAlone(int64_t micro_batch_count) {
+  double forward = 0.0;
+  double backward = 0.0;
+  for (double time : forward_) forward += time;
+  for (double time : backward_) backward += time;
+  double end = (forward + backward) * static_cast<double>(micro_batch_count - 1) + forward;
+  for (size_t j = backward_.size(); j-- > 0;) {
+    end += backward_[j];
+    last_backward_end_[j] = end;
+  }
+  free_[0] = end;
+}
+
+Seconds ScheduleEvaluator::EndOfSynchronisation(const PipelineRules& rules,
+                                                absl::Span<const StageTimes> stages) const {
+  const int stage_count = static_cast<int>(stages.size());
+  double end = 0.0;
+  for (int device = 0; device < device_count_; ++device) {
+    // In the order in which the stages of a device have their last backward pass.
+    double synchronised = 0.0;
+    for (int j = stage_count - device_count_ + device; j >= 0; j -= device_count_) {
+      const bool early = rules.early_gradient_sync && rules.virtual_stage_count > 1;
+      synchronised = std::max(synchronised, early ? last_backward_end_[j] : free_[device]) +
+                     stages[j].gradient_sync.value();
+    }
+    end = std::max({end, free_[device], synchronised});
+  }
+  return Seconds::Of(end);
+}
+
+Seconds ScheduleEvaluator::StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
+                                    int64_t micro_batch_count) {
+  const int chunks = rules.virtual_stage_count;
+  const int stage_count = static_cast<int>(stages.size());
+  PARPLAN_CHECK(stage_count > 0 && micro_batch_count > 0 && chunks > 0);
+  PARPLAN_CHECK(stage_count % chunks == 0);
+  PARPLAN_CHECK(chunks == 1 || rules.schedule == Schedule::kInterleaved);
+  Load(stages, stage_count / chunks);
+  if (device_count_ == 1) {
+    RunAlone(micro_batch_count);
+  } else if (rules.schedule == Schedule::kGpipe) {
+    if (rules.blocking_messages) {
+      RunBlockingFlow(micro_batch_count, /*is_backward=*/false);
+      RunBlockingFlow(micro_batch_count, /*is_backward=*/true);
+    } else {
+      RunGpipe(micro_batch_count);
+    }
+  } else if (chunks > 1) {
+    if (rules.blocking_messages) {
+      RunInterleaved<true>(chunks, micro_batch_count);
+    } else {
+      RunInterleaved<false>(chunks, micro_batch_count);
+    }
+  } else if (rules.blocking_messages) {
+    RunBlockingOneForwardOneBackward(micro_batch_count);
+  } else {
+    RunOneForwardOneBackward(micro_batch_count);
+  }
+  return EndOfSynchronisation(rules, stages);
+}
+
+Seconds StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
+                 int64_t micro_batch_count) {
+  return ScheduleEvaluator().StepTime(rules, stages, micro_batch_count);
+}
+
+Seconds StepTime(Schedule schedule, absl::Span<const StageTimes> stages,
+                 int64_t micro_batch_count) {
+  return StepTime(PipelineRules{.schedule = schedule}, stages, micro_batch_count);
 }
 
 }  // namespace parplan

@@ -1,15 +1,12 @@
 #include "planner/check/plan_check.h"
 
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/check/schedule_simulation.h"
-#include "planner/cost/pipeline_schedule.h"
 #include "planner/cost/predict_plan.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
@@ -195,29 +192,6 @@ TEST(CheckPlan, RefusesAPlanThatDoesNotFit) {
   const PlanningProblem tight = roomy.WithUsableMemory(prediction.peak_memory - Bytes::Of(1));
   EXPECT_THAT(CheckPlan(tight, GoodPlan(), Predict(tight, GoodPlan())),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("it needs")));
-}
-
-TEST(SimulateStep, AgreesWithTheScheduleOfTheCostModel) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    const Schedule schedule = seed % 2 == 0 ? Schedule::kGpipe : Schedule::kOneForwardOneBackward;
-    const int stage_count = 1 + static_cast<int>(random() % 7);
-    const int64_t micro_batch_count = 1 + static_cast<int64_t>(random() % 12);
-    const auto draw = [&random] { return Seconds::Of(static_cast<double>(random() % 100)); };
-    std::vector<StageTimes> times;
-    std::vector<SimulatedStage> simulated;
-    for (int stage = 0; stage < stage_count; ++stage) {
-      const bool last = stage + 1 == stage_count;
-      const StageTimes drawn{draw(), draw(), last ? Seconds() : draw() * 0.3, draw()};
-      times.push_back(drawn);
-      simulated.push_back(
-          {drawn.forward, drawn.backward, drawn.send, drawn.gradient_sync,
-           InFlightMicroBatchCount(schedule, stage_count, stage, micro_batch_count)});
-    }
-    EXPECT_NEAR(SimulateStep(simulated, micro_batch_count).value(),
-                StepTime(schedule, times, micro_batch_count).value(), 1e-9);
-  }
 }
 
 }  // namespace
