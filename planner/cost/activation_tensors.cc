@@ -13,7 +13,7 @@ using enum TensorLifetime;
 // Megatron's --make-vocab-size-divisible-by.
 constexpr int kVocabularyMultiple = 128;
 
-// One block of attention adds up to this many tensors; see `AddAttention`.
+// Sizes in the letters of the formulas.
 struct LayerShape {
   double element = 2.0;     // e
   double tokens = 0.0;      // s, of a rank
@@ -59,9 +59,9 @@ void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cro
   tensors.Add(cross ? "cross-attention norm input" : "attention norm input", "e s h / r", residual,
               cross ? kLayer : kCheckpoint);
   tensors.Add("query, key and value projection input", "e s h / r", residual, kLayer);
-  tensors.Add("query", "e s q / t", query, kAttentionCore);
-  tensors.Add("key", "e s k / t", key_value, kAttentionCore);
-  tensors.Add("value", "e s k / t", key_value, kAttentionCore);
+  tensors.Add("query", "e s q / t", query, kLayer);
+  tensors.Add("key", "e s k / t", key_value, kLayer);
+  tensors.Add("value", "e s k / t", key_value, kLayer);
   if (traits.attention_kernel == AttentionKernel::kFlash) {
     tensors.Add("log-sum-exp of scores", "4 a s / t",
                 4.0 * shape.heads * shape.tokens / shape.tensor, kAttentionCore);
@@ -121,19 +121,21 @@ void AddTransformer(const LayerDefinition& definition, const LayerShape& shape,
     feed_forward_gradients = shape.element * shape.tokens * definition.feed_forward_size /
                              shape.tensor * (swiglu ? 3.0 : 2.0);
   } else {
+    // Experts are split over tensor-parallel ranks like any feed-forward part, so their
+    // tokens are whole on each.
     const double passes = definition.experts_per_token;
-    const double routed = passes * residual;
+    const double routed = passes * shape.element * shape.tokens * shape.hidden;
     tensors.Add("router scores", "8 s E / r",
                 8.0 * shape.tokens * definition.expert_count / shape.sequence, kLayer);
-    tensors.Add("tokens sent to experts", "n e s h / r", routed, kLayer);
-    tensors.Add("tokens of the experts", "n e s h / r", routed, kLayer);
-    tensors.Add("expert output", "n e s h / r", routed, kLayer);
+    tensors.Add("tokens before the experts", "n e s h", routed, kLayer);
+    tensors.Add("tokens in the experts' order", "n e s h", routed, kLayer);
+    tensors.Add("expert output", "n e s h", routed, kLayer);
     inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
                            definition.expert_feed_forward_size, passes, tensors);
-    feed_forward_gradients = shape.element * passes * shape.tokens *
-                                 definition.expert_feed_forward_size / shape.tensor *
-                                 (swiglu ? 3.0 : 2.0) +
-                             2.0 * routed;
+    const double one =
+        shape.element * passes * shape.tokens * definition.expert_feed_forward_size / shape.tensor;
+    if (!swiglu) tensors.Add("activation weighted by the router", "n e s f / t", one, kLayer);
+    feed_forward_gradients = (swiglu ? 3.0 : 2.0) * one + 2.0 * routed;
     inner += 3.0 * routed;
     if (definition.shared_expert_feed_forward_size > 0) {
       inner += AddFeedForward(shape, traits, definition.feed_forward_kind,
@@ -232,7 +234,7 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
       tensors.Add("output matrix input", "e s h / r", residual, kLayer);
       const double bytes_per_logit =
           traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
-      tensors.Add("logits, their softmax and gradient", "6 s V / t", bytes_per_logit * logits,
+      tensors.Add("logits, their softmax and gradient", "10 s V / t", bytes_per_logit * logits,
                   kBackward);
       break;
     }

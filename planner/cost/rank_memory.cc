@@ -97,8 +97,9 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
   if (mixed && traits.separate_gradient_buffer) states.gradients += element * gradient_part;
   states.optimizer_states = (optimizer == Optimizer::kAdam ? 8 : 0) * optimizer_part;
   if (mixed) states.master_parameters = 4 * optimizer_part;
-  if (mixed && gradient_bytes == 2 && traits.widens_gradients_in_step)
+  if (mixed && gradient_bytes == 2 && traits.widens_gradients_in_step) {
     states.step = 4 * optimizer_part;
+  }
   return states;
 }
 
@@ -233,7 +234,7 @@ int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
   if (context) count += data ? 2 : 1;  // their own, and together with the data's
   if (strategy.expert_parallel_degree > 1) ++count;
   if (pipeline) count += 2;
-  if (pipeline && tensor) ++count;
+  if (pipeline || tensor) ++count;
   if (has_tied_table_elsewhere && pipeline) ++count;
   return count;
 }
@@ -296,7 +297,8 @@ RankMemory MemoryOfRank(absl::Span<const LayerMemoryRun> runs, const RankPlace& 
 
   RankMemory memory;
   const Bytes step_peak = step + std::min(bucket, traits.gradient_bucket);
-  memory.peak_in_optimizer_step = step_peak > backward.Total();
+  const Bytes backward_peak = backward.Total();
+  memory.peak_in_optimizer_step = step_peak > backward_peak;
   memory.allocated = states;
   if (memory.peak_in_optimizer_step) {
     memory.allocated[kTransient] = step_peak;
@@ -310,8 +312,15 @@ RankMemory MemoryOfRank(absl::Span<const LayerMemoryRun> runs, const RankPlace& 
   memory.total[kContext] = Bytes::Ceil(coefficients[Coefficient::kContextMemory]);
   memory.total[kCommunicators] =
       Bytes::Ceil(coefficients[Coefficient::kCommunicatorMemory] * place.communicator_count);
+  // The blocks of the other moment stay in the allocator's cache: those of the optimizer
+  // step are flat copies of gradients, far larger than the activations' segments, which
+  // are not joined.
+  if (!traits.expandable_segments) {
+    memory.released_on_demand = std::min(step_peak, backward_peak);
+  }
   memory.total[kFragmentation] =
-      Bytes::Ceil(coefficients[Coefficient::kFragmentation] * tensors.as_double());
+      Bytes::Ceil(coefficients[Coefficient::kFragmentation] * tensors.as_double()) +
+      memory.released_on_demand;
   return memory;
 }
 

@@ -119,6 +119,9 @@ struct RankMemory {
   MemoryItems allocated;
   // `allocated` and what lies outside of it.
   MemoryItems total;
+  // Of the fragmentation in `total`, what the allocator gives back to the device before
+  // it fails: whether a rank runs out of memory depends on `total` less this.
+  Bytes released_on_demand;
   // The peak is in the optimizer step and not in a backward pass.
   bool peak_in_optimizer_step = false;
 };

@@ -25,6 +25,7 @@ RuntimeTraits Megatron2021() {
   traits.fused_cross_entropy = false;
   traits.forward_launch_ratio = 4.0;
   traits.scattered_pipeline_messages = true;
+  traits.loss_bytes_per_logit = 10;
   return traits;
 }
 
@@ -46,6 +47,7 @@ RuntimeTraits MegatronCore() {
   RuntimeTraits traits;
   traits.runtime_id = "megatron-core";
   traits.gradient_bytes = 4;
+  traits.widens_gradients_in_step = true;
   traits.gradient_message_bytes = 4;
   traits.attention_output_copied = true;
   traits.fused_gradient_accumulation = true;

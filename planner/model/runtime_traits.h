@@ -74,8 +74,8 @@ struct RuntimeTraits {
   // Memory only. Attention's output is copied into another layout and both are kept
   // (fused attention only).
   bool attention_output_copied = false;
-  // Bytes a logit takes when the loss needs most: 6 is fp32 softmax and 16-bit
-  // gradient (Megatron), 10 adds logits and probabilities kept apart (PyTorch).
+  // Bytes a logit takes when the loss needs most. 6: fp32 softmax and 16-bit gradient
+  // (Megatron Core, in place). 10: 16-bit logits, fp32 logits and their exponentials.
   int loss_bytes_per_logit = 6;
   // The vocabulary is padded to a multiple of 128 times the tensor-parallel degree.
   bool pad_vocabulary = true;
@@ -87,6 +87,9 @@ struct RuntimeTraits {
   bool keep_16_bit_parameters = true;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
+  // The allocator can use freed memory for tensors of any size (PyTorch's
+  // expandable_segments).
+  bool expandable_segments = false;
 
   friend bool operator==(const RuntimeTraits&, const RuntimeTraits&) = default;
 };

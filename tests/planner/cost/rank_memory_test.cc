@@ -1,0 +1,399 @@
+#include "planner/cost/rank_memory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace parplan {
+namespace {
+
+LayerDefinition Decoder(int hidden, int heads, int sequence) {
+  LayerDefinition layer;
+  layer.layer_definition_id = "decoder";
+  layer.kind = LayerKind::kDecoder;
+  layer.hidden_size = hidden;
+  layer.attention_head_count = heads;
+  layer.feed_forward_size = 4 * hidden;
+  layer.feed_forward_kind = FeedForwardKind::kGelu;
+  layer.sequence_length = sequence;
+  return LayerDefinition::Create(layer, "layer").value();
+}
+
+LayerDefinition Table(LayerKind kind, int hidden, int vocabulary, int sequence, bool tied) {
+  LayerDefinition layer;
+  layer.layer_definition_id = "table";
+  layer.kind = kind;
+  layer.hidden_size = hidden;
+  layer.vocabulary_size = vocabulary;
+  layer.sequence_length = sequence;
+  layer.tied_embedding = tied;
+  return LayerDefinition::Create(layer, "layer").value();
+}
+
+LayerMemory MemoryOf(const LayerDefinition& layer, const RuntimeTraits& traits,
+                     const Strategy& strategy, double samples = 1.0,
+                     Precision precision = Precision::kBf16, bool copies_tied_table = false) {
+  return MemoryOfLayer(FootprintOf(layer, precision, traits, strategy, copies_tied_table),
+                       precision, Optimizer::kAdam, traits, strategy, samples);
+}
+
+RankPlace Place(int stages, int stage, int64_t micro_batches,
+                Schedule schedule = Schedule::kOneForwardOneBackward, int virtual_stages = 1) {
+  RankPlace place;
+  place.schedule = schedule;
+  place.pipeline_parallel_degree = stages;
+  place.stage_index = stage;
+  place.virtual_stage_count = virtual_stages;
+  place.micro_batch_count = micro_batches;
+  return place;
+}
+
+Bytes Allocated(const std::vector<LayerMemoryRun>& runs, const RankPlace& place,
+                const RuntimeTraits& traits) {
+  return MemoryOfRank(runs, place, traits, Coefficients()).allocated.Total();
+}
+
+TEST(InFlightPassCount, IsTheDistanceToTheLastStageUnder1F1BAndEverythingUnderGpipe) {
+  for (int stages : {2, 3, 4, 8}) {
+    for (int stage = 0; stage < stages; ++stage) {
+      for (int64_t m : {1, 2, 5, 8, 32}) {
+        EXPECT_EQ(InFlightPassCount(Place(stages, stage, m), 0),
+                  std::min<int64_t>(stages - stage, m));
+        EXPECT_EQ(InFlightPassCount(Place(stages, stage, m, Schedule::kGpipe), 0), m);
+      }
+    }
+  }
+  EXPECT_EQ(InFlightPassCount(Place(1, 0, 16, Schedule::kInterleaved, 4), 0), 1);
+}
+
+TEST(InFlightPassCount, OfVirtualStagesIsCountedPassByPass) {
+  for (int stages : {2, 4, 8}) {
+    for (int virtual_stages : {2, 3, 6}) {
+      for (int rounds : {1, 2, 5}) {
+        const int64_t m = int64_t{stages} * rounds;
+        for (int stage = 0; stage < stages; ++stage) {
+          // The twin walks through the passes: P micro-batches a virtual stage.
+          const int64_t first_backward = std::min<int64_t>(
+              2 * (stages - stage - 1) + (virtual_stages - 1) * stages + 1, m * virtual_stages);
+          std::vector<int64_t> kept(virtual_stages, 0);
+          for (int64_t pass = 0; pass < first_backward; ++pass) {
+            ++kept[pass / stages % virtual_stages];
+          }
+          int64_t sum = 0;
+          for (int i = 0; i < virtual_stages; ++i) {
+            const RankPlace place = Place(stages, stage, m, Schedule::kInterleaved, virtual_stages);
+            EXPECT_EQ(InFlightPassCount(place, i), kept[i]);
+            sum += kept[i];
+          }
+          // (1 + (P - 1) / (P v)) times P v virtual stages of the first rank.
+          if (stage == 0 && rounds > 1) {
+            EXPECT_EQ(sum, stages * virtual_stages + stages - 1);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryOfLayer, HoldsTheBytesPerParameterOfEachSetting) {
+  const LayerDefinition layer = Decoder(1024, 16, 512);
+  const Bytes one = Bytes::Of(layer.parameter_count);
+  RuntimeTraits traits;
+  traits.gradient_bytes = 4;
+  // 2 + 4 + 8 + 4: 16-bit weights, fp32 gradients, moments, masters.
+  EXPECT_EQ(MemoryOf(layer, traits, Strategy()).states(), one * 18);
+  traits.gradient_bytes = 2;
+  EXPECT_EQ(MemoryOf(layer, traits, Strategy()).states(), one * 16);
+  EXPECT_EQ(MemoryOf(layer, traits, Strategy()).step, Bytes());
+  traits.widens_gradients_in_step = true;
+  EXPECT_EQ(MemoryOf(layer, traits, Strategy()).step, one * 4);
+  traits.gradient_bytes = 4;
+  traits.separate_gradient_buffer = true;
+  EXPECT_EQ(MemoryOf(layer, traits, Strategy()).states(), one * 20);
+  EXPECT_EQ(MemoryOf(layer, traits, Strategy(), 1.0, Precision::kFp32).states(), one * 16);
+}
+
+TEST(MemoryOfLayer, ShardsWhatTheLevelSays) {
+  const LayerDefinition layer = Decoder(1024, 16, 512);
+  const int64_t count = layer.parameter_count;
+  ASSERT_EQ(count % 8, 0);
+  Strategy strategy;
+  strategy.data_parallel_degree = 4;
+  strategy.context_parallel_degree = 2;
+  RuntimeTraits traits;
+  traits.gradient_bytes = 4;
+  const auto states = [&](ShardingLevel level) {
+    strategy.sharding_level = level;
+    return MemoryOf(layer, traits, strategy).states().count();
+  };
+  EXPECT_EQ(states(ShardingLevel::kNone), 18 * count);
+  EXPECT_EQ(states(ShardingLevel::kOptimizer), 6 * count + 12 * count / 8);
+  EXPECT_EQ(states(ShardingLevel::kGradients), 2 * count + 16 * count / 8);
+  EXPECT_EQ(states(ShardingLevel::kParameters), 18 * count / 8);
+}
+
+TEST(FootprintOf, SplitsMatricesAndPaddedTablesAndKeepsNormsWhole) {
+  const RuntimeTraits traits = *FindRuntime("megatron-core");
+  Strategy strategy;
+  strategy.tensor_parallel_degree = 4;
+  const auto count = [&](const LayerDefinition& layer, bool copies = false) {
+    return FootprintOf(layer, Precision::kBf16, traits, strategy, copies).parameter_count;
+  };
+  EXPECT_EQ(count(Decoder(1024, 16, 512)), 12 * 1024 * 1024 / 4 + 2 * 1024);
+  EXPECT_EQ(count(Table(LayerKind::kEmbedding, 512, 50257, 128, false)), 50688 / 4 * 512);
+  EXPECT_EQ(count(Table(LayerKind::kHead, 512, 50257, 128, true)), 512);
+  EXPECT_EQ(count(Table(LayerKind::kHead, 512, 50257, 128, true), true), 50688 / 4 * 512 + 512);
+  EXPECT_EQ(count(Table(LayerKind::kHead, 512, 50257, 128, false)), 50688 / 4 * 512 + 512);
+}
+
+TEST(FootprintOf, SpreadsExpertsOverExpertParallelRanks) {
+  LayerDefinition layer = Decoder(1024, 16, 512);
+  layer.expert_count = 8;
+  layer.experts_per_token = 2;
+  layer.expert_feed_forward_size = 2048;
+  const RuntimeTraits traits;
+  Strategy strategy;
+  strategy.data_parallel_degree = 4;
+  const int64_t expert = 2 * 1024 * 2048;
+  LayerFootprint footprint = FootprintOf(layer, Precision::kBf16, traits, strategy, false);
+  EXPECT_EQ(footprint.expert_parameter_count, 8 * expert);
+  EXPECT_EQ(footprint.parameter_count, 4 * 1024 * 1024 + 2 * 1024 + 8 * 1024);
+  strategy.expert_parallel_degree = 4;
+  footprint = FootprintOf(layer, Precision::kBf16, traits, strategy, false);
+  EXPECT_EQ(footprint.expert_parameter_count, 2 * expert);
+  // Each expert lies on one of four data-parallel ranks: nothing to shard it over.
+  strategy.sharding_level = ShardingLevel::kOptimizer;
+  EXPECT_EQ(MemoryOfLayer(footprint, Precision::kBf16, Optimizer::kAdam, traits, strategy, 1)
+                .master_parameters.count(),
+            4 * 2 * expert + footprint.parameter_count);
+}
+
+// 175B of Korthikanti et al., table 3: t = 8, P = 8, micro-batch 1, sequence
+// parallelism and selective recomputation. The first of 8 stages has 12 layers and 8
+// micro-batches in flight.
+TEST(MemoryOfRank, OfAHandWorkedExample) {
+  RuntimeTraits traits = *FindRuntime("megatron-2021");
+  traits.fused_gradient_accumulation = true;
+  Strategy strategy;
+  strategy.tensor_parallel_degree = 8;
+  strategy.sequence_parallel = true;
+  strategy.recompute_level = RecomputeLevel::kSelective;
+  const LayerDefinition layer = Decoder(12288, 96, 2048);
+  const LayerMemory memory = MemoryOf(layer, traits, strategy);
+  const RankMemory rank =
+      MemoryOfRank({{{memory, 12, 0}}}, Place(8, 0, 64), traits, Coefficients());
+  // 12 h^2 / 8 + 2 h = 226,492,416 + 24,576 parameters a layer.
+  const int64_t parameters = 12 * (int64_t{12} * 12288 * 12288 / 8 + 2 * 12288);
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kParameters].count(), 2 * parameters);
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kGradients].count(), 4 * parameters);
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kOptimizerStates].count(), 8 * parameters);
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kMasterParameters].count(), 4 * parameters);
+  // 34 s h / t = 106,954,752 bytes a layer and micro-batch; 96 of them.
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kActivations].count(), int64_t{96} * 106954752);
+  // What selective recomputation brings back, 5 a s^2 / t = 251,658,240, and the
+  // gradients inside: e s h / t, and that of scores before and after softmax less the
+  // feed-forward tensors that are gone: 6,291,456 + 201,326,592 - 50,331,648.
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kTransient].count(),
+            251658240 + 6291456 + 201326592 - 50331648);
+}
+
+// The peak by going through the backward passes one by one.
+Bytes PeakOfTheTwin(const std::vector<LayerMemoryRun>& runs, const RankPlace& place) {
+  std::vector<LayerMemory> layers;
+  for (const LayerMemoryRun& run : runs) {
+    for (int i = 0; i < run.layer_count; ++i) layers.push_back(run.layer);
+  }
+  Bytes states;
+  Bytes kept;
+  for (const LayerMemory& layer : layers) {
+    states += layer.states() + layer.gathered_all_time;
+    kept += layer.kept;
+  }
+  const int64_t in_flight = InFlightPassCount(place, 0);
+  Bytes peak;
+  Bytes live = kept * in_flight;
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    peak = std::max(peak, live + layer->running + layer->logits + layer->gathered);
+    live -= layer->kept;
+  }
+  return states + peak + (place.pipeline_parallel_degree > 1 ? place.message * 2 : Bytes());
+}
+
+LayerMemory RandomLayer(std::mt19937& random) {
+  std::uniform_int_distribution<int64_t> size(0, 1000);
+  LayerMemory layer;
+  layer.parameters = Bytes::Of(size(random));
+  layer.gradients = Bytes::Of(size(random));
+  layer.optimizer_states = Bytes::Of(size(random));
+  layer.master_parameters = Bytes::Of(size(random));
+  layer.kept = Bytes::Of(size(random));
+  layer.kept_are_checkpoints = size(random) % 2 == 0;
+  layer.running = Bytes::Of(4 * size(random));
+  layer.logits = Bytes::Of(size(random));
+  layer.gathered = Bytes::Of(size(random));
+  layer.gathered_all_time = Bytes::Of(size(random));
+  return layer;
+}
+
+TEST(MemoryOfRank, IsThePeakOfTheTwinThatGoesThroughAllBackwardPasses) {
+  std::mt19937 random(7);
+  const RuntimeTraits traits;
+  Coefficients coefficients;
+  coefficients[Coefficient::kWorkspaceMemory] = 0.0;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<LayerMemoryRun> runs;
+    for (int i = 0; i < 1 + trial % 4; ++i) {
+      runs.push_back({RandomLayer(random), 1 + static_cast<int>(random() % 5), 0});
+    }
+    RankPlace place = Place(1 + trial % 3, 0, 1 + trial % 7);
+    place.message = Bytes::Of(10);
+    const RankMemory rank = MemoryOfRank(runs, place, traits, coefficients);
+    EXPECT_EQ(rank.allocated.Total(), PeakOfTheTwin(runs, place));
+    for (Bytes item : rank.total.size) EXPECT_GE(item, Bytes());
+  }
+}
+
+TEST(MemoryOfRank, DoesNotChangeWhenARunIsSplit) {
+  std::mt19937 random(11);
+  const RuntimeTraits traits = *FindRuntime("megatron-deepspeed");
+  for (int trial = 0; trial < 100; ++trial) {
+    LayerMemory layer = RandomLayer(random);
+    layer.step = Bytes::Of(trial * 20);
+    layer.bucket = Bytes::Of(trial * 7);
+    const RankPlace place = Place(4, trial % 4, 8);
+    const LayerMemory other = RandomLayer(random);
+    const RankMemory whole =
+        MemoryOfRank({{{layer, 9, 0}, {other, 1, 0}}}, place, traits, Coefficients());
+    const RankMemory split = MemoryOfRank({{{layer, 2, 0}, {layer, 7, 0}, {other, 1, 0}}}, place,
+                                          traits, Coefficients());
+    EXPECT_EQ(whole.total, split.total);
+    EXPECT_EQ(whole.allocated, split.allocated);
+  }
+}
+
+TEST(MemoryOfRank, TellsBothViewsApartByWhatLiesOutsideTensors) {
+  const RuntimeTraits traits = *FindRuntime("megatron-deepspeed");
+  Strategy strategy;
+  strategy.data_parallel_degree = 4;
+  strategy.sharding_level = ShardingLevel::kOptimizer;
+  const LayerMemory layer = MemoryOf(Decoder(1024, 16, 512), traits, strategy);
+  RankPlace place = Place(2, 0, 8);
+  place.communicator_count = 3;
+  Coefficients coefficients;
+  const RankMemory rank = MemoryOfRank({{{layer, 4, 0}}}, place, traits, coefficients);
+  const MemoryItems& total = rank.total;
+  EXPECT_EQ(total.Total() - rank.allocated.Total(), total[MemoryItemKind::kContext] +
+                                                        total[MemoryItemKind::kCommunicators] +
+                                                        total[MemoryItemKind::kFragmentation]);
+  EXPECT_EQ(total[MemoryItemKind::kCommunicators].count(),
+            3 * static_cast<int64_t>(coefficients[Coefficient::kCommunicatorMemory]));
+  EXPECT_GT(rank.released_on_demand, Bytes());
+  EXPECT_GE(total[MemoryItemKind::kFragmentation], rank.released_on_demand);
+  RuntimeTraits expandable = traits;
+  expandable.expandable_segments = true;
+  EXPECT_EQ(MemoryOfRank({{{layer, 4, 0}}}, place, expandable, coefficients).total.Total(),
+            total.Total() - rank.released_on_demand);
+}
+
+TEST(MemoryOfRank, IsThatOfTheOptimizerStepWhereItNeedsMore) {
+  RuntimeTraits traits = *FindRuntime("megatron-2021");
+  traits.gradient_bytes = 2;
+  const LayerDefinition layer = Decoder(4096, 32, 8);  // hardly an activation
+  const LayerMemory memory = MemoryOf(layer, traits, Strategy());
+  const RankMemory rank = MemoryOfRank({{{memory, 8, 0}}}, Place(1, 0, 1), traits, Coefficients());
+  EXPECT_TRUE(rank.peak_in_optimizer_step);
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kTransient].count(), 8 * 4 * layer.parameter_count);
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kActivations], Bytes());
+}
+
+TEST(MemoryOfRank, OfTheLastStageHasLogitsAndACopyOfTheTiedTable) {
+  const RuntimeTraits traits = *FindRuntime("megatron-core");
+  const LayerDefinition head = Table(LayerKind::kHead, 512, 50257, 1024, true);
+  const std::vector<LayerMemoryRun> runs = {
+      {MemoryOf(Decoder(512, 8, 1024), traits, Strategy(), 4), 3, 0},
+      {MemoryOf(head, traits, Strategy(), 4, Precision::kBf16, true), 1, 0}};
+  const RankMemory rank = MemoryOfRank(runs, Place(4, 3, 8), traits, Coefficients());
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kLogits].count(), int64_t{6} * 4 * 1024 * 50304);
+  EXPECT_EQ(rank.allocated[MemoryItemKind::kParameters].count(),
+            2 * (3 * (12 * 512 * 512 + 2 * 512) + 50304 * 512 + 512));
+}
+
+// More saving never needs more, over sharding, recomputation and parallelism. The
+// exceptions are true: a layer of sharded parameters is whole while it runs, and the
+// next one with it, so that few layers need more sharded than not; there have to be
+// enough of them.
+TEST(MemoryOfRank, NeverRisesWithMoreSaving) {
+  const LayerDefinition layer = Decoder(4096, 32, 2048);
+  for (const char* runtime : {"parplan", "megatron-2021", "megatron-core", "fsdp"}) {
+    const RuntimeTraits traits = *FindRuntime(runtime);
+    const auto bytes = [&](const Strategy& strategy) {
+      return Allocated({{MemoryOf(layer, traits, strategy, 2), 24, 0}}, Place(2, 0, 8), traits);
+    };
+    for (int t : {1, 2, 4}) {
+      Strategy base;
+      base.tensor_parallel_degree = t;
+      base.data_parallel_degree = 4;
+      Bytes before = Bytes::Max();
+      for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
+                                  ShardingLevel::kGradients, ShardingLevel::kParameters}) {
+        Strategy strategy = base;
+        strategy.sharding_level = level;
+        EXPECT_LE(bytes(strategy), before) << runtime;
+        before = bytes(strategy);
+        for (RecomputeLevel recompute : {RecomputeLevel::kSelective, RecomputeLevel::kFull}) {
+          Strategy recomputing = strategy;
+          recomputing.recompute_level = recompute;
+          EXPECT_LE(bytes(recomputing), bytes(strategy)) << runtime;
+        }
+        Strategy wider = strategy;
+        wider.tensor_parallel_degree *= 2;
+        EXPECT_LE(bytes(wider), bytes(strategy)) << runtime;
+        Strategy sequence = strategy;
+        sequence.sequence_parallel = true;
+        EXPECT_LE(bytes(sequence), bytes(strategy)) << runtime;
+        Strategy context = strategy;
+        context.context_parallel_degree = 2;
+        EXPECT_LE(bytes(context), bytes(strategy)) << runtime;
+        Strategy more_data = strategy;
+        more_data.data_parallel_degree *= 2;
+        EXPECT_LE(bytes(more_data), bytes(strategy)) << runtime;
+      }
+    }
+  }
+}
+
+TEST(MemoryOfRank, FallsFromStageToStageAndRisesWithMicroBatches) {
+  const RuntimeTraits traits;
+  const LayerMemory layer = MemoryOf(Decoder(1024, 16, 1024), traits, Strategy());
+  for (Schedule schedule :
+       {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved}) {
+    const int virtual_stages = schedule == Schedule::kInterleaved ? 2 : 1;
+    std::vector<LayerMemoryRun> runs;
+    for (int i = 0; i < virtual_stages; ++i) runs.push_back({layer, 4 / virtual_stages, i});
+    for (int stage = 0; stage < 4; ++stage) {
+      const Bytes here = Allocated(runs, Place(4, stage, 16, schedule, virtual_stages), traits);
+      if (stage > 0) {
+        EXPECT_LE(here, Allocated(runs, Place(4, stage - 1, 16, schedule, virtual_stages), traits));
+      }
+      EXPECT_LE(Allocated(runs, Place(4, stage, 8, schedule, virtual_stages), traits), here);
+    }
+  }
+}
+
+TEST(CommunicatorCount, CountsTheGroupsOfARank) {
+  Strategy strategy;
+  EXPECT_EQ(CommunicatorCount(strategy, 1, true), 0);
+  strategy.data_parallel_degree = 8;
+  EXPECT_EQ(CommunicatorCount(strategy, 1, true), 2);  // world, data
+  strategy.tensor_parallel_degree = 4;
+  // World, tensor, data, model; two neighbours; the table's.
+  EXPECT_EQ(CommunicatorCount(strategy, 1, false), 4);
+  EXPECT_EQ(CommunicatorCount(strategy, 8, false), 6);
+  EXPECT_EQ(CommunicatorCount(strategy, 8, true), 7);
+}
+
+}  // namespace
+}  // namespace parplan
