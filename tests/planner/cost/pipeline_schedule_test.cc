@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -63,6 +64,189 @@ TEST(StepTime, WaitsForTheGradientSynchronisationThatEndsLast) {
   EXPECT_DOUBLE_EQ(StepTime(Schedule::kOneForwardOneBackward, stages, 4).value(), 15.5);
 }
 
+// Every order and kind of message.
+std::vector<PipelineRules> AllRules() {
+  std::vector<PipelineRules> all;
+  for (bool blocking : {false, true}) {
+    all.push_back({.schedule = Schedule::kGpipe, .blocking_messages = blocking});
+    all.push_back({.schedule = Schedule::kOneForwardOneBackward, .blocking_messages = blocking});
+    for (int chunks : {1, 2, 3}) {
+      all.push_back({.schedule = Schedule::kInterleaved,
+                     .virtual_stage_count = chunks,
+                     .blocking_messages = blocking});
+    }
+  }
+  return all;
+}
+
+std::vector<StageTimes> RandomTimes(int count, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> time(0.1, 2.0);
+  std::vector<StageTimes> stages;
+  for (int j = 0; j < count; ++j) {
+    stages.push_back({Seconds::Of(time(random)), Seconds::Of(time(random)),
+                      Seconds::Of(0.2 * time(random)), Seconds()});
+  }
+  return stages;
+}
+
+TEST(StepTime, OfOneMicroBatchIsTheSum) {
+  std::mt19937_64 random(1);
+  for (const PipelineRules& rules : AllRules()) {
+    for (int devices : {2, 3, 5}) {
+      const std::vector<StageTimes> stages =
+          RandomTimes(devices * rules.virtual_stage_count, random);
+      double sum = 0.0;
+      for (size_t j = 0; j < stages.size(); ++j) {
+        sum += (stages[j].forward + stages[j].backward).value();
+        if (j + 1 < stages.size()) sum += 2.0 * stages[j].send.value();
+      }
+      EXPECT_NEAR(StepTime(rules, stages, 1).value(), sum, 1e-12 * sum);
+    }
+  }
+}
+
+TEST(StepTime, OfEvenVirtualStagesHasABubbleSmallerByTheirNumber) {
+  // m (f + b) + (P - 1) (f + b) / V (Narayanan et al., 2.2.2).
+  for (int devices : {2, 4, 8}) {
+    for (int chunks : {1, 2, 3, 6}) {
+      for (int64_t groups : {1, 2, 7, 400}) {
+        const double m = static_cast<double>(groups * devices);
+        const PipelineRules rules = {.schedule = Schedule::kInterleaved,
+                                     .virtual_stage_count = chunks};
+        const double whole = 3.0 * chunks * m + 3.0 * (devices - 1);
+        EXPECT_NEAR(StepTime(rules, Even(devices * chunks, 1, 2), groups * devices).value(), whole,
+                    1e-12 * whole)
+            << devices << " devices, " << chunks << " chunks, " << groups << " groups";
+      }
+    }
+  }
+}
+
+TEST(StepTime, OfABlockingPipelineByHand) {
+  // f = 2, b = 3, send = 1, two stages. Stage 0: F0 0-2, sends -3, F1 3-5, waits for
+  // stage 1's B0 (F0 3-5, B0 5-8) and exchanges F1 for B0 at 8-9, B0 9-12; stage 1:
+  // F1 9-11, B1 11-14, sends 14-15; stage 0: B1 15-18.
+  const std::vector<StageTimes> stages = Even(2, 2, 3, 1);
+  EXPECT_DOUBLE_EQ(StepTime({.blocking_messages = true}, stages, 2).value(), 18.0);
+  // Not blocking, F1 comes to stage 1 at 5 already: F1 8-10, B1 10-13, B1 of stage 0 14-17.
+  EXPECT_DOUBLE_EQ(StepTime(PipelineRules(), stages, 2).value(), 17.0);
+}
+
+TEST(StepTime, OfABlockingPipelineIsNoShorter) {
+  std::mt19937_64 random(2);
+  for (PipelineRules rules : AllRules()) {
+    if (!rules.blocking_messages) continue;
+    for (int64_t m : {1, 4, 8, 100}) {
+      const std::vector<StageTimes> stages = RandomTimes(4 * rules.virtual_stage_count, random);
+      rules.blocking_messages = true;
+      const Seconds blocking = StepTime(rules, stages, m);
+      rules.blocking_messages = false;
+      EXPECT_GE(blocking.value() * (1 + 1e-12), StepTime(rules, stages, m).value());
+    }
+  }
+}
+
+TEST(StepTime, IsTheSameBackInTime) {
+  // Played backwards, forward passes are backward passes and the order is the same.
+  std::mt19937_64 random(3);
+  for (const PipelineRules& rules : AllRules()) {
+    for (int devices : {1, 2, 4, 7}) {
+      for (int64_t groups : {1, 2, 5, 60}) {
+        std::vector<StageTimes> stages = RandomTimes(devices * rules.virtual_stage_count, random);
+        const double there = StepTime(rules, stages, groups * devices).value();
+        for (StageTimes& stage : stages) std::swap(stage.forward, stage.backward);
+        EXPECT_NEAR(StepTime(rules, stages, groups * devices).value(), there, 1e-12 * there)
+            << static_cast<int>(rules.schedule) << " " << rules.virtual_stage_count << " "
+            << rules.blocking_messages << " " << devices << " " << groups;
+      }
+    }
+  }
+}
+
+TEST(StepTime, OfGpipeDoesNotDependOnTheOrderOfStages) {
+  std::mt19937_64 random(4);
+  std::vector<StageTimes> stages = RandomTimes(5, random);
+  for (StageTimes& stage : stages) stage.send = Seconds::Of(0.125);
+  const double step = StepTime(Schedule::kGpipe, stages, 9).value();
+  for (int trial = 0; trial < 20; ++trial) {
+    std::shuffle(stages.begin(), stages.end(), random);
+    EXPECT_NEAR(StepTime(Schedule::kGpipe, stages, 9).value(), step, 1e-12 * step);
+  }
+}
+
+TEST(StepTime, OfGpipeDoesNotChangeByAnEmptyStage) {
+  std::mt19937_64 random(5);
+  std::vector<StageTimes> stages = RandomTimes(4, random);
+  const double step = StepTime(Schedule::kGpipe, stages, 9).value();
+  stages.insert(stages.begin() + 2, StageTimes());
+  EXPECT_NEAR(StepTime(Schedule::kGpipe, stages, 9).value(), step, 1e-12 * step);
+}
+
+TEST(StepTime, NeverFallsWhenAnythingTakesLonger) {
+  std::mt19937_64 random(6);
+  for (const PipelineRules& rules : AllRules()) {
+    for (int trial = 0; trial < 40; ++trial) {
+      const int devices = 1 + static_cast<int>(random() % 6);
+      const int64_t m = 1 + static_cast<int64_t>(random() % 60);
+      std::vector<StageTimes> stages = RandomTimes(devices * rules.virtual_stage_count, random);
+      const double step = StepTime(rules, stages, m).value();
+      StageTimes& stage = stages[random() % stages.size()];
+      Seconds* const parts[] = {&stage.forward, &stage.backward, &stage.send, &stage.gradient_sync};
+      *parts[random() % 4] += Seconds::Of(0.3);
+      EXPECT_GE(StepTime(rules, stages, m).value(), step * (1 - 1e-12));
+    }
+  }
+}
+
+TEST(StepTime, HidesTheSynchronisationOfEarlierChunks) {
+  std::vector<StageTimes> stages = Even(4, 1, 2);
+  for (StageTimes& stage : stages) stage.gradient_sync = Seconds::Of(1);
+  PipelineRules rules = {.schedule = Schedule::kInterleaved, .virtual_stage_count = 2};
+  const double late = StepTime(rules, stages, 8).value();
+  rules.early_gradient_sync = true;
+  // Of the two chunks of device 0, which ends last, the second is long done.
+  EXPECT_DOUBLE_EQ(StepTime(rules, stages, 8).value(), late - 1.0);
+}
+
+TEST(StepTime, IsTheEndOfTheLastOfItsEvents) {
+  std::mt19937_64 random(7);
+  for (const PipelineRules& rules : AllRules()) {
+    for (int64_t m : {1, 3, 7, 12, 30, 333}) {
+      const std::vector<StageTimes> stages = RandomTimes(4 * rules.virtual_stage_count, random);
+      Seconds end;
+      for (const PipelineEvent& event : PipelineEvents(rules, stages, m)) {
+        end = std::max(end, event.end);
+      }
+      EXPECT_NEAR(StepTime(rules, stages, m).value(), end.value(), 1e-12 * end.value());
+    }
+  }
+}
+
+TEST(ScheduleEvaluator, GivesTheSameWhateverItDidBefore) {
+  std::mt19937_64 random(8);
+  ScheduleEvaluator evaluator;
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::vector<PipelineRules> all = AllRules();
+    const PipelineRules& rules = all[random() % all.size()];
+    const int devices = 1 + static_cast<int>(random() % 6);
+    const int64_t m = 1 + static_cast<int64_t>(random() % 100);
+    const std::vector<StageTimes> stages = RandomTimes(devices * rules.virtual_stage_count, random);
+    EXPECT_EQ(evaluator.StepTime(rules, stages, m), StepTime(rules, stages, m));
+  }
+}
+
+TEST(ScheduleEvaluator, GoesOnEvenlyThroughMicroBatchesWithoutNumber) {
+  // Twice as many micro-batches more, twice as much time more.
+  std::mt19937_64 random(9);
+  for (const PipelineRules& rules : AllRules()) {
+    const std::vector<StageTimes> stages = RandomTimes(4 * rules.virtual_stage_count, random);
+    const double few = StepTime(rules, stages, 1200).value();
+    const double more = StepTime(rules, stages, 2400).value();
+    const double many = StepTime(rules, stages, 1200 + 1200 * 1000).value();
+    EXPECT_NEAR(many - few, 1000 * (more - few), 1e-9 * many);
+  }
+}
+
 class RandomStages : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -82,8 +266,7 @@ class RandomStages : public testing::TestWithParam<int> {
 
 TEST_P(RandomStages, EveryEventComesAfterWhatItWaitsFor) {
   for (Schedule schedule : kSchedules) {
-    const std::vector<PipelineEvent> events =
-        PipelineEvents(schedule, stages_, micro_batch_count_);
+    const std::vector<PipelineEvent> events = PipelineEvents(schedule, stages_, micro_batch_count_);
     ASSERT_EQ(events.size(), 2 * stages_.size() * static_cast<size_t>(micro_batch_count_));
     std::map<std::pair<int, int64_t>, Seconds> forward_end;
     std::map<std::pair<int, int64_t>, Seconds> backward_end;
@@ -133,12 +316,11 @@ TEST_P(RandomStages, IsNoFasterThanItsBusiestStageAndAFasterStageNeverSlows) {
   for (Schedule schedule : kSchedules) {
     const Seconds step = StepTime(schedule, stages_, micro_batch_count_);
     for (size_t i = 0; i < stages_.size(); ++i) {
-      EXPECT_GE(step.value(),
-                ((stages_[i].forward + stages_[i].backward) *
-                     static_cast<double>(micro_batch_count_) +
-                 stages_[i].gradient_sync)
-                        .value() -
-                    1e-9);
+      EXPECT_GE(step.value(), ((stages_[i].forward + stages_[i].backward) *
+                                   static_cast<double>(micro_batch_count_) +
+                               stages_[i].gradient_sync)
+                                      .value() -
+                                  1e-9);
       std::vector<StageTimes> faster = stages_;
       faster[i].forward = faster[i].forward * 0.5;
       faster[i].send = faster[i].send * 0.5;
