@@ -1,54 +1,34 @@
-// What layers cost under a strategy, from measured profiles.
+// What layers cost under a strategy, measured or estimated.
 //
-// The model of Galvatron (PVLDB 16(3), section 3.4; TKDE 2024): compute from
-// measured layer times, communication from measured collectives, and a measured
-// slow-down while both overlap. Where we differ: collective times are tables
-// over message size instead of one bandwidth, sharded data parallelism gathers
-// parameters in forward and backward and hides them behind computation as far
-// as it lasts, recomputation and gathered parameters count as transient memory,
-// and every assumption is listed. docs/cost-model.md has each formula.
+// The model of Galvatron (PVLDB 16(3), section 3.4; TKDE 2024): time of computation,
+// time of communication, and a slow-down while both overlap. Where we differ: times
+// are tables over size or come from operations one by one instead of from one
+// bandwidth, sharded data parallelism gathers parameters in forward and backward and
+// hides them behind computation as far as it lasts, memory is itemised
+// (rank_memory.h), and every assumption is listed. docs/cost-model.md has each
+// formula.
 
 #ifndef PARPLAN_PLANNER_COST_COST_MODEL_H_
 #define PARPLAN_PLANNER_COST_COST_MODEL_H_
 
-#include <memory>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "planner/base/units.h"
-#include "planner/cost/collective_time.h"
-#include "planner/cost/layer_profile.h"
+#include "planner/cost/collective_costs.h"
+#include "planner/cost/layer_cost.h"
+#include "planner/cost/layer_source.h"
+#include "planner/cost/memory_overheads.h"
+#include "planner/model/calibration.h"
+#include "planner/model/coefficients.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/strategy.h"
 
 namespace parplan {
-
-// One layer on one device under one strategy.
-struct LayerCost {
-  // One micro-batch, without gradient synchronisation.
-  Seconds forward;
-  Seconds backward;
-  // Adds up to forward + backward.
-  TimeItems time;
-  // What the synchronisation of gradients adds to the last micro-batch of a
-  // step, as far as the backward pass of the layer does not hide it.
-  Seconds gradient_sync;
-
-  // Held all the time.
-  Bytes parameters;
-  Bytes gradients;
-  Bytes optimizer_states;
-  // Held from forward to backward, for each micro-batch in flight: all
-  // activations, or the layer's input when it recomputes.
-  Bytes kept_per_micro_batch;
-  // Held only while the layer itself runs: its activations when it recomputes,
-  // its gathered parameters and gradients when they are sharded.
-  Bytes transient;
-
-  Bytes states() const { return parameters + gradients + optimizer_states; }
-};
 
 // Costs of one problem. Immutable after `Create`, safe to read from any thread.
 class CostModel {
@@ -61,11 +41,12 @@ class CostModel {
   // `problem`.
   static absl::StatusOr<CostModel> Create(const PlanningProblem& problem);
 
-  // Cost of a layer of definition `definition_index` of the model.
-  // `micro_batch_size` is the samples of one micro-batch over the whole stage,
-  // a multiple of strategy.data_parallel_degree. O(log points).
-  LayerCost CostOfLayer(int definition_index, const Strategy& strategy,
-                        int64_t micro_batch_size) const;
+  // Cost of a layer of definition `definition_index` of the model in a plan of
+  // `pipeline_parallel_degree` stages. `micro_batch_size` is the samples of one
+  // micro-batch over the whole stage, a multiple of strategy.data_parallel_degree.
+  // Microseconds; no allocation.
+  LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
+                        int pipeline_parallel_degree) const;
 
   // Time, forward and backward together, to bring the output of a layer under
   // `from` into the layout in which a layer of `definition_index` under `to`
@@ -73,9 +54,10 @@ class CostModel {
   Seconds TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                          int64_t micro_batch_size) const;
 
-  // Time to hand the output of a layer of `definition_index` to a stage whose
-  // ranks are `rank_count` further on, one way.
-  Seconds SendTime(int definition_index, const Strategy& strategy, int rank_count,
+  // Time to hand the output of a layer of `definition_index` under `from` to a stage
+  // whose ranks are `rank_count` further on and whose first layer is under `to`, one
+  // way: each rank sends its part, then the receivers gather what `to` needs.
+  Seconds SendTime(int definition_index, const Strategy& from, const Strategy& to, int rank_count,
                    int64_t micro_batch_size) const;
 
   // Whether strategies with tensor parallelism use sequence parallelism on
@@ -84,11 +66,24 @@ class CostModel {
     return layers_[definition_index].sequence_parallel();
   }
 
-  // Held by a process besides tensors.
-  Bytes context_memory() const { return context_memory_; }
+  // What a process holds besides tensors, and how sure that is.
+  const MemoryOverheads& overheads() const { return overheads_; }
+  // The same as the coefficients of `MemoryOfRank`.
+  const Coefficients& memory_coefficients() const { return memory_coefficients_; }
 
-  // The measurements of a definition, as resolved.
-  const LayerProfile& layer_profile(int definition_index) const {
+  // Host time of a step outside the layers; 0 where nothing is known of it.
+  Seconds step_overhead() const { return step_overhead_; }
+
+  // Factors of the range of step times, by whether tensor-parallel groups span
+  // nodes.
+  const RangeFactors& step_range(TensorParallelReach reach) const {
+    return reach == TensorParallelReach::kWithinNode ? step_within_node_ : step_across_nodes_;
+  }
+
+  const RuntimeTraits& runtime() const { return runtime_; }
+
+  // Where the numbers of a definition come from.
+  const LayerSource& layer_source(int definition_index) const {
     return layers_[definition_index];
   }
 
@@ -101,13 +96,46 @@ class CostModel {
  private:
   CostModel() = default;
 
+  // Times of one layer's collectives.
+  struct Exchange {
+    Seconds forward;
+    Seconds backward;
+  };
+  Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples) const;
+  Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
+                           double samples) const;
+  Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples) const;
+  // `forward` and `backward` are the computation that hides traffic.
+  void AddDataParallel(double parameter_count, const GroupShape& group, ShardingLevel level,
+                       Seconds forward, Seconds backward, LayerCost& cost) const;
+  // Gradients of the copy of a table that another stage has.
+  Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;
+  // What a rank sends to the next stage, before any scattering.
+  double MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
+                      double samples) const;
+  double ElementBytes() const { return static_cast<double>(BytesPerElement(precision_)); }
+
+  void ResolveOverheads(const PlanningProblem& problem, bool has_data_groups,
+                        ResolutionNotes& notes);
+  void ResolveRanges(const PlanningProblem& problem);
+
   Precision precision_ = Precision::kBf16;
   Optimizer optimizer_ = Optimizer::kAdam;
+  RuntimeTraits runtime_;
+  int device_count_ = 1;
   double overlap_slowdown_ = 1.0;
-  Bytes context_memory_;
+  std::optional<DeviceDescription> device_;
+  Coefficients coefficients_;
+  Coefficients memory_coefficients_;
+  MemoryOverheads overheads_;
+  Seconds step_overhead_;
+  RangeFactors step_within_node_;
+  RangeFactors step_across_nodes_;
   // One entry a definition of the model.
-  std::vector<LayerProfile> layers_;
-  CollectiveTimes collectives_;
+  std::vector<LayerSource> layers_;
+  CollectiveCosts collectives_;
   std::vector<std::string> estimated_items_;
   Confidence confidence_ = Confidence::kMeasured;
 };

@@ -154,10 +154,10 @@ LayerCost ToLayerCost(const Galvatron2022LayerCost& cost) {
   result.gradient_sync = Seconds::Milliseconds(cost.gradient_sync_ms);
 
   const double parameter_bytes = cost.states_mb * kBytesPerMb / kStatesPerParameter;
-  result.parameters = Bytes::Ceil(parameter_bytes);
-  result.gradients = Bytes::Ceil(parameter_bytes);
-  result.optimizer_states = Bytes::Ceil(2.0 * parameter_bytes);
-  result.kept_per_micro_batch = Bytes::Ceil(cost.activation_mb * kBytesPerMb);
+  result.memory.parameters = Bytes::Ceil(parameter_bytes);
+  result.memory.gradients = Bytes::Ceil(parameter_bytes);
+  result.memory.optimizer_states = Bytes::Ceil(2.0 * parameter_bytes);
+  result.memory.kept = Bytes::Ceil(cost.activation_mb * kBytesPerMb);
   return result;
 }
 

@@ -3,62 +3,34 @@
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/cost/pipeline_schedule.h"
 
 namespace parplan {
 namespace {
 
-// Adds up the layers of one stage.
-StagePrediction PredictStage(const PlanningProblem& problem, const CostModel& costs,
-                             const Plan& plan, int stage_index) {
-  const StagePlan& stage = plan.stages[stage_index];
-  const int64_t micro_batch = plan.micro_batch_size();
-  const std::vector<int>& definition_of_layer = problem.model().definition_of_layer();
-  StagePrediction prediction;
-  prediction.in_flight_micro_batch_count =
-      InFlightMicroBatchCount(plan.schedule, plan.pipeline_parallel_degree(), stage_index,
-                              plan.micro_batch_count);
-  const int64_t in_flight = prediction.in_flight_micro_batch_count;
-  Bytes transient;
-  const StageLayerRun* previous = nullptr;
-  for (const StageLayerRun& run : stage.layer_runs) {
-    const int definition = definition_of_layer[run.first_layer_index];
-    const LayerCost cost = costs.CostOfLayer(definition, run.strategy, micro_batch);
-    const int64_t count = run.layer_count;
-    prediction.forward += cost.forward * static_cast<double>(count);
-    prediction.backward += cost.backward * static_cast<double>(count);
-    prediction.gradient_sync += cost.gradient_sync * static_cast<double>(count);
-    for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
-      prediction.time.duration[kind] += cost.time.duration[kind] * static_cast<double>(count);
+// Costs remembered: more than definitions times strategies of any plan worth making.
+constexpr size_t kKnownCount = 64;
+
+RankPlace PlaceOf(const Plan& plan, int device) {
+  return {.schedule = plan.schedule,
+          .pipeline_parallel_degree = plan.pipeline_parallel_degree(),
+          .stage_index = device,
+          .virtual_stage_count = plan.virtual_stage_count,
+          .micro_batch_count = plan.micro_batch_count,
+          .message = Bytes(),
+          .communicator_count = 0};
+}
+
+TensorParallelReach ReachOf(const Plan& plan, int devices_per_node) {
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      const Strategy& strategy = run.strategy;
+      const int span = (strategy.tensor_parallel_degree - 1) * strategy.tensor_stride() + 1;
+      if (span > devices_per_node) return TensorParallelReach::kAcrossNodes;
     }
-    prediction.memory[MemoryItemKind::kParameters] += cost.parameters * count;
-    prediction.memory[MemoryItemKind::kGradients] += cost.gradients * count;
-    prediction.memory[MemoryItemKind::kOptimizerStates] += cost.optimizer_states * count;
-    const bool recompute = run.strategy.recompute_level == RecomputeLevel::kFull;
-    prediction.memory[recompute ? MemoryItemKind::kCheckpoints : MemoryItemKind::kActivations] +=
-        cost.kept_per_micro_batch * (count * in_flight);
-    transient = std::max(transient, cost.transient);
-    if (previous != nullptr) {
-      const Seconds move =
-          costs.TransitionTime(definition, previous->strategy, run.strategy, micro_batch);
-      prediction.time[TimeItemKind::kResharding] += move;
-      prediction.forward += move * 0.5;
-      prediction.backward += move * 0.5;
-    }
-    previous = &run;
   }
-  prediction.memory[MemoryItemKind::kTransient] = transient;
-  prediction.memory[MemoryItemKind::kContext] = costs.context_memory();
-  if (stage_index + 1 < plan.pipeline_parallel_degree()) {
-    const StageLayerRun& last = stage.layer_runs.back();
-    prediction.send = costs.SendTime(definition_of_layer[last.first_layer_index], last.strategy,
-                                     stage.rank_count, micro_batch);
-  }
-  return prediction;
+  return TensorParallelReach::kWithinNode;
 }
 
 // Names what costs most time beyond plain computation on the busiest stage.
@@ -69,7 +41,8 @@ void NameBottleneck(const Plan& plan, Prediction& prediction) {
   Seconds busiest_time;
   for (size_t i = 0; i < prediction.stages.size(); ++i) {
     const StagePrediction& stage = prediction.stages[i];
-    const Seconds busy = (stage.forward + stage.backward) * m + stage.gradient_sync;
+    const Seconds busy =
+        (stage.forward + stage.backward) * m + stage.gradient_sync + stage.optimizer_step;
     if (busiest == nullptr || busy > busiest_time) {
       busiest = &stage;
       busiest_index = static_cast<int>(i);
@@ -118,29 +91,182 @@ void NameBottleneck(const Plan& plan, Prediction& prediction) {
 
 }  // namespace
 
-Prediction PredictPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan) {
-  Prediction prediction;
-  prediction.usable_memory = problem.usable_memory();
-  std::vector<StageTimes> times;
-  for (int i = 0; i < plan.pipeline_parallel_degree(); ++i) {
-    prediction.stages.push_back(PredictStage(problem, costs, plan, i));
-    const StagePrediction& stage = prediction.stages.back();
-    times.push_back({stage.forward, stage.backward, stage.send, stage.gradient_sync});
-    prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
+PlanEvaluator::PlanEvaluator(const PlanningProblem& problem, const CostModel& costs)
+    : problem_(problem), costs_(costs) {
+  known_.resize(kKnownCount);
+}
+
+const LayerCost& PlanEvaluator::CostOf(int definition_index, const Strategy& strategy,
+                                       const Plan& plan) {
+  const int64_t micro_batch = plan.micro_batch_size();
+  const int depth = plan.pipeline_parallel_degree();
+  for (const Known& known : known_) {
+    if (known.definition_index == definition_index && known.micro_batch_size == micro_batch &&
+        known.pipeline_parallel_degree == depth && known.strategy == strategy) {
+      return known.cost;
+    }
   }
-  prediction.step = StepTime(plan.schedule, times, plan.micro_batch_count);
+  Known& known = known_[next_known_];
+  next_known_ = (next_known_ + 1) % known_.size();
+  known = {definition_index, strategy, micro_batch, depth,
+           costs_.CostOfLayer(definition_index, strategy, micro_batch, depth)};
+  return known.cost;
+}
+
+void PlanEvaluator::SumStage(const Plan& plan, int index) {
+  const StagePlan& stage = plan.stages[index];
+  const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
+  StageSum& sum = stages_[index];
+  sum = {};
+  const StageLayerRun* previous = nullptr;
+  for (const StageLayerRun& run : stage.layer_runs) {
+    const int definition = definition_of_layer[run.first_layer_index];
+    const LayerCost& cost = CostOf(definition, run.strategy, plan);
+    const auto count = static_cast<double>(run.layer_count);
+    sum.forward += cost.forward * count;
+    sum.backward += cost.backward * count;
+    sum.gradient_sync += cost.gradient_sync * count;
+    sum.optimizer_step += cost.optimizer_step * count;
+    for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
+      sum.time.duration[kind] += cost.time.duration[kind] * count;
+    }
+    if (previous != nullptr && previous->strategy != run.strategy) {
+      const Seconds move = costs_.TransitionTime(definition, previous->strategy, run.strategy,
+                                                 plan.micro_batch_size());
+      sum.time[TimeItemKind::kResharding] += move;
+      sum.forward += move * 0.5;
+      sum.backward += move * 0.5;
+    }
+    previous = &run;
+  }
+  if (index + 1 < static_cast<int>(plan.stages.size()) && plan.pipeline_parallel_degree() > 1) {
+    sum.send = costs_.SendTime(definition_of_layer[previous->first_layer_index],
+                               previous->strategy, plan.stages[index + 1].layer_runs[0].strategy,
+                               stage.rank_count, plan.micro_batch_size());
+  }
+}
+
+void PlanEvaluator::SumDevice(const Plan& plan, int device) {
+  const int depth = plan.pipeline_parallel_degree();
+  const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
+  RankPlace place = PlaceOf(plan, device);
+  memory_runs_.clear();
+  Bytes kept;
+  Bytes states;
+  Bytes transient;
+  Bytes step;
+  Bytes bucket;
+  for (int chunk = 0; chunk < plan.virtual_stage_count; ++chunk) {
+    const StagePlan& stage = plan.stages[device + chunk * depth];
+    const int64_t in_flight = InFlightPassCount(place, chunk);
+    for (const StageLayerRun& run : stage.layer_runs) {
+      const LayerCost& cost =
+          CostOf(definition_of_layer[run.first_layer_index], run.strategy, plan);
+      memory_runs_.push_back({cost.memory, run.layer_count, chunk});
+      const int64_t count = run.layer_count;
+      states += cost.states() * count;
+      kept += cost.kept_per_micro_batch() * (count * in_flight);
+      transient = std::max(transient, cost.transient());
+      step += cost.memory.step * count;
+      bucket += cost.memory.bucket * count;
+      place.message = cost.message;
+    }
+    const bool is_last = device + 1 == depth && chunk + 1 == plan.virtual_stage_count;
+    if (costs_.runtime().keep_stage_outputs && depth > 1 && !is_last) {
+      kept += place.message * in_flight;
+    }
+  }
+  const StageLayerRun& first = plan.stages[device].layer_runs.front();
+  const bool has_tied_table =
+      problem_.model().layer(problem_.model().layer_count() - 1).tied_embedding &&
+      (device == 0 || device + 1 == depth);
+  place.communicator_count = CommunicatorCount(first.strategy, depth, has_tied_table);
+  const RankMemory memory =
+      MemoryOfRank(memory_runs_, place, costs_.runtime(), costs_.memory_coefficients());
+  DeviceSum& sum = devices_[device];
+  sum.items = memory.total;
+  sum.in_flight_micro_batch_count = InFlightPassCount(place, 0);
+  const Bytes tensors =
+      states + std::max(kept + transient, step + std::min(bucket, costs_.runtime().gradient_bucket));
+  const MemoryOverheads& overheads = costs_.overheads();
+  sum.upper = overheads.Upper(
+      overheads.DeviceMemory(tensors, depth, plan.stages[device].rank_count));
+}
+
+Seconds PlanEvaluator::Run(const Plan& plan) {
+  const int stage_count = static_cast<int>(plan.stages.size());
+  const int depth = plan.pipeline_parallel_degree();
+  stages_.resize(stage_count);
+  times_.resize(stage_count);
+  devices_.resize(depth);
+  for (int index = 0; index < stage_count; ++index) {
+    SumStage(plan, index);
+    const StageSum& sum = stages_[index];
+    times_[index] = {sum.forward, sum.backward, sum.send,
+                     sum.gradient_sync + sum.optimizer_step};
+  }
+  for (int device = 0; device < depth; ++device) SumDevice(plan, device);
+  const PipelineRules rules = {.schedule = plan.schedule,
+                               .virtual_stage_count = plan.virtual_stage_count,
+                               .blocking_messages = costs_.runtime().blocking_pipeline_messages};
+  return schedule_.StepTime(rules, times_, plan.micro_batch_count) + costs_.step_overhead();
+}
+
+PlanScore PlanEvaluator::Evaluate(const Plan& plan) {
+  PlanScore score;
+  score.step = Run(plan);
+  for (const DeviceSum& device : devices_) {
+    score.peak_memory = std::max(score.peak_memory, device.items.Total());
+    score.peak_memory_upper = std::max(score.peak_memory_upper, device.upper);
+  }
+  return score;
+}
+
+Prediction PlanEvaluator::Predict(const Plan& plan) {
+  Prediction prediction;
+  prediction.step = Run(plan);
+  prediction.usable_memory = problem_.usable_memory();
   prediction.samples_per_second =
       static_cast<double>(plan.global_batch_size) / prediction.step.value();
-  for (StagePrediction& stage : prediction.stages) {
-    const Seconds busy =
-        (stage.forward + stage.backward) * static_cast<double>(plan.micro_batch_count) +
-        stage.gradient_sync;
+  const int depth = plan.pipeline_parallel_degree();
+  const auto micro_batches = static_cast<double>(plan.micro_batch_count);
+  for (int device = 0; device < depth; ++device) {
+    StagePrediction& stage = prediction.stages.emplace_back();
+    for (int index = device; index < static_cast<int>(stages_.size()); index += depth) {
+      const StageSum& sum = stages_[index];
+      stage.forward += sum.forward;
+      stage.backward += sum.backward;
+      stage.gradient_sync += sum.gradient_sync;
+      stage.optimizer_step += sum.optimizer_step;
+      stage.send += sum.send;
+      for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
+        stage.time.duration[kind] += sum.time.duration[kind];
+      }
+    }
+    stage.in_flight_micro_batch_count = devices_[device].in_flight_micro_batch_count;
+    stage.memory = devices_[device].items;
+    const Seconds busy = (stage.forward + stage.backward) * micro_batches + stage.gradient_sync +
+                         stage.optimizer_step;
     stage.idle_ratio = std::max(0.0, 1.0 - busy / prediction.step);
+    prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
+    prediction.peak_memory_upper =
+        std::max(prediction.peak_memory_upper, devices_[device].upper);
   }
+  const RangeFactors& range =
+      costs_.step_range(ReachOf(plan, problem_.node_group().devices_per_node));
+  prediction.step_lower = prediction.step * range.lower;
+  prediction.step_upper = prediction.step * range.upper;
+  prediction.range_basis = range.basis;
+  prediction.peak_memory_lower = Bytes::Of(static_cast<int64_t>(
+      prediction.peak_memory.as_double() * costs_.overheads().lower_factor));
   NameBottleneck(plan, prediction);
-  prediction.confidence = costs.confidence();
-  prediction.estimated_items = costs.estimated_items();
+  prediction.confidence = costs_.confidence();
+  prediction.estimated_items = costs_.estimated_items();
   return prediction;
+}
+
+Prediction PredictPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan) {
+  return PlanEvaluator(problem, costs).Predict(plan);
 }
 
 }  // namespace parplan

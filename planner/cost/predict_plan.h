@@ -1,18 +1,93 @@
-// What a given plan takes: time of a step and memory of every stage.
+// What a given plan takes: time of a step and memory of every device.
 
 #ifndef PARPLAN_PLANNER_COST_PREDICT_PLAN_H_
 #define PARPLAN_PLANNER_COST_PREDICT_PLAN_H_
 
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
 #include "planner/cost/cost_model.h"
+#include "planner/cost/pipeline_schedule.h"
+#include "planner/cost/rank_memory.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan {
 
-// Predicts `plan`. The step time is the end of the schedule simulated event by
-// event (pipeline_schedule.h), then the exposed gradient synchronisation of the
-// stage that ends last. The same function serves search, report and
-// `planctl evaluate`: there is one objective.
+// What plans are compared by.
+struct PlanScore {
+  Seconds step;
+  // Of the fullest device: what is expected, and what it is trusted not to exceed.
+  Bytes peak_memory;
+  Bytes peak_memory_upper;
+};
+
+// Predicts plans of one problem, one after the other. There is one objective: search,
+// report, `planctl evaluate` and `planctl accuracy` all come here.
+//
+// The step ends when the schedule simulated pass by pass does (pipeline_schedule.h),
+// gradient synchronisation and the optimizer's step included. Memory is the peak over
+// the backward passes of a device's layers (rank_memory.h). Its upper bound adds the
+// largest need of any layer to all that is kept, which is never less, and is what
+// searches can compute layer by layer; then the calibration's factor.
+//
+// Keeps its memory from call to call. Not to be used by two threads at once; keeps
+// references to both arguments.
+class PlanEvaluator {
+ public:
+  PlanEvaluator(const PlanningProblem& problem, const CostModel& costs);
+
+  // REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem. Allocates nothing
+  // once a plan of as many stages and runs has been seen.
+  PlanScore Evaluate(const Plan& plan);
+
+  // The same with every detail.
+  Prediction Predict(const Plan& plan);
+
+ private:
+  // One virtual stage.
+  struct StageSum {
+    Seconds forward;
+    Seconds backward;
+    Seconds gradient_sync;
+    Seconds optimizer_step;
+    Seconds send;
+    TimeItems time;
+  };
+  // One device.
+  struct DeviceSum {
+    MemoryItems items;
+    Bytes upper;
+    int64_t in_flight_micro_batch_count = 0;
+  };
+  struct Known {
+    int definition_index = -1;
+    Strategy strategy;
+    int64_t micro_batch_size = 0;
+    int pipeline_parallel_degree = 0;
+    LayerCost cost;
+  };
+
+  // Valid until the next call.
+  const LayerCost& CostOf(int definition_index, const Strategy& strategy, const Plan& plan);
+  void SumStage(const Plan& plan, int index);
+  void SumDevice(const Plan& plan, int device);
+  Seconds Run(const Plan& plan);
+
+  const PlanningProblem& problem_;
+  const CostModel& costs_;
+  ScheduleEvaluator schedule_;
+  std::vector<StageSum> stages_;
+  std::vector<StageTimes> times_;
+  std::vector<DeviceSum> devices_;
+  std::vector<LayerMemoryRun> memory_runs_;
+  // Costs computed last, the newest in front of `next_known_`.
+  std::vector<Known> known_;
+  size_t next_known_ = 0;
+};
+
+// One plan.
 //
 // REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`.
 Prediction PredictPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan);

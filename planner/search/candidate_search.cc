@@ -125,8 +125,11 @@ class CandidateSearch {
         tables_(tables),
         meter_(meter),
         best_(best),
-        budget_(problem.usable_memory() - costs.context_memory()),
-        solver_(tables, budget_, meter) {}
+        budget_(costs.overheads().TensorBudget(problem.usable_memory(),
+                                               tables.pipeline_parallel_degree(),
+                                               RanksPerStage())),
+        solver_(tables, budget_, meter),
+        evaluator_(problem, costs) {}
 
   CandidateOutcome Run() {
     const Partition even = Even();
@@ -135,7 +138,8 @@ class CandidateSearch {
         MemoryBalancedSplit(problem_.model().definition_of_layer(), memory, even);
     PARPLAN_CHECK(by_memory.has_value());
     CandidateOutcome outcome;
-    outcome.smallest_usable_memory = by_memory->largest_stage + costs_.context_memory();
+    outcome.smallest_usable_memory = costs_.overheads().Upper(costs_.overheads().DeviceMemory(
+        by_memory->largest_stage, tables_.pipeline_parallel_degree(), RanksPerStage()));
     if (outcome.smallest_usable_memory > problem_.usable_memory()) {
       outcome.proved_bound = Seconds::Infinite();
       return outcome;
@@ -155,6 +159,10 @@ class CandidateSearch {
   }
 
  private:
+  int RanksPerStage() const {
+    return problem_.device_count() / tables_.pipeline_parallel_degree();
+  }
+
   Partition Even() const {
     std::vector<char> is_transformer;
     for (int layer = 0; layer < problem_.model().layer_count(); ++layer) {
@@ -187,8 +195,9 @@ class CandidateSearch {
     std::optional<Plan> plan = PlanOf(problem_, tables_, partition, objective, solver_, best_);
     if (!plan) return false;
     PredictedPlan predicted{*std::move(plan), {}};
-    predicted.prediction = PredictPlan(problem_, costs_, predicted.plan);
-    PARPLAN_CHECK(predicted.prediction.fits());
+    predicted.prediction = evaluator_.Predict(predicted.plan);
+    // What a runtime keeps besides layers is in no table; such a plan may not fit.
+    if (!predicted.prediction.fits()) return false;
     if (!best_ || IsBetterPlan(predicted, *best_)) best_ = predicted;
     if (own_best_ && !IsBetterPlan(predicted, *own_best_)) return false;
     own_best_ = std::move(predicted);
@@ -237,7 +246,7 @@ class CandidateSearch {
   int SlowestStage() const {
     const auto work = [this](const StagePrediction& stage) {
       return (stage.forward + stage.backward) * static_cast<double>(tables_.micro_batch_count()) +
-             stage.gradient_sync;
+             stage.gradient_sync + stage.optimizer_step;
     };
     const std::vector<StagePrediction>& stages = own_best_->prediction.stages;
     return static_cast<int>(
@@ -255,6 +264,7 @@ class CandidateSearch {
   std::optional<PredictedPlan>& best_;
   const Bytes budget_;
   StageSolver solver_;
+  PlanEvaluator evaluator_;
   // The best plan of this candidate, and how it was made.
   std::optional<PredictedPlan> own_best_;
   Partition own_partition_;

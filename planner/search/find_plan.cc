@@ -43,8 +43,7 @@ class PlanSearch {
         costs_(costs),
         space_(space),
         control_(control),
-        meter_(control),
-        stage_budget_(problem.usable_memory() - costs.context_memory()) {}
+        meter_(control) {}
 
   // Nothing when no candidate has a strategy for every layer.
   std::optional<PlanningResult> Run() {
@@ -62,6 +61,12 @@ class PlanSearch {
   }
 
  private:
+  // What the tensors of a stage's device may take.
+  Bytes StageBudget(int pipeline_parallel_degree) const {
+    return costs_.overheads().TensorBudget(problem_.usable_memory(), pipeline_parallel_degree,
+                                           problem_.device_count() / pipeline_parallel_degree);
+  }
+
   void ListCandidates() {
     std::vector<int64_t> micro_batch_counts = {problem_.rules().micro_batch_count};
     if (micro_batch_counts.front() == 0) {
@@ -76,7 +81,7 @@ class PlanSearch {
         const StageTables tables(problem_, costs_, space_, static_cast<int>(degree), count);
         if (!tables.usable()) continue;
         candidates_.push_back(
-            {static_cast<int>(degree), count, StepLowerBound(tables, stage_budget_)});
+            {static_cast<int>(degree), count, StepLowerBound(tables, StageBudget(static_cast<int>(degree)))});
       }
     }
     listed_all_ = true;
@@ -163,7 +168,6 @@ class PlanSearch {
   const SearchSpace& space_;
   const SearchControl& control_;
   SearchMeter meter_;
-  const Bytes stage_budget_;
   std::vector<Candidate> candidates_;
   // False where the search was stopped while it listed them.
   bool listed_all_ = false;

@@ -26,7 +26,8 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
       entries_[definition].push_back(
           {.strategy = strategy,
            .layout = LayoutOf(strategy),
-           .cost = costs.CostOfLayer(definition, strategy, micro_batch_size)});
+           .cost = costs.CostOfLayer(definition, strategy, micro_batch_size,
+                                      pipeline_parallel_degree_)});
     }
     if (entries_[definition].empty()) usable_ = false;
   }
@@ -64,11 +65,11 @@ int64_t StageTables::InFlight(int stage_index) const {
 
 Seconds StageTables::Time(const TableEntry& entry, const StageObjective& objective) {
   return (entry.cost.forward + entry.cost.backward) * objective.repeat_count +
-         entry.cost.gradient_sync * objective.sync_count;
+         (entry.cost.gradient_sync + entry.cost.optimizer_step) * objective.sync_count;
 }
 
 Bytes StageTables::Kept(const TableEntry& entry, int64_t in_flight) {
-  return entry.cost.states() + entry.cost.kept_per_micro_batch * in_flight;
+  return entry.cost.states() + entry.cost.kept_per_micro_batch() * in_flight;
 }
 
 std::vector<int> StageTables::DefinitionsOfStage(int first_layer, int layer_count) const {
@@ -95,7 +96,7 @@ StageChoices StageTables::ChoicesOfStage(int first_layer, int layer_count, int s
                               .layout = entry.layout,
                               .time = Time(entry, objective),
                               .kept = Kept(entry, in_flight),
-                              .transient = entry.cost.transient});
+                              .transient = entry.cost.transient()});
     }
     for (Seconds transition : transitions_[definition]) {
       kind.transitions.push_back(transition * objective.repeat_count);
@@ -118,7 +119,7 @@ LeastMemory StageTables::LeastMemoryOfStages() const {
   PARPLAN_CHECK(usable_);
   LeastMemory memory;
   for (const std::vector<TableEntry>& entries : entries_) {
-    for (const TableEntry& entry : entries) memory.caps.push_back(entry.cost.transient);
+    for (const TableEntry& entry : entries) memory.caps.push_back(entry.cost.transient());
   }
   std::sort(memory.caps.begin(), memory.caps.end());
   memory.caps.erase(std::unique(memory.caps.begin(), memory.caps.end()), memory.caps.end());
@@ -133,7 +134,7 @@ LeastMemory StageTables::LeastMemoryOfStages() const {
       std::vector<Bytes> of_kind(memory.caps.size(), Bytes::Max());
       for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
         for (const TableEntry& entry : entries) {
-          if (entry.cost.transient > memory.caps[cap]) continue;
+          if (entry.cost.transient() > memory.caps[cap]) continue;
           of_kind[cap] = std::min(of_kind[cap], Kept(entry, in_flight));
         }
       }

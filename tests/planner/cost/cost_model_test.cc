@@ -116,39 +116,40 @@ TEST(OverlappedTime, IsTheClosedFormOfThePaper) {
 }
 
 TEST(CostModel, OneDeviceOnlyComputes) {
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(1, 1), 2);
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(1, 1), 2, 1);
   EXPECT_DOUBLE_EQ(cost.forward.milliseconds(), 2.0);
   EXPECT_DOUBLE_EQ(cost.backward.milliseconds(), 6.0);
   EXPECT_EQ(cost.gradient_sync, Seconds());
-  EXPECT_EQ(cost.parameters, Bytes::Of(2000));
-  EXPECT_EQ(cost.gradients, Bytes::Of(2000));
-  EXPECT_EQ(cost.optimizer_states, Bytes::Of(12000));
-  EXPECT_EQ(cost.kept_per_micro_batch, Bytes::Of(1600));
-  EXPECT_EQ(cost.transient, Bytes());
+  EXPECT_EQ(cost.memory.parameters, Bytes::Of(2000));
+  EXPECT_EQ(cost.memory.gradients, Bytes::Of(2000));
+  EXPECT_EQ(cost.memory.optimizer_states, Bytes::Of(8000));
+  EXPECT_EQ(cost.memory.master_parameters, Bytes::Of(4000));
+  EXPECT_EQ(cost.kept_per_micro_batch(), Bytes::Of(1600));
+  EXPECT_EQ(cost.transient(), Bytes());
 }
 
 TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(2, 1), 2);
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(2, 1), 2, 1);
   // Messages of 2 samples * 16 bytes take 0.032 ms.
   EXPECT_NEAR(cost.forward.milliseconds(), 1.1 + 2 * 0.032, 1e-12);
   EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 2 * 0.032, 1e-12);
   EXPECT_NEAR(cost.time[TimeItemKind::kTensorParallel].milliseconds(), 4 * 0.032, 1e-12);
-  EXPECT_EQ(cost.parameters, Bytes::Of(1000));
-  EXPECT_EQ(cost.kept_per_micro_batch, Bytes::Of(1000));
+  EXPECT_EQ(cost.memory.parameters, Bytes::Of(1000));
+  EXPECT_EQ(cost.kept_per_micro_batch(), Bytes::Of(1000));
 }
 
 TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
   Strategy strategy = Of(2, 1);
   strategy.recompute_level = RecomputeLevel::kFull;
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2);
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
   EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 1.1 + 4 * 0.032, 1e-12);
-  EXPECT_EQ(cost.kept_per_micro_batch, Bytes::Of(32));
-  EXPECT_EQ(cost.transient, Bytes::Of(1000 - 32));
+  EXPECT_EQ(cost.kept_per_micro_batch(), Bytes::Of(32));
+  EXPECT_EQ(cost.transient(), Bytes::Of(1000 - 32));
 }
 
 TEST(CostModel, DataParallelismHidesItsAllReduceBehindTheBackwardPass) {
   // 2000 bytes of gradients take 2 ms; the backward pass of one sample 3 ms.
-  const LayerCost hidden = SmallCosts().CostOfLayer(kDecoder, Of(1, 2), 2);
+  const LayerCost hidden = SmallCosts().CostOfLayer(kDecoder, Of(1, 2), 2, 1);
   EXPECT_DOUBLE_EQ(hidden.forward.milliseconds(), 1.0);
   EXPECT_DOUBLE_EQ(hidden.backward.milliseconds(), 3.0);
   EXPECT_NEAR(hidden.gradient_sync.milliseconds(), 3.0 + 0.25 * 2.0 - 3.0, 1e-12);
@@ -157,16 +158,17 @@ TEST(CostModel, DataParallelismHidesItsAllReduceBehindTheBackwardPass) {
 TEST(CostModel, ShardingGathersEveryMicroBatchAndSplitsTheStates) {
   Strategy strategy = Of(1, 2);
   strategy.sharding_level = ShardingLevel::kParameters;
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2);
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
   // An all-gather of 2000 bytes takes 1 ms: as long as the forward pass.
   EXPECT_NEAR(cost.forward.milliseconds(), 1.0 + 0.25, 1e-12);
   // All-gather and reduce-scatter, 2 ms, beside 3 ms.
   EXPECT_NEAR(cost.backward.milliseconds(), 3.0 + 0.25 * 2.0, 1e-12);
   EXPECT_EQ(cost.gradient_sync, Seconds());
-  EXPECT_EQ(cost.parameters, Bytes::Of(1000));
-  EXPECT_EQ(cost.gradients, Bytes::Of(1000));
-  EXPECT_EQ(cost.optimizer_states, Bytes::Of(6000));
-  EXPECT_EQ(cost.transient, Bytes::Of(3 * 2000));
+  EXPECT_EQ(cost.memory.parameters, Bytes::Of(1000));
+  EXPECT_EQ(cost.memory.gradients, Bytes::Of(1000));
+  EXPECT_EQ(cost.memory.optimizer_states, Bytes::Of(4000));
+  EXPECT_EQ(cost.memory.master_parameters, Bytes::Of(2000));
+  EXPECT_EQ(cost.transient(), Bytes::Of(3 * 2000));
 }
 
 TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
@@ -175,7 +177,7 @@ TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
   for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
                               ShardingLevel::kGradients, ShardingLevel::kParameters}) {
     strategy.sharding_level = level;
-    const Bytes states = SmallCosts().CostOfLayer(kDecoder, strategy, 4).states();
+    const Bytes states = SmallCosts().CostOfLayer(kDecoder, strategy, 4, 1).states();
     EXPECT_LT(states, last);
     last = states;
   }
@@ -184,7 +186,7 @@ TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
 TEST(CostModel, ShardedGradientsAreScatteredEveryMicroBatch) {
   Strategy strategy = Of(1, 2);
   strategy.sharding_level = ShardingLevel::kGradients;
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2);
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
   // A reduce-scatter of 2000 bytes takes 1 ms beside 3 ms; the gather 1 ms.
   EXPECT_NEAR(cost.backward.milliseconds(), 3.0 + 0.25 * 1.0, 1e-12);
   EXPECT_NEAR(cost.gradient_sync.milliseconds(), 1.0, 1e-12);
@@ -197,7 +199,7 @@ TEST(CostModel, TimeItemsAddUpToForwardAndBackward) {
         Strategy strategy = Of(tensor, 4 / tensor);
         strategy.sharding_level = level;
         strategy.recompute_level = recompute;
-        const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 8);
+        const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 8, 1);
         EXPECT_NEAR(cost.time.Total().value(), (cost.forward + cost.backward).value(), 1e-15);
       }
     }
@@ -213,8 +215,8 @@ TEST(CostModel, FasterLinksNeverSlowAnyLayer) {
     for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
       Strategy strategy = Of(tensor, 4 / tensor);
       strategy.sharding_level = level;
-      const LayerCost before = slow.CostOfLayer(kDecoder, strategy, 8);
-      const LayerCost after = fast.CostOfLayer(kDecoder, strategy, 8);
+      const LayerCost before = slow.CostOfLayer(kDecoder, strategy, 8, 1);
+      const LayerCost after = fast.CostOfLayer(kDecoder, strategy, 8, 1);
       EXPECT_LE(after.forward, before.forward);
       EXPECT_LE(after.backward, before.backward);
       EXPECT_LE(after.gradient_sync, before.gradient_sync);
@@ -289,7 +291,7 @@ TEST(CostModelCreate, NeverExtendsActivationsBelowAPerfectSplit) {
       },
       rules);
   const CostModel costs = *CostModel::Create(problem);
-  EXPECT_EQ(costs.CostOfLayer(kDecoder, Of(4, 1), 1).kept_per_micro_batch, Bytes::Of(50));
+  EXPECT_EQ(costs.CostOfLayer(kDecoder, Of(4, 1), 1, 1).kept_per_micro_batch(), Bytes::Of(50));
 }
 
 TEST(CostModelCreate, RefusesSizesWhoseSumsWouldOverflow) {

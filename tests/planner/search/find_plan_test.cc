@@ -321,7 +321,6 @@ TEST(StepLowerBound, IsBelowEveryPlanFound) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const PlanningProblem problem = SyntheticProblem(Variant(seed));
     ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
-    const Bytes budget = problem.usable_memory() - costs.context_memory();
     for (int64_t degree : Divisors(problem.device_count())) {
       if (degree > problem.max_pipeline_parallel_degree()) break;
       for (int64_t count : Divisors(problem.global_batch_size())) {
@@ -337,6 +336,9 @@ TEST(StepLowerBound, IsBelowEveryPlanFound) {
           continue;
         }
         ++found_count;
+        const int depth = static_cast<int>(degree);
+        const Bytes budget = costs.overheads().TensorBudget(problem.usable_memory(), depth,
+                                                            problem.device_count() / depth);
         const Seconds bound = StepLowerBound(tables, budget);
         EXPECT_GT(bound, Seconds());
         EXPECT_LE(bound, best->prediction.step);

@@ -1,0 +1,72 @@
+// Time and memory of one layer on one device, wherever the numbers come from:
+// stopwatches first, theory else, item by item.
+
+#ifndef PARPLAN_PLANNER_COST_LAYER_SOURCE_H_
+#define PARPLAN_PLANNER_COST_LAYER_SOURCE_H_
+
+#include <optional>
+
+#include "planner/base/units.h"
+#include "planner/cost/analytic_layer.h"
+#include "planner/cost/layer_needs.h"
+#include "planner/cost/layer_profile.h"
+#include "planner/cost/rank_memory.h"
+#include "planner/model/calibration.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+// Computation of one micro-batch, without communication.
+struct LayerPasses {
+  Seconds forward;
+  Seconds backward;
+  // In front of the backward pass, as the strategy recomputes.
+  Seconds recompute;
+  // Part of the three in which the device waits for the host.
+  Seconds launch;
+};
+
+// Immutable.
+class LayerSource {
+ public:
+  // Resolves a definition of `problem` for `needs`. What is missing or estimated goes
+  // to `notes`; with anything missing the source is unusable.
+  static LayerSource Resolve(const PlanningProblem& problem, const LayerDefinition& definition,
+                             const LayerNeeds& needs, ResolutionNotes& notes);
+
+  const LayerDefinition& definition() const { return definition_; }
+
+  // `samples` of a micro-batch on this device, all the sequence of each counted
+  // although context-parallel ranks share it.
+  LayerPasses Passes(const Strategy& strategy, double samples) const;
+
+  // What memory depends on, for `MemoryOfLayer`. With several stages a head that
+  // shares the embedding's table holds a copy of it.
+  LayerFootprint Footprint(const Strategy& strategy, int pipeline_parallel_degree) const;
+
+  // Whether strategies with tensor parallelism use sequence parallelism.
+  bool sequence_parallel() const { return sequence_parallel_; }
+  // Whether a stopwatch gave any of the times.
+  bool measured() const { return profile_.has_value() && profile_->measured(); }
+
+ private:
+  LayerEstimator Estimator() const;
+  LayerPasses MeasuredPasses(const Strategy& strategy, double samples) const;
+  LayerPasses AnalyticPasses(const Strategy& strategy, double samples) const;
+
+  LayerDefinition definition_;
+  Precision precision_ = Precision::kBf16;
+  RuntimeTraits runtime_;
+  // Absent when nothing of the layer was measured.
+  std::optional<LayerProfile> profile_;
+  // Absent when the device is unknown.
+  std::optional<AnalyticLayer> analytic_;
+  double time_factor_ = 1.0;
+  double activation_factor_ = 1.0;
+  bool sequence_parallel_ = false;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_LAYER_SOURCE_H_

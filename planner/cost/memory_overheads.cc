@@ -1,0 +1,54 @@
+#include "planner/cost/memory_overheads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace parplan {
+
+int MemoryOverheads::CommunicatorCount(int pipeline_parallel_degree, int ranks_per_stage) {
+  if (pipeline_parallel_degree * ranks_per_stage == 1) return 0;
+  return 1 + (ranks_per_stage > 1 ? 2 : 0) + (pipeline_parallel_degree > 1 ? 2 : 0);
+}
+
+void MemoryOverheads::AddTo(int pipeline_parallel_degree, int ranks_per_stage,
+                            MemoryItems& items) const {
+  items[MemoryItemKind::kFragmentation] += Bytes::Ceil(items.Total().as_double() * fragmentation);
+  items[MemoryItemKind::kContext] += context;
+  items[MemoryItemKind::kCommunicators] +=
+      communicator * CommunicatorCount(pipeline_parallel_degree, ranks_per_stage);
+  items[MemoryItemKind::kWorkspace] += workspace;
+}
+
+Bytes MemoryOverheads::DeviceMemory(Bytes tensors, int pipeline_parallel_degree,
+                                    int ranks_per_stage) const {
+  MemoryItems items;
+  items[MemoryItemKind::kTransient] = tensors;
+  AddTo(pipeline_parallel_degree, ranks_per_stage, items);
+  return items.Total();
+}
+
+Bytes MemoryOverheads::TensorBudget(Bytes usable, int pipeline_parallel_degree,
+                                    int ranks_per_stage) const {
+  const Bytes fixed = DeviceMemory(Bytes(), pipeline_parallel_degree, ranks_per_stage);
+  const auto fits = [&](Bytes tensors) {
+    return Upper(DeviceMemory(tensors, pipeline_parallel_degree, ranks_per_stage)) <= usable;
+  };
+  const double budget =
+      (usable.as_double() / upper_factor - fixed.as_double()) / (1.0 + fragmentation);
+  Bytes tensors = Bytes::Of(static_cast<int64_t>(std::floor(budget)));
+  if (tensors < Bytes()) return tensors;
+  if (fits(Bytes()) && tensors == Bytes()) return tensors;
+  // Rounding is worth a few bytes, on either side.
+  constexpr int64_t kSlack = 4096;
+  do {
+    if (tensors == Bytes()) return Bytes::Of(-1);
+    tensors = std::max(Bytes(), tensors - Bytes::Of(kSlack));
+  } while (!fits(tensors));
+  for (int64_t step = kSlack; step > 0; step /= 2) {
+    while (fits(tensors + Bytes::Of(step))) tensors += Bytes::Of(step);
+  }
+  return tensors;
+}
+
+}  // namespace parplan
