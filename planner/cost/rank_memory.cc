@@ -233,7 +233,7 @@ int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
   if (data) ++count;
   if (context) count += data ? 2 : 1;  // their own, and together with the data's
   if (strategy.expert_parallel_degree > 1) ++count;
-  if (pipeline) count += 2;
+  if (pipeline) count += 3;  // its own, and one with each neighbour
   if (pipeline || tensor) ++count;
   if (has_tied_table_elsewhere && pipeline) ++count;
   return count;

@@ -111,7 +111,8 @@ struct RankPlace {
 int64_t InFlightPassCount(const RankPlace& place, int virtual_stage_index);
 
 // Communicators that hold buffers: the world; each axis with more than one rank; all
-// model-parallel ranks; the two neighbours of the pipeline; and the tied table's.
+// model-parallel ranks; the pipeline's, and one with each neighbour (sending makes
+// connections of its own); and the tied table's.
 int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
                       bool has_tied_table_elsewhere);
 

@@ -389,10 +389,10 @@ TEST(CommunicatorCount, CountsTheGroupsOfARank) {
   strategy.data_parallel_degree = 8;
   EXPECT_EQ(CommunicatorCount(strategy, 1, true), 2);  // world, data
   strategy.tensor_parallel_degree = 4;
-  // World, tensor, data, model; two neighbours; the table's.
+  // World, tensor, data, model; pipeline and two neighbours; the table's.
   EXPECT_EQ(CommunicatorCount(strategy, 1, false), 4);
-  EXPECT_EQ(CommunicatorCount(strategy, 8, false), 6);
-  EXPECT_EQ(CommunicatorCount(strategy, 8, true), 7);
+  EXPECT_EQ(CommunicatorCount(strategy, 8, false), 7);
+  EXPECT_EQ(CommunicatorCount(strategy, 8, true), 8);
 }
 
 }  // namespace
