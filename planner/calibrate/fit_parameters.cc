@@ -32,7 +32,6 @@ constexpr Widths kWidths[] = {
     {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
     {kMemoryEfficiency, kStep, 0.10, 0.08, 0.05},
     {kReductionRamp, kStep, 0.50, 0.30, 0.0},
-    {kMisalignedEfficiency, kStep, 0.40, 0.30, 0.0},
     {kKernelOverhead, kStep, 0.40, 0.30, 0.20},
     {kLaunchInterval, kStep, 0.50, 0.0, 0.40},
     {kStepOverhead, kStep, 0.80, 0.0, 0.80},

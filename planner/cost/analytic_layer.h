@@ -27,6 +27,9 @@ struct LayerTimes {
   PassTime forward;
   // Without recomputation.
   PassTime backward;
+  // The part of the backward pass's device time that weight gradients take which
+  // tensor-parallel collectives can hide behind.
+  Seconds hiding_backward;
   // In front of the backward pass when the layer recomputes.
   PassTime full_recompute;
   PassTime selective_recompute;
@@ -42,7 +45,9 @@ class AnalyticLayer {
   LayerTimes Times(const LayerShape& shape, double samples) const;
 
  private:
-  PassTime TimeOf(const OperationList& operations) const;
+  // `launch_interval` from one kernel to the next, s.
+  PassTime TimeOf(const OperationList& operations, double launch_interval,
+                  double* hiding = nullptr) const;
 
   LayerDefinition layer_;
   Precision precision_;
@@ -50,8 +55,10 @@ class AnalyticLayer {
   MatrixTime matrix_time_;
   double attention_flops_per_second_;
   double bytes_per_second_;
+  double random_numbers_per_second_;
   double kernel_overhead_;
-  double launch_interval_;
+  double backward_launch_interval_;
+  double forward_launch_interval_;
 };
 
 }  // namespace parplan

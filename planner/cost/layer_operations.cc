@@ -11,16 +11,22 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   operation.kernel_count = kernel_count;
   operation.product = MatrixProduct();
   operation.bytes = 0.0;
+  operation.random_count = 0.0;
   operation.flops = 0.0;
+  operation.hides_collective = false;
   return operation;
 }
 
-void OperationList::AddProduct(const MatrixProduct& product) {
-  Add(OperationKind::kMatrixProduct, 1).product = product;
+void OperationList::AddProduct(const MatrixProduct& product, bool hides_collective) {
+  LayerOperation& operation = Add(OperationKind::kMatrixProduct, 1);
+  operation.product = product;
+  operation.hides_collective = hides_collective;
 }
 
-void OperationList::AddElementwise(double bytes, int kernel_count) {
-  Add(OperationKind::kElementwise, kernel_count).bytes = bytes;
+void OperationList::AddElementwise(double bytes, int kernel_count, double random_count) {
+  LayerOperation& operation = Add(OperationKind::kElementwise, kernel_count);
+  operation.bytes = bytes;
+  operation.random_count = random_count;
 }
 
 void OperationList::AddFusedAttention(double flops, int kernel_count) {
@@ -74,7 +80,7 @@ class Lister {
       case LayerKind::kEmbedding:
         return Embedding();
       case LayerKind::kPatchEmbedding:
-        Linear(tokens_, layer_.vocabulary_size, layer_.hidden_size / tensor_, true);
+        Linear(Cut::kColumns, tokens_, layer_.vocabulary_size, layer_.hidden_size / tensor_, true);
         return;
       case LayerKind::kHead:
         return Head();
@@ -95,11 +101,16 @@ class Lister {
   // Reads `read` elements and writes `written`.
   double Traffic(double read, double written) const { return (read + written) * element_; }
 
+  // How tensor parallelism cuts the weights of a linear map. The gradient of the input
+  // of one cut by columns is summed over the ranks.
+  enum class Cut { kColumns, kRows };
+
   // rows x inner times the weights, and both gradients.
-  void Linear(double rows, double inner, double columns, bool has_bias, double batch_count = 1.0) {
+  void Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
+              double batch_count = 1.0) {
     forward_.AddProduct({rows, columns, inner, batch_count});
     backward_.AddProduct({rows, inner, columns, batch_count});
-    backward_.AddProduct({inner, columns, rows, batch_count});
+    backward_.AddProduct({inner, columns, rows, batch_count}, cut == Cut::kColumns);
     AccumulateGradient(inner * columns * batch_count);
     if (!has_bias) return;
     backward_.AddElementwise(rows * columns * element_);
@@ -130,10 +141,12 @@ class Lister {
   void AddResidual() {
     const double mask = runtime_.hidden_dropout ? residual_ : 0.0;
     if (runtime_.fused_elementwise) {
-      forward_.AddElementwise(Traffic(2.0 * residual_, residual_) + mask);
+      forward_.AddElementwise(Traffic(2.0 * residual_, residual_) + mask, 1, mask);
     } else {
       if (has_bias_) forward_.AddElementwise(Traffic(residual_, residual_));
-      if (runtime_.hidden_dropout) forward_.AddElementwise(Traffic(residual_, residual_) + mask);
+      if (runtime_.hidden_dropout) {
+        forward_.AddElementwise(Traffic(residual_, residual_) + mask, 1, mask);
+      }
       forward_.AddElementwise(Traffic(2.0 * residual_, residual_));
     }
     if (runtime_.hidden_dropout) backward_.AddElementwise(Traffic(residual_, residual_) + mask);
@@ -155,7 +168,7 @@ class Lister {
     const double key_value = layer_.key_value_head_count / tensor_ * head_size;
     const bool unfused = runtime_.attention_kernel == AttentionKernel::kUnfused;
     Norm();
-    Linear(tokens_, layer_.hidden_size, query + 2.0 * key_value, has_bias_);
+    Linear(Cut::kColumns, tokens_, layer_.hidden_size, query + 2.0 * key_value, has_bias_);
     TensorCollectives(1, 1);
     const double projected = tokens_ * (query + 2.0 * key_value);
     if (has_bias_ && unfused) forward_.AddElementwise(Traffic(projected, projected));
@@ -179,7 +192,7 @@ class Lister {
       backward_.AddFusedAttention(2.5 * flops, 3 * shape_.context_parallel_degree);
       backward_.AddElementwise(Traffic(projected, projected));
     }
-    Linear(tokens_, query, layer_.hidden_size, has_bias_);
+    Linear(Cut::kRows, tokens_, query, layer_.hidden_size, has_bias_);
     TensorCollectives(1, shape_.sequence_parallel ? 2 : 0);
     AddResidual();
   }
@@ -197,7 +210,9 @@ class Lister {
       } else {
         pass->AddElementwise(Traffic(3.0 * scores, 3.0 * scores), 3);
       }
-      if (runtime_.attention_dropout) pass->AddElementwise(Traffic(scores, scores) + scores);
+      if (runtime_.attention_dropout) {
+        pass->AddElementwise(Traffic(scores, scores) + scores, 1, scores);
+      }
       pass->AddProduct(weighting);
     }
     // Of the probabilities and the values, then of the queries and the keys.
@@ -229,7 +244,7 @@ class Lister {
     const double hidden = layer_.hidden_size;
     const double elements = rows * width * batch_count;
     const bool gated = layer_.feed_forward_kind == FeedForwardKind::kSwiglu;
-    Linear(rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
+    Linear(Cut::kColumns, rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
     if (gated) {
       forward_.AddElementwise(Traffic(2.0 * elements, elements),
                               runtime_.fused_elementwise ? 1 : 2);
@@ -242,7 +257,7 @@ class Lister {
       forward_.AddElementwise(Traffic(elements, elements));
       backward_.AddElementwise(Traffic(2.0 * elements, elements));
     }
-    Linear(rows, width, hidden, has_bias_, batch_count);
+    Linear(Cut::kRows, rows, width, hidden, has_bias_, batch_count);
   }
 
   void Experts() {
@@ -251,7 +266,7 @@ class Lister {
     const double own_experts =
         static_cast<double>(layer_.expert_count) / shape_.expert_parallel_degree;
     // The router, its softmax and its choice.
-    Linear(residual_ / hidden, hidden, layer_.expert_count, false);
+    Linear(Cut::kRows, residual_ / hidden, hidden, layer_.expert_count, false);
     forward_.AddLaunches(8);
     backward_.AddLaunches(8);
     // Tokens sorted by expert and back.
@@ -276,7 +291,7 @@ class Lister {
     // Rows looked up, positions added.
     forward_.AddElementwise(Traffic(2.0 * elements, 2.0 * elements), 2);
     if (runtime_.hidden_dropout) {
-      forward_.AddElementwise(Traffic(residual_, residual_) + residual_);
+      forward_.AddElementwise(Traffic(residual_, residual_) + residual_, 1, residual_);
       backward_.AddElementwise(Traffic(residual_, residual_) + residual_);
     }
     TensorCollectives(1, shape_.sequence_parallel ? 1 : 0);
@@ -291,7 +306,7 @@ class Lister {
     const double vocabulary = layer_.vocabulary_size / tensor_;
     const double logits = tokens_ * vocabulary;
     Norm();
-    Linear(tokens_, layer_.hidden_size, vocabulary, false);
+    Linear(Cut::kColumns, tokens_, layer_.hidden_size, vocabulary, false);
     TensorCollectives(4, 1);
     const double wide = runtime_.fp32_logits ? 4.0 : element_;
     if (runtime_.fp32_logits) {

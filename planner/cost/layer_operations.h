@@ -32,11 +32,16 @@ struct LayerOperation {
   OperationKind kind;
   // Of `kMatrixProduct`.
   MatrixProduct product;
-  // Read and written by `kElementwise`; done by `kFusedAttention`.
+  // Read and written by `kElementwise`, and random numbers it draws.
   double bytes;
+  double random_count;
+  // Done by `kFusedAttention`.
   double flops;
   // Kernels it is made of.
   int kernel_count;
+  // A weight gradient that a tensor-parallel collective can hide behind: the gradient
+  // of the input is ready and on its way.
+  bool hides_collective;
 };
 
 // Operations of one pass in order, without allocation.
@@ -47,8 +52,8 @@ class OperationList {
 
   OperationList() {}  // NOLINT: leaves the unused entries as they are
 
-  void AddProduct(const MatrixProduct& product);
-  void AddElementwise(double bytes, int kernel_count = 1);
+  void AddProduct(const MatrixProduct& product, bool hides_collective = false);
+  void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddFusedAttention(double flops, int kernel_count);
   // Kernels that take the host's time and next to none of the device's.
   void AddLaunches(int kernel_count) { extra_launch_count_ += kernel_count; }

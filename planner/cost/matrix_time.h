@@ -3,6 +3,8 @@
 #ifndef PARPLAN_PLANNER_COST_MATRIX_TIME_H_
 #define PARPLAN_PLANNER_COST_MATRIX_TIME_H_
 
+#include <cstdint>
+
 #include "planner/base/units.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/hardware.h"
@@ -28,15 +30,19 @@ class MatrixTime {
   MatrixTime(const DeviceDescription& device, const Coefficients& coefficients,
              Precision precision);
 
-  // The longer of computing and moving the operands, and the overhead of a kernel.
+  // The root of the squares of computing and moving the operands, which is about the
+  // longer of the two where they are far apart, and the overhead of a kernel.
   //
   // The result is cut into tiles, one multiprocessor each, worked on in waves of as
   // many tiles as there are multiprocessors; a part-filled wave costs a whole one
   // (NVIDIA, "Matrix Multiplication Background User's Guide", tile and wave
   // quantisation). Of the usual tile shapes the quickest is taken, as the library's
   // heuristics would. A tile costs its inner dimension plus `kReductionRamp`; when
-  // tiles are few the inner dimension is split among idle multiprocessors. Sizes
-  // that are no multiple of 16 bytes run at `kMisalignedEfficiency` of the rate.
+  // tiles are few the inner dimension is split among idle multiprocessors.
+  //
+  // Rows of matrices that are no multiple of 16 bytes cannot be loaded by the matrix
+  // units' instructions (same guide, section 3); the library falls back on kernels that
+  // sum up in 32 bits on the vector units.
   // O(1), no allocation.
   Seconds Time(const MatrixProduct& product) const;
 
@@ -45,8 +51,8 @@ class MatrixTime {
   double multiprocessor_count_;
   double bytes_per_second_;
   double element_bytes_;
-  double aligned_elements_;
-  double misaligned_efficiency_;
+  int64_t aligned_elements_;
+  double misaligned_ratio_;  // of the rate, when the matrix units cannot be used
   double reduction_ramp_;
   double kernel_overhead_;
 };

@@ -247,7 +247,7 @@ Coefficients Calibration::Resolve(absl::string_view device_family, absl::string_
 
 Coefficients Calibration::ResolveScopes(absl::string_view device_family, absl::string_view cluster,
                                         std::optional<LayerKind> layer_kind) const {
-  Coefficients coefficients;
+  Coefficients coefficients(device_family);
   std::array<int, kCoefficientCount> narrowness;
   narrowness.fill(-1);
   for (const CoefficientValue& value : content_.coefficient_values) {

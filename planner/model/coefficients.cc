@@ -10,15 +10,15 @@ constexpr std::array<CoefficientInfo, kCoefficientCount> kInfos = {{
      "share of the peak matrix FLOP/s that a large product reaches"},
     {kAttentionEfficiency, "attention_efficiency", 0.45, 0.1, 0.9,
      "share of the peak matrix FLOP/s that fused attention reaches"},
-    {kMemoryEfficiency, "memory_efficiency", 0.8, 0.3, 0.95,
+    {kMemoryEfficiency, "memory_efficiency", 0.85, 0.3, 0.95,
      "share of the peak memory bandwidth that element-wise kernels reach"},
-    {kReductionRamp, "reduction_ramp", 128.0, 0.0, 2048.0,
+    {kReductionRamp, "reduction_ramp", 64.0, 0.0, 2048.0,
      "inner dimension at which a product reaches half its efficiency"},
-    {kMisalignedEfficiency, "misaligned_efficiency", 0.3, 0.05, 1.0,
-     "share of its rate that a product keeps when a size is no multiple of 16 bytes"},
+    {kDeviceSpread, "device_spread", 0.01, 0.0, 0.05,
+     "standard deviation of the speed of devices of one kind, as a share"},
     {kKernelOverhead, "kernel_overhead_seconds", 3e-6, 0.0, 2e-5,
      "device time a kernel takes at least"},
-    {kLaunchInterval, "launch_interval_seconds", 8e-6, 1e-6, 6e-5,
+    {kLaunchInterval, "launch_interval_seconds", 1e-5, 1e-6, 6e-5,
      "host time from one launch to the next"},
     {kStepOverhead, "step_overhead_seconds", 5e-3, 0.0, 0.2,
      "host time of a step outside the layers"},
@@ -62,6 +62,40 @@ std::optional<Coefficient> FindCoefficient(absl::string_view name) {
     if (info.name == name) return info.coefficient;
   }
   return std::nullopt;
+}
+
+namespace {
+
+struct FamilyPrior {
+  absl::string_view device_family;
+  Coefficient coefficient;
+  double prior;
+};
+
+// Large products: the best shapes reach 0.86 of an A100's peak, 0.80 of an H100's and
+// 0.78 of a B200's (Bekman, "Machine Learning Engineering", achievable FLOPS of
+// accelerators); trained models keep the chip at its power limit, which takes another
+// twentieth on A100 and up to a sixth where the peak is further above what the limit
+// allows. Turing's and Ada's data-centre cards (T4, L4) have 70 W. V100: 0.76 to 0.80 of
+// 125 TFLOP/s (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture").
+// Fused attention: FlashAttention-2 with a causal mask and heads of 128, forward and
+// backward, section 4 of its paper (A100) and section 4 of FlashAttention-3's (H100 with
+// both; between them).
+constexpr FamilyPrior kFamilyPriors[] = {
+    {"volta", kMatrixEfficiency, 0.72},     {"volta", kAttentionEfficiency, 0.3},
+    {"turing", kMatrixEfficiency, 0.5},     {"turing", kAttentionEfficiency, 0.25},
+    {"ampere", kMatrixEfficiency, 0.82},    {"ampere", kAttentionEfficiency, 0.55},
+    {"ada", kMatrixEfficiency, 0.6},        {"ada", kAttentionEfficiency, 0.45},
+    {"hopper", kMatrixEfficiency, 0.66},    {"hopper", kAttentionEfficiency, 0.45},
+    {"blackwell", kMatrixEfficiency, 0.65}, {"blackwell", kAttentionEfficiency, 0.4},
+};
+
+}  // namespace
+
+Coefficients::Coefficients(absl::string_view device_family) : Coefficients() {
+  for (const FamilyPrior& known : kFamilyPriors) {
+    if (known.device_family == device_family) (*this)[known.coefficient] = known.prior;
+  }
 }
 
 Coefficients::Coefficients() {

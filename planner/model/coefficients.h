@@ -18,8 +18,9 @@ enum class Coefficient {
   kAttentionEfficiency,  // fused attention, of peak matrix FLOP/s
   kMemoryEfficiency,     // element-wise kernels, of peak memory bandwidth
   // How efficiency falls with shape.
-  kReductionRamp,         // inner dimension at which a product reaches half its efficiency
-  kMisalignedEfficiency,  // of products whose sizes are no multiple of 16 bytes
+  kReductionRamp,  // inner dimension at which a product reaches half its efficiency
+  // Devices of one kind differ, and the slowest sets the pace.
+  kDeviceSpread,  // standard deviation of their speed, as a share
   // Launching.
   kKernelOverhead,  // device time a kernel takes at least, s
   kLaunchInterval,  // host time from one launch to the next, s
@@ -65,6 +66,9 @@ class Coefficients {
  public:
   // The priors.
   Coefficients();
+  // The priors of a family of devices (`DeviceDescription::device_family`), where data
+  // sheets overstate differently; those of all for a family nobody has looked at.
+  explicit Coefficients(absl::string_view device_family);
   double& operator[](Coefficient coefficient) { return value_[static_cast<int>(coefficient)]; }
   double operator[](Coefficient coefficient) const { return value_[static_cast<int>(coefficient)]; }
   friend bool operator==(const Coefficients&, const Coefficients&) = default;

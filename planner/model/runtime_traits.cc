@@ -11,8 +11,9 @@ namespace {
 RuntimeTraits Megatron2021() {
   RuntimeTraits traits;
   traits.runtime_id = "megatron-2021";
-  traits.gradient_bytes = 4;
-  traits.gradient_message_bytes = 4;
+  // With fp16; bf16 training sums up in 32 bits (accumulate_allreduce_grads_in_fp32).
+  traits.gradient_bytes = 2;
+  traits.gradient_message_bytes = 2;
   traits.fused_gradient_accumulation = false;
   traits.widens_gradients_in_step = true;
   traits.sequence_parallel = false;
@@ -23,9 +24,19 @@ RuntimeTraits Megatron2021() {
   traits.overlap_parameter_gather = false;
   traits.blocking_pipeline_messages = true;
   traits.fused_cross_entropy = false;
-  traits.forward_launch_ratio = 4.0;
+  // Fitted together with the launch interval (docs/cost-model-time.md).
+  traits.forward_launch_ratio = 7.0;
   traits.scattered_pipeline_messages = true;
   traits.loss_bytes_per_logit = 10;
+  return traits;
+}
+
+// Megatron-LM 3.0, which measured Korthikanti et al.: backward collectives beside weight
+// gradients (their section 4.2.2; LinearWithGradAccumulationAndAsyncCommunication).
+RuntimeTraits Megatron2022() {
+  RuntimeTraits traits = Megatron2021();
+  traits.runtime_id = "megatron-2022";
+  traits.overlap_tensor_parallel = true;
   return traits;
 }
 
@@ -50,6 +61,8 @@ RuntimeTraits MegatronCore() {
   traits.widens_gradients_in_step = true;
   traits.gradient_message_bytes = 4;
   traits.attention_output_copied = true;
+  traits.overlap_tensor_parallel = true;
+  traits.forward_launch_ratio = 5.0;
   traits.fused_gradient_accumulation = true;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;
@@ -61,6 +74,7 @@ RuntimeTraits MegatronCore() {
 RuntimeTraits Fsdp() {
   RuntimeTraits traits;
   traits.runtime_id = "fsdp";
+  traits.forward_launch_ratio = 5.0;
   traits.gradient_bytes = 4;
   traits.gradient_message_bytes = 4;
   traits.fused_gradient_accumulation = false;
@@ -76,7 +90,7 @@ RuntimeTraits Fsdp() {
 
 absl::Span<const RuntimeTraits> KnownRuntimes() {
   static const auto* const runtimes = new std::vector<RuntimeTraits>{
-      RuntimeTraits(), Megatron2021(), MegatronDeepSpeed(), MegatronCore(), Fsdp()};
+      RuntimeTraits(), Megatron2021(), Megatron2022(), MegatronDeepSpeed(), MegatronCore(), Fsdp()};
   return *runtimes;
 }
 

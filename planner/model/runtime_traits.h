@@ -49,6 +49,9 @@ struct RuntimeTraits {
   int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
   bool overlap_gradient_sync = true;
+  // Tensor-parallel collectives of the backward pass run beside the products for
+  // weight gradients.
+  bool overlap_tensor_parallel = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
   // Strategies the planner makes use sequence parallelism with tensor parallelism,
@@ -64,9 +67,11 @@ struct RuntimeTraits {
   bool blocking_pipeline_messages = false;
   // Kernels are launched one by one from the host, not by CUDA graphs.
   bool eager = true;
+  // The host waits for every kernel (CUDA_LAUNCH_BLOCKING=1).
+  bool blocking_launches = false;
   // Host time per kernel of a forward pass over that of a backward pass: modules in
   // Python launch the one, the library's C++ the other.
-  double forward_launch_ratio = 2.0;
+  double forward_launch_ratio = 4.0;
   // Each tensor-parallel rank sends its part of a pipeline message; the receivers
   // gather the parts (Narayanan et al., SC'21, section 4.1).
   bool scattered_pipeline_messages = false;
@@ -94,7 +99,7 @@ struct RuntimeTraits {
   friend bool operator==(const RuntimeTraits&, const RuntimeTraits&) = default;
 };
 
-// The runtimes this house knows, `parplan` first: `megatron-2021`,
+// The runtimes this house knows, `parplan` first: `megatron-2021`, `megatron-2022`,
 // `megatron-deepspeed`, `megatron-core`, `fsdp`. Static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 

@@ -1,0 +1,18 @@
+// Devices of one kind differ, and those that train together wait for the slowest.
+
+#ifndef PARPLAN_PLANNER_COST_SLOWEST_DEVICE_H_
+#define PARPLAN_PLANNER_COST_SLOWEST_DEVICE_H_
+
+#include "planner/model/coefficients.h"
+
+namespace parplan {
+
+// How much longer the slowest of `device_count` devices computes than the average one:
+// 1 + `kDeviceSpread` times the largest of as many normal deviates one may expect
+// (Blom's approximation). Time and power limits differ from chip to chip (Sinha et al.,
+// "Not All GPUs Are Created Equal", SC'22). 1 for one device. Not for inner loops.
+double SlowestDeviceFactor(int device_count, const Coefficients& coefficients);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_SLOWEST_DEVICE_H_
