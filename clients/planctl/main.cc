@@ -55,6 +55,7 @@ int Run(int argc, char** argv) {
   AddExportCommand(app, session, action);
   AddImportCommand(app, session, action);
   AddProfileCommand(app, session, action);
+  AddHardwareCommand(app, session, action);
   AddKeysCommand(app, session, action);
 
   try {

@@ -23,7 +23,8 @@ FLAGS = None
 COMMANDS = (
     ["plan"], ["shape"], ["compare"], ["evaluate"], ["verify"], ["explain"], ["report"],
     ["export"], ["import"], ["import", "galvatron"], ["import", "hf"], ["profile"],
-    ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["keys"],
+    ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
+    ["hardware", "list"], ["hardware", "show"], ["keys"],
     ["keys", "generate"], ["keys", "list"], ["keys", "rotate"])
 OK, INTERNAL, BAD_INPUT, NOTHING_FITS, MISSING, NOT_VERIFIED, UNAVAILABLE, NOT_FOUND = range(8)
 
@@ -280,6 +281,15 @@ class Import(PlanctlTest):
 class Keys(PlanctlTest):
     def keys(self, command, **expected):
         return self.json("keys", command, "--data-dir", self.folder / "data", **expected)
+
+    def test_hardware_is_known_without_a_server(self):
+        listed = self.json("hardware", "list")
+        self.assertIn("a100-sxm-80gb", self.text("hardware", "list").stdout)
+        for device in listed["devices"][::8]:
+            self.assertEqual(self.json("hardware", "show", device["aliases"][0].lower()), device)
+        for fabric in listed["fabrics"][::8]:
+            self.assertEqual(self.json("hardware", "show", fabric["aliases"][0]), fabric)
+        self.json("hardware", "show", "no such device", code=NOT_FOUND)
 
     def test_keys_are_made_listed_and_rotated(self):
         self.assertEqual(self.keys("list", code=NOT_FOUND)["error"]["reason"],

@@ -38,6 +38,7 @@ void AddExplainCommand(CLI::App& app, const Session& session, Action& action);
 void AddReportCommand(CLI::App& app, const Session& session, Action& action);
 void AddVerifyCommand(CLI::App& app, const Session& session, Action& action);
 void AddExportCommand(CLI::App& app, const Session& session, Action& action);
+void AddHardwareCommand(CLI::App& app, const Session& session, Action& action);
 void AddKeysCommand(CLI::App& app, const Session& session, Action& action);
 
 // Prints to standard output. INTERNAL when it is closed or full.
