@@ -1,0 +1,156 @@
+#include "planner/cost/analytic_layer.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "planner/cost/slowest_device.h"
+#include "tests/planner/cost/hardware_of_tests.h"
+
+namespace parplan {
+namespace {
+
+using enum Coefficient;
+
+LayerTimes Times(const LayerDefinition& layer, const RuntimeTraits& runtime,
+                 const DeviceDescription& device = TestDevice(),
+                 const Coefficients& coefficients = Coefficients("ampere"),
+                 const LayerShape& shape = {}, double samples = 2.0) {
+  return AnalyticLayer(layer, Precision::kFp16, runtime, device, coefficients)
+      .Times(shape, samples);
+}
+
+// All times of a layer, for laws that hold for each.
+std::vector<double> DeviceSeconds(const LayerTimes& times) {
+  return {times.forward.device.value(), times.backward.device.value(),
+          times.full_recompute.device.value(), times.selective_recompute.device.value()};
+}
+
+void ExpectNowhereSlower(const LayerTimes& a, const LayerTimes& b) {
+  for (int i = 0; i < 4; ++i) EXPECT_LE(DeviceSeconds(a)[i], DeviceSeconds(b)[i]) << i;
+}
+
+TEST(AnalyticLayer, ABetterDeviceIsNeverSlower) {
+  const LayerDefinition layer = TestDecoder(2048, 16, 2048);
+  for (const RuntimeTraits& runtime : KnownRuntimes()) {
+    const LayerTimes times = Times(layer, runtime);
+    DeviceDescription device = TestDevice();
+    device.matrix_flops_16_bit *= 1.5;
+    ExpectNowhereSlower(Times(layer, runtime, device), times);
+    device = TestDevice();
+    device.memory_bytes_per_second *= 1.5;
+    ExpectNowhereSlower(Times(layer, runtime, device), times);
+    device = TestDevice();
+    device.vector_flops_fp32 *= 1.5;
+    ExpectNowhereSlower(Times(layer, runtime, device), times);
+  }
+}
+
+TEST(AnalyticLayer, BetterCoefficientsAreNeverSlower) {
+  const LayerDefinition layer = TestDecoder(2048, 16, 2048);
+  const RuntimeTraits& runtime = *FindRuntime("megatron-2021");
+  const LayerTimes times = Times(layer, runtime);
+  for (const auto& [coefficient, better] :
+       {std::pair(kMatrixEfficiency, 0.9), std::pair(kMemoryEfficiency, 0.95),
+        std::pair(kReductionRamp, 0.0), std::pair(kKernelOverhead, 0.0)}) {
+    Coefficients coefficients("ampere");
+    coefficients[coefficient] = better;
+    ExpectNowhereSlower(Times(layer, runtime, TestDevice(), coefficients), times);
+  }
+}
+
+TEST(AnalyticLayer, MoreSamplesTakeLonger) {
+  const LayerDefinition layer = TestDecoder(2048, 16, 1024);
+  for (const RuntimeTraits& runtime : KnownRuntimes()) {
+    LayerTimes last;
+    for (const double samples : {0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0}) {
+      const LayerTimes times =
+          Times(layer, runtime, TestDevice(), Coefficients("ampere"), {}, samples);
+      ExpectNowhereSlower(last, times);
+      last = times;
+    }
+  }
+}
+
+TEST(AnalyticLayer, MoreRanksAreNeverSlower) {
+  const LayerDefinition layer = TestDecoder(4096, 32, 2048);
+  for (const RuntimeTraits& runtime : KnownRuntimes()) {
+    LayerTimes last = Times(layer, runtime);
+    for (const int degree : {2, 4, 8}) {
+      const LayerTimes times =
+          Times(layer, runtime, TestDevice(), Coefficients("ampere"), {degree, 1, 1, false});
+      ExpectNowhereSlower(times, last);
+      ExpectNowhereSlower(
+          Times(layer, runtime, TestDevice(), Coefficients("ampere"), {degree, 1, 1, true}), times);
+      last = times;
+    }
+  }
+}
+
+TEST(AnalyticLayer, RecomputesWhatItSays) {
+  const LayerDefinition layer = TestDecoder(2048, 16, 2048);
+  const LayerTimes unfused = Times(layer, *FindRuntime("megatron-2021"));
+  EXPECT_EQ(unfused.full_recompute.device, unfused.forward.device);
+  EXPECT_GT(unfused.selective_recompute.device, Seconds());
+  EXPECT_LT(unfused.selective_recompute.device, unfused.full_recompute.device);
+  EXPECT_EQ(Times(layer, *FindRuntime("parplan")).selective_recompute.device, Seconds());
+}
+
+TEST(AnalyticLayer, NearsTheSumOfItsProductsWhenTheyAreLarge) {
+  // GPT-3's layer on 8 ranks: about 24 b s h^2 / 8 at 0.82 of the peak, and the rest.
+  const LayerTimes times = Times(TestDecoder(12288, 96, 2048), *FindRuntime("parplan"),
+                                 TestDevice(), Coefficients("ampere"), {8, 1, 1, true}, 1.0);
+  const double products = 24.0 * 2048.0 * 12288.0 * 12288.0 / 8.0 / (0.82 * 312e12);
+  EXPECT_GT(times.forward.device.value(), products);
+  EXPECT_LT(times.forward.device.value(), 1.25 * products);
+  EXPECT_GT(times.backward.device.value(), 2.0 * products);
+  EXPECT_LT(times.backward.device.value(), 2.5 * products);
+}
+
+TEST(AnalyticLayer, HidesCollectivesBehindPartOfTheBackwardPass) {
+  const LayerTimes times = Times(TestDecoder(4096, 32, 2048), *FindRuntime("megatron-core"));
+  // Weight gradients are half of the products; those of 3 h^2 and 4 h^2 of 12 h^2
+  // weights come while their input's gradient is on its way.
+  EXPECT_GT(times.hiding_backward, 0.2 * times.backward.device);
+  EXPECT_LT(times.hiding_backward, 0.35 * times.backward.device);
+}
+
+TEST(AnalyticLayer, TheHostLaunchesKernelsWhateverTheirSize) {
+  const RuntimeTraits& runtime = *FindRuntime("megatron-deepspeed");
+  const Coefficients coefficients("ampere");
+  const LayerTimes small = Times(TestDecoder(1024, 16, 1024), runtime);
+  const LayerTimes large = Times(TestDecoder(8192, 64, 2048), runtime);
+  EXPECT_EQ(small.forward.host, large.forward.host);
+  EXPECT_EQ(small.backward.host, large.backward.host);
+  // vTrain's smallest layers take 3.5 ms forward, again and backward, whatever the
+  // device could do.
+  const double host = 2.0 * small.forward.host.value() + small.backward.host.value();
+  EXPECT_GT(host, 2e-3);
+  EXPECT_LT(host, 5e-3);
+  RuntimeTraits graphs = runtime;
+  graphs.eager = false;
+  EXPECT_EQ(Times(TestDecoder(1024, 16, 1024), graphs).forward.host, Seconds());
+  Coefficients slow = coefficients;
+  slow[kLaunchInterval] *= 2.0;
+  EXPECT_DOUBLE_EQ(
+      Times(TestDecoder(1024, 16, 1024), runtime, TestDevice(), slow).forward.host.value(),
+      2.0 * small.forward.host.value());
+}
+
+TEST(SlowestDevice, IsSlowerTheMoreThereAre) {
+  Coefficients coefficients;
+  coefficients[kDeviceSpread] = 0.02;
+  EXPECT_EQ(SlowestDeviceFactor(1, coefficients), 1.0);
+  double last = 1.0;
+  for (const int count : {2, 8, 64, 512, 4096}) {
+    EXPECT_GT(SlowestDeviceFactor(count, coefficients), last);
+    last = SlowestDeviceFactor(count, coefficients);
+  }
+  // The largest of two normal deviates is 1 / sqrt(pi) on average, of eight 1.424.
+  EXPECT_NEAR(SlowestDeviceFactor(2, coefficients), 1.0 + 0.02 * 0.5642, 0.001);
+  EXPECT_NEAR(SlowestDeviceFactor(8, coefficients), 1.0 + 0.02 * 1.4236, 0.001);
+  coefficients[kDeviceSpread] = 0.0;
+  EXPECT_EQ(SlowestDeviceFactor(4096, coefficients), 1.0);
+}
+
+}  // namespace
+}  // namespace parplan

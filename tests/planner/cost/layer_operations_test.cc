@@ -1,0 +1,183 @@
+#include "planner/cost/layer_operations.h"
+
+#include "gtest/gtest.h"
+#include "tests/planner/cost/hardware_of_tests.h"
+
+namespace parplan {
+namespace {
+
+RuntimeTraits Runtime(AttentionKernel kernel) {
+  RuntimeTraits runtime;
+  runtime.attention_kernel = kernel;
+  return runtime;
+}
+
+LayerOperations List(const LayerDefinition& layer, const RuntimeTraits& runtime,
+                     const LayerShape& shape = {}, double samples = 1.0) {
+  LayerOperations operations;
+  ListOperations(layer, Precision::kBf16, runtime, shape, samples, operations);
+  return operations;
+}
+
+LayerDefinition Llama() {
+  LayerDefinition layer = TestDecoder(4096, 32, 4096);
+  layer.parameter_count = 0;
+  layer.key_value_head_count = 8;
+  layer.feed_forward_kind = FeedForwardKind::kSwiglu;
+  layer.feed_forward_size = 14336;
+  return *LayerDefinition::Create(layer, "layer");
+}
+
+LayerDefinition OfKind(LayerKind kind) {
+  LayerDefinition layer = TestDecoder(2048, 16, 1024);
+  layer.kind = kind;
+  layer.parameter_count = 0;
+  if (!IsTransformer(kind)) {
+    layer = LayerDefinition();
+    layer.layer_definition_id = "table";
+    layer.kind = kind;
+    layer.hidden_size = 2048;
+    layer.sequence_length = 1024;
+    layer.vocabulary_size = 51200;
+  }
+  return *LayerDefinition::Create(layer, "layer");
+}
+
+TEST(LayerOperations, FusedAttentionDoesTheModelsOperations) {
+  for (const LayerDefinition& layer :
+       {TestDecoder(1024, 16, 1024), Llama(), OfKind(LayerKind::kEncoder),
+        OfKind(LayerKind::kCrossDecoder), OfKind(LayerKind::kHead),
+        OfKind(LayerKind::kPatchEmbedding), OfKind(LayerKind::kEmbedding)}) {
+    const LayerOperations operations = List(layer, Runtime(AttentionKernel::kFlash), {}, 3.0);
+    EXPECT_DOUBLE_EQ(operations.forward.Flops(),
+                     3.0 * ForwardFlopsPerSample(layer, layer.sequence_length));
+  }
+}
+
+TEST(LayerOperations, UnfusedAttentionDoesTheClosedForm) {
+  // Narayanan et al., SC'21, appendix: 24 b s h^2 + 4 b s^2 h forward, twice as much
+  // backward.
+  const double b = 2.0;
+  const double s = 1024.0;
+  const double h = 3072.0;
+  const LayerOperations operations =
+      List(TestDecoder(3072, 24, 1024), Runtime(AttentionKernel::kUnfused), {}, b);
+  const double closed = 24.0 * b * s * h * h + 4.0 * b * s * s * h;
+  EXPECT_DOUBLE_EQ(operations.forward.Flops(), closed);
+  EXPECT_DOUBLE_EQ(operations.backward.Flops(), 2.0 * closed);
+  EXPECT_DOUBLE_EQ(operations.selective_recompute.Flops(), 4.0 * b * s * s * h);
+}
+
+TEST(LayerOperations, SelectiveRecomputationHasNothingToDoWithFusedAttention) {
+  const LayerOperations operations =
+      List(TestDecoder(1024, 16, 1024), Runtime(AttentionKernel::kFlash));
+  EXPECT_EQ(operations.selective_recompute.size(), 0);
+}
+
+TEST(LayerOperations, TensorAndContextParallelismDivideTheProducts) {
+  for (const AttentionKernel kernel : {AttentionKernel::kFlash, AttentionKernel::kUnfused}) {
+    for (const LayerDefinition& layer :
+         {TestDecoder(2048, 16, 2048), Llama(), OfKind(LayerKind::kHead)}) {
+      const LayerOperations whole = List(layer, Runtime(kernel));
+      for (const LayerShape& shape : {LayerShape{8, 1, 1, false}, LayerShape{8, 1, 1, true},
+                                      LayerShape{1, 8, 1, false}, LayerShape{2, 4, 1, true}}) {
+        const LayerOperations part = List(layer, Runtime(kernel), shape);
+        EXPECT_DOUBLE_EQ(8.0 * part.forward.Flops(), whole.forward.Flops());
+        EXPECT_DOUBLE_EQ(8.0 * part.backward.Flops(), whole.backward.Flops());
+      }
+    }
+  }
+}
+
+TEST(LayerOperations, SequenceParallelismMovesFewerBytes) {
+  const LayerDefinition layer = TestDecoder(2048, 16, 2048);
+  RuntimeTraits runtime = Runtime(AttentionKernel::kFlash);
+  runtime.hidden_dropout = true;
+  const LayerOperations without = List(layer, runtime, {4, 1, 1, false});
+  const LayerOperations with = List(layer, runtime, {4, 1, 1, true});
+  // Two norms of 2 elements and two additions of 3 and a mask, on a quarter.
+  const double residual = 2048.0 * 2048.0;
+  EXPECT_DOUBLE_EQ(without.forward.ElementwiseBytes() - with.forward.ElementwiseBytes(),
+                   0.75 * residual * (2.0 * 2.0 * 2.0 + 2.0 * (3.0 * 2.0 + 1.0)));
+  EXPECT_LT(with.backward.ElementwiseBytes(), without.backward.ElementwiseBytes());
+}
+
+TEST(LayerOperations, UnfusedAttentionMovesTheScores) {
+  RuntimeTraits runtime = Runtime(AttentionKernel::kUnfused);
+  const LayerDefinition layer = TestDecoder(1024, 16, 2048);
+  const double scores = 16.0 * 2048.0 * 2048.0;
+  const double softmax = List(layer, runtime).selective_recompute.ElementwiseBytes();
+  EXPECT_DOUBLE_EQ(softmax, 4.0 * scores);
+  runtime.attention_dropout = true;
+  EXPECT_DOUBLE_EQ(List(layer, runtime).selective_recompute.ElementwiseBytes(), 9.0 * scores);
+  runtime.fused_softmax = false;
+  EXPECT_DOUBLE_EQ(List(layer, runtime).selective_recompute.ElementwiseBytes(), 17.0 * scores);
+}
+
+TEST(LayerOperations, FusionSavesBytesAndLaunches) {
+  RuntimeTraits fused = Runtime(AttentionKernel::kUnfused);
+  RuntimeTraits split = fused;
+  split.fused_elementwise = false;
+  split.fused_softmax = false;
+  const LayerDefinition layer = TestDecoder(1024, 16, 1024);
+  EXPECT_LT(List(layer, fused).forward.ElementwiseBytes(),
+            List(layer, split).forward.ElementwiseBytes());
+  EXPECT_LT(List(layer, fused).forward.LaunchCount(), List(layer, split).forward.LaunchCount());
+  EXPECT_LT(List(layer, fused).backward.LaunchCount(), List(layer, split).backward.LaunchCount());
+
+  fused = Runtime(AttentionKernel::kFlash);
+  split = fused;
+  split.fused_cross_entropy = false;
+  const LayerDefinition head = OfKind(LayerKind::kHead);
+  EXPECT_LT(List(head, fused).forward.ElementwiseBytes(),
+            List(head, split).forward.ElementwiseBytes());
+
+  split = fused;
+  split.fused_gradient_accumulation = false;
+  fused.fused_gradient_accumulation = true;
+  EXPECT_LT(List(layer, fused).backward.ElementwiseBytes(),
+            List(layer, split).backward.ElementwiseBytes());
+  EXPECT_LT(List(layer, fused).backward.LaunchCount(), List(layer, split).backward.LaunchCount());
+}
+
+TEST(LayerOperations, TensorParallelCollectivesAreLaunched) {
+  const LayerDefinition layer = TestDecoder(1024, 16, 1024);
+  const RuntimeTraits runtime = Runtime(AttentionKernel::kFlash);
+  const LayerOperations alone = List(layer, runtime);
+  const LayerOperations shared = List(layer, runtime, {2, 1, 1, false});
+  EXPECT_GT(shared.forward.LaunchCount(), alone.forward.LaunchCount());
+  EXPECT_GT(shared.backward.LaunchCount(), alone.backward.LaunchCount());
+}
+
+TEST(LayerOperations, ExpertsWorkOnTheirShareOfTokens) {
+  LayerDefinition layer = TestDecoder(1024, 16, 1024);
+  layer.feed_forward_kind = FeedForwardKind::kSwiglu;
+  layer.expert_count = 8;
+  layer.experts_per_token = 2;
+  layer.expert_feed_forward_size = 2048;
+  const RuntimeTraits runtime = Runtime(AttentionKernel::kFlash);
+  const double tokens = 1024.0;
+  const double attention = 2.0 * tokens * 4.0 * 1024.0 * 1024.0 + 2.0 * tokens * tokens * 1024.0;
+  const double router = 2.0 * tokens * 1024.0 * 8.0;
+  const double experts = 2.0 * 2.0 * tokens * 3.0 * 1024.0 * 2048.0;
+  EXPECT_DOUBLE_EQ(List(layer, runtime).forward.Flops(), attention + router + experts);
+  // Spread over ranks, each does as much: fewer experts, more tokens for each.
+  EXPECT_DOUBLE_EQ(List(layer, runtime, {1, 1, 4, false}).forward.Flops(),
+                   attention + router + experts);
+  layer.shared_expert_feed_forward_size = 2048;
+  EXPECT_DOUBLE_EQ(List(layer, runtime).forward.Flops(), attention + router + 1.5 * experts);
+}
+
+TEST(LayerOperations, GrowsInProportionToSamples) {
+  const LayerDefinition layer = TestDecoder(1024, 16, 1024);
+  const RuntimeTraits runtime = Runtime(AttentionKernel::kUnfused);
+  const LayerOperations one = List(layer, runtime, {}, 1.0);
+  const LayerOperations half = List(layer, runtime, {}, 0.5);
+  EXPECT_DOUBLE_EQ(one.forward.Flops(), 2.0 * half.forward.Flops());
+  EXPECT_DOUBLE_EQ(one.forward.ElementwiseBytes(), 2.0 * half.forward.ElementwiseBytes());
+  // Gradients are accumulated once however many samples there are.
+  EXPECT_LT(one.backward.ElementwiseBytes(), 2.0 * half.backward.ElementwiseBytes());
+}
+
+}  // namespace
+}  // namespace parplan

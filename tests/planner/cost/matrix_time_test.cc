@@ -1,0 +1,121 @@
+#include "planner/cost/matrix_time.h"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "tests/planner/cost/hardware_of_tests.h"
+
+namespace parplan {
+namespace {
+
+using enum Coefficient;
+
+// Everything at its peak, so that times can be worked out by hand.
+Coefficients Perfect() {
+  Coefficients coefficients;
+  coefficients[kMatrixEfficiency] = 1.0;
+  coefficients[kMemoryEfficiency] = 1.0;
+  coefficients[kReductionRamp] = 0.0;
+  coefficients[kKernelOverhead] = 0.0;
+  return coefficients;
+}
+
+double Time(const MatrixProduct& product, const Coefficients& coefficients,
+            const DeviceDescription& device = TestDevice(),
+            Precision precision = Precision::kFp16) {
+  return MatrixTime(device, coefficients, precision).Time(product).value();
+}
+
+TEST(MatrixTime, ReachesThePeakWithWholeWavesOfLargeTiles) {
+  // 108 x 80 tiles of 256 x 128 in eighty waves.
+  const MatrixProduct product{256.0 * 108, 128.0 * 80, 65536.0};
+  const double peak = product.Flops() / 312e12;
+  EXPECT_GE(Time(product, Perfect()), peak);
+  EXPECT_LT(Time(product, Perfect()), 1.02 * peak);
+}
+
+TEST(MatrixTime, PaysForAPartFilledWave) {
+  // One tile of 64 x 64 more than one wave of them; nothing larger fits better.
+  const DeviceDescription device = [] {
+    DeviceDescription made = TestDevice();
+    made.memory_bytes_per_second = 1e18;
+    return made;
+  }();
+  const MatrixProduct full{256, 128, 4096, 108};
+  const MatrixProduct more{256, 128, 4096, 109};
+  EXPECT_GT(Time(more, Perfect(), device), 1.3 * Time(full, Perfect(), device));
+}
+
+TEST(MatrixTime, MovesItsOperandsAtLeast) {
+  // A vector times a matrix reads 2 bytes for two operations.
+  const MatrixProduct product{1, 8192, 8192};
+  const double bytes = 2.0 * (8192.0 + 8192.0 * 8192.0 + 8192.0);
+  EXPECT_GE(Time(product, Perfect()), bytes / 2.039e12);
+}
+
+TEST(MatrixTime, AddsTheOverheadOfAKernel) {
+  Coefficients slow = Perfect();
+  slow[kKernelOverhead] = 5e-6;
+  const MatrixProduct product{512, 512, 512};
+  EXPECT_NEAR(Time(product, slow), Time(product, Perfect()) + 5e-6, 1e-15);
+}
+
+TEST(MatrixTime, SplitsALongInnerDimensionOfFewTiles) {
+  // Four tiles on 108 multiprocessors: a weight gradient of many tokens.
+  const MatrixProduct product{256, 256, 65536};
+  const double unsplit = 4.0 * 65536.0 * 2.0 * 128.0 * 128.0 / 4.0 / (312e12 / 108) / 0.97;
+  EXPECT_LT(Time(product, Perfect()), 0.1 * unsplit);
+}
+
+TEST(MatrixTime, LeavesTheMatrixUnitsWhenRowsAreMisaligned) {
+  // 96 heads of 14400 are 150 wide: 300 bytes.
+  const MatrixProduct aligned{2048, 2048, 152, 12};
+  const MatrixProduct misaligned{2048, 2048, 150, 12};
+  EXPECT_GT(Time(misaligned, Perfect()), 5.0 * Time(aligned, Perfect()));
+  EXPECT_GE(Time(misaligned, Perfect()), misaligned.Flops() / 19.5e12);
+  // Four elements of four bytes are enough.
+  const MatrixProduct four{2048, 2048, 148, 12};
+  EXPECT_LT(Time(four, Perfect(), TestDevice(), Precision::kFp32), four.Flops() / 19.5e12);
+  // An average over ranks says nothing of alignment.
+  const MatrixProduct average{2048, 2048, 150.5, 12};
+  EXPECT_LT(Time(average, Perfect()), Time(misaligned, Perfect()));
+}
+
+TEST(MatrixTime, IsNeverSlowerOnABetterDevice) {
+  const Coefficients coefficients;
+  for (const double inner : {64.0, 96.0, 1024.0, 12288.0}) {
+    for (const double rows : {1.0, 100.0, 2048.0, 16384.0}) {
+      const MatrixProduct product{rows, 3072, inner, 2};
+      const double time = Time(product, coefficients);
+      DeviceDescription device = TestDevice();
+      device.matrix_flops_16_bit *= 2.0;
+      EXPECT_LE(Time(product, coefficients, device), time);
+      device = TestDevice();
+      device.memory_bytes_per_second *= 2.0;
+      EXPECT_LE(Time(product, coefficients, device), time);
+      device = TestDevice();
+      device.vector_flops_fp32 *= 2.0;
+      EXPECT_LE(Time(product, coefficients, device), time);
+    }
+  }
+}
+
+TEST(MatrixTime, NeverFallsAsAMatrixGrows) {
+  const MatrixTime model(TestDevice(), Coefficients(), Precision::kBf16);
+  for (const double columns : {128.0, 3072.0}) {
+    double last = 0.0;
+    for (double rows = 8; rows <= 20000; rows *= 1.5) {
+      const double time = model.Time({rows, columns, 2048.0}).value();
+      EXPECT_GE(time, last * (1.0 - 1e-12)) << rows << " x " << columns;
+      last = time;
+    }
+  }
+}
+
+TEST(MatrixTime, OfNothingIsNothing) {
+  EXPECT_EQ(Time({0, 128, 128}, Coefficients()), 0.0);
+  EXPECT_EQ(Time({128, 128, 128, 0}, Coefficients()), 0.0);
+}
+
+}  // namespace
+}  // namespace parplan
