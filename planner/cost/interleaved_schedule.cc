@@ -90,6 +90,26 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
       }
     }
   };
+  // Both passes of all devices, as most ticks have them: the same in one go.
+  const auto go_both = [=] {
+    double arrival = forward_inbox[0];
+    for (int r = 0; r < devices; ++r) {
+      if constexpr (kBlocking) {
+        free[r] = free[r] + forward_work[r] + backward_work[r];
+        forward_inbox[r + 1] = forward_send[r];
+        backward_inbox[r] = backward_send[r];
+      } else {
+        const double forward_end = std::max(free[r], arrival) + forward_work[r];
+        const double end = std::max(forward_end, backward_inbox[r + 1]) + backward_work[r];
+        arrival = forward_inbox[r + 1];
+        forward_inbox[r + 1] = forward_end + forward_send[r];
+        backward_inbox[r] = end + backward_send[r];
+        free[r] = end;
+      }
+    }
+    forward_inbox[0] = forward_inbox[devices];
+    backward_inbox[devices] = backward_inbox[0];
+  };
   // Device r and the next one exchange what this tick made.
   const auto exchange = [=] {
     const double first = free[0];
@@ -107,13 +127,7 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
     free[0] = std::max(free[0], exchanged_before);
   };
 
-  const auto run = [&](int64_t tick) {
-    if constexpr (kBlocking) std::fill(forward_inbox, free + state_size, kNever);
-    const int slot = forward_place.slot;
-    const int stage = forward_place.chunk * devices + slot;
-    forward_work[slot] = forward_[stage];
-    forward_send[slot] = send_after_[stage];
-    forward_place.Advance(devices, chunks);
+  const auto run_forward = [&](int64_t tick, int slot) {
     const int begin = static_cast<int>(std::max<int64_t>(0, tick - passes + 1));
     const int end = static_cast<int>(std::min<int64_t>(devices, tick + 1));
     if (tick < ragged_from) {
@@ -125,8 +139,37 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
       }
     }
     if constexpr (!kBlocking) forward_inbox[0] = forward_inbox[devices];
+  };
+  const auto run_backward = [&](int64_t back, int slot) {
+    const int begin = static_cast<int>(std::max<int64_t>(0, -back));
+    const int end = static_cast<int>(std::min<int64_t>(devices, passes - back));
+    if (back + devices - 1 < ragged_from) {
+      go_backward(begin, end);
+    } else {
+      for (int r = begin; r < end; ++r) {
+        const int own_slot = (slot + r) % devices;
+        if (back + r < ragged_from || own_slot < last_group_size) go_backward(r, r + 1);
+      }
+    }
+    if (back + devices - 1 >= passes - group) {
+      // The last micro-batch leaves one chunk of one device a tick.
+      const int r = (last_group_size - 1 - slot + devices) % devices;
+      const int64_t position = back + r - (passes - group);
+      if (position >= 0 && position < group) {
+        const int chunk = chunks - 1 - static_cast<int>(position / devices);
+        last_backward_end_[chunk * devices + r] = free[r];
+      }
+    }
+    if constexpr (!kBlocking) backward_inbox[devices] = backward_inbox[0];
+  };
 
-    const int64_t back = tick - delay;
+  const auto run = [&](int64_t tick) {
+    const int slot = forward_place.slot;
+    const int stage = forward_place.chunk * devices + slot;
+    forward_work[slot] = forward_[stage];
+    forward_send[slot] = send_after_[stage];
+    forward_place.Advance(devices, chunks);
+
     const int back_slot = backward_place.slot;
     const int turning = back_slot == 0 ? 0 : devices - back_slot;
     const int turn = backward_place.chunk + (back_slot == 0 ? 0 : 1);
@@ -134,30 +177,15 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
     backward_work[turning] = backward_[back_stage];
     backward_send[turning] = send_before_[back_stage];
     backward_place.Advance(devices, chunks);
-    const int back_begin = static_cast<int>(std::max<int64_t>(0, -back));
-    const int back_end = static_cast<int>(std::min<int64_t>(devices, passes - back));
-    if (back + devices - 1 < ragged_from) {
-      go_backward(back_begin, back_end);
+
+    if (tick >= delay && tick < ragged_from) {
+      go_both();
     } else {
-      for (int r = back_begin; r < back_end; ++r) {
-        const int own_slot = (back_slot + r) % devices;
-        if (back + r < ragged_from || own_slot < last_group_size) go_backward(r, r + 1);
-      }
+      if constexpr (kBlocking) std::fill(forward_inbox, free + state_size, kNever);
+      run_forward(tick, slot);
+      run_backward(tick - delay, back_slot);
     }
-    if (back + devices - 1 >= passes - group) {
-      // The last micro-batch leaves one chunk of one device a tick.
-      const int r = (last_group_size - 1 - back_slot + devices) % devices;
-      const int64_t position = back + r - (passes - group);
-      if (position >= 0 && position < group) {
-        const int chunk = chunks - 1 - static_cast<int>(position / devices);
-        last_backward_end_[chunk * devices + r] = free[r];
-      }
-    }
-    if constexpr (kBlocking) {
-      exchange();
-    } else {
-      backward_inbox[devices] = backward_inbox[0];
-    }
+    if constexpr (kBlocking) exchange();
   };
 
   const int64_t end = passes + delay;
