@@ -177,6 +177,7 @@ TEST(FootprintOf, SpreadsExpertsOverExpertParallelRanks) {
 TEST(MemoryOfRank, OfAHandWorkedExample) {
   RuntimeTraits traits = *FindRuntime("megatron-2021");
   traits.fused_gradient_accumulation = true;
+  traits.gradient_bytes = 4;
   Strategy strategy;
   strategy.tensor_parallel_degree = 8;
   strategy.sequence_parallel = true;
@@ -301,6 +302,7 @@ TEST(MemoryOfRank, TellsBothViewsApartByWhatLiesOutsideTensors) {
 TEST(MemoryOfRank, IsThatOfTheOptimizerStepWhereItNeedsMore) {
   RuntimeTraits traits = *FindRuntime("megatron-2021");
   traits.gradient_bytes = 2;
+  traits.widens_gradients_in_step = true;
   const LayerDefinition layer = Decoder(4096, 32, 8);  // hardly an activation
   const LayerMemory memory = MemoryOf(layer, traits, Strategy());
   const RankMemory rank = MemoryOfRank({{{memory, 8, 0}}}, Place(1, 0, 1), traits, Coefficients());
