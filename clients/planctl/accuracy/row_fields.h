@@ -1,0 +1,70 @@
+// Members of a row, read by any of the names they go by.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_ROW_FIELDS_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_ROW_FIELDS_H_
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace parplan::accuracy {
+
+// What is wrong with a row: the first fault counts.
+class RowFault {
+ public:
+  void Add(const std::string& fault) {
+    if (fault_.empty()) fault_ = fault;
+  }
+  const std::string& text() const { return fault_; }
+  bool ok() const { return fault_.empty(); }
+
+ private:
+  std::string fault_;
+};
+
+// One object of a row. Null and absent are the same. Of several names the first
+// that is there counts. A member of a wrong type is a fault and reads as absent.
+class RowFields {
+ public:
+  using Names = std::initializer_list<const char*>;
+
+  // `prefix` is put before names in faults, for example `model.`. `object` may be
+  // null. Both outlive the reader.
+  RowFields(const nlohmann::json* object, std::string prefix, RowFault* fault)
+      : object_(object), prefix_(std::move(prefix)), fault_(fault) {}
+
+  // The object of that name; a reader of nothing when absent.
+  RowFields Section(const char* name) const;
+
+  bool Has(Names names) const { return Find(names, nullptr) != nullptr; }
+  // A whole number from `minimum` to 2^24.
+  std::optional<int> Count(Names names, int minimum) const;
+  // A finite number above 0.
+  std::optional<double> Number(Names names) const;
+  std::optional<std::string> Text(Names names) const;
+  std::optional<bool> Flag(Names names) const;
+  std::optional<std::vector<int>> Counts(Names names, int minimum) const;
+  // The member as it is, for those of several types; null when absent.
+  const nlohmann::json* Any(Names names) const { return Find(names, nullptr); }
+
+  // The same, with a fault when absent.
+  int RequiredCount(Names names) const;
+
+  void Fault(const char* name, const std::string& rule) const {
+    fault_->Add(prefix_ + name + " " + rule);
+  }
+
+ private:
+  const nlohmann::json* Find(Names names, const char** found) const;
+
+  const nlohmann::json* object_;
+  std::string prefix_;
+  RowFault* fault_;
+};
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_ROW_FIELDS_H_

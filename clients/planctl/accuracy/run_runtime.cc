@@ -1,0 +1,212 @@
+#include "clients/planctl/accuracy/run_runtime.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "planner/base/check.h"
+#include "planner/base/error.h"
+
+namespace parplan::accuracy {
+namespace {
+
+absl::Status Broken(const std::string& field, const std::string& rule) {
+  return FieldError(Reason::kSpecInvalid, field, rule);
+}
+
+// Programs by a word in `framework`, or else in `source`; the first that occurs
+// counts.
+struct KnownFramework {
+  absl::string_view word;
+  absl::string_view runtime_id;
+  int default_zero_level;
+  bool megatron_family;
+  // Trains without dropout unless told otherwise.
+  bool without_dropout;
+};
+constexpr KnownFramework kFrameworks[] = {
+    {"deepspeed", "megatron-deepspeed", 0, true, false},
+    {"bridge", "megatron-core", 1, true, true},
+    {"nemo", "megatron-core", 1, true, true},
+    {"megatron-lm main", "megatron-core", 0, true, false},
+    {"megatron core", "megatron-core", 0, true, false},
+    {"megatron-core", "megatron-core", 0, true, false},
+    {"mcore", "megatron-core", 0, true, false},
+    {"megatron", "megatron-2021", 0, true, false},
+    {"foundry", "fsdp", 3, false, true},
+    {"mosaic", "fsdp", 3, false, true},
+    {"composer", "fsdp", 3, false, true},
+    {"torchtitan", "fsdp", 3, false, true},
+    {"fsdp", "fsdp", 3, false, true},
+};
+
+// What sources leave open: "unknown (repo default)", "see repo". One entry a
+// source, by the beginning of its name.
+struct UnstatedDefault {
+  absl::string_view source;
+  absl::string_view recompute;
+  absl::string_view precision;
+};
+constexpr UnstatedDefault kUnstatedDefaults[] = {
+    // Neither is in the published plans.
+    {"sailor", "none", "fp16"},
+};
+
+// Which peak a source publishes.
+struct SourceView {
+  absl::string_view source;
+  MemoryView view;
+};
+constexpr SourceView kSourceViews[] = {
+    // The writer of TensorBoard's file is the last rank.
+    {"megatron-ci", MemoryView::kAllocatedLastRank},
+    {"sailor", MemoryView::kAllocatedMax},
+    // Read from the cluster's tools, rounded.
+    {"bigscience", MemoryView::kDeviceTotal},
+    // Prints max_reserved.
+    {"torchtitan", MemoryView::kReservedMax},
+};
+
+const KnownFramework* FindFramework(const PublishedRun& run) {
+  for (const std::string& text :
+       {absl::AsciiStrToLower(run.framework), absl::AsciiStrToLower(run.source)}) {
+    for (const KnownFramework& known : kFrameworks) {
+      if (absl::StrContains(text, known.word)) return &known;
+    }
+  }
+  return nullptr;
+}
+
+MemoryView ViewOf(const PublishedRun& run) {
+  if (run.memory_view.has_value()) return *run.memory_view;
+  for (const SourceView& known : kSourceViews) {
+    if (absl::StartsWith(run.source, known.source)) return known.view;
+  }
+  const std::string note = absl::AsciiStrToLower(run.note);
+  if (absl::StrContains(note, "last rank")) return MemoryView::kAllocatedLastRank;
+  if (absl::StrContains(note, "reserved")) return MemoryView::kReservedMax;
+  if (absl::StrContains(note, "nvidia-smi") || absl::StrContains(note, "nvml") ||
+      absl::StrContains(note, "as read from")) {
+    return MemoryView::kDeviceTotal;
+  }
+  return MemoryView::kAllocatedMax;
+}
+
+// Whether a text says that nothing is known.
+bool SaysNothing(const std::string& lower) {
+  return lower.empty() || absl::StartsWith(lower, "unknown") || absl::StartsWith(lower, "see ") ||
+         absl::StartsWith(lower, "not ") || lower == "default";
+}
+
+std::string Filled(const PublishedRun& run, const std::string& text, const char* field,
+                   absl::string_view UnstatedDefault::*member, absl::string_view usual,
+                   std::vector<std::string>* assumptions) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (!SaysNothing(lower)) return lower;
+  std::string value(usual);
+  for (const UnstatedDefault& known : kUnstatedDefaults) {
+    if (absl::StartsWith(run.source, known.source)) value = std::string(known.*member);
+  }
+  assumptions->push_back(absl::StrCat(field, " is not said; taken as ", value));
+  return value;
+}
+
+absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
+  for (const char* word : {"fp8", "float8", "mxfp", "nvfp", "fp4", "int8"}) {
+    if (absl::StrContains(text, word)) {
+      return Broken("precision", absl::StrCat("`", text, "`: 8-bit products are not modelled"));
+    }
+  }
+  if (absl::StrContains(text, "bf16") || absl::StrContains(text, "bfloat16")) {
+    return Precision::kBf16;
+  }
+  if (absl::StrContains(text, "fp16") || absl::StrContains(text, "float16")) {
+    return Precision::kFp16;
+  }
+  if (absl::StrContains(text, "fp32") || absl::StrContains(text, "tf32")) return Precision::kFp32;
+  return Broken("precision", absl::StrCat("`", text, "` is no precision that is known here"));
+}
+
+absl::StatusOr<RecomputeLevel> RecomputeOf(const std::string& text) {
+  if (text == "none" || text == "no" || text == "off" || text == "false") {
+    return RecomputeLevel::kNone;
+  }
+  if (absl::StartsWith(text, "full")) return RecomputeLevel::kFull;
+  // Layers that alternate are another thing (torchtitan's `selective 2`).
+  if (absl::StrContains(text, "2") || absl::StrContains(text, "every")) {
+    return Broken("recompute", absl::StrCat("`", text, "`: only some layers recompute"));
+  }
+  if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
+      absl::StartsWith(text, "core")) {
+    return RecomputeLevel::kSelective;
+  }
+  return Broken("recompute", absl::StrCat("`", text, "` is no recomputation that is known here"));
+}
+
+// What the row says of its runtime, over the preset.
+void Refine(const PublishedRun& run, const std::string& precision, bool megatron_family,
+            RuntimeTraits* traits) {
+  const PublishedRuntime& said = run.runtime;
+  if (said.attention_kernel.has_value()) traits->attention_kernel = *said.attention_kernel;
+  if (said.dropout.has_value()) {
+    traits->attention_dropout = *said.dropout;
+    traits->hidden_dropout = *said.dropout;
+  }
+  if (said.overlap_gradient_sync.has_value()) {
+    traits->overlap_gradient_sync = *said.overlap_gradient_sync;
+  }
+  if (said.overlap_parameter_gather.has_value()) {
+    traits->overlap_parameter_gather = *said.overlap_parameter_gather;
+  }
+  // Megatron sums gradients in the precision of the parameters unless that is bf16
+  // or --accumulate-allreduce-grads-in-fp32 is given.
+  const bool fp16 = absl::StrContains(precision, "fp16") && !absl::StrContains(precision, "bf16");
+  std::optional<bool> fp32_gradients = said.fp32_gradients;
+  if (!fp32_gradients.has_value() && megatron_family && fp16) fp32_gradients = false;
+  if (absl::StrContains(precision, "fp32 grad")) fp32_gradients = true;
+  if (fp32_gradients.has_value()) {
+    traits->gradient_bytes = *fp32_gradients ? 4 : 2;
+    traits->gradient_message_bytes = *fp32_gradients ? 4 : 2;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
+                                     std::vector<std::string>* assumptions) {
+  RunRuntime runtime;
+  const KnownFramework* known = FindFramework(run);
+  bool megatron_family = false;
+  if (known == nullptr) {
+    assumptions->push_back("framework is not known; taken as this house's executor");
+  } else {
+    const RuntimeTraits* preset = FindRuntime(known->runtime_id);
+    PARPLAN_CHECK(preset != nullptr);
+    runtime.traits = *preset;
+    runtime.default_zero_level = known->default_zero_level;
+    megatron_family = known->megatron_family;
+    if (known->without_dropout) {
+      runtime.traits.attention_dropout = false;
+      runtime.traits.hidden_dropout = false;
+    }
+  }
+  runtime.pads_vocabulary = megatron_family;
+  runtime.fills_stages_from_front = runtime.traits.runtime_id == "megatron-deepspeed";
+  runtime.memory_view = ViewOf(run);
+
+  const std::string precision =
+      Filled(run, run.precision, "precision", &UnstatedDefault::precision, "bf16", assumptions);
+  const absl::StatusOr<Precision> parsed_precision = PrecisionOf(precision);
+  if (!parsed_precision.ok()) return parsed_precision.status();
+  runtime.precision = *parsed_precision;
+
+  const std::string recompute =
+      Filled(run, run.recompute, "recompute", &UnstatedDefault::recompute, "none", assumptions);
+  const absl::StatusOr<RecomputeLevel> level = RecomputeOf(recompute);
+  if (!level.ok()) return level.status();
+  runtime.recompute_level = *level;
+
+  Refine(run, precision, megatron_family, &runtime.traits);
+  return runtime;
+}
+
+}  // namespace parplan::accuracy
