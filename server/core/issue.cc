@@ -40,8 +40,10 @@ v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found
     payload.add_node_names(node_name);
   }
   payload.set_topology_digest(question.topology_digest);
-  payload.set_profile_digest(question.snapshot.snapshot->digest());
+  payload.set_profile_digest(question.profile_digest);
   payload.set_model_digest(question.model_digest);
+  payload.set_hardware_digest(question.hardware_digest);
+  payload.set_calibration_digest(question.calibration_digest);
   payload.set_planner_version(kVersion);
   payload.set_planner(question.options.planner);
   *payload.mutable_issue_time() = TimestampToProto(issue_time);
@@ -71,8 +73,8 @@ PlanReport ReportOf(const PlanQuestion& question, const PlanFound& found, absl::
   report.predicted_samples_per_second = found.prediction.samples_per_second;
   report.predicted_peak_memory = found.prediction.peak_memory;
   report.usable_memory = found.prediction.usable_memory;
-  if (question.snapshot.newest_measurement != absl::InfinitePast()) {
-    report.profile_age = std::max(absl::ZeroDuration(), now - question.snapshot.newest_measurement);
+  if (question.newest_measurement != absl::InfinitePast()) {
+    report.profile_age = std::max(absl::ZeroDuration(), now - question.newest_measurement);
   }
   return report;
 }

@@ -43,6 +43,9 @@ struct Limits {
   size_t shape_cache_bytes = size_t{4} << 20;
   size_t result_cache_bytes = size_t{8} << 20;
 
+  // Memory of the calibrations kept ready, in bytes.
+  size_t calibration_cache_bytes = size_t{16} << 20;
+
   // Merged snapshots kept, one per kind of node and cluster.
   size_t max_snapshot_count = 64;
 };

@@ -35,8 +35,13 @@ enum class Method {
   kFailExecution,
   kGetExecution,
   kListExecutions,
+  kUploadCalibration,
+  kGetCalibration,
+  kListCalibrations,
+  kActivateCalibration,
+  kGetActiveCalibration,
 };
-inline constexpr int kMethodCount = 17;
+inline constexpr int kMethodCount = 22;
 
 // Answers kept in memory.
 enum class CacheKind {

@@ -33,7 +33,7 @@ void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
   if (ready.ok() && *ready == nullptr) ready = FindReady(request, request_key);
   if (!ready.ok() || *ready != nullptr) return done(std::move(ready));
   const absl::StatusOr<SharedQuestion> read =
-      ReadQuestion(request, std::move(request_key), to_.profiles, to_.limits);
+      ReadQuestion(request, std::move(request_key), to_.knowledge, to_.limits);
   if (!read.ok()) return done(read.status());
   const SharedQuestion& question = *read;
   absl::StatusOr<SharedPlan> stored = FindStored(*question);
@@ -66,8 +66,8 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const v1::CreatePlanRequest& requ
   SharedPlan plan;
   if (ready.has_value() && HasLifeLeft(ready->issue_time, ready->expire_time)) {
     PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
-    PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, to_.profiles.Revision(parent.cluster));
-    if (ready->revision == revision) plan = ready->plan;
+    PARPLAN_ASSIGN_OR_RETURN(const KnowledgeVersion version, to_.knowledge.Version(parent.cluster));
+    if (ready->version == version) plan = ready->plan;
   }
   to_.observer.CacheLookedUp(CacheKind::kPlan, plan != nullptr);
   return plan;
@@ -111,7 +111,7 @@ SharedPlan PlanCore::Remember(const PlanQuestion& question, const PlanRecord& re
                               v1::Plan plan) {
   plan.set_from_cache(true);
   ReadyPlan ready;
-  ready.revision = question.revision;
+  ready.version = question.version;
   ready.issue_time = record.create_time;
   ready.expire_time = record.expire_time;
   ready.plan = std::make_shared<const v1::Plan>(std::move(plan));
@@ -197,7 +197,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   record.request_id = question.request_id;
   record.job_id = question.job_id;
   record.topology_digest = question.topology_digest;
-  record.profile_digest = question.snapshot.snapshot->digest();
+  record.profile_digest = question.profile_digest;
   record.bytes = plan.SerializeAsString();
   record.create_time = now;
   record.expire_time = now + question.time_to_live;

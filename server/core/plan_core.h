@@ -20,12 +20,12 @@
 #include "server/core/call_context.h"
 #include "server/core/clock.h"
 #include "server/core/key_ring.h"
+#include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
 #include "server/core/observer.h"
 #include "server/core/plan_question.h"
 #include "server/core/plan_search.h"
-#include "server/core/profile_keeper.h"
 #include "server/core/search_pool.h"
 #include "server/core/single_flight.h"
 #include "server/store/store.h"
@@ -51,7 +51,7 @@ class PlanCore {
   // All outlive the core; the pool is drained before the core goes.
   struct Neighbours {
     Store& store;
-    ProfileKeeper& profiles;
+    KnowledgeKeeper& knowledge;
     KeyRing& keys;
     SearchPool& pool;
     const Clock& clock;
@@ -66,7 +66,7 @@ class PlanCore {
 
   // A plan made before is returned at once, without a search, as long as it is
   // for the same question, job, nodes and time to live, rests on the same
-  // profiles, and has at least `kMinLifeLeft` of its life before it. Equal
+  // profiles and calibration, and has at least `kMinLifeLeft` of its life before it. Equal
   // questions in flight share one search, whoever asks. The search ends with the
   // best plan so far shortly before the last waiting caller's deadline; a caller
   // whose own deadline is earlier gets SEARCH_TIMED_OUT.
@@ -96,8 +96,8 @@ class PlanCore {
 
   // A plan kept ready, marked `from_cache`.
   struct ReadyPlan {
-    // Of the cluster's profiles when it was made.
-    int64_t revision = 0;
+    // Of what the cluster's plans rested on when it was made.
+    KnowledgeVersion version;
     absl::Time issue_time;
     absl::Time expire_time;
     SharedPlan plan;

@@ -104,7 +104,7 @@ absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::
 }
 
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
-    const v1::CreatePlanRequest& request, std::string request_key, ProfileKeeper& profiles,
+    const v1::CreatePlanRequest& request, std::string request_key, KnowledgeKeeper& knowledge,
     const Limits& limits) {
   if (static_cast<int64_t>(request_key.size()) > limits.max_request_bytes) {
     return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
@@ -126,13 +126,12 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
 
   // Read before the snapshot: if a profile arrives between the two, the answer is
   // remembered under a revision that is already gone, and no harm is done.
-  PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, profiles.Revision(parent.cluster));
-  const NodeGroup& group = topology.node_groups().front();
+  PARPLAN_ASSIGN_OR_RETURN(KnowledgeVersion version, knowledge.Version(parent.cluster));
   PARPLAN_ASSIGN_OR_RETURN(
-      SnapshotHandle snapshot,
-      profiles.Snapshot(parent.cluster, group.device_kind, group.devices_per_node));
+      JobKnowledge known,
+      knowledge.Find(topology, version, options.rules.allow_estimates, "spec.topology"));
   PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
-                           ProblemFromSpec(request.spec(), {snapshot.snapshot}, "spec"));
+                           ProblemFromSpec(request.spec(), std::move(known.knowledge), "spec"));
 
   options.search_time_limit = std::min(
       options.search_time_limit.value_or(limits.max_search_duration), limits.max_search_duration);
@@ -144,20 +143,26 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
                                                   .spec = request.spec(),
                                                   .options = std::move(options),
                                                   .problem = std::move(problem),
-                                                  .snapshot = std::move(snapshot),
-                                                  .revision = revision,
+                                                  .version = std::move(version),
+                                                  .newest_measurement = known.newest_measurement,
                                                   .model_digest = {},
                                                   .topology_digest = {},
+                                                  .profile_digest = {},
+                                                  .hardware_digest = {},
+                                                  .calibration_digest = {},
                                                   .answer_key = {},
                                                   .flight_key = {},
                                                   .binding_key = {},
                                                   .request_key = std::move(request_key)});
   question->model_digest = ModelDigest(question->problem.model());
   question->topology_digest = TopologyDigest(question->problem.topology());
-  const std::string plan_key =
-      PlanKey(question->model_digest, question->topology_digest,
-              question->snapshot.snapshot->digest(), question->problem.global_batch_size(),
-              question->problem.rules(), question->options.planner, kVersion);
+  question->profile_digest = question->problem.profile().digest();
+  question->hardware_digest = std::move(known.hardware_digest);
+  question->calibration_digest = std::move(known.calibration_digest);
+  const std::string plan_key = PlanKey(
+      question->model_digest, question->topology_digest, question->profile_digest,
+      question->problem.global_batch_size(), question->problem.rules(), question->options.planner,
+      kVersion, question->hardware_digest, question->calibration_digest);
   question->answer_key = absl::StrCat(plan_key, "\n", question->options.compare_baselines, "\n",
                                       NamesText(question->problem.model()));
   question->flight_key =

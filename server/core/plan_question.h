@@ -16,8 +16,8 @@
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/model/planning_problem.h"
 #include "proto/wire/rules_wire.h"
+#include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
-#include "server/core/profile_keeper.h"
 
 namespace parplan {
 
@@ -30,16 +30,22 @@ struct PlanQuestion {
   v1::PlanSpec spec;
   PlanningOptions options;
   PlanningProblem problem;
-  SnapshotHandle snapshot;
-  int64_t revision = 0;
+  // What the answer rests on, and where the newest of it is from.
+  KnowledgeVersion version;
+  absl::Time newest_measurement;
 
+  // Of what is in `problem`. Empty: nothing was measured, the device is in no
+  // library, no calibration is active.
   std::string model_digest;
   std::string topology_digest;
+  std::string profile_digest;
+  std::string hardware_digest;
+  std::string calibration_digest;
 
-  // What is asked and of what, whoever asks: model, devices, measurements, rules,
-  // planner (`PlanKey`), the names the answer is told in, and whether baselines
-  // are compared. Equal keys, equal answers of the planner, unless a limit ends
-  // the search.
+  // What is asked and of what, whoever asks: model, devices, measurements, data
+  // sheets, calibration, rules, planner (`PlanKey`), the names the answer is told in, and whether
+  // baselines are compared. Equal keys, equal answers of the planner, unless a limit ends the
+  // search.
   std::string answer_key;
   // The same and the limits of the search: what may share a search.
   std::string flight_key;
@@ -55,10 +61,11 @@ struct PlanQuestion {
 std::string RequestKey(const v1::CreatePlanRequest& request);
 
 // INVALID_ARGUMENT (SPEC_INVALID) naming the field; FAILED_PRECONDITION
-// (PROFILE_MISSING) when no such node was measured; RESOURCE_EXHAUSTED
+// (PROFILE_MISSING) when no such node was measured and no estimate is wanted or
+// can be had; RESOURCE_EXHAUSTED
 // (UPLOAD_TOO_LARGE); the store's errors.
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
-    const v1::CreatePlanRequest& request, std::string request_key, ProfileKeeper& profiles,
+    const v1::CreatePlanRequest& request, std::string request_key, KnowledgeKeeper& knowledge,
     const Limits& limits);
 
 // Rules of options that need the list of planners. `field` names the options.

@@ -22,10 +22,12 @@ ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> ke
       clock_(clock),
       observer_(observer),
       profiles_(*store_, clock_, observer_, limits_),
+      calibrations_(*store_, clock_, limits_),
+      knowledge_(profiles_, calibrations_),
       executions_(*store_, clock_, observer_, limits_),
       pool_(limits_.worker_count, limits_.max_queue_length, observer_),
-      plans_({*store_, profiles_, *keys_, pool_, clock_, observer_, limits_, planner}),
-      shapes_({profiles_, pool_, clock_, observer_, limits_, planner}) {}
+      plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, planner}),
+      shapes_({knowledge_, pool_, clock_, observer_, limits_, planner}) {}
 
 ServerCore::~ServerCore() { Drain(absl::ZeroDuration()); }
 

@@ -8,9 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/core/calibration_core.h"
 #include "server/core/clock.h"
 #include "server/core/execution_core.h"
 #include "server/core/key_ring.h"
+#include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
 #include "server/core/observer.h"
 #include "server/core/plan_core.h"
@@ -33,6 +35,7 @@ class ServerCore {
   ~ServerCore();
 
   ProfileKeeper& profiles() { return profiles_; }
+  CalibrationCore& calibrations() { return calibrations_; }
   PlanCore& plans() { return plans_; }
   ShapeCore& shapes() { return shapes_; }
   ExecutionCore& executions() { return executions_; }
@@ -66,6 +69,8 @@ class ServerCore {
   const Clock& clock_;
   Observer& observer_;
   ProfileKeeper profiles_;
+  CalibrationCore calibrations_;
+  KnowledgeKeeper knowledge_;
   ExecutionCore executions_;
   SearchPool pool_;
   PlanCore plans_;

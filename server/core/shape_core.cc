@@ -90,7 +90,7 @@ struct ShapeCore::Question {
   int64_t global_batch_size = 0;
   PlanningOptions options;
   absl::Duration time_limit;
-  int64_t revision = 0;
+  KnowledgeVersion version;
   std::string request_key;
 };
 
@@ -103,25 +103,25 @@ void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapeP
                           ShapeDone done) {
   const absl::StatusOr<ClusterName> parent = ClusterName::Parse(request.parent());
   if (!parent.ok()) return done(parent.status());
-  const absl::StatusOr<int64_t> revision = to_.profiles.Revision(parent->cluster);
-  if (!revision.ok()) return done(revision.status());
+  const absl::StatusOr<KnowledgeVersion> version = to_.knowledge.Version(parent->cluster);
+  if (!version.ok()) return done(version.status());
   std::string request_key = ShapeKey(request);
-  SharedShape ready = FindReady(request_key, *revision);
+  SharedShape ready = FindReady(request_key, *version);
   to_.observer.CacheLookedUp(CacheKind::kShape, ready != nullptr);
   if (ready != nullptr) return done(std::move(ready));
 
   const absl::StatusOr<SharedQuestion> question =
-      ReadQuestion(request, *revision, std::move(request_key));
+      ReadQuestion(request, *version, std::move(request_key));
   if (!question.ok()) return done(question.status());
   const bool shared = flights_.Join(
-      absl::StrCat(*revision, "\n", (*question)->request_key), context, nullptr,
+      absl::StrCat(version->ToString(), "\n", (*question)->request_key), context, nullptr,
       [done](const absl::StatusOr<SharedShape>& response) { done(response); },
       [this, &question](const auto& flight) { return StartSearch(*question, flight); });
   if (shared) to_.observer.SearchShared();
 }
 
 absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
-    const v1::ShapePlanRequest& request, int64_t revision, std::string request_key) const {
+    const v1::ShapePlanRequest& request, KnowledgeVersion version, std::string request_key) const {
   auto question = std::make_shared<Question>();
   PARPLAN_ASSIGN_OR_RETURN(ClusterName parent, ClusterName::Parse(request.parent()));
   question->cluster = std::move(parent.cluster);
@@ -144,19 +144,19 @@ absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
   question->time_limit =
       std::min(question->options.search_time_limit.value_or(to_.limits.max_search_duration),
                to_.limits.max_search_duration);
-  question->revision = revision;
+  question->version = std::move(version);
   question->request_key = std::move(request_key);
   return question;
 }
 
-SharedShape ShapeCore::FindReady(const std::string& request_key, int64_t revision) {
+SharedShape ShapeCore::FindReady(const std::string& request_key, const KnowledgeVersion& version) {
   const std::optional<ReadyShape> ready = ready_shapes_.Get(request_key);
-  return ready.has_value() && ready->revision == revision ? ready->response : nullptr;
+  return ready.has_value() && ready->version == version ? ready->response : nullptr;
 }
 
 absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeFlight& flight) {
   // A flight of this question may have ended since the look into the cache.
-  if (SharedShape ready = FindReady(question->request_key, question->revision)) {
+  if (SharedShape ready = FindReady(question->request_key, question->version)) {
     flight->Finish(ready);
     return absl::OkStatus();
   }
@@ -172,14 +172,13 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
 absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,
                                              int device_count, const SearchOrder& order) {
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, OfferTopology(question.cluster, offer, device_count));
-  const NodeGroup& group = topology.node_groups().front();
-  PARPLAN_ASSIGN_OR_RETURN(
-      SnapshotHandle snapshot,
-      to_.profiles.Snapshot(question.cluster, group.device_kind, group.devices_per_node));
+  PARPLAN_ASSIGN_OR_RETURN(JobKnowledge known,
+                           to_.knowledge.Find(topology, question.version,
+                                              question.options.rules.allow_estimates, "offers"));
   PARPLAN_ASSIGN_OR_RETURN(
       const PlanningProblem problem,
       PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
-                              {std::move(snapshot.snapshot)}, question.global_batch_size,
+                              std::move(known.knowledge), question.global_batch_size,
                               question.options.rules));
   return RunSearch(to_.planner, problem, order, to_.clock, to_.observer);
 }
@@ -244,7 +243,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   if (is_complete) {
     auto ready = std::make_shared<v1::ShapePlanResponse>(*response);
     ready->set_from_cache(true);
-    ready_shapes_.Put(question.request_key, ReadyShape{question.revision, ready},
+    ready_shapes_.Put(question.request_key, ReadyShape{question.version, ready},
                       ready->SpaceUsedLong());
   }
   return SharedShape(std::move(response));

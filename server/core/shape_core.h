@@ -14,11 +14,11 @@
 #include "parplan/v1/plan_service.pb.h"
 #include "server/core/call_context.h"
 #include "server/core/clock.h"
+#include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
 #include "server/core/observer.h"
 #include "server/core/plan_search.h"
-#include "server/core/profile_keeper.h"
 #include "server/core/search_pool.h"
 #include "server/core/single_flight.h"
 
@@ -37,7 +37,7 @@ class ShapeCore {
  public:
   // All outlive the core; the pool is drained before the core goes.
   struct Neighbours {
-    ProfileKeeper& profiles;
+    KnowledgeKeeper& knowledge;
     SearchPool& pool;
     const Clock& clock;
     Observer& observer;
@@ -49,15 +49,15 @@ class ShapeCore {
   ShapeCore(const ShapeCore&) = delete;
   ShapeCore& operator=(const ShapeCore&) = delete;
 
-  // An answer given before is returned at once while the profiles of the cluster
-  // are the same. All counts of all offers are one task of the pool, searched one
-  // after the other; `options.search_time_limit` is for all of them together.
+  // An answer given before is returned at once while the profiles and the
+  // calibration of the cluster are the same. All counts of all offers are one task of the pool,
+  // searched one after the other; `options.search_time_limit` is for all of them together.
   void ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
                  ShapeDone done);
 
  private:
   struct ReadyShape {
-    int64_t revision = 0;
+    KnowledgeVersion version;
     SharedShape response;  // Marked `from_cache`.
   };
   struct Question;
@@ -65,9 +65,10 @@ class ShapeCore {
 
   using ShapeFlight = std::shared_ptr<Flight<SharedShape>>;
 
-  absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request, int64_t revision,
+  absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request,
+                                              KnowledgeVersion version,
                                               std::string request_key) const;
-  SharedShape FindReady(const std::string& request_key, int64_t revision);
+  SharedShape FindReady(const std::string& request_key, const KnowledgeVersion& version);
   absl::Status StartSearch(const SharedQuestion& question, const ShapeFlight& flight);
 
   // Runs on a worker: tries everything there is to try, in order.

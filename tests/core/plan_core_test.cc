@@ -497,5 +497,26 @@ TEST_F(PlanCoreTest, MaintenanceForgetsPlansThatExpiredLongAgo) {
   EXPECT_EQ(*store().CountPlans("synthetic"), 0);
 }
 
+TEST_F(PlanCoreTest, AnUnmeasuredDeviceOfTheLibraryIsPlannedForByEstimatesWhereAskedFor) {
+  Start();
+  v1::CreatePlanRequest request = Question();
+  v1::NodeGroup& group = *request.mutable_spec()->mutable_topology()->mutable_node_groups(0);
+  group.set_device_kind("NVIDIA A100-SXM4-80GB");
+  const absl::Status refused = Ask(request).status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kProfileMissing);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("allow_estimates"));
+  EXPECT_EQ(planner.search_count, 0);
+
+  request.mutable_spec()->mutable_options()->set_allow_estimates(true);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(request));
+  const v1::PlanPayload payload = PayloadOf(*plan);
+  EXPECT_EQ(payload.prediction().confidence(), v1::CONFIDENCE_ESTIMATED);
+  EXPECT_EQ(payload.profile_digest(), "");
+  EXPECT_EQ(payload.hardware_digest().size(), 64u);
+  EXPECT_EQ((*Ask(request))->name(), plan->name());
+  ASSERT_EQ(observer.plans().size(), 1u);
+  EXPECT_FALSE(observer.plans()[0].profile_age.has_value());
+}
+
 }  // namespace
 }  // namespace parplan
