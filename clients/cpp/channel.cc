@@ -31,6 +31,7 @@ constexpr char kServiceConfig[] = R"({
       {"service": "parplan.v1.PlanService"},
       {"service": "parplan.v1.ProfileService", "method": "GetProfile"},
       {"service": "parplan.v1.ProfileService", "method": "ListProfiles"},
+      {"service": "parplan.v1.CalibrationService"},
       {"service": "parplan.v1.ExecutionService", "method": "CreateExecution"},
       {"service": "parplan.v1.ExecutionService", "method": "CompleteExecution"},
       {"service": "parplan.v1.ExecutionService", "method": "FailExecution"},

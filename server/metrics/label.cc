@@ -40,6 +40,16 @@ std::string MethodLabel(Method method) {
       return "GetExecution";
     case Method::kListExecutions:
       return "ListExecutions";
+    case Method::kUploadCalibration:
+      return "UploadCalibration";
+    case Method::kGetCalibration:
+      return "GetCalibration";
+    case Method::kListCalibrations:
+      return "ListCalibrations";
+    case Method::kActivateCalibration:
+      return "ActivateCalibration";
+    case Method::kGetActiveCalibration:
+      return "GetActiveCalibration";
   }
   return "other";
 }

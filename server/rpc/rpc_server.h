@@ -1,4 +1,4 @@
-// The gRPC server: the three services over one core, health and reflection.
+// The gRPC server: the four services over one core, health and reflection.
 
 #ifndef PARPLAN_SERVER_RPC_RPC_SERVER_H_
 #define PARPLAN_SERVER_RPC_RPC_SERVER_H_
@@ -67,6 +67,7 @@ class RpcServer {
   ProfileService profiles_;
   PlanService plans_;
   ExecutionService executions_;
+  CalibrationService calibrations_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;  // Null once drained.
 };

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_RPC_SERVICES_H_
 #define PARPLAN_SERVER_RPC_SERVICES_H_
 
+#include "parplan/v1/calibration_service.grpc.pb.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
 #include "parplan/v1/profile_service.grpc.pb.h"
@@ -83,6 +84,31 @@ class ExecutionService final : public v1::ExecutionService::CallbackService {
   grpc::ServerUnaryReactor* ListExecutions(grpc::CallbackServerContext* context,
                                            const v1::ListExecutionsRequest* request,
                                            v1::ListExecutionsResponse* response) override;
+
+ private:
+  const RpcContext& rpc_;
+};
+
+class CalibrationService final : public v1::CalibrationService::CallbackService {
+ public:
+  // `rpc` outlives the service.
+  explicit CalibrationService(const RpcContext& rpc) : rpc_(rpc) {}
+
+  grpc::ServerUnaryReactor* UploadCalibration(grpc::CallbackServerContext* context,
+                                              const v1::UploadCalibrationRequest* request,
+                                              v1::Calibration* response) override;
+  grpc::ServerUnaryReactor* GetCalibration(grpc::CallbackServerContext* context,
+                                           const v1::GetCalibrationRequest* request,
+                                           v1::Calibration* response) override;
+  grpc::ServerUnaryReactor* ListCalibrations(grpc::CallbackServerContext* context,
+                                             const v1::ListCalibrationsRequest* request,
+                                             v1::ListCalibrationsResponse* response) override;
+  grpc::ServerUnaryReactor* ActivateCalibration(grpc::CallbackServerContext* context,
+                                                const v1::ActivateCalibrationRequest* request,
+                                                v1::ActiveCalibration* response) override;
+  grpc::ServerUnaryReactor* GetActiveCalibration(grpc::CallbackServerContext* context,
+                                                 const v1::GetActiveCalibrationRequest* request,
+                                                 v1::ActiveCalibration* response) override;
 
  private:
   const RpcContext& rpc_;

@@ -1,0 +1,42 @@
+// Brings calibrations to a server, and says which of them its plans rest on.
+
+#ifndef PARPLAN_CLIENTS_CPP_CALIBRATION_CLIENT_H_
+#define PARPLAN_CLIENTS_CPP_CALIBRATION_CLIENT_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "clients/cpp/channel.h"
+#include "parplan/v1/calibration_service.grpc.pb.h"
+
+namespace parplan {
+
+// Methods and their errors are those of calibration_service.proto; an error of the
+// server carries its `ErrorDetail`. Safe to use from any thread.
+class CalibrationClient {
+ public:
+  explicit CalibrationClient(std::shared_ptr<grpc::Channel> channel);
+  // For tests.
+  explicit CalibrationClient(std::unique_ptr<v1::CalibrationService::StubInterface> stub);
+
+  // Gives the request a `request_id` where it has none, so that it may be repeated.
+  absl::StatusOr<v1::Calibration> Upload(v1::UploadCalibrationRequest request,
+                                         const CallOptions& options = {});
+  absl::StatusOr<v1::Calibration> Get(const v1::GetCalibrationRequest& request,
+                                      const CallOptions& options = {});
+  absl::StatusOr<v1::ListCalibrationsResponse> List(const v1::ListCalibrationsRequest& request,
+                                                    const CallOptions& options = {});
+  absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request,
+                                                 const CallOptions& options = {});
+  absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request,
+                                                  const CallOptions& options = {});
+
+ private:
+  const std::unique_ptr<v1::CalibrationService::StubInterface> stub_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_CPP_CALIBRATION_CLIENT_H_

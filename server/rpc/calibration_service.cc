@@ -1,0 +1,42 @@
+#include "server/core/calibration_core.h"
+#include "server/rpc/services.h"
+#include "server/rpc/unary_call.h"
+
+namespace parplan {
+
+grpc::ServerUnaryReactor* CalibrationService::UploadCalibration(
+    grpc::CallbackServerContext* context, const v1::UploadCalibrationRequest* request,
+    v1::Calibration* response) {
+  return AnswerOnPool(rpc_, Method::kUploadCalibration, context, response,
+                      [this, request] { return rpc_.core.calibrations().Upload(*request); });
+}
+
+grpc::ServerUnaryReactor* CalibrationService::GetCalibration(
+    grpc::CallbackServerContext* context, const v1::GetCalibrationRequest* request,
+    v1::Calibration* response) {
+  return AnswerOnPool(rpc_, Method::kGetCalibration, context, response,
+                      [this, request] { return rpc_.core.calibrations().Get(*request); });
+}
+
+grpc::ServerUnaryReactor* CalibrationService::ListCalibrations(
+    grpc::CallbackServerContext* context, const v1::ListCalibrationsRequest* request,
+    v1::ListCalibrationsResponse* response) {
+  return AnswerOnPool(rpc_, Method::kListCalibrations, context, response,
+                      [this, request] { return rpc_.core.calibrations().List(*request); });
+}
+
+grpc::ServerUnaryReactor* CalibrationService::ActivateCalibration(
+    grpc::CallbackServerContext* context, const v1::ActivateCalibrationRequest* request,
+    v1::ActiveCalibration* response) {
+  return AnswerOnPool(rpc_, Method::kActivateCalibration, context, response,
+                      [this, request] { return rpc_.core.calibrations().Activate(*request); });
+}
+
+grpc::ServerUnaryReactor* CalibrationService::GetActiveCalibration(
+    grpc::CallbackServerContext* context, const v1::GetActiveCalibrationRequest* request,
+    v1::ActiveCalibration* response) {
+  return AnswerOnPool(rpc_, Method::kGetActiveCalibration, context, response,
+                      [this, request] { return rpc_.core.calibrations().GetActive(*request); });
+}
+
+}  // namespace parplan
