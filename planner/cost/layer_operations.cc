@@ -1,5 +1,7 @@
 #include "planner/cost/layer_operations.h"
 
+#include <cstdint>
+
 #include "planner/base/check.h"
 
 namespace parplan {
@@ -200,15 +202,19 @@ class Lister {
   // Scores, softmax, dropout and the product with the values, `batch_count` heads.
   void UnfusedAttention(double batch_count, double head_size) {
     const double scores = batch_count * own_sequence_ * sequence_;
+    const bool fused = runtime_.fused_softmax && FusedSoftmaxTakes(batch_count);
+    // Scaled, masked, made 32-bit, softmax taken, made 16-bit again.
+    const double casts = element_ < 4.0 ? 2.0 * (element_ + 4.0) * scores : 0.0;
     const MatrixProduct scoring{own_sequence_, sequence_, head_size, batch_count};
     const MatrixProduct weighting{own_sequence_, head_size, sequence_, batch_count};
     OperationList* const passes[] = {&forward_, &selective_};
     for (OperationList* pass : passes) {
       pass->AddProduct(scoring);
-      if (runtime_.fused_softmax) {
+      if (fused) {
         pass->AddElementwise(Traffic(scores, scores));
       } else {
-        pass->AddElementwise(Traffic(3.0 * scores, 3.0 * scores), 3);
+        pass->AddElementwise(Traffic(2.0 * scores, 2.0 * scores) + 8.0 * scores + casts,
+                             casts > 0.0 ? 5 : 3);
       }
       if (runtime_.attention_dropout) {
         pass->AddElementwise(Traffic(scores, scores) + scores, 1, scores);
@@ -219,10 +225,11 @@ class Lister {
     backward_.AddProduct(scoring);
     backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
     if (runtime_.attention_dropout) backward_.AddElementwise(Traffic(scores, scores) + scores);
-    if (runtime_.fused_softmax) {
+    if (fused) {
       backward_.AddElementwise(Traffic(2.0 * scores, scores));
     } else {
-      backward_.AddElementwise(Traffic(4.0 * scores, 3.0 * scores), 3);
+      backward_.AddElementwise(Traffic(2.0 * scores, 2.0 * scores) + 12.0 * scores + casts,
+                               casts > 0.0 ? 5 : 3);
     }
     backward_.AddProduct(weighting);
     backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
@@ -237,6 +244,13 @@ class Lister {
     }
     TensorCollectives(2, shape_.sequence_parallel ? 3 : 1);
     AddResidual();
+  }
+
+  // The fused kernels take four heads a block (Megatron-LM, fused_softmax.py,
+  // is_kernel_available); other numbers fall back. A fraction is an average of shapes.
+  static bool FusedSoftmaxTakes(double batch_count) {
+    const auto whole = static_cast<int64_t>(batch_count);
+    return static_cast<double>(whole) != batch_count || whole % 4 == 0;
   }
 
   // Two linear maps and what is between them, `batch_count` times.

@@ -25,7 +25,7 @@ RuntimeTraits Megatron2021() {
   traits.blocking_pipeline_messages = true;
   traits.fused_cross_entropy = false;
   // Fitted together with the launch interval (docs/cost-model-time.md).
-  traits.forward_launch_ratio = 7.0;
+  traits.forward_launch_ratio = 8.0;
   traits.scattered_pipeline_messages = true;
   traits.loss_bytes_per_logit = 10;
   return traits;

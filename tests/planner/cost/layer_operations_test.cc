@@ -110,8 +110,24 @@ TEST(LayerOperations, UnfusedAttentionMovesTheScores) {
   EXPECT_DOUBLE_EQ(softmax, 4.0 * scores);
   runtime.attention_dropout = true;
   EXPECT_DOUBLE_EQ(List(layer, runtime).selective_recompute.ElementwiseBytes(), 9.0 * scores);
+  // Scaled 4, masked 4, widened 6, softmax 8, narrowed 6.
   runtime.fused_softmax = false;
-  EXPECT_DOUBLE_EQ(List(layer, runtime).selective_recompute.ElementwiseBytes(), 17.0 * scores);
+  EXPECT_DOUBLE_EQ(List(layer, runtime).selective_recompute.ElementwiseBytes(), 33.0 * scores);
+}
+
+TEST(LayerOperations, FusedSoftmaxTakesFoursOfHeadsOnly) {
+  const RuntimeTraits fused = Runtime(AttentionKernel::kUnfused);
+  RuntimeTraits split = fused;
+  split.fused_softmax = false;
+  const LayerDefinition layer = TestDecoder(1024, 16, 1024);
+  const auto bytes = [&layer](const RuntimeTraits& runtime, int degree, double samples) {
+    return List(layer, runtime, {degree, 1, 1, false}, samples)
+        .selective_recompute.ElementwiseBytes();
+  };
+  // Two heads of one sample, then of two.
+  EXPECT_EQ(bytes(fused, 8, 1.0), bytes(split, 8, 1.0));
+  EXPECT_LT(bytes(fused, 8, 2.0), bytes(split, 8, 2.0));
+  EXPECT_LT(bytes(fused, 4, 1.0), bytes(split, 4, 1.0));
 }
 
 TEST(LayerOperations, FusionSavesBytesAndLaunches) {
