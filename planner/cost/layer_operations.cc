@@ -133,6 +133,14 @@ class Lister {
   }
 
   void Norm() {
+    if (!runtime_.fused_elementwise && !has_bias_) {
+      // A root-mean-square norm operator by operator, in 32 bits: widened, squared,
+      // averaged, scaled, narrowed, weighted; backwards twice that.
+      const double bytes = residual_ * (4.0 * element_ + 28.0);
+      forward_.AddElementwise(bytes, 6);
+      backward_.AddElementwise(2.0 * bytes, 10);
+      return;
+    }
     forward_.AddElementwise(Traffic(residual_, residual_));
     // The gradient of the input; the sums for scale and shift read both again.
     backward_.AddElementwise(Traffic(4.0 * residual_, residual_), 2);
@@ -177,8 +185,14 @@ class Lister {
     if (!has_bias_) {
       // Rotary embedding of queries and keys.
       const double rotated = tokens_ * (query + key_value);
-      forward_.AddElementwise(Traffic(rotated, rotated), 2);
-      backward_.AddElementwise(Traffic(rotated, rotated), 2);
+      if (runtime_.fused_elementwise) {
+        forward_.AddElementwise(Traffic(rotated, rotated), 2);
+        backward_.AddElementwise(Traffic(rotated, rotated), 2);
+      } else {
+        // Widened, turned, narrowed.
+        forward_.AddElementwise(rotated * (2.0 * element_ + 16.0), 6);
+        backward_.AddElementwise(rotated * (2.0 * element_ + 16.0), 6);
+      }
     }
     if (unfused) {
       UnfusedAttention(samples_ * heads, head_size);
@@ -259,11 +273,13 @@ class Lister {
     const double elements = rows * width * batch_count;
     const bool gated = layer_.feed_forward_kind == FeedForwardKind::kSwiglu;
     Linear(Cut::kColumns, rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
-    if (gated) {
-      forward_.AddElementwise(Traffic(2.0 * elements, elements),
-                              runtime_.fused_elementwise ? 1 : 2);
-      backward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements),
-                               runtime_.fused_elementwise ? 1 : 3);
+    if (gated && runtime_.fused_elementwise) {
+      forward_.AddElementwise(Traffic(2.0 * elements, elements));
+      backward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements));
+    } else if (gated) {
+      // The gate's function, then its product with the other half.
+      forward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements), 2);
+      backward_.AddElementwise(Traffic(5.0 * elements, 3.0 * elements), 3);
     } else {
       if (has_bias_ && !runtime_.fused_elementwise) {
         forward_.AddElementwise(Traffic(elements, elements));

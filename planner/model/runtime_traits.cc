@@ -74,6 +74,7 @@ RuntimeTraits MegatronCore() {
 RuntimeTraits Fsdp() {
   RuntimeTraits traits;
   traits.runtime_id = "fsdp";
+  traits.fused_elementwise = false;
   traits.forward_launch_ratio = 5.0;
   traits.gradient_bytes = 4;
   traits.gradient_message_bytes = 4;

@@ -143,6 +143,14 @@ TEST(LayerOperations, FusionSavesBytesAndLaunches) {
 
   fused = Runtime(AttentionKernel::kFlash);
   split = fused;
+  split.fused_elementwise = false;
+  EXPECT_LT(List(Llama(), fused).forward.ElementwiseBytes(),
+            List(Llama(), split).forward.ElementwiseBytes());
+  EXPECT_LT(List(Llama(), fused).backward.ElementwiseBytes(),
+            List(Llama(), split).backward.ElementwiseBytes());
+  EXPECT_EQ(List(Llama(), fused).forward.Flops(), List(Llama(), split).forward.Flops());
+
+  split = fused;
   split.fused_cross_entropy = false;
   const LayerDefinition head = OfKind(LayerKind::kHead);
   EXPECT_LT(List(head, fused).forward.ElementwiseBytes(),
