@@ -49,6 +49,7 @@ int Run(int argc, char** argv) {
   AddShapeCommand(app, session, action);
   AddCompareCommand(app, session, action);
   AddEvaluateCommand(app, session, action);
+  AddAccuracyCommand(app, session, action);
   AddVerifyCommand(app, session, action);
   AddExplainCommand(app, session, action);
   AddReportCommand(app, session, action);

@@ -28,6 +28,7 @@ using Action = std::function<absl::Status()>;
 
 // Each adds one command (with its sub-commands) to `app`. `session` and
 // `action` outlive the parsing; the command chosen sets `action`.
+void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action);
 void AddImportCommand(CLI::App& app, const Session& session, Action& action);
 void AddProfileCommand(CLI::App& app, const Session& session, Action& action);
 void AddPlanCommand(CLI::App& app, const Session& session, Action& action);
