@@ -162,7 +162,13 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   const bool fp16 = absl::StrContains(precision, "fp16") && !absl::StrContains(precision, "bf16");
   std::optional<bool> fp32_gradients = said.fp32_gradients;
   if (!fp32_gradients.has_value() && megatron_family && fp16) fp32_gradients = false;
-  if (absl::StrContains(precision, "fp32 grad")) fp32_gradients = true;
+  if (absl::StrContains(precision, "fp32 grad")) {
+    fp32_gradients = true;
+    // DeepSpeed's BF16_Optimizer adds the 16-bit gradients of all layers to a buffer of
+    // its own after a micro-batch, and clears them before the next
+    // (update_hp_grads(clear_lp_grads=False) in its pipeline engine).
+    if (traits->runtime_id == "megatron-deepspeed") traits->separate_gradient_buffer = true;
+  }
   if (fp32_gradients.has_value()) {
     traits->gradient_bytes = *fp32_gradients ? 4 : 2;
     traits->gradient_message_bytes = *fp32_gradients ? 4 : 2;
