@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -185,10 +186,12 @@ absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
     peak = std::max(peak, recomputed.sum.memory.Total());
     upper = std::max(upper, recomputed.upper);
   }
-  for (int device = 0; device < stage_count; ++device) {
-    simulated[device].most_in_flight = stages[device].in_flight_micro_batch_count;
-  }
-  const Seconds step = SimulateStep(simulated, plan.micro_batch_count) + costs.step_overhead();
+  SimulatedPipeline pipeline;
+  pipeline.schedule = plan.schedule;
+  pipeline.virtual_stage_count = plan.virtual_stage_count;
+  pipeline.blocking_messages = costs.runtime().blocking_pipeline_messages;
+  pipeline.stages = std::move(simulated);
+  const Seconds step = SimulateStep(pipeline, plan.micro_batch_count) + costs.step_overhead();
   for (int index = 0; index < stage_count; ++index) {
     const StagePrediction& promised = prediction.stages[index];
     stages[index].idle_ratio =

@@ -4,11 +4,15 @@
 #include <cmath>
 #include <cstdint>
 
+#include "planner/cost/rank_memory.h"
+
 namespace parplan {
 
-int MemoryOverheads::CommunicatorCount(int pipeline_parallel_degree, int ranks_per_stage) {
-  if (pipeline_parallel_degree * ranks_per_stage == 1) return 0;
-  return 1 + (ranks_per_stage > 1 ? 2 : 0) + (pipeline_parallel_degree > 1 ? 2 : 0);
+int MemoryOverheads::MostCommunicators(int pipeline_parallel_degree, int ranks_per_stage) {
+  Strategy strategy;
+  if (ranks_per_stage > 1) strategy.tensor_parallel_degree = 2;
+  if (ranks_per_stage > 2) strategy.data_parallel_degree = 2;
+  return CommunicatorCount(strategy, pipeline_parallel_degree, /*has_tied_table_elsewhere=*/true);
 }
 
 void MemoryOverheads::AddTo(int pipeline_parallel_degree, int ranks_per_stage,
@@ -16,7 +20,7 @@ void MemoryOverheads::AddTo(int pipeline_parallel_degree, int ranks_per_stage,
   items[MemoryItemKind::kFragmentation] += Bytes::Ceil(items.Total().as_double() * fragmentation);
   items[MemoryItemKind::kContext] += context;
   items[MemoryItemKind::kCommunicators] +=
-      communicator * CommunicatorCount(pipeline_parallel_degree, ranks_per_stage);
+      communicator * MostCommunicators(pipeline_parallel_degree, ranks_per_stage);
   items[MemoryItemKind::kWorkspace] += workspace;
 }
 

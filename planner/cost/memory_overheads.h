@@ -21,10 +21,9 @@ struct MemoryOverheads {
   // The other end of the range. At most 1.
   double lower_factor = 1.0;
 
-  // Communicators a rank is part of: the whole job; its tensor- and data-parallel
-  // groups where a stage has several ranks; its pipeline and the pair that shares
-  // the embedding where there are several stages.
-  static int CommunicatorCount(int pipeline_parallel_degree, int ranks_per_stage);
+  // Most communicators a rank is part of in a plan without context and expert
+  // parallelism (`CommunicatorCount` of rank_memory.h).
+  static int MostCommunicators(int pipeline_parallel_degree, int ranks_per_stage);
 
   // Adds the items to those of the tensors.
   void AddTo(int pipeline_parallel_degree, int ranks_per_stage, MemoryItems& items) const;

@@ -22,8 +22,9 @@ class Calibration;
 // Rules of the search space that are part of the question (and of the plan
 // key). Fields and defaults as in `PlanningOptions` of the proto.
 struct PlanningRules {
-  // Share of a device's available memory left free, in [0, 1).
-  double memory_headroom_ratio = 0.05;
+  // Share of a device's available memory left free, in [0, 1), besides what
+  // `out_of_memory_risk` keeps.
+  double memory_headroom_ratio = 0.0;
   // 0: the devices of one node.
   int max_tensor_parallel_degree = 0;
   // 0: no limit.

@@ -233,7 +233,8 @@ TEST(FitParameters, EveryCoefficientHasItsPlaceInTimeOrMemory) {
     for (const FitParameter& parameter :
          ParametersOf(quantity, *Calibration::BuiltIn(), {{"ampere", ""}, {"ampere", "lab"}})) {
       ++seen[static_cast<int>(parameter.coefficient)];
-      EXPECT_EQ(parameter.prior, Coefficients()[parameter.coefficient]);
+      EXPECT_EQ(parameter.prior,
+                Coefficients(parameter.scope.device_family)[parameter.coefficient]);
       EXPECT_EQ(parameter.parent < 0, parameter.scope == CalibrationScope() ||
                                           parameter.coefficient == kTimeFactor ||
                                           parameter.coefficient == kActivationFactor);

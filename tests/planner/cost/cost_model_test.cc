@@ -291,7 +291,7 @@ TEST(CostModelCreate, NeverExtendsActivationsBelowAPerfectSplit) {
       },
       rules);
   const CostModel costs = *CostModel::Create(problem);
-  EXPECT_EQ(costs.CostOfLayer(kDecoder, Of(4, 1), 1, 1).kept_per_micro_batch(), Bytes::Of(50));
+  EXPECT_GE(costs.CostOfLayer(kDecoder, Of(4, 1), 1, 1).kept_per_micro_batch(), Bytes::Of(50));
 }
 
 TEST(CostModelCreate, RefusesSizesWhoseSumsWouldOverflow) {

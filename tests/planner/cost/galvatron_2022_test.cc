@@ -176,8 +176,8 @@ TEST(ToLayerCost, KeepsTimeAndMemory) {
   EXPECT_NEAR((to.forward + to.backward + to.gradient_sync).milliseconds(), from.layer_ms(), 1e-9);
   EXPECT_NEAR(to.time.Total().value(), (to.forward + to.backward).value(), 1e-12);
   EXPECT_NEAR(to.states().as_double() / kBytesPerMb, from.states_mb, 1e-5);
-  EXPECT_NEAR(to.optimizer_states.as_double(), 2 * to.parameters.as_double(), 2.0);
-  EXPECT_NEAR(to.kept_per_micro_batch.as_double() / kBytesPerMb, from.activation_mb, 1e-5);
+  EXPECT_NEAR(to.memory.optimizer_states.as_double(), 2 * to.memory.parameters.as_double(), 2.0);
+  EXPECT_NEAR(to.memory.kept.as_double() / kBytesPerMb, from.activation_mb, 1e-5);
 }
 
 json ReadJson(const std::string& path) {

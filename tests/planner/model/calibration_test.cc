@@ -56,6 +56,17 @@ TEST(Calibration, WithoutValuesResolvesToThePriors) {
   EXPECT_EQ(Made(ContentOf({})).Resolve("", "lab", LayerKind::kHead), Coefficients());
 }
 
+TEST(Calibration, PriorsOfAFamilyAreNarrowerThanAValueForAllAndWiderThanOneOfItsOwn) {
+  const double prior = Coefficients("ampere")[kMatrixEfficiency];
+  ASSERT_NE(prior, Coefficients()[kMatrixEfficiency]);
+  EXPECT_EQ(Calibration::BuiltIn()->Resolve("ampere", ""), Coefficients("ampere"));
+  Calibration::Content content = ContentOf({{kMatrixEfficiency, {}, 0.5}});
+  EXPECT_EQ(Made(content).Resolve("ampere", "")[kMatrixEfficiency], prior);
+  EXPECT_EQ(Made(content).Resolve("unknown", "")[kMatrixEfficiency], 0.5);
+  content.coefficient_values.push_back({kMatrixEfficiency, {"ampere", "", {}}, 0.6});
+  EXPECT_EQ(Made(content).Resolve("ampere", "")[kMatrixEfficiency], 0.6);
+}
+
 TEST(Calibration, OfSeveralScopesTheNarrowestCountsInAnyOrder) {
   std::vector<CoefficientValue> values = {
       {kContention, {}, 1.1},

@@ -82,9 +82,9 @@ TEST(MemoryItems, AddUpToThePeak) {
 TEST(Prediction, FitsUpToTheLastByte) {
   Prediction prediction;
   prediction.usable_memory = Bytes::Of(10);
-  prediction.peak_memory = Bytes::Of(10);
+  prediction.peak_memory_upper = Bytes::Of(10);
   EXPECT_TRUE(prediction.fits());
-  prediction.peak_memory = Bytes::Of(11);
+  prediction.peak_memory_upper = Bytes::Of(11);
   EXPECT_FALSE(prediction.fits());
 }
 

@@ -290,7 +290,9 @@ TEST(PlanKey, EveryRuleChangesIt) {
   std::set<std::string> keys = {
       Key(),
       Key([](auto& r) { r.memory_headroom_ratio = 0.05000000000000001; }),
-      Key([](auto& r) { r.memory_headroom_ratio = 0; }),
+      Key([](auto& r) { r.memory_headroom_ratio = 0.05; }),
+      Key([](auto& r) { r.runtime = *FindRuntime("megatron-core"); }),
+      Key([](auto& r) { r.out_of_memory_risk = 0.02; }),
       Key([](auto& r) { r.max_tensor_parallel_degree = 1; }),
       Key([](auto& r) { r.max_pipeline_parallel_degree = 1; }),
       Key([](auto& r) { r.micro_batch_count = 1; }),
@@ -304,8 +306,10 @@ TEST(PlanKey, EveryRuleChangesIt) {
       PlanKey("model", "t", "snapshot", 64, rules, "galvatron", "0.1.0"),
       PlanKey("model", "topology", "s", 64, rules, "galvatron", "0.1.0"),
       PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.1"),
+      PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "hardware"),
+      PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "", "calibration"),
   };
-  EXPECT_EQ(keys.size(), 16u);
+  EXPECT_EQ(keys.size(), 20u);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(OptionsWire, AnEmptyMessageIsTheDefaults) {
   ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto({}));
   EXPECT_EQ(options.planner, "galvatron-base");
   EXPECT_TRUE(options.rules == PlanningRules());
-  EXPECT_EQ(options.rules.memory_headroom_ratio, 0.05);
+  EXPECT_EQ(options.rules.memory_headroom_ratio, 0.0);
   EXPECT_FALSE(options.search_time_limit.has_value());
   EXPECT_EQ(options.max_state_count, 0);
 }

@@ -1,0 +1,127 @@
+#include "tests/support/estimated_problem.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/base/check.h"
+
+namespace parplan {
+namespace {
+
+template <typename T>
+T Valid(absl::StatusOr<T> value) {
+  PARPLAN_CHECK(value.ok());
+  return *std::move(value);
+}
+
+LayerDefinition Definition(LayerDefinition raw, const EstimatedOptions& options) {
+  raw.hidden_size = options.hidden_size;
+  raw.sequence_length = options.sequence_length;
+  return Valid(LayerDefinition::Create(std::move(raw), "layer"));
+}
+
+ModelSpec Model(const EstimatedOptions& options) {
+  LayerDefinition embedding;
+  embedding.layer_definition_id = "embedding";
+  embedding.kind = LayerKind::kEmbedding;
+  embedding.vocabulary_size = options.vocabulary_size;
+  LayerDefinition decoder;
+  decoder.layer_definition_id = "decoder";
+  decoder.kind = LayerKind::kDecoder;
+  decoder.attention_head_count = options.attention_head_count;
+  decoder.feed_forward_size = 4 * options.hidden_size;
+  decoder.feed_forward_kind = FeedForwardKind::kGelu;
+  if (options.expert_count > 0) {
+    decoder.expert_count = options.expert_count;
+    decoder.experts_per_token = std::min(2, options.expert_count);
+    decoder.expert_feed_forward_size = options.hidden_size;
+  }
+  LayerDefinition head;
+  head.layer_definition_id = "head";
+  head.kind = LayerKind::kHead;
+  head.vocabulary_size = options.vocabulary_size;
+  head.tied_embedding = options.tied_embedding;
+  return Valid(ModelSpec::Create(
+      "estimated",
+      {Definition(embedding, options), Definition(decoder, options), Definition(head, options)},
+      {{0, 1}, {1, options.decoder_count}, {2, 1}}, Precision::kBf16, Optimizer::kAdam));
+}
+
+}  // namespace
+
+Hardware EightA100Nodes(double device_speed, double link_speed) {
+  Hardware hardware;
+  hardware.device = {.device_id = "a100-sxm-80gb",
+                     .device_family = "ampere",
+                     .matrix_flops_16_bit = 312e12 * device_speed,
+                     .matrix_flops_fp32 = 156e12 * device_speed,
+                     .vector_flops_fp32 = 19.5e12 * device_speed,
+                     .memory = Bytes::Of(int64_t{80} << 30),
+                     .memory_bytes_per_second = 2.039e12 * device_speed,
+                     .last_level_cache = Bytes::Of(int64_t{40} << 20),
+                     .multiprocessor_count = 108};
+  hardware.fabric = {.fabric_id = "nvlink-3+hdr-8x200",
+                     .intra_node = {.link_id = "nvlink-3",
+                                    .bytes_per_second_per_device = 300e9 * link_speed,
+                                    .latency = Seconds::Of(2e-6)},
+                     .inter_node = {.link_id = "hdr-8x200",
+                                    .bytes_per_second_per_device = 25e9 * link_speed,
+                                    .bytes_per_second_per_node = 200e9 * link_speed,
+                                    .latency = Seconds::Of(5e-6)}};
+  return hardware;
+}
+
+PlanningProblem EstimatedProblem(const EstimatedOptions& options) {
+  const int per_node = std::min(options.devices_per_node, options.device_count);
+  NodeGroup group{.node_group_id = "nodes",
+                  .device_kind = "a100-sxm-80gb",
+                  .node_count = options.device_count / per_node,
+                  .devices_per_node = per_node,
+                  .device_memory = Bytes::Of(int64_t{80} << 30)};
+  std::vector<LinkTier> tiers = {{"node", per_node}};
+  if (group.node_count > 1) tiers.push_back({"network", options.device_count});
+  Knowledge knowledge;
+  knowledge.hardware = std::make_shared<const Hardware>(
+      EightA100Nodes(options.device_speed, options.link_speed));
+  return Valid(PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(Model(options)),
+      std::make_shared<const Topology>(Valid(Topology::Create("estimated", {group}, tiers))),
+      std::move(knowledge), options.global_batch_size, options.rules));
+}
+
+Plan PlanOf(const PlanningProblem& problem, const UniformPlan& uniform) {
+  Plan plan;
+  plan.device_count = problem.device_count();
+  plan.global_batch_size = problem.global_batch_size();
+  plan.micro_batch_count = uniform.micro_batch_count;
+  plan.schedule = uniform.virtual_stage_count > 1 ? Schedule::kInterleaved
+                                                  : problem.rules().schedule;
+  plan.virtual_stage_count = uniform.virtual_stage_count;
+  const int depth = uniform.pipeline_parallel_degree;
+  const int stage_count = depth * uniform.virtual_stage_count;
+  const int decoders = problem.model().layer_count() - 2;
+  Strategy plain = uniform.strategy;
+  plain.recompute_level = RecomputeLevel::kNone;
+  plain.expert_parallel_degree = 1;
+  int next = 0;
+  for (int index = 0; index < stage_count; ++index) {
+    StagePlan stage;
+    stage.rank_count = problem.device_count() / depth;
+    stage.first_rank = stage.rank_count * (index % depth);
+    if (index == 0) {
+      stage.layer_runs.push_back({0, 1, plain});
+      next = 1;
+    }
+    const int end = 1 + static_cast<int>(int64_t{decoders} * (index + 1) / stage_count);
+    if (end > next) stage.layer_runs.push_back({next, end - next, uniform.strategy});
+    next = end;
+    if (index + 1 == stage_count) stage.layer_runs.push_back({next, 1, plain});
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+}  // namespace parplan

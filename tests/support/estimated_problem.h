@@ -1,0 +1,50 @@
+// A transformer nobody measured on devices with a data sheet.
+
+#ifndef PARPLAN_TESTS_SUPPORT_ESTIMATED_PROBLEM_H_
+#define PARPLAN_TESTS_SUPPORT_ESTIMATED_PROBLEM_H_
+
+#include <cstdint>
+
+#include "planner/model/hardware.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan {
+
+// What to build; the default is GPT-3 175B (Brown et al., table 2.1) on 512 nodes of
+// eight A100 of 80 GB, as one job.
+struct EstimatedOptions {
+  int device_count = 4096;
+  int devices_per_node = 8;
+  int decoder_count = 96;
+  int hidden_size = 12288;
+  int attention_head_count = 96;
+  int sequence_length = 2048;
+  int vocabulary_size = 51200;
+  bool tied_embedding = true;
+  int expert_count = 0;
+  int64_t global_batch_size = 4096;
+  // Of the data sheets; for laws about faster hardware.
+  double device_speed = 1.0;
+  double link_speed = 1.0;
+  PlanningRules rules = {.schedule = Schedule::kOneForwardOneBackward, .allow_estimates = true};
+};
+
+Hardware EightA100Nodes(double device_speed = 1.0, double link_speed = 1.0);
+
+// Ends the process when the options make no valid problem.
+PlanningProblem EstimatedProblem(const EstimatedOptions& options = {});
+
+// How to spread it: the decoders evenly over (virtual) stages, the embedding before
+// the first and the head behind the last.
+struct UniformPlan {
+  int pipeline_parallel_degree = 1;
+  int virtual_stage_count = 1;
+  int64_t micro_batch_count = 1;
+  Strategy strategy;
+};
+Plan PlanOf(const PlanningProblem& problem, const UniformPlan& uniform);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_SUPPORT_ESTIMATED_PROBLEM_H_
