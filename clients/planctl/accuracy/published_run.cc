@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "clients/planctl/accuracy/known_models.h"
 #include "clients/planctl/accuracy/megatron_arguments.h"
 #include "clients/planctl/accuracy/row_fields.h"
 #include "planner/base/error.h"
@@ -54,17 +55,19 @@ void ReadFeedForward(const RowFields& fields, PublishedModel* model) {
           {"ffn", "ffn_hidden", "ffn_hidden_size", "intermediate", "intermediate_size", "d_ff"},
           1)) {
     model->feed_forward_size = *width;
-  } else if (model->feed_forward_kind == FeedForwardKind::kGelu) {
+  } else if (model->feed_forward_size == 0 && model->feed_forward_kind == FeedForwardKind::kGelu) {
     model->feed_forward_size = 4 * model->hidden_size;
   }
 }
 
 void ReadExperts(const RowFields& fields, PublishedModel* model) {
-  model->expert_count =
-      fields.Count({"experts", "num_experts", "n_experts", "moe_experts"}, 0).value_or(0);
+  model->expert_count = fields.Count({"experts", "num_experts", "n_experts", "moe_experts"}, 0)
+                            .value_or(model->expert_count);
   if (model->expert_count > 0) {
-    model->experts_per_token =
-        fields.RequiredCount({"top_k", "topk", "moe_topk", "moe_top_k", "experts_per_token"});
+    const RowFields::Names names = {"top_k", "topk", "moe_topk", "moe_top_k", "experts_per_token"};
+    if (model->experts_per_token == 0 || fields.Has(names)) {
+      model->experts_per_token = fields.RequiredCount(names);
+    }
     model->expert_feed_forward_size =
         fields
             .Count({"moe_ffn", "expert_ffn", "moe_ffn_hidden", "moe_ffn_hidden_size",
@@ -108,19 +111,22 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
       absl::StrContains(lower, "nemotron-h") || absl::StrContains(lower, "nemotron_h")) {
     run->beyond.push_back("Mamba layers are not modelled");
   }
-  model.layer_count = fields.RequiredCount({"layers", "num_layers", "n_layers"});
-  model.hidden_size = fields.RequiredCount({"hidden", "hidden_size", "d_model"});
-  model.attention_head_count =
-      fields.RequiredCount({"heads", "num_heads", "n_heads", "num_attention_heads"});
-  model.sequence_length =
-      fields.RequiredCount({"seq", "seq_len", "seq_length", "sequence_length", "max_seq_len"});
-  model.vocabulary_size = fields.RequiredCount({"vocab", "vocab_size", "vocabulary"});
+  FillKnownModel(model.name, &model);
+  const auto require = [&fields](RowFields::Names names, int* size) {
+    if (*size == 0 || fields.Has(names)) *size = fields.RequiredCount(names);
+  };
+  require({"layers", "num_layers", "n_layers"}, &model.layer_count);
+  require({"hidden", "hidden_size", "d_model"}, &model.hidden_size);
+  require({"heads", "num_heads", "n_heads", "num_attention_heads"}, &model.attention_head_count);
+  require({"seq", "seq_len", "seq_length", "sequence_length", "max_seq_len"},
+          &model.sequence_length);
+  require({"vocab", "vocab_size", "vocabulary"}, &model.vocabulary_size);
   model.key_value_head_count =
       fields
           .Count({"kv_heads", "num_kv_heads", "n_kv_heads", "num_query_groups", "query_groups",
                   "gqa_groups", "num_key_value_heads"},
                  1)
-          .value_or(0);
+          .value_or(model.key_value_head_count);
   model.head_size = fields.Count({"head_dim", "head_size", "kv_channels", "kv_dim"}, 1).value_or(0);
   if (const auto tied =
           fields.Flag({"tied", "tied_embedding", "tied_embeddings", "tie_embeddings",

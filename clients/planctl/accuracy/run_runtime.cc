@@ -161,7 +161,9 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   // or --accumulate-allreduce-grads-in-fp32 is given.
   const bool fp16 = absl::StrContains(precision, "fp16") && !absl::StrContains(precision, "bf16");
   std::optional<bool> fp32_gradients = said.fp32_gradients;
-  if (!fp32_gradients.has_value() && megatron_family && fp16) fp32_gradients = false;
+  if (!fp32_gradients.has_value() && megatron_family) {
+    if (fp16 || traits->runtime_id != "megatron-deepspeed") fp32_gradients = !fp16;
+  }
   if (absl::StrContains(precision, "fp32 grad")) {
     fp32_gradients = true;
     // DeepSpeed's BF16_Optimizer adds the 16-bit gradients of all layers to a buffer of

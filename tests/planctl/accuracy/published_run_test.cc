@@ -107,6 +107,22 @@ TEST(ReadPublishedRuns, ReadsLlamaByOtherNames) {
   EXPECT_EQ(run.memory_view, MemoryView::kReservedMax);
 }
 
+TEST(ReadPublishedRuns, KnowsModelsByNameAndTakesWhatTheRowSays) {
+  const std::string row = R"({
+    "id": "a", "source": "b", "framework": "NeMo", "precision": "bf16",
+    "model": {"arch": "llama", "name": "LLAMA3_70B", "seq": 8192, "layers": 4},
+    "hardware": {"gpu": "H100", "n_gpus": 8}, "parallel": {"tp": 4},
+    "batch": {"mbs": 1, "gbs": 8}, "measured": {"iter_time_s": 1}})";
+  const PublishedRun run = RunOf(row);
+  EXPECT_EQ(run.model.layer_count, 4);
+  EXPECT_EQ(run.model.hidden_size, 8192);
+  EXPECT_EQ(run.model.key_value_head_count, 8);
+  EXPECT_EQ(run.model.feed_forward_size, 28672);
+  EXPECT_EQ(RunOf(With(row, "LLAMA3_70B", "Mixtral 8x7B")).model.experts_per_token, 2);
+  EXPECT_THAT(SkipReasonOf(With(row, "LLAMA3_70B", "Llama 9 1B")),
+              HasSubstr("model.hidden is missing"));
+}
+
 TEST(ReadPublishedRuns, ReadsExperts) {
   const std::string row =
       With(GptRow(), R"("arch": "gpt")",

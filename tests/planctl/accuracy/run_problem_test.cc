@@ -98,6 +98,19 @@ TEST(QuestionOf, TakesDegreesOfFsdpFromItsFramework) {
   EXPECT_EQ(question.model->layer(0).vocabulary_size, 50257);  // not padded
 }
 
+TEST(QuestionOf, KnowsHowGradientsAreSummed) {
+  const auto runtime = [](const char* framework, const char* precision) {
+    return QuestionFor(With(With(GptRow(), "Megatron-LM", framework), "fp16", precision)).runtime;
+  };
+  EXPECT_EQ(runtime("Megatron-LM", "fp16").gradient_bytes, 2);
+  EXPECT_EQ(runtime("Megatron-LM", "bf16").gradient_bytes, 4);
+  EXPECT_FALSE(runtime("Megatron-DeepSpeed", "fp16").separate_gradient_buffer);
+  // 16-bit gradients of the layers beside fp32 sums.
+  EXPECT_EQ(runtime("Megatron-DeepSpeed", "bf16+fp32 grad accumulation").gradient_bytes, 4);
+  EXPECT_TRUE(
+      runtime("Megatron-DeepSpeed", "bf16+fp32 grad accumulation").separate_gradient_buffer);
+}
+
 TEST(QuestionOf, CountsContextParallelRanksOnce) {
   const std::string row = With(GptRow(), R"("dp": 4)", R"("dp": 2, "cp": 2)");
   const RunQuestion question = QuestionFor(row);
