@@ -32,6 +32,7 @@ constexpr Widths kWidths[] = {
     {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
     {kMemoryEfficiency, kStep, 0.10, 0.08, 0.05},
     {kReductionRamp, kStep, 0.50, 0.30, 0.0},
+    {kDeviceSpread, kStep, 0.30, 0.0, 0.30},
     {kKernelOverhead, kStep, 0.40, 0.30, 0.20},
     {kLaunchInterval, kStep, 0.50, 0.0, 0.40},
     {kStepOverhead, kStep, 0.80, 0.0, 0.80},
@@ -114,7 +115,11 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
     ScopedParameters added(widths, base, parameters);
     for (const FitPlace& place : sorted) {
       if (!place.cluster.empty()) continue;
-      const int global = added.Add({}, widths.global, -1);
+      // A family of which something of its own is known does not go along with the
+      // others, nor does it tell of them.
+      const bool is_known = base.Resolve(place.device_family, "")[widths.coefficient] !=
+                            base.Resolve("", "")[widths.coefficient];
+      const int global = is_known ? -1 : added.Add({}, widths.global, -1);
       if (place.device_family.empty()) continue;
       added.Add({place.device_family, "", {}}, widths.family, global);
     }

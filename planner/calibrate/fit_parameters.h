@@ -23,7 +23,8 @@ struct FitPlace {
 
 // What is fitted where. Published runs (no cluster) move coefficients globally and by
 // family; runs of a cluster move those of their family within the cluster, which
-// follow the wider ones where these are fitted too. `time_factor` and
+// follow the wider ones where these are fitted too; a family of which `base` knows
+// something of its own stands alone. `time_factor` and
 // `activation_factor` are fitted for clusters only, and for each of `layer_kinds`
 // within them. Priors are what `base` says; widths are those of docs/calibration.md.
 // In the order of coefficients, wider scopes first; `places` may repeat.

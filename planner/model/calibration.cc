@@ -250,6 +250,11 @@ Coefficients Calibration::ResolveScopes(absl::string_view device_family, absl::s
   Coefficients coefficients(device_family);
   std::array<int, kCoefficientCount> narrowness;
   narrowness.fill(-1);
+  // What is known of the family beforehand is narrower than a value for all.
+  for (int i = 0; i < kCoefficientCount; ++i) {
+    const auto coefficient = static_cast<Coefficient>(i);
+    if (coefficients[coefficient] != Coefficients()[coefficient]) narrowness[i] = 1;
+  }
   for (const CoefficientValue& value : content_.coefficient_values) {
     const CalibrationScope& scope = value.scope;
     if (!Covers(scope.device_family, device_family) || !Covers(scope.cluster, cluster)) continue;

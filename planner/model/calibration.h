@@ -149,9 +149,9 @@ class Calibration {
   // holds where nothing was calibrated. Its digest is empty.
   static const std::shared_ptr<const Calibration>& BuiltIn();
 
-  // Priors, under global values, under what is known of the device family, under
-  // values of the family, the cluster, and the family within the cluster.
-  // `device_family` and `cluster` may be empty for an unknown one.
+  // Priors, under global values, under priors of the device family, under values of
+  // the family, the cluster, and the family within the cluster. `device_family` and
+  // `cluster` may be empty for an unknown one.
   Coefficients Resolve(absl::string_view device_family, absl::string_view cluster) const;
 
   // The same with `kTimeFactor` and `kActivationFactor` of one kind of layer.

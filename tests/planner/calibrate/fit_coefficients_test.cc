@@ -218,8 +218,12 @@ TEST(FitParameters, PublishedRunsMoveFamiliesAndClustersOnlyThemselves) {
     return found;
   };
   using Scopes = std::vector<CalibrationScope>;
-  EXPECT_EQ(scopes({{"ampere", ""}, {"ampere", ""}}, {}, kMatrixEfficiency),
+  EXPECT_EQ(scopes({{"ampere", ""}, {"ampere", ""}}, {}, kReductionRamp),
             (Scopes{{}, {"ampere", "", {}}}));
+  // Of this family something is known beforehand.
+  EXPECT_EQ(scopes({{"ampere", ""}}, {}, kMatrixEfficiency), (Scopes{{"ampere", "", {}}}));
+  EXPECT_EQ(scopes({{"unknown", ""}, {"ampere", ""}}, {}, kMatrixEfficiency),
+            (Scopes{{"ampere", "", {}}, {}, {"unknown", "", {}}}));
   EXPECT_EQ(scopes({{"ampere", "lab"}}, {}, kMatrixEfficiency), (Scopes{{"ampere", "lab", {}}}));
   EXPECT_EQ(scopes({{"ampere", ""}}, {LayerKind::kHead}, kTimeFactor), Scopes{});
   EXPECT_EQ(scopes({{"ampere", "lab"}}, {LayerKind::kHead}, kTimeFactor),
@@ -235,9 +239,6 @@ TEST(FitParameters, EveryCoefficientHasItsPlaceInTimeOrMemory) {
       ++seen[static_cast<int>(parameter.coefficient)];
       EXPECT_EQ(parameter.prior,
                 Coefficients(parameter.scope.device_family)[parameter.coefficient]);
-      EXPECT_EQ(parameter.parent < 0, parameter.scope == CalibrationScope() ||
-                                          parameter.coefficient == kTimeFactor ||
-                                          parameter.coefficient == kActivationFactor);
     }
   }
   for (int i = 0; i < kCoefficientCount; ++i) {
