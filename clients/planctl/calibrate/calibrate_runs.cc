@@ -22,6 +22,11 @@ constexpr LayerKind kLayerKinds[] = {LayerKind::kEmbedding, LayerKind::kDecoder,
                                      LayerKind::kEncoder,   LayerKind::kCrossDecoder,
                                      LayerKind::kHead,      LayerKind::kPatchEmbedding};
 
+// Peaks below this tell of fixed costs (a library's buffers, blocks the allocator
+// rounds up to), which a fit wants, but their relative errors say nothing of jobs that
+// fill a device, of which ranges decide. A tenth of a device of 80 GB.
+constexpr double kSmallestTellingPeak = 8e9;
+
 double MeasuredOf(const MeasuredRun& run, ResidualQuantity quantity) {
   return quantity == kStep ? run.step->value() : run.memory->as_double();
 }
@@ -106,7 +111,10 @@ class QuantityFit {
 
   std::vector<ResidualClass> Classes() const {
     std::vector<Residual> residuals;
-    for (size_t i = 0; i < runs_.size(); ++i) residuals.push_back({keys_[i], after_[i]});
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (quantity_ == kMemory && runs_[i]->memory->as_double() < kSmallestTellingPeak) continue;
+      residuals.push_back({keys_[i], after_[i]});
+    }
     return MakeResidualClasses(residuals, {.fitted_parameter_count = settled_});
   }
 

@@ -77,7 +77,8 @@ struct CalibrateResult {
 };
 
 // Fits what steps tell and what memory tells, each in its turn, and makes the classes
-// of residuals. Classes of the base that the runs say nothing of are kept.
+// of residuals. Classes of the base that the runs say nothing of are kept. Peaks below
+// 8 GB are fitted, but make no range: their relative errors are those of fixed costs.
 // INVALID_ARGUMENT (SPEC_INVALID) when no run is left to fit.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
