@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/profile_wire.h"
 
@@ -133,6 +134,12 @@ absl::StatusOr<v1::Profile> ReadProfile(const std::string& path) {
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, ReadMessage<v1::Profile>(path));
   PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile, path));
   return profile;
+}
+
+absl::StatusOr<v1::Calibration> ReadCalibration(const std::string& path) {
+  PARPLAN_ASSIGN_OR_RETURN(v1::Calibration calibration, ReadMessage<v1::Calibration>(path));
+  PARPLAN_RETURN_IF_ERROR(CalibrationFromProto(calibration, path).status());
+  return calibration;
 }
 
 }  // namespace parplan::planctl

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "parplan/v1/calibration.pb.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "parplan/v1/topology.pb.h"
@@ -30,6 +31,7 @@ absl::Status WriteFile(const std::string& path, absl::string_view content);
 absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path);
 absl::StatusOr<v1::ClusterTopology> ReadCluster(const std::string& path);
 absl::StatusOr<v1::Profile> ReadProfile(const std::string& path);
+absl::StatusOr<v1::Calibration> ReadCalibration(const std::string& path);
 
 }  // namespace parplan::planctl
 

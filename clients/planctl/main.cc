@@ -57,6 +57,7 @@ int Run(int argc, char** argv) {
   AddImportCommand(app, session, action);
   AddProfileCommand(app, session, action);
   AddHardwareCommand(app, session, action);
+  AddCalibrationCommand(app, session, action);
   AddKeysCommand(app, session, action);
 
   try {

@@ -82,6 +82,8 @@ Json PlanObject(const PlanView& view) {
   plan["model_digest"] = payload.model_digest();
   plan["topology_digest"] = payload.topology_digest();
   plan["profile_digest"] = payload.profile_digest();
+  plan["hardware_digest"] = payload.hardware_digest();
+  plan["calibration_digest"] = payload.calibration_digest();
   plan["stages"] = Json::array();
   for (int i = 0; i < static_cast<int>(view.plan.stages.size()); ++i) {
     const StagePlan& stage = view.plan.stages[i];

@@ -24,7 +24,8 @@ COMMANDS = (
     ["plan"], ["shape"], ["compare"], ["evaluate"], ["verify"], ["explain"], ["report"],
     ["export"], ["import"], ["import", "galvatron"], ["import", "hf"], ["profile"],
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
-    ["hardware", "list"], ["hardware", "show"], ["keys"],
+    ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
+    ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"], ["keys"],
     ["keys", "generate"], ["keys", "list"], ["keys", "rotate"])
 OK, INTERNAL, BAD_INPUT, NOTHING_FITS, MISSING, NOT_VERIFIED, UNAVAILABLE, NOT_FOUND = range(8)
 
@@ -334,6 +335,9 @@ class Away(PlanctlTest):
             for arguments in (["plan", *self.question()], ["shape", *self.question()],
                               ["compare", *self.question()],
                               ["profile", "list", "--cluster", "c"],
+                              ["calibration", "list", "--cluster", "c"],
+                              ["calibration", "show", "clusters/c/calibrations/k"],
+                              ["calibration", "activate", "clusters/c/calibrations/k"],
                               ["profile", "show", "clusters/c/nodes/n/profiles/p"],
                               ["profile", "upload", profile, "--cluster", "c", "--node", "n"]):
                 self.json(*arguments, *server, code=UNAVAILABLE)
@@ -399,6 +403,56 @@ class Server(PlanctlTest):
         self.ask("profile", "show", self.uploaded["name"] + "0", code=NOT_FOUND)
         self.assertEqual(self.ask("profile", "list", "--cluster", "none")["profiles"], [])
 
+    def calibration(self, matrix_efficiency):
+        """A calibration file, by hand."""
+        path = self.folder / "c.calibration.json"
+        path.write_text(json.dumps({
+            "provenance": {"agent": "by hand", "sources": [{"source": "lab", "row_count": 12}]},
+            "coefficient_values": [{"coefficient": "matrix_efficiency",
+                                    "value": matrix_efficiency, "fitted": True}]}))
+        return path
+
+    def test_calibrations_are_uploaded_listed_shown_and_activated(self):
+        cluster = "a100-40g-16"
+        question = [*self.question(2), "--job", "calibrated"]
+        listed = self.ask("calibration", "list", "--cluster", cluster)
+        self.assertEqual(listed, {"active_calibration": "", "calibrations": []})
+        self.text("calibration", "list", "--cluster", cluster, env=self.env)
+        path = self.calibration(0.5)
+        first = self.ask("calibration", "upload", path, "--cluster", cluster)
+        self.assertFalse(first["active"])
+        self.assertEqual(self.ask("calibration", "upload", path, "--cluster", cluster), first)
+        second = self.ask("calibration", "upload", self.calibration(0.6), "--cluster", cluster,
+                          "--activate")
+        self.assertTrue(second["active"])
+        listed = self.ask("calibration", "list", "--cluster", cluster)
+        self.assertEqual(listed, {"active_calibration": second["name"],
+                                  "calibrations": [second, first]})
+        text = self.text("calibration", "list", "--cluster", cluster, env=self.env).stdout
+        self.assertIn(f"{second['name']}  active\n  from lab (12 runs)\n", text)
+
+        # What is shown can be uploaded again: it is the same calibration.
+        shown = self.ask("calibration", "show", first["name"])
+        path.write_text(json.dumps(shown))
+        self.assertEqual(self.ask("calibration", "upload", path, "--cluster", cluster), first)
+
+        answer = self.ask("calibration", "activate", first["name"])
+        self.assertEqual(answer, {"active_calibration": first["name"], "digest": first["digest"]})
+        calibrated = self.ask("plan", *question)
+        answer = self.ask("calibration", "activate", "--built-in", "--cluster", cluster)
+        self.assertEqual(answer, {"active_calibration": "", "digest": ""})
+        built_in = self.ask("plan", *question)
+        self.assertNotEqual(built_in["plan"]["name"], calibrated["plan"]["name"])
+        self.assertFalse(built_in["search"]["from_cache"])
+
+        self.ask("calibration", "activate", first["name"] + "0", code=NOT_FOUND)
+        self.ask("calibration", "show", first["name"] + "0", code=NOT_FOUND)
+        for wrong in ([], ["--built-in"], [first["name"], "--cluster", "other"],
+                      [first["name"], "--built-in", "--cluster", cluster]):
+            self.ask("calibration", "activate", *wrong, code=BAD_INPUT)
+        self.ask("calibration", "upload", self.calibration(-1), "--cluster", cluster,
+                 code=BAD_INPUT)
+
     def test_a_plan_of_the_server_is_the_plan_made_offline(self):
         for nodes in (1, 2):
             mine = self.json("plan", *self.offline(nodes))
@@ -406,7 +460,8 @@ class Server(PlanctlTest):
             self.assertEqual(list(theirs), ["plan", "prediction", "search"])
             self.assertEqual(theirs["plan"]["gist"], mine["plan"]["gist"])
             self.assertEqual(theirs["prediction"], mine["prediction"])
-            for digest in ("model_digest", "topology_digest", "profile_digest"):
+            for digest in ("model_digest", "topology_digest", "profile_digest", "hardware_digest",
+                           "calibration_digest"):
                 self.assertEqual(theirs["plan"][digest], mine["plan"][digest])
             again = self.ask("plan", *self.question(nodes))
             self.assertTrue(again["search"]["from_cache"])

@@ -31,6 +31,7 @@ using Action = std::function<absl::Status()>;
 void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action);
 void AddImportCommand(CLI::App& app, const Session& session, Action& action);
 void AddProfileCommand(CLI::App& app, const Session& session, Action& action);
+void AddCalibrationCommand(CLI::App& app, const Session& session, Action& action);
 void AddPlanCommand(CLI::App& app, const Session& session, Action& action);
 void AddShapeCommand(CLI::App& app, const Session& session, Action& action);
 void AddEvaluateCommand(CLI::App& app, const Session& session, Action& action);

@@ -33,11 +33,22 @@ std::vector<std::string> Members(const Json& object) {
 
 // In the order of docs/planctl.md. Members may be added there and here, never
 // taken away or moved.
-const std::vector<std::string> kPlan = {
-    "name",         "planner",           "planner_version",   "gist",
-    "device_count", "global_batch_size", "micro_batch_count", "pipeline_parallel_degree",
-    "schedule",     "model_digest",      "topology_digest",   "profile_digest",
-    "stages"};
+const std::vector<std::string> kPlan = {"name",
+                                        "planner",
+                                        "planner_version",
+                                        "gist",
+                                        "device_count",
+                                        "global_batch_size",
+                                        "micro_batch_count",
+                                        "pipeline_parallel_degree",
+                                        "schedule",
+                                        "virtual_stage_count",
+                                        "model_digest",
+                                        "topology_digest",
+                                        "profile_digest",
+                                        "hardware_digest",
+                                        "calibration_digest",
+                                        "stages"};
 const std::vector<std::string> kStage = {"first_rank", "rank_count", "layer_runs"};
 const std::vector<std::string> kLayerRun = {"first_layer_index", "layer_count",
                                             "layer_definition_id", "strategy"};
