@@ -19,10 +19,13 @@
 #include "planner/search/find_plan.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/hardware_wire.h"
+#include "proto/wire/known_hardware.h"
 #include "proto/wire/part_of_node.h"
 #include "proto/wire/plan_wire.h"
 #include "proto/wire/problem_wire.h"
 #include "proto/wire/rules_wire.h"
+#include "proto/wire/topology_wire.h"
 #include "proto/wire/version.h"
 
 namespace parplan::planctl {
@@ -69,6 +72,9 @@ v1::PlanPayload PayloadOf(const PlanningProblem& problem, const std::string& pla
   payload.set_topology_digest(TopologyDigest(problem.topology()));
   payload.set_profile_digest(problem.profile().digest());
   payload.set_model_digest(ModelDigest(problem.model()));
+  if (problem.hardware() != nullptr) {
+    payload.set_hardware_digest(HardwareDigest(*problem.hardware()));
+  }
   payload.set_planner_version(kVersion);
   payload.set_planner(planner);
   FillPayload(plan, prediction, search, problem.model(), &payload);
@@ -100,6 +106,11 @@ v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningRes
   return row;
 }
 
+bool IsProfileMissing(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() && detail->reason == Reason::kProfileMissing;
+}
+
 // A rival without any plan of its kind (pure tensor parallelism over more devices
 // than heads) is a row too, not the end of the comparison.
 absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
@@ -117,20 +128,32 @@ absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
 
 absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
                                                const std::vector<v1::Profile>& profiles) {
-  if (profiles.empty()) {
-    return FieldError(Reason::kSpecInvalid, "--profile",
-                      "planning without a server needs at least one profile file");
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, TopologyFromProto(spec.topology(), "topology"));
+  if (topology.node_groups().size() != 1) {
+    return FieldError(Reason::kSpecInvalid, "topology.node_groups",
+                      "must have exactly one group; plan for each kind of node by itself");
   }
-  if (spec.topology().node_groups().empty()) {
-    return FieldError(Reason::kSpecInvalid, "topology.node_groups", "must have an entry");
+  Knowledge knowledge;
+  PARPLAN_ASSIGN_OR_RETURN(knowledge.hardware, KnownHardware(topology));
+  const bool can_estimate = spec.options().allow_estimates() && knowledge.hardware != nullptr;
+  if (profiles.empty() && !can_estimate) {
+    return FieldError(Reason::kSpecInvalid, "--profile",
+                      knowledge.hardware == nullptr
+                          ? "planning without a server needs at least one profile file"
+                          : "planning without a server needs at least one profile file, or "
+                            "--allow-estimates for an estimate from data sheets");
   }
   std::vector<const v1::Profile*> newest_first;
   for (const v1::Profile& profile : profiles) newest_first.push_back(&profile);
-  const v1::NodeGroup& group = spec.topology().node_groups(0);
-  PARPLAN_ASSIGN_OR_RETURN(
-      ProfileSnapshot snapshot,
-      SnapshotOfNodes(newest_first, group.device_kind(), group.devices_per_node()));
-  return ProblemFromSpec(spec, {std::make_shared<const ProfileSnapshot>(std::move(snapshot))});
+  const NodeGroup& group = topology.node_groups().front();
+  absl::StatusOr<ProfileSnapshot> snapshot =
+      SnapshotOfNodes(newest_first, group.device_kind, group.devices_per_node);
+  if (snapshot.ok()) {
+    knowledge.profile = std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
+  } else if (!can_estimate || !IsProfileMissing(snapshot.status())) {
+    return snapshot.status();
+  }
+  return ProblemFromSpec(spec, std::move(knowledge));
 }
 
 absl::StatusOr<PlanView> PlanOffline(

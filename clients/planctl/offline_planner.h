@@ -18,7 +18,9 @@
 namespace parplan::planctl {
 
 // The problem of `spec` over `profiles`, the first of them winning where two
-// measured the same. Errors as `ProblemFromSpec` and `SnapshotOfNodes`.
+// measured the same, and over the data sheets of the library. Where the devices are
+// in it and `spec.options` allows estimates, no profile is needed. Errors as
+// `ProblemFromSpec`, `KnownHardware` and `SnapshotOfNodes`.
 absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
                                                const std::vector<v1::Profile>& profiles);
 

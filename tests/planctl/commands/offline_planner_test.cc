@@ -98,6 +98,28 @@ TEST(PlanOffline, OfNoProfileSaysWhichFlagIsMissing) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--profile")));
 }
 
+TEST(PlanOffline, NeedsNoProfileWhereEstimatesAreAllowedAndTheDeviceIsKnown) {
+  v1::PlanSpec spec = ExampleSpec();
+  EXPECT_THAT(PlanOffline(spec, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--allow-estimates")));
+  spec.mutable_options()->set_allow_estimates(true);
+  ASSERT_OK_AND_ASSIGN(const PlanView view, PlanOffline(spec, {}));
+  EXPECT_EQ(view.prediction.confidence, Confidence::kEstimated);
+  EXPECT_EQ(view.payload.profile_digest(), "");
+  EXPECT_EQ(view.payload.hardware_digest().size(), 64u);
+  // A profile of another kind of node is as good as none.
+  v1::Profile other = ExampleProfiles()[0];
+  other.set_device_kind("abacus");
+  ASSERT_OK_AND_ASSIGN(const PlanView same, PlanOffline(spec, {other}));
+  EXPECT_EQ(same.plan, view.plan);
+  EXPECT_EQ(same.payload.prediction().SerializeAsString(),
+            view.payload.prediction().SerializeAsString());
+
+  spec.mutable_topology()->mutable_node_groups(0)->set_device_kind("abacus");
+  EXPECT_THAT(PlanOffline(spec, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--profile")));
+}
+
 TEST(PlanOffline, TakesTheFirstProfileWhereTwoMeasuredTheSame) {
   v1::Profile slow = ExampleProfiles()[0];
   for (v1::LayerTiming& timing : *slow.mutable_layer_timings()) {
