@@ -58,6 +58,7 @@ int Run(int argc, char** argv) {
   AddProfileCommand(app, session, action);
   AddHardwareCommand(app, session, action);
   AddCalibrationCommand(app, session, action);
+  AddCalibrateCommand(app, session, action);
   AddKeysCommand(app, session, action);
 
   try {
