@@ -112,6 +112,7 @@ class QuantityFit {
   std::vector<ResidualClass> Classes() const {
     std::vector<Residual> residuals;
     for (size_t i = 0; i < runs_.size(); ++i) {
+      if (!runs_[i]->makes_range) continue;
       if (quantity_ == kMemory && runs_[i]->memory->as_double() < kSmallestTellingPeak) continue;
       residuals.push_back({keys_[i], after_[i]});
     }

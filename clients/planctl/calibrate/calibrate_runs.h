@@ -36,6 +36,8 @@ struct MeasuredRun {
   // What the slices took of it; a run may be fitted for one and not for the other.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
+  // Whether its residual may make ranges: not where `predict` only approximates.
+  bool makes_range = true;
   // Pure: the same answer for the same calibration. Called a few hundred times.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };

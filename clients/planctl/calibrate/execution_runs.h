@@ -18,7 +18,8 @@ namespace parplan::planctl {
 // is taken from the execution, so that no plan, model or profile is needed. It was
 // predicted under `base`, and is taken to be proportional to the cluster's
 // `time_factor` (step) and `activation_factor` (memory): a run therefore moves these
-// two, by no more than it should where other terms have a share. Device families
+// two, by no more than it should where other terms have a share, and makes no range:
+// what is left of it after the fit is not what a prediction leaves. Device families
 // stay open: a cluster's factors hold for all of its devices.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming `executions[i].name` when that is no name of

@@ -173,6 +173,8 @@ double FactorAfter(int count, double ratio) {
   const absl::StatusOr<CalibrateResult> result = CalibrateRuns(*runs, request);
   EXPECT_TRUE(result.ok());
   EXPECT_EQ(result->calibration.Resolve("ampere", "elsewhere"), Coefficients("ampere"));
+  // Ratios make no ranges.
+  EXPECT_TRUE(result->calibration.content().residual_classes.empty());
   // Nobody measured memory.
   EXPECT_EQ(result->calibration.Resolve("ampere", "lab")[kActivationFactor], 1.0);
   return result->calibration.Resolve("ampere", "lab")[kTimeFactor];
@@ -186,6 +188,9 @@ TEST(ExecutionRuns, MoveTheClusterByMoreTheMoreThereAre) {
   EXPECT_LT(one, five);
   EXPECT_LT(five, many);
   EXPECT_NEAR(many, 1.10, 0.005);
+  // As docs/calibration.md says.
+  EXPECT_NEAR(one, 1.08, 0.005);
+  EXPECT_NEAR(five, 1.095, 0.005);
   EXPECT_NEAR(FactorAfter(5, 1.0), 1.0, 1e-9);
 }
 
