@@ -1,7 +1,9 @@
 // Many threads at once; ThreadSanitizer is the judge of most of it.
 
 #include <atomic>
+#include <cstddef>
 #include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -99,6 +101,59 @@ TEST_F(ConcurrencyTest, DrainEndsCallsThatAreStillComing) {
   drained = true;
   caller.join();
   EXPECT_EQ(answered, asked);
+}
+
+TEST_F(ConcurrencyTest, APlanIsNeverGivenUnderACalibrationItWasNotMadeFor) {
+  // Small, so that plans also come from the store.
+  limits.plan_cache_bytes = 20000;
+  StartMeasured();
+  std::vector<std::string> names = {""};
+  std::vector<std::string> digests = {""};
+  for (const double efficiency : {0.5, 0.6}) {
+    v1::UploadCalibrationRequest upload;
+    upload.set_parent("clusters/synthetic");
+    upload.set_request_id(std::to_string(efficiency));
+    upload.mutable_calibration()->mutable_provenance()->set_agent("core_test");
+    v1::CoefficientValue& value = *upload.mutable_calibration()->add_coefficient_values();
+    value.set_coefficient("matrix_efficiency");
+    value.set_value(efficiency);
+    ASSERT_OK_AND_ASSIGN(const v1::Calibration stored, core().calibrations().Upload(upload));
+    names.push_back(stored.name());
+    digests.push_back(stored.digest());
+  }
+  const auto activate = [&](size_t which) {
+    v1::ActivateCalibrationRequest request;
+    request.set_parent("clusters/synthetic");
+    request.set_calibration(names[which]);
+    EXPECT_OK(core().calibrations().Activate(request));
+  };
+  // One thread changes what is active while others ask; then everything stands
+  // still, and each question must find what holds, whatever was kept meanwhile.
+  for (int round = 0; round < 12; ++round) {
+    std::atomic<bool> done = false;
+    std::vector<std::thread> askers;
+    for (int thread = 0; thread < 3; ++thread) {
+      askers.emplace_back([&, thread] {
+        while (!done) {
+          v1::CreatePlanRequest request = Question();
+          request.set_job_id(std::to_string(thread % 2));
+          EXPECT_OK(Ask(request));
+        }
+      });
+    }
+    for (int i = 0; i < 10; ++i) activate((round + i) % names.size());
+    done = true;
+    for (std::thread& asker : askers) asker.join();
+    for (size_t which = 0; which < names.size(); ++which) {
+      activate(which);
+      for (const char* job : {"0", "1"}) {
+        v1::CreatePlanRequest request = Question();
+        request.set_job_id(job);
+        ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(request));
+        ASSERT_EQ(PayloadOf(*plan).calibration_digest(), digests[which]);
+      }
+    }
+  }
 }
 
 }  // namespace
