@@ -123,6 +123,8 @@ std::string PlanHtml(const PlanView& view) {
   add("model digest", payload.model_digest());
   add("topology digest", payload.topology_digest());
   add("profile digest", payload.profile_digest());
+  add("data sheet digest", payload.hardware_digest());
+  add("calibration digest", payload.calibration_digest());
   return RenderReport(input);
 }
 

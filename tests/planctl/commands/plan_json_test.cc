@@ -52,16 +52,34 @@ const std::vector<std::string> kPlan = {"name",
 const std::vector<std::string> kStage = {"first_rank", "rank_count", "layer_runs"};
 const std::vector<std::string> kLayerRun = {"first_layer_index", "layer_count",
                                             "layer_definition_id", "strategy"};
-const std::vector<std::string> kStrategy = {
-    "notation",  "tensor_parallel_degree", "data_parallel_degree", "zero_level", "rank_order",
-    "recompute", "sequence_parallel"};
-const std::vector<std::string> kPrediction = {
-    "step_seconds", "samples_per_second", "peak_memory_bytes", "usable_memory_bytes", "fits",
-    "bottleneck",   "bottleneck_text",    "confidence",        "estimated_items",     "stages"};
+const std::vector<std::string> kStrategy = {"notation",
+                                            "tensor_parallel_degree",
+                                            "data_parallel_degree",
+                                            "zero_level",
+                                            "rank_order",
+                                            "recompute",
+                                            "sequence_parallel",
+                                            "context_parallel_degree",
+                                            "expert_parallel_degree"};
+const std::vector<std::string> kPrediction = {"step_seconds",
+                                              "step_seconds_lower",
+                                              "step_seconds_upper",
+                                              "samples_per_second",
+                                              "peak_memory_bytes",
+                                              "peak_memory_bytes_lower",
+                                              "peak_memory_bytes_upper",
+                                              "range_basis",
+                                              "usable_memory_bytes",
+                                              "fits",
+                                              "bottleneck",
+                                              "bottleneck_text",
+                                              "confidence",
+                                              "estimated_items",
+                                              "stages"};
 const std::vector<std::string> kStagePrediction = {
-    "forward_seconds",   "backward_seconds", "gradient_sync_seconds",
-    "send_seconds",      "idle_ratio",       "in_flight_micro_batch_count",
-    "peak_memory_bytes", "memory_items",     "time_items"};
+    "forward_seconds", "backward_seconds", "gradient_sync_seconds",       "optimizer_step_seconds",
+    "send_seconds",    "idle_ratio",       "in_flight_micro_batch_count", "peak_memory_bytes",
+    "memory_items",    "time_items"};
 const std::vector<std::string> kSearch = {
     "termination",   "limit",      "bound",       "gap",          "states",
     "pruned_states", "candidates", "cpu_seconds", "wall_seconds", "from_cache"};
