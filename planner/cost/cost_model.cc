@@ -19,15 +19,16 @@ struct TensorParallelTraffic {
 };
 
 // Megatron-LM: the attention and the feed-forward part each end in one
-// all-reduce, and begin with one in the backward pass. A table split by rows
-// sums once; a head split by classes sums the gradient of its input once.
+// all-reduce, and begin with one in the backward pass, where sequence parallelism
+// gathers their inputs once more for the gradients of the weights. A table split by
+// rows sums once; a head split by classes sums the gradient of its input once.
 TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel) {
   switch (kind) {
     case LayerKind::kEncoder:
     case LayerKind::kDecoder:
-      return {4, 4};
+      return sequence_parallel ? TensorParallelTraffic{4, 6} : TensorParallelTraffic{4, 4};
     case LayerKind::kCrossDecoder:
-      return {6, 6};
+      return sequence_parallel ? TensorParallelTraffic{6, 9} : TensorParallelTraffic{6, 6};
     case LayerKind::kEmbedding:
     case LayerKind::kPatchEmbedding:
       return sequence_parallel ? TensorParallelTraffic{1, 1} : TensorParallelTraffic{2, 0};
@@ -50,9 +51,11 @@ Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) 
   return std::max(compute, communication) + std::min(compute, communication) * (slowdown - 1.0);
 }
 
-// Exposed, since the next matrix waits for it.
+// Exposed, since the next matrix waits for it; but for what hides behind the gradients
+// of weights where the runtime does so (Korthikanti et al., 4.2.2).
 CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
-                                              const Strategy& strategy, double samples) const {
+                                              const Strategy& strategy, double samples,
+                                              Seconds hiding_backward) const {
   const int tensor = strategy.tensor_parallel_degree;
   if (tensor == 1) return {};
   const double message = samples * definition.sequence_length /
@@ -65,7 +68,21 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
                                  0.5
                            : collectives_.Time(Collective::kAllReduce, group, message) * 0.5;
   const TensorParallelTraffic traffic = TrafficOf(definition.kind, strategy.sequence_parallel);
-  return {half * traffic.forward_halves, half * traffic.backward_halves};
+  Exchange exchange = {half * traffic.forward_halves, half * traffic.backward_halves};
+  if (definition.kind == LayerKind::kHead) {
+    // The largest logit, their sum and the label's, of every token, in 32 bits.
+    const double tokens =
+        samples * definition.sequence_length / strategy.context_parallel_degree;
+    exchange.forward += collectives_.Time(Collective::kAllReduce, group, 4.0 * tokens) * 3.0;
+  }
+  if (runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
+    // Two all-reduces; with sequence parallelism two gathers and two scatters.
+    const Seconds hidden = half * 4.0;
+    const Seconds shade = hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
+    exchange.backward = exchange.backward - hidden +
+                        OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
+  }
+  return exchange;
 }
 
 // Ring attention: every rank sees the keys and values of all others, one after the
@@ -129,8 +146,11 @@ void CostModel::AddDataParallel(double parameter_count, const GroupShape& group,
     }
     case ShardingLevel::kOptimizer:
       if (runtime_.overlap_gradient_sync == runtime_.overlap_parameter_gather) {
+        const Seconds exchange = runtime_.all_reduces_sharded_gradients
+                                     ? collectives_.Time(Collective::kAllReduce, group, gradients)
+                                     : scatter();
         cost.gradient_sync +=
-            exposed(backward, gather() + scatter(), runtime_.overlap_gradient_sync);
+            exposed(backward, gather() + exchange, runtime_.overlap_gradient_sync);
       } else {
         cost.gradient_sync += exposed(backward, scatter(), runtime_.overlap_gradient_sync) +
                               exposed(forward, gather(), runtime_.overlap_parameter_gather);
@@ -185,7 +205,8 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
 
   const bool recomputes_all =
       strategy.recompute_level == RecomputeLevel::kFull && IsTransformer(definition.kind);
-  const Exchange tensor = TensorParallel(definition, strategy, samples);
+  const Exchange tensor =
+      TensorParallel(definition, strategy, samples, passes.hiding_backward);
   const Exchange expert = ExpertParallel(definition, strategy, samples);
   Exchange context = ContextParallel(definition, strategy, samples);
   // Keys and values travel while attention works on those that are there.
@@ -202,8 +223,16 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
   add(tensor, TimeItemKind::kTensorParallel);
   add(context, TimeItemKind::kContextParallel);
   add(expert, TimeItemKind::kExpertParallel);
-  cost.forward += passes.forward;
-  cost.backward += busy_backward;
+  // The device waits where the host is slower, or for every kernel where the host waits
+  // for it.
+  const auto waits = [this](Seconds device, Seconds host) {
+    return runtime_.blocking_launches ? host : std::max(Seconds(), host - device);
+  };
+  const Seconds forward_wait = waits(cost.forward + passes.forward, passes.forward_host);
+  const Seconds backward_wait = waits(cost.backward + busy_backward, passes.backward_host);
+  cost.time[TimeItemKind::kLaunch] = forward_wait + backward_wait;
+  cost.forward += passes.forward + forward_wait;
+  cost.backward += busy_backward + backward_wait;
 
   const LayerFootprint footprint = layer.Footprint(strategy, pipeline_parallel_degree);
   const GroupShape replicas = ReplicaGroup(strategy);
@@ -230,16 +259,6 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
       MemoryOfLayer(footprint, precision_, optimizer_, runtime_, strategy, samples);
   if (pipeline_parallel_degree > 1) {
     cost.message = Bytes::Ceil(MessageBytes(definition, strategy, samples));
-  }
-  // Waiting for the host is part of the passes; it is named apart.
-  const Seconds passes_total = passes.forward + busy_backward;
-  if (passes.launch > Seconds() && passes_total > Seconds()) {
-    const double share = 1.0 - passes.launch / passes_total;
-    for (const TimeItemKind kind : {TimeItemKind::kForwardCompute, TimeItemKind::kBackwardCompute,
-                                    TimeItemKind::kRecompute}) {
-      cost.time[kind] = cost.time[kind] * share;
-    }
-    cost.time[TimeItemKind::kLaunch] = passes.launch;
   }
   return cost;
 }

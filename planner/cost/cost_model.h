@@ -102,7 +102,7 @@ class CostModel {
     Seconds backward;
   };
   Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
-                          double samples) const;
+                          double samples, Seconds hiding_backward) const;
   Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
                            double samples) const;
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/cost/activation_tensors.h"
+#include "planner/cost/slowest_device.h"
 #include "planner/model/calibration.h"
 
 namespace parplan {
@@ -25,10 +26,6 @@ Strategy OfTensorDegree(int tensor_parallel_degree, bool sequence_parallel) {
   return strategy;
 }
 
-Seconds Longer(const PassTime& pass, double factor) {
-  return std::max(pass.device * factor, pass.host);
-}
-
 // Share of a layer's forward pass that selective recomputation does again, by
 // floating-point operations.
 double AttentionCoreShare(const LayerDefinition& layer) {
@@ -44,18 +41,19 @@ LayerPasses AnalyticPassesOf(const AnalyticLayer& analytic, const LayerDefinitio
                              double factor, const Strategy& strategy, double samples) {
   const LayerTimes times = analytic.Times(ShapeOf(strategy), samples);
   LayerPasses passes;
-  passes.forward = Longer(times.forward, factor);
-  passes.backward = Longer(times.backward, factor);
-  passes.launch = passes.forward - times.forward.device * factor + passes.backward -
-                  times.backward.device * factor;
+  passes.forward = times.forward.device * factor;
+  passes.backward = times.backward.device * factor;
+  passes.hiding_backward = times.hiding_backward * factor;
+  passes.forward_host = times.forward.host;
+  passes.backward_host = times.backward.host;
   if (!IsTransformer(definition.kind) || strategy.recompute_level == RecomputeLevel::kNone) {
     return passes;
   }
   const PassTime& again = strategy.recompute_level == RecomputeLevel::kFull
                               ? times.full_recompute
                               : times.selective_recompute;
-  passes.recompute = Longer(again, factor);
-  passes.launch += passes.recompute - again.device * factor;
+  passes.recompute = again.device * factor;
+  passes.backward_host += again.host;
   return passes;
 }
 
@@ -75,7 +73,8 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, const LayerDefi
                                       problem.topology().cluster(), definition.kind);
     source.analytic_.emplace(definition, precision, source.runtime_, hardware->device,
                              coefficients);
-    source.time_factor_ = coefficients[Coefficient::kTimeFactor];
+    source.time_factor_ = coefficients[Coefficient::kTimeFactor] *
+                          SlowestDeviceFactor(problem.device_count(), coefficients);
     source.activation_factor_ = coefficients[Coefficient::kActivationFactor];
   }
   const MeasuredLayer* const measured = problem.profile().FindLayer(definition, precision);
@@ -108,7 +107,8 @@ LayerEstimator LayerSource::Estimator() const {
           AnalyticPassesOf(analytic, definition, factor,
                            OfTensorDegree(shape.tensor_parallel_degree, shape.sequence_parallel),
                            micro_batch_size);
-      return LayerTimeEstimate{passes.forward * work, passes.backward * work};
+      return LayerTimeEstimate{std::max(passes.forward, passes.forward_host) * work,
+                               std::max(passes.backward, passes.backward_host) * work};
     };
   }
   estimator.memory = [definition = definition_, precision = precision_, runtime = runtime_,

@@ -17,14 +17,19 @@
 
 namespace parplan {
 
-// Computation of one micro-batch, without communication.
+// One micro-batch without communication. The device is busy:
 struct LayerPasses {
   Seconds forward;
   Seconds backward;
   // In front of the backward pass, as the strategy recomputes.
   Seconds recompute;
-  // Part of the three in which the device waits for the host.
-  Seconds launch;
+  // What the host needs to launch the forward pass, and the other two. It runs ahead of
+  // the device, so a pass takes as long as the slower of host and device, collectives
+  // included; 0 where a stopwatch saw both.
+  Seconds forward_host;
+  Seconds backward_host;
+  // Part of the backward pass behind which tensor-parallel collectives can hide.
+  Seconds hiding_backward;
 };
 
 // Immutable.
@@ -62,6 +67,8 @@ class LayerSource {
   std::optional<LayerProfile> profile_;
   // Absent when the device is unknown.
   std::optional<AnalyticLayer> analytic_;
+  // The calibration's factor for the kind of layer, times how much slower the slowest
+  // device of the job is.
   double time_factor_ = 1.0;
   double activation_factor_ = 1.0;
   bool sequence_parallel_ = false;

@@ -47,6 +47,7 @@ RuntimeTraits MegatronDeepSpeed() {
   traits.gradient_bytes = 2;
   traits.gradient_message_bytes = 2;
   traits.keep_stage_outputs = true;
+  traits.all_reduces_sharded_gradients = true;
   traits.flatten_gradient_buckets = true;
   // 5e8 elements (reduce_bucket_size and MEMORY_OPT_ALLREDUCE_SIZE).
   traits.gradient_bucket = Bytes::Of(1'000'000'000);

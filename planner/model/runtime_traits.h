@@ -52,6 +52,9 @@ struct RuntimeTraits {
   // Tensor-parallel collectives of the backward pass run beside the products for
   // weight gradients.
   bool overlap_tensor_parallel = false;
+  // With sharded optimizer states gradients are still made equal on all ranks, each
+  // of which then uses its part (DeepSpeed's first level).
+  bool all_reduces_sharded_gradients = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
   // Strategies the planner makes use sequence parallelism with tensor parallelism,

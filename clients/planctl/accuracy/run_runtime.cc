@@ -47,8 +47,8 @@ struct UnstatedDefault {
   absl::string_view precision;
 };
 constexpr UnstatedDefault kUnstatedDefaults[] = {
-    // Neither is in the published plans.
-    {"sailor", "none", "fp16"},
+    // Neither is in the published plans; the steps are as long as fp32 makes them.
+    {"sailor", "none", "fp32"},
 };
 
 // Which peak a source publishes.
@@ -59,7 +59,8 @@ struct SourceView {
 constexpr SourceView kSourceViews[] = {
     // The writer of TensorBoard's file is the last rank.
     {"megatron-ci", MemoryView::kAllocatedLastRank},
-    {"sailor", MemoryView::kAllocatedMax},
+    // Whole mebibytes, odd ones too: the device's tools print such, PyTorch does not.
+    {"sailor", MemoryView::kDeviceTotal},
     // Read from the cluster's tools, rounded.
     {"bigscience", MemoryView::kDeviceTotal},
     // Prints max_reserved.
@@ -146,6 +147,21 @@ absl::StatusOr<RecomputeLevel> RecomputeOf(const std::string& text) {
 void Refine(const PublishedRun& run, const std::string& precision, bool megatron_family,
             RuntimeTraits* traits) {
   const PublishedRuntime& said = run.runtime;
+  if (absl::StartsWith(run.source, "sailor")) {
+    // Its models (third_party/Megatron-DeepSpeed: gpt_neo_model.py, opt_model.py) use
+    // neither attention dropout nor the fused kernels, which need 16 bits.
+    traits->attention_dropout = false;
+    traits->fused_softmax = false;
+    traits->fused_elementwise = false;
+    // As published (`resid_dropout` of its configuration).
+    if (absl::StrContains(run.model.name, "GPT-Neo")) traits->hidden_dropout = false;
+  }
+  // Measured with Megatron-LM 3.0, as its paper says.
+  if (absl::StartsWith(run.source, "korthikanti")) {
+    const std::string runtime_id = "megatron-2022";
+    traits->runtime_id = runtime_id;
+    traits->overlap_tensor_parallel = true;
+  }
   if (said.attention_kernel.has_value()) traits->attention_kernel = *said.attention_kernel;
   if (said.dropout.has_value()) {
     traits->attention_dropout = *said.dropout;

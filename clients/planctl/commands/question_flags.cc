@@ -1,14 +1,32 @@
 #include "clients/planctl/commands/question_flags.h"
 
+#include <cmath>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "clients/planctl/files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "proto/wire/calibration_wire.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan::planctl {
+namespace {
+
+// Empty when `text` is a number from `lowest` on and below, or up to, `highest`. Not a
+// range of CLI11's, which lets pass what is no number.
+std::string CheckNumber(const std::string& text, double lowest, double highest, bool open) {
+  double value = 0.0;
+  const bool is_number = absl::SimpleAtod(text, &value) && std::isfinite(value);
+  if (is_number && value >= lowest && (open ? value < highest : value <= highest)) return "";
+  return absl::StrCat("must be a number from ", lowest, open ? " to below " : " to ", highest);
+}
+
+std::string IsShare(std::string& text) { return CheckNumber(text, 0.0, 1.0, /*open=*/true); }
+std::string IsRisk(std::string& text) { return CheckNumber(text, 1e-6, 0.5, /*open=*/false); }
+
+}  // namespace
 
 void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--model", model_path, "Model file (docs/files.md)")->required();
@@ -20,8 +38,17 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--nodes", node_count, "Use so many nodes instead of the file's")
       ->check(CLI::PositiveNumber);
   command
-      .add_option("--headroom", memory_headroom_ratio, "Share of device memory left free [0.05]")
-      ->check(CLI::Range(0.0, 0.99));
+      .add_option("--headroom", memory_headroom_ratio, "Share of device memory left free besides what --risk keeps [0]")
+      ->check(CLI::Validator(IsShare, "SHARE"));
+  command
+      .add_option("--risk", out_of_memory_risk,
+                  "Accepted probability of running out of memory [0.01]")
+      ->check(CLI::Validator(IsRisk, "PROBABILITY"));
+  command.add_option("--runtime", runtime,
+                     "What will train: parplan, megatron-core, megatron-2021, megatron-deepspeed "
+                     "or fsdp [parplan]");
+  command.add_option("--calibration", calibration_path,
+                     "Calibration file, without a server (docs/calibration.md)");
   command.add_option("--max-tensor-parallel", max_tensor_parallel_degree,
                      "Largest tensor-parallel degree [devices of a node]");
   command.add_option("--max-pipeline-parallel", max_pipeline_parallel_degree,
@@ -32,7 +59,8 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_flag("--no-recompute", disable_recompute, "Never recompute activations");
   command.add_flag("--no-sharding", disable_sharded_data_parallel, "Never shard parameters");
   command.add_flag("--allow-estimates", allow_estimates,
-                   "Fill missing measurements from the nearest ones, and say so");
+                   "Fill missing measurements from the nearest ones and from data sheets, and "
+                   "say so");
   if (!with_planner) return;
   command.add_option("--planner", planner, "Planner [galvatron-base]; see docs/search.md");
   command.add_option("--time-limit", search_time_limit, "Seconds to search at most")
@@ -72,6 +100,8 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   v1::PlanningOptions& options = *spec.mutable_options();
   options.set_planner(planner);
   if (memory_headroom_ratio >= 0.0) options.set_memory_headroom_ratio(memory_headroom_ratio);
+  if (out_of_memory_risk >= 0.0) options.set_out_of_memory_risk(out_of_memory_risk);
+  options.set_runtime_id(runtime);
   options.set_max_tensor_parallel_degree(max_tensor_parallel_degree);
   options.set_max_pipeline_parallel_degree(max_pipeline_parallel_degree);
   options.set_micro_batch_count(micro_batch_count);
@@ -85,6 +115,13 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   }
   options.set_max_state_count(max_state_count);
   return spec;
+}
+
+absl::StatusOr<std::shared_ptr<const Calibration>> QuestionFlags::ReadCalibrationFile() const {
+  if (calibration_path.empty()) return nullptr;
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Calibration message, ReadCalibration(calibration_path));
+  PARPLAN_ASSIGN_OR_RETURN(Calibration calibration, CalibrationFromProto(message));
+  return std::make_shared<const Calibration>(std::move(calibration));
 }
 
 absl::StatusOr<std::vector<v1::Profile>> QuestionFlags::ReadProfiles() const {

@@ -4,6 +4,7 @@
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_QUESTION_FLAGS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/profile.pb.h"
+#include "planner/model/calibration.h"
 
 namespace parplan::planctl {
 
@@ -24,7 +26,11 @@ struct QuestionFlags {
   // 0: as in the cluster file.
   int node_count = 0;
   std::string planner;
+  // Below 0: the default.
   double memory_headroom_ratio = -1.0;
+  double out_of_memory_risk = -1.0;
+  std::string runtime;
+  std::string calibration_path;
   int max_tensor_parallel_degree = 0;
   int max_pipeline_parallel_degree = 0;
   int64_t micro_batch_count = 0;
@@ -41,6 +47,9 @@ struct QuestionFlags {
 
   // Reads the files and puts the question together.
   absl::StatusOr<v1::PlanSpec> ReadSpec() const;
+
+  // Reads the calibration file; null when none was named.
+  absl::StatusOr<std::shared_ptr<const Calibration>> ReadCalibrationFile() const;
 
   // Reads the profile files.
   absl::StatusOr<std::vector<v1::Profile>> ReadProfiles() const;

@@ -105,7 +105,7 @@ TEST(PlanningProblem, CanBeAskedWithOtherMemory) {
   EXPECT_EQ(larger.usable_memory(), Bytes::Of(5000));
   EXPECT_EQ(larger.global_batch_size(), problem.global_batch_size());
   EXPECT_EQ(&larger.model(), &problem.model());
-  EXPECT_EQ(problem.usable_memory(), Bytes::Of(950));
+  EXPECT_EQ(problem.usable_memory(), Bytes::Of(1000));
 }
 
 TEST(PlanningProblem, NeedsAProfileOfItsDevices) {
