@@ -24,18 +24,19 @@ struct Widths {
 constexpr auto kStep = ResidualQuantity::kStepDuration;
 constexpr auto kMemory = ResidualQuantity::kPeakMemory;
 
-// Shares of peaks are known to a tenth from published kernels; host times and
-// latencies vary by half between machines; links belong to clusters, kernels to
-// families.
+// Shares of peaks are known to a twentieth from published kernels, and as much again
+// lies between the libraries, clocks and cooling of two clusters; host times and
+// latencies vary by half between machines.
 constexpr Widths kWidths[] = {
     // Published products of one family differ by this much once they are large (0.79 to
     // 0.86 of the peak on A100); small ones, which wait for launches, must not move it.
     {kMatrixEfficiency, kStep, 0.06, 0.03, 0.03},
     {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
-    {kMemoryEfficiency, kStep, 0.10, 0.08, 0.05},
-    {kReductionRamp, kStep, 0.50, 0.30, 0.0},
+    {kMemoryEfficiency, kStep, 0.05, 0.05, 0.05},
+    {kSoftmaxEfficiency, kStep, 0.15, 0.05, 0.10},
+    {kReductionRamp, kStep, 0.30, 0.30, 0.30},
     {kDeviceSpread, kStep, 0.30, 0.0, 0.30},
-    {kKernelOverhead, kStep, 0.40, 0.30, 0.20},
+    {kKernelOverhead, kStep, 0.20, 0.20, 0.20},
     {kLaunchInterval, kStep, 0.50, 0.0, 0.40},
     {kStepOverhead, kStep, 0.80, 0.0, 0.80},
     {kIntraNodeEfficiency, kStep, 0.10, 0.05, 0.10},
@@ -116,7 +117,7 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
     if (widths.quantity != quantity) continue;
     ScopedParameters added(widths, base, parameters);
     for (const FitPlace& place : sorted) {
-      if (!place.cluster.empty()) continue;
+      if (!place.moves_wider_scopes) continue;
       // A family of which something of its own is known does not go along with the
       // others, nor does it tell of them.
       const bool is_known = base.Resolve(place.device_family, "")[widths.coefficient] !=
@@ -127,6 +128,7 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
     }
     for (const FitPlace& place : sorted) {
       if (place.cluster.empty()) continue;
+      if (HasLayerKinds(widths.coefficient) && place.moves_wider_scopes) continue;
       int parent = added.Find({place.device_family, "", {}});
       if (parent < 0) parent = added.Find({});
       const int cluster =

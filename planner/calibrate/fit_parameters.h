@@ -16,17 +16,20 @@ namespace parplan {
 // Where runs were made.
 struct FitPlace {
   std::string device_family;
-  // Empty for published runs, which speak for no cluster of ours.
+  // Empty when nobody says.
   std::string cluster;
+  // The runs were chosen to tell of more than their cluster: they move the wider
+  // scopes too. Not so a cluster's own executions.
+  bool moves_wider_scopes = true;
   friend auto operator<=>(const FitPlace&, const FitPlace&) = default;
 };
 
-// What is fitted where. Published runs (no cluster) move coefficients globally and by
-// family; runs of a cluster move those of their family within the cluster, which
-// follow the wider ones where these are fitted too; a family of which `base` knows
-// something of its own stands alone. `time_factor` and
-// `activation_factor` are fitted for clusters only, and for each of `layer_kinds`
-// within them. Priors are what `base` says; widths are those of docs/calibration.md.
+// What is fitted where. Runs that move wider scopes do so globally and by family; runs
+// of a cluster move those of their family within the cluster, which follow the wider
+// ones where these are fitted too, so that what one cluster has to tell is shared
+// between it and its family as their widths are. A family of which `base` knows
+// something of its own stands alone. `time_factor` and `activation_factor` are fitted
+// by a cluster's own executions only, and for each of `layer_kinds` within it. Priors are what `base` says; widths are those of docs/calibration.md.
 // In the order of coefficients, wider scopes first; `places` may repeat.
 std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibration& base,
                                        absl::Span<const FitPlace> places,

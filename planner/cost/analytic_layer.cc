@@ -23,6 +23,8 @@ AnalyticLayer::AnalyticLayer(const LayerDefinition& layer, Precision precision,
                                   coefficients[Coefficient::kAttentionEfficiency]),
       bytes_per_second_(device.memory_bytes_per_second *
                         coefficients[Coefficient::kMemoryEfficiency]),
+      score_bytes_per_second_(device.memory_bytes_per_second *
+                              coefficients[Coefficient::kSoftmaxEfficiency]),
       random_numbers_per_second_(device.vector_flops_fp32 / 2.0 / kOperationsPerRandomNumber),
       kernel_overhead_(coefficients[Coefficient::kKernelOverhead]),
       backward_launch_interval_(runtime.eager ? coefficients[Coefficient::kLaunchInterval] : 0.0),
@@ -40,7 +42,8 @@ PassTime AnalyticLayer::TimeOf(const OperationList& operations, double launch_in
         break;
       }
       case OperationKind::kElementwise: {
-        const double moving = operation.bytes / bytes_per_second_;
+        const double moving =
+            operation.bytes / (operation.of_scores ? score_bytes_per_second_ : bytes_per_second_);
         const double drawing = operation.random_count / random_numbers_per_second_;
         device += operation.kernel_count * kernel_overhead_ +
                   (drawing > 0.0 ? std::sqrt(moving * moving + drawing * drawing) : moving);

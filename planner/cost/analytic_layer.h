@@ -55,6 +55,7 @@ class AnalyticLayer {
   MatrixTime matrix_time_;
   double attention_flops_per_second_;
   double bytes_per_second_;
+  double score_bytes_per_second_;
   double random_numbers_per_second_;
   double kernel_overhead_;
   double backward_launch_interval_;

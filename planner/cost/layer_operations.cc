@@ -14,6 +14,7 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   operation.product = MatrixProduct();
   operation.bytes = 0.0;
   operation.random_count = 0.0;
+  operation.of_scores = false;
   operation.flops = 0.0;
   operation.hides_collective = false;
   return operation;
@@ -29,6 +30,11 @@ void OperationList::AddElementwise(double bytes, int kernel_count, double random
   LayerOperation& operation = Add(OperationKind::kElementwise, kernel_count);
   operation.bytes = bytes;
   operation.random_count = random_count;
+}
+
+void OperationList::AddScores(double bytes, int kernel_count, double random_count) {
+  AddElementwise(bytes, kernel_count, random_count);
+  operations_[size_ - 1].of_scores = true;
 }
 
 void OperationList::AddFusedAttention(double flops, int kernel_count) {
@@ -225,24 +231,24 @@ class Lister {
     for (OperationList* pass : passes) {
       pass->AddProduct(scoring);
       if (fused) {
-        pass->AddElementwise(Traffic(scores, scores));
+        pass->AddScores(Traffic(scores, scores));
       } else {
-        pass->AddElementwise(Traffic(2.0 * scores, 2.0 * scores) + 8.0 * scores + casts,
+        pass->AddScores(Traffic(2.0 * scores, 2.0 * scores) + 8.0 * scores + casts,
                              casts > 0.0 ? 5 : 3);
       }
       if (runtime_.attention_dropout) {
-        pass->AddElementwise(Traffic(scores, scores) + scores, 1, scores);
+        pass->AddScores(Traffic(scores, scores) + scores, 1, scores);
       }
       pass->AddProduct(weighting);
     }
     // Of the probabilities and the values, then of the queries and the keys.
     backward_.AddProduct(scoring);
     backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
-    if (runtime_.attention_dropout) backward_.AddElementwise(Traffic(scores, scores) + scores);
+    if (runtime_.attention_dropout) backward_.AddScores(Traffic(scores, scores) + scores);
     if (fused) {
-      backward_.AddElementwise(Traffic(2.0 * scores, scores));
+      backward_.AddScores(Traffic(2.0 * scores, scores));
     } else {
-      backward_.AddElementwise(Traffic(2.0 * scores, 2.0 * scores) + 12.0 * scores + casts,
+      backward_.AddScores(Traffic(2.0 * scores, 2.0 * scores) + 12.0 * scores + casts,
                                casts > 0.0 ? 5 : 3);
     }
     backward_.AddProduct(weighting);

@@ -35,6 +35,8 @@ struct LayerOperation {
   // Read and written by `kElementwise`, and random numbers it draws.
   double bytes;
   double random_count;
+  // They are rows of attention scores.
+  bool of_scores;
   // Done by `kFusedAttention`.
   double flops;
   // Kernels it is made of.
@@ -54,6 +56,7 @@ class OperationList {
 
   void AddProduct(const MatrixProduct& product, bool hides_collective = false);
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
+  void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddFusedAttention(double flops, int kernel_count);
   // Kernels that take the host's time and next to none of the device's.
   void AddLaunches(int kernel_count) { extra_launch_count_ += kernel_count; }

@@ -6,12 +6,14 @@ namespace {
 using enum Coefficient;
 
 constexpr std::array<CoefficientInfo, kCoefficientCount> kInfos = {{
-    {kMatrixEfficiency, "matrix_efficiency", 0.75, 0.3, 0.95,
+    {kMatrixEfficiency, "matrix_efficiency", 0.75, 0.3, 0.87,
      "share of the peak matrix FLOP/s that a large product reaches"},
     {kAttentionEfficiency, "attention_efficiency", 0.45, 0.1, 0.9,
      "share of the peak matrix FLOP/s that fused attention reaches"},
     {kMemoryEfficiency, "memory_efficiency", 0.85, 0.3, 0.95,
      "share of the peak memory bandwidth that element-wise kernels reach"},
+    {kSoftmaxEfficiency, "softmax_efficiency", 0.6, 0.2, 0.95,
+     "share of the peak memory bandwidth that softmax and dropout of unfused attention reach"},
     {kReductionRamp, "reduction_ramp", 64.0, 0.0, 2048.0,
      "inner dimension at which a product reaches half its efficiency"},
     {kDeviceSpread, "device_spread", 0.01, 0.0, 0.05,
@@ -78,6 +80,8 @@ struct FamilyPrior {
 // twentieth on A100 and up to a sixth where the peak is further above what the limit
 // allows. Turing's and Ada's data-centre cards (T4, L4) have 70 W. V100: 0.76 to 0.80 of
 // 125 TFLOP/s (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture").
+// Unfused attention moves 40.3 GB in 41.7 ms on an A100 of 1.555 TB/s, 0.62 of the peak
+// (Dao et al., FlashAttention, figure 2, GPT-2 medium), products included.
 // Fused attention: FlashAttention-2 with a causal mask and heads of 128, forward and
 // backward, section 4 of its paper (A100) and section 4 of FlashAttention-3's (H100 with
 // both; between them).

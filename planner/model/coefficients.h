@@ -17,6 +17,7 @@ enum class Coefficient {
   kMatrixEfficiency,     // large matrix products, of peak matrix FLOP/s
   kAttentionEfficiency,  // fused attention, of peak matrix FLOP/s
   kMemoryEfficiency,     // element-wise kernels, of peak memory bandwidth
+  kSoftmaxEfficiency,    // softmax and dropout of unfused attention, of the same
   // How efficiency falls with shape.
   kReductionRamp,  // inner dimension at which a product reaches half its efficiency
   // Devices of one kind differ, and the slowest sets the pace.

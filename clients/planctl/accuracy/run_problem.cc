@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/planctl/accuracy/run_runtime.h"
@@ -280,7 +281,25 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
   return plan;
 }
 
-absl::StatusOr<Topology> TopologyOf(const Degrees& degrees, const Hardware& hardware) {
+// The cluster a source measured on, where it says; calibrations know clusters by name.
+struct SourceCluster {
+  absl::string_view source;
+  absl::string_view cluster;
+};
+constexpr SourceCluster kSourceClusters[] = {
+    {"vtrain", "vtrain"},          {"megatron-sc21", "selene"}, {"korthikanti", "selene"},
+    {"bigscience", "jean-zay"},    {"sailor-clariden", "clariden"},
+};
+
+std::string ClusterOf(const std::string& source) {
+  for (const SourceCluster& known : kSourceClusters) {
+    if (absl::StartsWith(source, known.source)) return std::string(known.cluster);
+  }
+  return kUnnamedCluster;
+}
+
+absl::StatusOr<Topology> TopologyOf(const Degrees& degrees, const Hardware& hardware,
+                                    const std::string& source) {
   NodeGroup group;
   group.node_group_id = "nodes";
   group.device_kind = hardware.device.device_id;
@@ -289,7 +308,7 @@ absl::StatusOr<Topology> TopologyOf(const Degrees& degrees, const Hardware& hard
   group.device_memory = hardware.device.memory;
   std::vector<LinkTier> tiers = {{"node", degrees.devices_per_node}};
   if (group.node_count > 1) tiers.push_back({"cluster", degrees.device_count});
-  return Topology::Create("published", {group}, std::move(tiers), hardware.fabric.fabric_id);
+  return Topology::Create(ClusterOf(source), {group}, std::move(tiers), hardware.fabric.fabric_id);
 }
 
 absl::Status CheckDegrees(const PublishedModel& model, const Degrees& degrees) {
@@ -343,7 +362,7 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
   question.device_memory = device.memory;
   question.hardware =
       std::make_shared<const Hardware>(Hardware{std::move(device), std::move(fabric)});
-  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyOf(degrees, *question.hardware));
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyOf(degrees, *question.hardware, run.source));
   question.model = std::make_shared<const ModelSpec>(std::move(model));
   question.topology = std::make_shared<const Topology>(std::move(topology));
   question.runtime = runtime.traits;

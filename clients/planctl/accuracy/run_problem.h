@@ -19,6 +19,9 @@
 
 namespace parplan::accuracy {
 
+// Cluster of the topologies of sources that do not say where they measured.
+inline constexpr char kUnnamedCluster[] = "published";
+
 // All that a predictor needs to know; nothing that was measured.
 struct RunQuestion {
   std::string id;

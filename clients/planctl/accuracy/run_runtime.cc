@@ -156,6 +156,10 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
     // As published (`resid_dropout` of its configuration).
     if (absl::StrContains(run.model.name, "GPT-Neo")) traits->hidden_dropout = false;
   }
+  // CUDA_LAUNCH_BLOCKING=1 in its launch script (train/tr11-176B-ml/tr11-176B-ml.slurm:
+  // "the training will hang ... w/o this workaround"); the chronicles don't say since
+  // when.
+  if (absl::StartsWith(run.source, "bigscience")) traits->blocking_launches = true;
   // Measured with Megatron-LM 3.0, as its paper says.
   if (absl::StartsWith(run.source, "korthikanti")) {
     const std::string runtime_id = "megatron-2022";

@@ -21,6 +21,7 @@ absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
     run.id = execution.name();
     run.source = absl::StrCat("executions of ", name.cluster);
     run.place.cluster = name.cluster;
+    run.place.moves_wider_scopes = false;
     run.makes_range = false;
     RunPrediction predicted;
     if (execution.has_measured_step_duration() && execution.has_predicted_step_duration()) {

@@ -53,6 +53,9 @@ std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published
       continue;
     }
     run.place.device_family = question->hardware->device.device_family;
+    if (question->topology->cluster() != accuracy::kUnnamedCluster) {
+      run.place.cluster = question->topology->cluster();
+    }
     run.predict = [question = std::make_shared<const accuracy::RunQuestion>(*std::move(question))](
                       const Calibration& calibration) -> absl::StatusOr<RunPrediction> {
       // Lives as long as the call; the problem only keeps a pointer for its own life.

@@ -224,9 +224,13 @@ TEST(FitParameters, PublishedRunsMoveFamiliesAndClustersOnlyThemselves) {
   EXPECT_EQ(scopes({{"ampere", ""}}, {}, kMatrixEfficiency), (Scopes{{"ampere", "", {}}}));
   EXPECT_EQ(scopes({{"unknown", ""}, {"ampere", ""}}, {}, kMatrixEfficiency),
             (Scopes{{"ampere", "", {}}, {}, {"unknown", "", {}}}));
-  EXPECT_EQ(scopes({{"ampere", "lab"}}, {}, kMatrixEfficiency), (Scopes{{"ampere", "lab", {}}}));
+  EXPECT_EQ(scopes({{"ampere", "lab", false}}, {}, kMatrixEfficiency),
+            (Scopes{{"ampere", "lab", {}}}));
+  EXPECT_EQ(scopes({{"ampere", "lab"}}, {}, kMatrixEfficiency),
+            (Scopes{{"ampere", "", {}}, {"ampere", "lab", {}}}));
   EXPECT_EQ(scopes({{"ampere", ""}}, {LayerKind::kHead}, kTimeFactor), Scopes{});
-  EXPECT_EQ(scopes({{"ampere", "lab"}}, {LayerKind::kHead}, kTimeFactor),
+  EXPECT_EQ(scopes({{"ampere", "lab"}}, {LayerKind::kHead}, kTimeFactor), Scopes{});
+  EXPECT_EQ(scopes({{"ampere", "lab", false}}, {LayerKind::kHead}, kTimeFactor),
             (Scopes{{"ampere", "lab", {}}, {"ampere", "lab", LayerKind::kHead}}));
   EXPECT_EQ(scopes({{"ampere", ""}}, {}, kFragmentation), Scopes{});
 }
@@ -235,7 +239,7 @@ TEST(FitParameters, EveryCoefficientHasItsPlaceInTimeOrMemory) {
   std::vector<int> seen(kCoefficientCount, 0);
   for (auto quantity : {ResidualQuantity::kStepDuration, ResidualQuantity::kPeakMemory}) {
     for (const FitParameter& parameter :
-         ParametersOf(quantity, *Calibration::BuiltIn(), {{"ampere", ""}, {"ampere", "lab"}})) {
+         ParametersOf(quantity, *Calibration::BuiltIn(), {{"ampere", ""}, {"ampere", "lab", false}})) {
       ++seen[static_cast<int>(parameter.coefficient)];
       EXPECT_EQ(parameter.prior,
                 Coefficients(parameter.scope.device_family)[parameter.coefficient]);
