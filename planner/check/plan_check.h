@@ -13,7 +13,8 @@ namespace parplan {
 // once and in order, degrees multiply to the ranks of their stage and divide
 // heads, key/value heads and micro-batch, the micro-batch count divides the
 // batch, at least as many micro-batches as one, rules of the problem obeyed.
-// INTERNAL (CHECK_FAILED) with the fact that is broken.
+// INTERNAL (CHECK_FAILED) with the fact that is broken, by itself as `fact` of the
+// error's metadata: a plan that somebody gave is their mistake and not ours.
 absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan);
 
 // `CheckPlanStructure`, and recomputes memory and time of every stage from the

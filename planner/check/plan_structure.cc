@@ -13,7 +13,8 @@ namespace {
 absl::Status Broken(const std::string& fact) {
   return MakeError(
       absl::StatusCode::kInternal, Reason::kCheckFailed,
-      absl::StrCat("the plan is not a valid answer: ", fact, "; report this with the problem"));
+      absl::StrCat("the plan is not a valid answer: ", fact, "; report this with the problem"),
+      {{"fact", fact}});
 }
 
 bool SplitsHeads(const LayerDefinition& layer, int degree) {

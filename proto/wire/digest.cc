@@ -44,20 +44,21 @@ std::string DefinitionLine(const v1::LayerDefinition& definition) {
   const std::string experts =
       definition.expert_count() == 0
           ? ""
-          : CanonicalLine("experts",
-                          {StringWord(definition.layer_definition_id()),
-                           IntegerWord(definition.expert_count()),
-                           IntegerWord(definition.experts_per_token()),
-                           IntegerWord(definition.expert_feed_forward_size()),
-                           IntegerWord(definition.shared_expert_feed_forward_size())});
-  return experts + CanonicalLine(
-      "layer_definition",
-      {StringWord(definition.layer_definition_id()), IntegerWord(definition.kind()),
-       IntegerWord(definition.hidden_size()), IntegerWord(definition.attention_head_count()),
-       IntegerWord(definition.key_value_head_count()), IntegerWord(definition.head_size()),
-       IntegerWord(definition.feed_forward_size()), IntegerWord(definition.feed_forward_kind()),
-       IntegerWord(definition.sequence_length()), IntegerWord(definition.vocabulary_size()),
-       FlagWord(definition.tied_embedding()), IntegerWord(definition.parameter_count())});
+          : CanonicalLine("experts", {StringWord(definition.layer_definition_id()),
+                                      IntegerWord(definition.expert_count()),
+                                      IntegerWord(definition.experts_per_token()),
+                                      IntegerWord(definition.expert_feed_forward_size()),
+                                      IntegerWord(definition.shared_expert_feed_forward_size())});
+  return experts +
+         CanonicalLine(
+             "layer_definition",
+             {StringWord(definition.layer_definition_id()), IntegerWord(definition.kind()),
+              IntegerWord(definition.hidden_size()), IntegerWord(definition.attention_head_count()),
+              IntegerWord(definition.key_value_head_count()), IntegerWord(definition.head_size()),
+              IntegerWord(definition.feed_forward_size()),
+              IntegerWord(definition.feed_forward_kind()),
+              IntegerWord(definition.sequence_length()), IntegerWord(definition.vocabulary_size()),
+              FlagWord(definition.tied_embedding()), IntegerWord(definition.parameter_count())});
 }
 
 std::string TimingLine(const v1::LayerTiming& timing) {
@@ -258,7 +259,8 @@ std::string PlanKey(absl::string_view model_digest, absl::string_view topology_d
       "parplan plan_key 2\n", CanonicalLine("hardware", {StringWord(hardware_digest)}),
       CanonicalLine("calibration", {StringWord(calibration_digest)}),
       CanonicalLine("runtime", {StringWord(rules.runtime.runtime_id)}),
-      CanonicalLine("out_of_memory_risk", {NumberWord(rules.out_of_memory_risk)}), CanonicalLine("model", {StringWord(model_digest)}),
+      CanonicalLine("out_of_memory_risk", {NumberWord(rules.out_of_memory_risk)}),
+      CanonicalLine("model", {StringWord(model_digest)}),
       CanonicalLine("topology", {StringWord(topology_digest)}),
       CanonicalLine("snapshot", {StringWord(snapshot_digest)}),
       CanonicalLine("global_batch_size", {IntegerWord(global_batch_size)}),

@@ -106,9 +106,9 @@ absl::StatusOr<StagePrediction> StageFromProto(const v1::StagePrediction& messag
   PARPLAN_ASSIGN_OR_RETURN(stage.in_flight_micro_batch_count,
                            NotNegative(message.in_flight_micro_batch_count(),
                                        JoinPath(field, "in_flight_micro_batch_count")));
-  PARPLAN_ASSIGN_OR_RETURN(stage.optimizer_step,
-                           TimeFromProto(message.optimizer_step_duration(),
-                                         JoinPath(field, "optimizer_step_duration")));
+  PARPLAN_ASSIGN_OR_RETURN(
+      stage.optimizer_step,
+      TimeFromProto(message.optimizer_step_duration(), JoinPath(field, "optimizer_step_duration")));
   PARPLAN_ASSIGN_OR_RETURN(stage.memory, MemoryItemsFromProto(message, field));
   PARPLAN_ASSIGN_OR_RETURN(stage.time, TimeItemsFromProto(message, field));
   return stage;
@@ -146,10 +146,12 @@ absl::Status RangesFromProto(const v1::Prediction& message, absl::string_view fi
   if (message.has_step_duration_range()) {
     const std::string path = JoinPath(field, "step_duration_range");
     const v1::DurationRange& range = message.step_duration_range();
-    PARPLAN_ASSIGN_OR_RETURN(prediction.step_lower,
-                             TimeFromProto(range.lower(), JoinPath(path, "lower")));
-    PARPLAN_ASSIGN_OR_RETURN(prediction.step_upper,
-                             TimeFromProto(range.upper(), JoinPath(path, "upper")));
+    PARPLAN_ASSIGN_OR_RETURN(
+        prediction.step_lower,
+        TimeFromProto(range.lower_duration(), JoinPath(path, "lower_duration")));
+    PARPLAN_ASSIGN_OR_RETURN(
+        prediction.step_upper,
+        TimeFromProto(range.upper_duration(), JoinPath(path, "upper_duration")));
     if (prediction.step_upper < prediction.step_lower) {
       return Malformed(path, "must not end before it begins");
     }
@@ -183,8 +185,10 @@ v1::Prediction PredictionToProto(const Prediction& prediction) {
   message.set_bottleneck_text(prediction.bottleneck_text);
   message.set_confidence(static_cast<v1::Confidence>(prediction.confidence));
   for (const std::string& item : prediction.estimated_items) message.add_estimated_items(item);
-  *message.mutable_step_duration_range()->mutable_lower() = DurationToProto(prediction.step_lower);
-  *message.mutable_step_duration_range()->mutable_upper() = DurationToProto(prediction.step_upper);
+  *message.mutable_step_duration_range()->mutable_lower_duration() =
+      DurationToProto(prediction.step_lower);
+  *message.mutable_step_duration_range()->mutable_upper_duration() =
+      DurationToProto(prediction.step_upper);
   message.mutable_peak_memory_range()->set_lower_bytes(prediction.peak_memory_lower.count());
   message.mutable_peak_memory_range()->set_upper_bytes(prediction.peak_memory_upper.count());
   message.set_range_basis(prediction.range_basis);

@@ -18,9 +18,14 @@ namespace parplan {
 // the path of the field below `field` (empty: `model.layer_runs[0]`; `spec`:
 // `spec.model.layer_runs[0]`). FAILED_PRECONDITION (PROFILE_MISSING) when
 // the profile is of another device kind or node size.
-absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec,
-                                                Knowledge knowledge,
+absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec, Knowledge knowledge,
                                                 absl::string_view field = "");
+
+// The same with `rules` in the place of those of `spec.options`, which is not
+// read: for plans that are given and may be what no search may ask for.
+absl::StatusOr<PlanningProblem> ProblemWithRules(const v1::PlanSpec& spec,
+                                                 const PlanningRules& rules, Knowledge knowledge,
+                                                 absl::string_view field = "");
 
 }  // namespace parplan
 

@@ -61,6 +61,11 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   rules.micro_batch_count = message.micro_batch_count();
   PARPLAN_ASSIGN_OR_RETURN(rules.schedule,
                            ScheduleFromProto(message.schedule(), JoinPath(field, "schedule")));
+  if (rules.schedule == Schedule::kInterleaved) {
+    return FieldError(Reason::kSpecInvalid, JoinPath(field, "schedule"),
+                      "no planner makes interleaved plans yet; ask for 1F1B or GPipe, and "
+                      "evaluate interleaved plans with `planctl evaluate`");
+  }
   rules.allow_recompute = !message.disable_recompute();
   rules.allow_sharded_data_parallel = !message.disable_sharded_data_parallel();
   rules.allow_estimates = message.allow_estimates();
@@ -76,9 +81,11 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
     }
     rules.runtime = *runtime;
   }
-  if (message.has_out_of_memory_risk()) rules.out_of_memory_risk = message.out_of_memory_risk();
+  if (message.has_out_of_memory_probability()) {
+    rules.out_of_memory_risk = message.out_of_memory_probability();
+  }
   if (!(rules.out_of_memory_risk > 0 && rules.out_of_memory_risk <= 0.5)) {
-    return FieldError(Reason::kSpecInvalid, JoinPath(field, "out_of_memory_risk"),
+    return FieldError(Reason::kSpecInvalid, JoinPath(field, "out_of_memory_probability"),
                       "must be above 0 and at most 0.5");
   }
   options.max_state_count = message.max_state_count();
@@ -107,7 +114,7 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   message.set_disable_sharded_data_parallel(!options.rules.allow_sharded_data_parallel);
   message.set_allow_estimates(options.rules.allow_estimates);
   message.set_runtime_id(options.rules.runtime.runtime_id);
-  message.set_out_of_memory_risk(options.rules.out_of_memory_risk);
+  message.set_out_of_memory_probability(options.rules.out_of_memory_risk);
   if (options.search_time_limit.has_value()) {
     *message.mutable_search_time_limit() = DurationToProto(*options.search_time_limit);
   }

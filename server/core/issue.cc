@@ -44,6 +44,7 @@ v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found
   payload.set_model_digest(question.model_digest);
   payload.set_hardware_digest(question.hardware_digest);
   payload.set_calibration_digest(question.calibration_digest);
+  payload.set_runtime_id(question.options.rules.runtime.runtime_id);
   payload.set_planner_version(kVersion);
   payload.set_planner(question.options.planner);
   *payload.mutable_issue_time() = TimestampToProto(issue_time);

@@ -161,7 +161,7 @@ std::string BrokenRule(const FieldDescriptorProto& field) {
     return "a size is an int64";
   }
   if (absl::StrContains(name, "memory") && !absl::StrContains(name, "_bytes") &&
-      !absl::EndsWith(name, "_ratio")) {
+      !EndsWithAny(name, {"_ratio", "_probability"})) {
     return "the unit is in the name";
   }
   return "";

@@ -8,6 +8,7 @@
 #include "clients/planctl/files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "planner/model/runtime_traits.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/duration_wire.h"
 
@@ -26,6 +27,14 @@ std::string CheckNumber(const std::string& text, double lowest, double highest, 
 std::string IsShare(std::string& text) { return CheckNumber(text, 0.0, 1.0, /*open=*/true); }
 std::string IsRisk(std::string& text) { return CheckNumber(text, 1e-6, 0.5, /*open=*/false); }
 
+std::string RuntimeNames() {
+  std::string names;
+  for (const RuntimeTraits& runtime : KnownRuntimes()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", runtime.runtime_id);
+  }
+  return names;
+}
+
 }  // namespace
 
 void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
@@ -38,15 +47,15 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--nodes", node_count, "Use so many nodes instead of the file's")
       ->check(CLI::PositiveNumber);
   command
-      .add_option("--headroom", memory_headroom_ratio, "Share of device memory left free besides what --risk keeps [0]")
+      .add_option("--headroom", memory_headroom_ratio,
+                  "Share of device memory left free besides what --risk keeps [0]")
       ->check(CLI::Validator(IsShare, "SHARE"));
   command
       .add_option("--risk", out_of_memory_risk,
                   "Accepted probability of running out of memory [0.01]")
       ->check(CLI::Validator(IsRisk, "PROBABILITY"));
   command.add_option("--runtime", runtime,
-                     "What will train: parplan, megatron-core, megatron-2021, megatron-deepspeed "
-                     "or fsdp [parplan]");
+                     absl::StrCat("What will train: ", RuntimeNames(), " [parplan]"));
   command.add_option("--calibration", calibration_path,
                      "Calibration file, without a server (docs/calibration.md)");
   command.add_option("--max-tensor-parallel", max_tensor_parallel_degree,
@@ -100,7 +109,7 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   v1::PlanningOptions& options = *spec.mutable_options();
   options.set_planner(planner);
   if (memory_headroom_ratio >= 0.0) options.set_memory_headroom_ratio(memory_headroom_ratio);
-  if (out_of_memory_risk >= 0.0) options.set_out_of_memory_risk(out_of_memory_risk);
+  if (out_of_memory_risk >= 0.0) options.set_out_of_memory_probability(out_of_memory_risk);
   options.set_runtime_id(runtime);
   options.set_max_tensor_parallel_degree(max_tensor_parallel_degree);
   options.set_max_pipeline_parallel_degree(max_pipeline_parallel_degree);
@@ -120,7 +129,8 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
 absl::StatusOr<std::shared_ptr<const Calibration>> QuestionFlags::ReadCalibrationFile() const {
   if (calibration_path.empty()) return nullptr;
   PARPLAN_ASSIGN_OR_RETURN(const v1::Calibration message, ReadCalibration(calibration_path));
-  PARPLAN_ASSIGN_OR_RETURN(Calibration calibration, CalibrationFromProto(message));
+  PARPLAN_ASSIGN_OR_RETURN(Calibration calibration,
+                           CalibrationFromProto(message, calibration_path));
   return std::make_shared<const Calibration>(std::move(calibration));
 }
 

@@ -108,7 +108,7 @@ TEST(Digest, GoldenValues) {
             "313bf5b39b065634f855ece1d455029ca897a1611b8c6ce6c801184cf0fe72e1");
   EXPECT_EQ(SnapshotDigestOf(SmallProfile()),
             "59de5a570f3bf1216d99b0fc5fd224a1c6217def872d2e4ae2051c0e2f5820e7");
-  EXPECT_EQ(Key(), "0929eb06124cc208d2337a803ff693b154e44fd351ebe6bc42ec5ef4b234228d");
+  EXPECT_EQ(Key(), "3dc42b19fc60486b133cc69bff3e513d5cfb28d098b1d272dc7d97dfe05a57bd");
 }
 
 TEST(TopologyDigest, EveryFieldChangesIt) {

@@ -19,6 +19,11 @@ void ExpectSamePrediction(const Prediction& a, const Prediction& b) {
   EXPECT_EQ(a.samples_per_second, b.samples_per_second);
   EXPECT_EQ(a.peak_memory, b.peak_memory);
   EXPECT_EQ(a.usable_memory, b.usable_memory);
+  EXPECT_EQ(a.step_lower.value(), b.step_lower.value());
+  EXPECT_NEAR(a.step_upper.value(), b.step_upper.value(), 1e-9);
+  EXPECT_EQ(a.peak_memory_lower, b.peak_memory_lower);
+  EXPECT_EQ(a.peak_memory_upper, b.peak_memory_upper);
+  EXPECT_EQ(a.range_basis, b.range_basis);
   EXPECT_EQ(a.bottleneck, b.bottleneck);
   EXPECT_EQ(a.bottleneck_text, b.bottleneck_text);
   EXPECT_EQ(a.confidence, b.confidence);
@@ -28,6 +33,7 @@ void ExpectSamePrediction(const Prediction& a, const Prediction& b) {
     EXPECT_EQ(a.stages[i].forward.value(), b.stages[i].forward.value());
     EXPECT_EQ(a.stages[i].backward.value(), b.stages[i].backward.value());
     EXPECT_EQ(a.stages[i].gradient_sync.value(), b.stages[i].gradient_sync.value());
+    EXPECT_EQ(a.stages[i].optimizer_step.value(), b.stages[i].optimizer_step.value());
     EXPECT_EQ(a.stages[i].send.value(), b.stages[i].send.value());
     EXPECT_EQ(a.stages[i].idle_ratio, b.stages[i].idle_ratio);
     EXPECT_EQ(a.stages[i].in_flight_micro_batch_count, b.stages[i].in_flight_micro_batch_count);
@@ -140,6 +146,24 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
       {in_run + ".strategy.rank_order", [&](auto& p) { strategy(p)->clear_rank_order(); }},
       {in_run + ".strategy.recompute_level",
        [&](auto& p) { strategy(p)->set_recompute_level(static_cast<v1::RecomputeLevel>(8)); }},
+      {in_run + ".strategy.context_parallel_degree",
+       [&](auto& p) { strategy(p)->set_context_parallel_degree(-1); }},
+      {in_run + ".strategy.context_parallel_degree",
+       [&](auto& p) { strategy(p)->set_context_parallel_degree(2'147'483'647); }},
+      {in_run + ".strategy.expert_parallel_degree",
+       [&](auto& p) { strategy(p)->set_expert_parallel_degree(2); }},
+      {"virtual_stage_count", [](auto& p) { p.set_virtual_stage_count(-1); }},
+      {"virtual_stage_count", [](auto& p) { p.set_virtual_stage_count(2); }},
+      {"virtual_stage_count",
+       [](auto& p) {
+         p.set_schedule(v1::SCHEDULE_INTERLEAVED);
+         p.set_virtual_stage_count(3);
+       }},
+      {"stages[1].first_rank",
+       [](auto& p) {
+         p.set_schedule(v1::SCHEDULE_INTERLEAVED);
+         p.set_virtual_stage_count(2);
+       }},
   };
   for (const Case& c : cases) {
     v1::PlanPayload broken = SmallPayload();
@@ -157,6 +181,13 @@ TEST(PlanWire, NamesTheFieldThatIsNoPrediction) {
   const std::vector<Case> cases = {
       {"step_duration", [](auto& p) { p.mutable_step_duration()->set_seconds(-1); }},
       {"peak_memory_bytes", [](auto& p) { p.set_peak_memory_bytes(-1); }},
+      {"step_duration_range",
+       [](auto& p) { p.mutable_step_duration_range()->clear_upper_duration(); }},
+      {"step_duration_range.lower_duration",
+       [](auto& p) { p.mutable_step_duration_range()->mutable_lower_duration()->set_seconds(-1); }},
+      {"peak_memory_range", [](auto& p) { p.mutable_peak_memory_range()->clear_upper_bytes(); }},
+      {"peak_memory_range.lower_bytes",
+       [](auto& p) { p.mutable_peak_memory_range()->set_lower_bytes(-1); }},
       {"samples_per_second", [](auto& p) { p.set_samples_per_second(1e308 * 10); }},
       {"bottleneck", [](auto& p) { p.clear_bottleneck(); }},
       {"confidence", [](auto& p) { p.set_confidence(static_cast<v1::Confidence>(7)); }},

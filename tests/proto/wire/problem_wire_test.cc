@@ -82,6 +82,17 @@ TEST(ProblemFromSpec, NamesFieldsFromTheCallersMessageOn) {
             "SPEC_INVALID spec.topology.node_groups[0].device_kind");
 }
 
+TEST(ProblemWithRules, TakesRulesThatNoSearchMayAskFor) {
+  v1::PlanSpec spec = SmallSpec();
+  spec.mutable_options()->set_schedule(v1::SCHEDULE_INTERLEAVED);
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+            "SPEC_INVALID spec.options.schedule");
+  PlanningRules rules;
+  rules.schedule = Schedule::kInterleaved;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemWithRules(spec, rules, {Snapshot()}));
+  EXPECT_TRUE(problem.rules() == rules);
+}
+
 TEST(ProblemFromSpec, NeedsAProfileOfTheNodes) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_topology()->mutable_node_groups(0)->set_device_kind("Other");

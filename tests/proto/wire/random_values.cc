@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "planner/model/runtime_traits.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan {
@@ -111,6 +113,12 @@ v1::PlanningOptions RandomValues::Options() {
   if (Flag()) *options.mutable_search_time_limit() = Time();
   options.set_max_state_count(Integer(0, 1'000'000));
   options.set_compare_baselines(Flag());
+  if (Flag()) {
+    const absl::Span<const RuntimeTraits> runtimes = KnownRuntimes();
+    options.set_runtime_id(
+        runtimes[Integer(0, static_cast<int64_t>(runtimes.size()) - 1)].runtime_id);
+  }
+  if (Flag()) options.set_out_of_memory_probability(1e-6 + 0.49 * Ratio());
   return options;
 }
 
@@ -167,9 +175,17 @@ Strategy RandomValues::StrategyOf(int rank_count) {
   strategy.tensor_parallel_degree = rank_count >> Integer(0, 2);
   if (strategy.tensor_parallel_degree < 1) strategy.tensor_parallel_degree = 1;
   strategy.data_parallel_degree = rank_count / strategy.tensor_parallel_degree;
+  if (Flag() && strategy.data_parallel_degree % 2 == 0) {
+    strategy.context_parallel_degree = 2;
+    strategy.data_parallel_degree /= 2;
+  }
+  if (Flag()) {
+    strategy.expert_parallel_degree =
+        strategy.data_parallel_degree * strategy.context_parallel_degree;
+  }
   strategy.rank_order = static_cast<RankOrder>(Integer(1, 2));
   strategy.sharding_level = static_cast<ShardingLevel>(Integer(1, 4));
-  strategy.recompute_level = static_cast<RecomputeLevel>(Integer(1, 2));
+  strategy.recompute_level = static_cast<RecomputeLevel>(Integer(1, 3));
   strategy.sequence_parallel = strategy.tensor_parallel_degree > 1 && Flag();
   return strategy;
 }
@@ -180,13 +196,17 @@ Plan RandomValues::PlanOf(int layer_count) {
   const int rank_count = 1 << Integer(0, 4);
   plan.micro_batch_count = Integer(1, 16);
   plan.global_batch_size = plan.micro_batch_count * Integer(1, 64);
-  plan.schedule = static_cast<Schedule>(Integer(1, 2));
+  plan.schedule = static_cast<Schedule>(Integer(1, 3));
+  if (plan.schedule == Schedule::kInterleaved && stage_count % 2 == 0 && Flag()) {
+    plan.virtual_stage_count = 2;
+  }
+  const int depth = stage_count / plan.virtual_stage_count;
+  plan.device_count = depth * rank_count;
   int next_layer = 0;
   for (int i = 0; i < stage_count; ++i) {
     StagePlan stage;
-    stage.first_rank = plan.device_count;
+    stage.first_rank = i % depth * rank_count;
     stage.rank_count = rank_count;
-    plan.device_count += rank_count;
     const int end =
         i + 1 == stage_count ? layer_count : next_layer + (layer_count - next_layer) / 2;
     while (next_layer < std::max(end, i + 1)) {
@@ -213,6 +233,7 @@ Prediction RandomValues::PredictionOf(int stage_count) {
     stage.forward = time();
     stage.backward = time();
     stage.gradient_sync = time();
+    stage.optimizer_step = time();
     stage.send = time();
     stage.idle_ratio = Ratio();
     stage.in_flight_micro_batch_count = Integer(1, 64);
@@ -221,6 +242,12 @@ Prediction RandomValues::PredictionOf(int stage_count) {
     prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
     prediction.stages.push_back(stage);
   }
+  prediction.step_lower = time();
+  prediction.step_upper = prediction.step_lower + time();
+  prediction.peak_memory_lower = Bytes::Of(Integer(0, int64_t{1} << 36));
+  prediction.peak_memory_upper =
+      prediction.peak_memory_lower + Bytes::Of(Integer(0, int64_t{1} << 36));
+  prediction.range_basis = Id();
   prediction.bottleneck = static_cast<Bottleneck>(Integer(1, 5));
   prediction.bottleneck_text = Id();
   prediction.confidence = static_cast<Confidence>(Integer(1, 3));

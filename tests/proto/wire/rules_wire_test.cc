@@ -29,15 +29,19 @@ TEST(OptionsWire, AnEmptyMessageIsTheDefaults) {
   EXPECT_EQ(options.planner, "galvatron-base");
   EXPECT_TRUE(options.rules == PlanningRules());
   EXPECT_EQ(options.rules.memory_headroom_ratio, 0.0);
+  EXPECT_EQ(options.rules.out_of_memory_risk, 0.01);
+  EXPECT_EQ(options.rules.runtime.runtime_id, "parplan");
   EXPECT_FALSE(options.search_time_limit.has_value());
   EXPECT_EQ(options.max_state_count, 0);
 }
 
-TEST(OptionsWire, NoHeadroomIsNotTheDefaultHeadroom) {
-  v1::PlanningOptions message;
-  message.set_memory_headroom_ratio(0);
-  ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
-  EXPECT_EQ(options.rules.memory_headroom_ratio, 0.0);
+TEST(OptionsWire, EveryRuntimeIsFoundByItsId) {
+  for (const RuntimeTraits& runtime : KnownRuntimes()) {
+    v1::PlanningOptions message;
+    message.set_runtime_id(runtime.runtime_id);
+    ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
+    EXPECT_TRUE(options.rules.runtime == runtime) << runtime.runtime_id;
+  }
 }
 
 TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
@@ -52,7 +56,12 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
       {"max_tensor_parallel_degree", [](auto& o) { o.set_max_tensor_parallel_degree(-1); }},
       {"max_pipeline_parallel_degree", [](auto& o) { o.set_max_pipeline_parallel_degree(-1); }},
       {"micro_batch_count", [](auto& o) { o.set_micro_batch_count(-1); }},
-      {"schedule", [](auto& o) { o.set_schedule(static_cast<v1::Schedule>(3)); }},
+      {"schedule", [](auto& o) { o.set_schedule(static_cast<v1::Schedule>(4)); }},
+      {"schedule", [](auto& o) { o.set_schedule(v1::SCHEDULE_INTERLEAVED); }},
+      {"runtime_id", [](auto& o) { o.set_runtime_id("abacus"); }},
+      {"out_of_memory_probability", [](auto& o) { o.set_out_of_memory_probability(0); }},
+      {"out_of_memory_probability", [](auto& o) { o.set_out_of_memory_probability(0.51); }},
+      {"out_of_memory_probability", [](auto& o) { o.set_out_of_memory_probability(std::nan("")); }},
       {"search_time_limit", [](auto& o) { o.mutable_search_time_limit(); }},
       {"search_time_limit", [](auto& o) { o.mutable_search_time_limit()->set_nanos(-1); }},
       {"max_state_count", [](auto& o) { o.set_max_state_count(-1); }},
