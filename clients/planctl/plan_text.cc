@@ -87,10 +87,17 @@ std::string StageText(const PlanView& view, int index, const RunColumns& columns
   const int depth = view.plan.pipeline_parallel_degree();
   // One prediction serves all virtual stages of a device.
   const StagePrediction& prediction = view.prediction.stages[index % depth];
-  std::string text =
-      absl::StrFormat("\nstage %d   %s   per micro-batch: forward %s, backward %s   waits %s\n",
-                      index, RanksText(stage), Time(prediction.forward), Time(prediction.backward),
-                      Percent(prediction.idle_ratio));
+  std::string text = absl::StrFormat("\nstage %d   %s", index, RanksText(stage));
+  if (index < depth) {
+    const std::string of_all =
+        view.plan.virtual_stage_count > 1
+            ? absl::StrCat(" over ", view.plan.virtual_stage_count, " stages")
+            : "";
+    absl::StrAppendFormat(&text, "   per micro-batch%s: forward %s, backward %s   waits %s", of_all,
+                          Time(prediction.forward), Time(prediction.backward),
+                          Percent(prediction.idle_ratio));
+  }
+  text += "\n";
   for (size_t i = 0; i < stage.layer_runs.size(); ++i) {
     const StageLayerRun& run = stage.layer_runs[i];
     const int last = run.first_layer_index + run.layer_count - 1;

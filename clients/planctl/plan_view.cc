@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "planner/model/runtime_traits.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/plan_wire.h"
@@ -92,6 +93,9 @@ std::string PlanHtml(const PlanView& view) {
   input.plan = view.plan;
   input.prediction = view.prediction;
   input.search = view.search;
+  if (const RuntimeTraits* runtime = FindRuntime(view.payload.runtime_id()); runtime != nullptr) {
+    input.blocking_messages = runtime->blocking_pipeline_messages;
+  }
   for (const v1::StagePlan& stage : view.payload.stages()) {
     for (const v1::StageLayerRun& run : stage.layer_runs()) {
       for (int i = 0; i < run.layer_count(); ++i) {
@@ -125,6 +129,7 @@ std::string PlanHtml(const PlanView& view) {
   add("profile digest", payload.profile_digest());
   add("data sheet digest", payload.hardware_digest());
   add("calibration digest", payload.calibration_digest());
+  add("runtime", payload.runtime_id());
   return RenderReport(input);
 }
 

@@ -11,8 +11,11 @@
 
 namespace parplan::report {
 
-// Who works on which micro-batch when: one row a stage.
-std::string PipelineTimeline(const Plan& plan, const Prediction& prediction);
+// Who works on which micro-batch when: one row a stage or, with several virtual
+// stages a device, one for the devices that share them. A prediction has their sums,
+// so they are drawn equally long. `blocking_messages` as in `PipelineRules`.
+std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
+                             bool blocking_messages);
 
 // Memory of one device of each stage by item, beside what it may hold.
 std::string MemoryBars(const Prediction& prediction);

@@ -45,9 +45,10 @@ std::string Tiles(const ReportInput& input) {
   const Plan& plan = input.plan;
   const int devices = plan.stages.front().rank_count;
   return absl::StrCat(
-      "<div class=\"tiles\">", Tile(Time(prediction.step), absl::StrCat("predicted time of a step, likely ",
-                                               Time(prediction.step_lower), " to ",
-                                               Time(prediction.step_upper))),
+      "<div class=\"tiles\">",
+      Tile(Time(prediction.step),
+           absl::StrCat("predicted time of a step, likely ", Time(prediction.step_lower), " to ",
+                        Time(prediction.step_upper))),
       Tile(report::Rate(prediction.samples_per_second), "samples per second"),
       Tile(Size(prediction.peak_memory),
            absl::StrCat("on the fullest device, at most ", Size(prediction.peak_memory_upper),
@@ -68,8 +69,7 @@ std::string Alarm(const Prediction& prediction) {
       "<p class=\"alarm\"><b class=\"bad\">This plan does not fit.</b> The fullest "
       "device needs up to ",
       Size(prediction.peak_memory_upper), ", which is ",
-      Size(prediction.peak_memory_upper - prediction.usable_memory),
-      " more than it may hold.</p>");
+      Size(prediction.peak_memory_upper - prediction.usable_memory), " more than it may hold.</p>");
 }
 
 std::string Header(const ReportInput& input) {
@@ -166,7 +166,8 @@ std::string Layers(const ReportInput& input) {
 std::string RenderReport(const ReportInput& input) {
   const Plan& plan = input.plan;
   const Prediction& prediction = input.prediction;
-  PARPLAN_CHECK(!plan.stages.empty() && plan.stages.size() == prediction.stages.size());
+  PARPLAN_CHECK(!plan.stages.empty() &&
+                static_cast<size_t>(plan.pipeline_parallel_degree()) == prediction.stages.size());
   const std::string rows_left_out = RowsLeftOut(plan);
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
@@ -180,7 +181,7 @@ std::string RenderReport(const ReportInput& input) {
       Section("One step",
               "A row is a stage, time runs to the right. Hold the pointer over a piece for its "
               "times.",
-              report::PipelineTimeline(plan, prediction) + rows_left_out +
+              report::PipelineTimeline(plan, prediction, input.blocking_messages) + rows_left_out +
                   report::StageTable(plan, prediction)),
       Section("Memory of one device",
               "At its fullest, in each stage; the line is what a device "

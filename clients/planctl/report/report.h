@@ -38,6 +38,9 @@ struct ReportInput {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
+  // Whether messages between stages hold up the devices of the runtime that trains
+  // (`RuntimeTraits::blocking_pipeline_messages`); the timeline is drawn so.
+  bool blocking_messages = false;
   // One name a layer of the model, first to last.
   std::vector<std::string> layer_names;
   // May be empty.
@@ -48,7 +51,7 @@ struct ReportInput {
 
 // Renders the page. Every text of `input` is escaped, and shortened where it is
 // too long to read. REQUIRES: the plan has stages, each with layers, and the
-// prediction has as many.
+// prediction has as many or, with virtual stages, as there are devices in a row.
 //
 // The page stays below 1 MiB however large the plan is; where a chart or a table
 // leaves something out, the page says so.

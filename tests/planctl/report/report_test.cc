@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "clients/planctl/report/html.h"
+#include "planner/cost/pipeline_schedule.h"
 #include "tests/planctl/report/page_form.h"
 #include "tests/planctl/report/sample_reports.h"
 
@@ -144,7 +147,12 @@ TEST(RenderReport, WarnsOfAPlanThatDoesNotFit) {
   input.prediction.usable_memory = input.prediction.peak_memory - Bytes::Of(2'000'000'000);
   const std::string text = VisibleText(RenderReport(input));
   EXPECT_THAT(text, HasSubstr("This plan does not fit."));
-  EXPECT_THAT(text, HasSubstr("which is 2.00 GB more than it may hold"));
+  const Bytes missing = input.prediction.peak_memory_upper - input.prediction.usable_memory;
+  EXPECT_THAT(text, HasSubstr("which is " + report::Size(missing) + " more than it may hold"));
+
+  // What is likely to fit but not sure to at the accepted risk does not fit either.
+  input.prediction.usable_memory = input.prediction.peak_memory;
+  EXPECT_THAT(VisibleText(RenderReport(input)), HasSubstr("This plan does not fit."));
 }
 
 TEST(RenderReport, ListsWhatWasNotMeasured) {
@@ -162,6 +170,55 @@ TEST(RenderReport, DrawsEveryPassWithItsTimes) {
   EXPECT_EQ(CountOf(page, "<rect class=\"forward\" x="), 4 * 8);
   EXPECT_EQ(CountOf(page, "<rect class=\"backward\" x="), 4 * 8);
   EXPECT_THAT(page, HasSubstr("stage 3, micro-batch 7, backward, "));
+}
+
+TEST(RenderReport, DrawsVirtualStagesOnTheRowOfTheirDevices) {
+  const SampleShape shape = {.stage_count = 8,
+                             .micro_batch_count = 8,
+                             .schedule = Schedule::kInterleaved,
+                             .virtual_stage_count = 2};
+  const std::string page = RenderReport(SampleReport(shape));
+  EXPECT_EQ(FaultOfForm(page), "");
+  EXPECT_EQ(CountOf(page, "<rect class=\"forward\" x="), 8 * 8);
+  EXPECT_EQ(CountOf(page, "<rect class=\"backward\" x="), 8 * 8);
+  EXPECT_THAT(page, HasSubstr("stage 7, micro-batch 7, backward, "));
+  EXPECT_THAT(page, HasSubstr("stages 3, 7, gradient synchronisation"));
+  EXPECT_EQ(CountOf(page, "gradient synchronisation that nothing hides: "), 4);
+  const std::string text = VisibleText(page);
+  EXPECT_THAT(text, HasSubstr("Schedule interleaved 1F1B"));
+  EXPECT_THAT(text, HasSubstr("The devices of a row have 2 stages each, one after every 4"));
+  EXPECT_THAT(VisibleText(RenderReport(SampleReport({}))), Not(HasSubstr("stages each, one")));
+}
+
+TEST(RenderReport, DrawsInterleavedPassesInsideTheStep) {
+  // Equal stages and no messages: what is drawn ends when the prediction does.
+  ReportInput input = SampleReport({.stage_count = 8,
+                                    .layer_count = 48,
+                                    .micro_batch_count = 8,
+                                    .strategy_count = 1,
+                                    .schedule = Schedule::kInterleaved,
+                                    .virtual_stage_count = 2});
+  std::vector<StageTimes> times;
+  for (StagePrediction& stage : input.prediction.stages) {
+    stage = input.prediction.stages.front();
+    stage.send = stage.gradient_sync = Seconds();
+  }
+  for (int i = 0; i < 8; ++i) {
+    const StagePrediction& stage = input.prediction.stages.front();
+    times.push_back({stage.forward * 0.5, stage.backward * 0.5, {}, {}});
+  }
+  const PipelineRules rules = {.schedule = Schedule::kInterleaved, .virtual_stage_count = 2};
+  const Seconds step = StepTime(rules, times, 8);
+  input.prediction.step = step;
+  EXPECT_THAT(RenderReport(input), HasSubstr(" to " + report::Time(step) + "</title>"));
+}
+
+TEST(RenderReport, DrawsMessagesThatHoldUpTheDevices) {
+  ReportInput input = SampleReport({.stage_count = 4, .micro_batch_count = 8});
+  for (StagePrediction& stage : input.prediction.stages) stage.send = stage.forward;
+  const std::string free = RenderReport(input);
+  input.blocking_messages = true;
+  EXPECT_NE(RenderReport(input), free);
 }
 
 TEST(RenderReport, DrawsEveryLayerOnce) {

@@ -34,7 +34,7 @@ Strategy NthStrategy(int n, int device_count) {
 // layers between them.
 StagePlan MakeStage(const SampleShape& shape, int stage, int first_layer, int layer_count) {
   StagePlan part;
-  part.first_rank = stage * shape.devices_per_stage;
+  part.first_rank = stage % shape.device_group_count() * shape.devices_per_stage;
   part.rank_count = shape.devices_per_stage;
   const int runs = std::clamp(shape.strategy_count / shape.stage_count, 1, layer_count);
   for (int i = 0; i < runs; ++i) {
@@ -75,8 +75,11 @@ StagePrediction PredictSampleStage(const SampleShape& shape, const StagePlan& pa
   expected.backward = expected.time.Total() * 0.65;
   expected.send = Seconds::Milliseconds(stage + 1 < shape.stage_count ? 1.4 : 0.0);
   expected.gradient_sync = Seconds::Milliseconds(38.0);
+  const Schedule schedule =
+      shape.schedule == Schedule::kInterleaved ? Schedule::kOneForwardOneBackward : shape.schedule;
   expected.in_flight_micro_batch_count =
-      InFlightMicroBatchCount(shape.schedule, shape.stage_count, stage, shape.micro_batch_count);
+      InFlightMicroBatchCount(schedule, shape.device_group_count(),
+                              stage % shape.device_group_count(), shape.micro_batch_count);
   const int64_t states = int64_t{405'000'000} / shape.devices_per_stage * part.layer_count();
   expected.memory[MemoryItemKind::kParameters] = Bytes::Of(states);
   expected.memory[MemoryItemKind::kGradients] = Bytes::Of(states);
@@ -88,6 +91,20 @@ StagePrediction PredictSampleStage(const SampleShape& shape, const StagePlan& pa
   return expected;
 }
 
+// What the devices of a stage have of a further one.
+void AddStage(const StagePrediction& more, StagePrediction& sum) {
+  sum.forward += more.forward;
+  sum.backward += more.backward;
+  sum.gradient_sync += more.gradient_sync;
+  sum.send += more.send;
+  for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
+    sum.time.duration[kind] += more.time.duration[kind];
+  }
+  for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+    sum.memory.size[kind] += more.memory.size[kind];
+  }
+}
+
 std::string Digest(char digit) { return absl::StrCat("sha256:", std::string(64, digit)); }
 
 }  // namespace
@@ -97,7 +114,8 @@ ReportInput SampleReport(const SampleShape& shape) {
   ReportInput input;
   input.planner = "galvatron-base";
   Plan& plan = input.plan;
-  plan.device_count = shape.stage_count * shape.devices_per_stage;
+  plan.virtual_stage_count = shape.virtual_stage_count;
+  plan.device_count = shape.device_group_count() * shape.devices_per_stage;
   plan.global_batch_size = shape.micro_batch_count * 8;
   plan.micro_batch_count = shape.micro_batch_count;
   plan.schedule = shape.schedule;
@@ -108,12 +126,24 @@ ReportInput SampleReport(const SampleShape& shape) {
     const int first = static_cast<int>(int64_t{shape.layer_count} * stage / shape.stage_count);
     const int end = static_cast<int>(int64_t{shape.layer_count} * (stage + 1) / shape.stage_count);
     plan.stages.push_back(MakeStage(shape, stage, first, end - first));
-    prediction.stages.push_back(PredictSampleStage(shape, plan.stages.back(), stage));
-    const StagePrediction& expected = prediction.stages.back();
+    const StagePrediction expected = PredictSampleStage(shape, plan.stages.back(), stage);
     times.push_back({expected.forward, expected.backward, expected.send, expected.gradient_sync});
-    prediction.peak_memory = std::max(prediction.peak_memory, expected.peak_memory());
+    if (stage < shape.device_group_count()) {
+      prediction.stages.push_back(expected);
+    } else {
+      AddStage(expected, prediction.stages[stage % shape.device_group_count()]);
+    }
   }
-  prediction.step = StepTime(plan.schedule, times, plan.micro_batch_count);
+  for (const StagePrediction& stage : prediction.stages) {
+    prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
+  }
+  prediction.peak_memory_lower = Bytes::Ceil(prediction.peak_memory.as_double() * 0.95);
+  prediction.peak_memory_upper = Bytes::Ceil(prediction.peak_memory.as_double() * 1.04);
+  const PipelineRules rules = {.schedule = plan.schedule,
+                               .virtual_stage_count = plan.virtual_stage_count};
+  prediction.step = StepTime(rules, times, plan.micro_batch_count);
+  prediction.step_lower = prediction.step * 0.94;
+  prediction.step_upper = prediction.step * 1.07;
   prediction.samples_per_second =
       static_cast<double>(plan.global_batch_size) / prediction.step.value();
   prediction.usable_memory = Bytes::Ceil(prediction.peak_memory.as_double() * 1.08);
@@ -205,6 +235,19 @@ std::vector<NamedReport> ReportGallery() {
                 .strategy_count = 4,
                 .schedule = Schedule::kGpipe});
   add("gpipe-long", {.stage_count = 4, .micro_batch_count = 512, .schedule = Schedule::kGpipe});
+  add("interleaved", {.stage_count = 8,
+                      .devices_per_stage = 8,
+                      .layer_count = 82,
+                      .micro_batch_count = 16,
+                      .strategy_count = 4,
+                      .schedule = Schedule::kInterleaved,
+                      .virtual_stage_count = 2});
+  add("interleaved-long", {.stage_count = 12,
+                           .layer_count = 48,
+                           .micro_batch_count = 512,
+                           .schedule = Schedule::kInterleaved,
+                           .virtual_stage_count = 3})
+      .blocking_messages = true;
   ReportInput& over = add("does-not-fit", {.stage_count = 4});
   over.prediction.usable_memory = Bytes::Ceil(over.prediction.peak_memory.as_double() * 0.4);
   over.search = SearchSummary();

@@ -20,6 +20,9 @@ struct SampleShape {
   // Different strategies, dealt to runs of layers in turn.
   int strategy_count = 2;
   Schedule schedule = Schedule::kOneForwardOneBackward;
+  // Above 1 only with the interleaved schedule; divides the stages.
+  int virtual_stage_count = 1;
+  int device_group_count() const { return stage_count / virtual_stage_count; }
 };
 
 // REQUIRES: at least as many layers as stages.
