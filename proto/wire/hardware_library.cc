@@ -10,7 +10,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/wire/field_path.h"
-#include "proto/wire/hardware_files.h"
+#include "proto/wire/embedded_files.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/json_file.h"
 
@@ -71,7 +71,7 @@ absl::StatusOr<HardwareLibrary> HardwareLibrary::Create(v1::HardwareLibrary mess
 const HardwareLibrary& HardwareLibrary::BuiltIn() {
   static const HardwareLibrary* const library = [] {
     v1::HardwareLibrary message;
-    for (const HardwareFile& file : BuiltInHardwareFiles()) {
+    for (const EmbeddedFile& file : BuiltInHardwareFiles()) {
       v1::HardwareLibrary part;
       const absl::Status status = ParseJson(file.text, file.name, &part);
       PARPLAN_CHECK(status.ok());

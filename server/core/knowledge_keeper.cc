@@ -9,6 +9,7 @@
 #include "planner/base/status_macros.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/known_hardware.h"
+#include "proto/wire/published_calibration.h"
 
 namespace parplan {
 namespace {
@@ -50,9 +51,10 @@ absl::StatusOr<JobKnowledge> KnowledgeKeeper::Find(const Topology& topology,
   if (hardware != nullptr) known.hardware_digest = HardwareDigest(*hardware);
 
   PARPLAN_ASSIGN_OR_RETURN(known.knowledge.calibration, calibrations_.Find(version.calibration));
-  if (known.knowledge.calibration != nullptr) {
-    known.calibration_digest = known.knowledge.calibration->content().digest;
+  if (known.knowledge.calibration == nullptr) {
+    known.knowledge.calibration = PublishedCalibration();
   }
+  known.calibration_digest = known.knowledge.calibration->content().digest;
 
   const NodeGroup& group = topology.node_groups().front();
   absl::StatusOr<SnapshotHandle> snapshot =

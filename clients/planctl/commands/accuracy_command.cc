@@ -17,6 +17,7 @@
 #include "planner/base/status_macros.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
+#include "proto/wire/published_calibration.h"
 
 namespace parplan::planctl {
 namespace {
@@ -29,7 +30,8 @@ struct AccuracyFlags {
 };
 
 absl::StatusOr<std::shared_ptr<const Calibration>> CalibrationAt(const std::string& path) {
-  if (path.empty()) return Calibration::BuiltIn();
+  if (path.empty()) return PublishedCalibration();
+  if (path == "priors") return Calibration::BuiltIn();
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   v1::Calibration message;
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
@@ -48,7 +50,7 @@ absl::Status Accuracy(const Session& session, const AccuracyFlags& flags) {
       [&calibration](const accuracy::RunQuestion& question) {
         return accuracy::PredictRun(question, calibration);
       },
-      calibration->content().digest.empty() ? "built-in" : calibration->content().digest);
+      calibration->content().digest.empty() ? "priors" : calibration->content().digest);
   for (const std::string& source : flags.sources) {
     if (summary.sources.count(source) == 0) {
       return FieldError(Reason::kSpecInvalid, "--source",
