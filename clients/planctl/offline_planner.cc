@@ -1,5 +1,6 @@
 #include "clients/planctl/offline_planner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "proto/wire/part_of_node.h"
 #include "proto/wire/plan_wire.h"
 #include "proto/wire/problem_wire.h"
+#include "proto/wire/published_calibration.h"
 #include "proto/wire/rules_wire.h"
 #include "proto/wire/topology_wire.h"
 #include "proto/wire/version.h"
@@ -75,6 +77,8 @@ v1::PlanPayload PayloadOf(const PlanningProblem& problem, const std::string& pla
   if (problem.hardware() != nullptr) {
     payload.set_hardware_digest(HardwareDigest(*problem.hardware()));
   }
+  payload.set_calibration_digest(problem.calibration().content().digest);
+  payload.set_runtime_id(problem.rules().runtime.runtime_id);
   payload.set_planner_version(kVersion);
   payload.set_planner(planner);
   FillPayload(plan, prediction, search, problem.model(), &payload);
@@ -124,10 +128,10 @@ absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
   return row;
 }
 
-}  // namespace
-
-absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
-                                               const std::vector<v1::Profile>& profiles) {
+// The problem of `spec` under `rules`, which stand in the place of its own.
+absl::StatusOr<PlanningProblem> ProblemUnder(PlanningRules rules, const v1::PlanSpec& spec,
+                                             const std::vector<v1::Profile>& profiles,
+                                             std::shared_ptr<const Calibration> calibration) {
   PARPLAN_ASSIGN_OR_RETURN(const Topology topology, TopologyFromProto(spec.topology(), "topology"));
   if (topology.node_groups().size() != 1) {
     return FieldError(Reason::kSpecInvalid, "topology.node_groups",
@@ -135,17 +139,22 @@ absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
   }
   Knowledge knowledge;
   PARPLAN_ASSIGN_OR_RETURN(knowledge.hardware, KnownHardware(topology));
-  const bool can_estimate = spec.options().allow_estimates() && knowledge.hardware != nullptr;
-  if (profiles.empty() && !can_estimate) {
-    return FieldError(Reason::kSpecInvalid, "--profile",
-                      knowledge.hardware == nullptr
-                          ? "planning without a server needs at least one profile file"
-                          : "planning without a server needs at least one profile file, or "
-                            "--allow-estimates for an estimate from data sheets");
+  knowledge.calibration = calibration != nullptr ? std::move(calibration) : PublishedCalibration();
+  const NodeGroup& group = topology.node_groups().front();
+  if (profiles.empty()) {
+    if (knowledge.hardware == nullptr) {
+      return FieldError(
+          Reason::kSpecInvalid, "--profile",
+          absl::StrCat("is needed: no data sheet is known of `", group.device_kind,
+                       "` to estimate from; name a profile file, or one of the devices of "
+                       "`planctl hardware list` in the cluster file"));
+    }
+    rules.allow_estimates = true;
+    return ProblemWithRules(spec, rules, std::move(knowledge));
   }
+  const bool can_estimate = rules.allow_estimates && knowledge.hardware != nullptr;
   std::vector<const v1::Profile*> newest_first;
   for (const v1::Profile& profile : profiles) newest_first.push_back(&profile);
-  const NodeGroup& group = topology.node_groups().front();
   absl::StatusOr<ProfileSnapshot> snapshot =
       SnapshotOfNodes(newest_first, group.device_kind, group.devices_per_node);
   if (snapshot.ok()) {
@@ -153,14 +162,65 @@ absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
   } else if (!can_estimate || !IsProfileMissing(snapshot.status())) {
     return snapshot.status();
   }
-  return ProblemFromSpec(spec, std::move(knowledge));
+  return ProblemWithRules(spec, rules, std::move(knowledge));
+}
+
+int LargestTensorParallelDegree(const Plan& plan) {
+  int degree = 1;
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      degree = std::max(degree, run.strategy.tensor_parallel_degree);
+    }
+  }
+  return degree;
+}
+
+// The rules of `options` as far as they leave open what `plan` does.
+absl::StatusOr<PlanningRules> RulesOfPlan(v1::PlanningOptions options, const Plan& plan,
+                                          int devices_per_node) {
+  options.clear_schedule();
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions read, OptionsFromProto(options));
+  PlanningRules rules = read.rules;
+  rules.schedule = plan.schedule;
+  if (rules.max_tensor_parallel_degree == 0) {
+    rules.max_tensor_parallel_degree =
+        std::max(devices_per_node, LargestTensorParallelDegree(plan));
+  }
+  if (rules.micro_batch_count != 0 && rules.micro_batch_count != plan.micro_batch_count) {
+    return FieldError(Reason::kSpecInvalid, "--micro-batches",
+                      absl::StrCat("is ", rules.micro_batch_count, ", and the plan has ",
+                                   plan.micro_batch_count, "; leave the flag out"));
+  }
+  return rules;
+}
+
+// What a plan that somebody gave does wrong, as their mistake.
+absl::Status NoPlanOfThese(const absl::Status& broken) {
+  std::string fact(broken.message());
+  if (const std::optional<ErrorDetail> detail = GetErrorDetail(broken); detail.has_value()) {
+    const auto found = detail->metadata.find("fact");
+    if (found != detail->metadata.end()) fact = found->second;
+  }
+  return FieldError(Reason::kSpecInvalid, "plan",
+                    absl::StrCat("is none for this model, cluster and flags: ", fact));
+}
+
+}  // namespace
+
+absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
+                                               const std::vector<v1::Profile>& profiles,
+                                               std::shared_ptr<const Calibration> calibration) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
+  return ProblemUnder(options.rules, spec, profiles, std::move(calibration));
 }
 
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    std::shared_ptr<const Calibration> calibration,
     const std::function<void(const v1::SearchProgress&)>& on_progress) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, OfflineProblem(spec, profiles));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           OfflineProblem(spec, profiles, std::move(calibration)));
   const Stopwatch stopwatch;
   SearchControl control;
   control.max_state_count = options.max_state_count;
@@ -214,13 +274,24 @@ absl::StatusOr<PlanView> PlanOffline(
 }
 
 absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
-                                         const std::vector<v1::Profile>& profiles,
-                                         const Plan& plan) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, OfflineProblem(spec, profiles));
-  if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
+                                         const std::vector<v1::Profile>& profiles, const Plan& plan,
+                                         std::shared_ptr<const Calibration> calibration) {
+  v1::PlanSpec question = spec;
+  if (question.global_batch_size() == 0) question.set_global_batch_size(plan.global_batch_size);
+  if (question.global_batch_size() != plan.global_batch_size) {
     return FieldError(
-        Reason::kSpecInvalid, "plan",
-        absl::StrCat("is none for this model, cluster and batch: ", broken.message()));
+        Reason::kSpecInvalid, "--batch",
+        absl::StrCat("is ", question.global_batch_size(), ", and the plan is for ",
+                     plan.global_batch_size, " samples a step; leave the flag out, or plan anew"));
+  }
+  const int devices_per_node =
+      spec.topology().node_groups().empty() ? 1 : spec.topology().node_groups(0).devices_per_node();
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningRules rules,
+                           RulesOfPlan(spec.options(), plan, devices_per_node));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           ProblemUnder(rules, question, profiles, std::move(calibration)));
+  if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
+    return NoPlanOfThese(broken);
   }
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   SearchSummary none;
@@ -229,8 +300,10 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
 }
 
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
-    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, OfflineProblem(spec, profiles));
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    std::shared_ptr<const Calibration> calibration) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           OfflineProblem(spec, profiles, std::move(calibration)));
   std::vector<v1::PlannerComparison> rows;
   for (const std::string& name : PlannerNames()) {
     PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));

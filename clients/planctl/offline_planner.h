@@ -4,6 +4,7 @@
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_PLANNER_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,17 +13,25 @@
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "parplan/v1/profile.pb.h"
+#include "planner/model/calibration.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan::planctl {
 
-// The problem of `spec` over `profiles`, the first of them winning where two
-// measured the same, and over the data sheets of the library. Where the devices are
-// in it and `spec.options` allows estimates, no profile is needed. Errors as
-// `ProblemFromSpec`, `KnownHardware` and `SnapshotOfNodes`.
-absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
-                                               const std::vector<v1::Profile>& profiles);
+// All functions plan over `profiles`, the first of them winning where two measured
+// the same, over the data sheets of the library, and under `calibration` (null:
+// `PublishedCalibration`).
+//
+// Without any profile, devices of the library are planned for from data sheets
+// alone, whether or not `spec.options` allows estimates: nothing else can be meant.
+// Other devices need a profile: INVALID_ARGUMENT (SPEC_INVALID) naming `--profile`.
+
+// The problem of `spec`. Errors as `ProblemFromSpec`, `KnownHardware` and
+// `SnapshotOfNodes`.
+absl::StatusOr<PlanningProblem> OfflineProblem(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    std::shared_ptr<const Calibration> calibration = nullptr);
 
 // Runs the planner that `spec.options` names, and the baselines when it asks
 // for them, checks the answer, and gives it as an unsigned payload with a view
@@ -31,18 +40,24 @@ absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
 // fit, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT).
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    std::shared_ptr<const Calibration> calibration = nullptr,
     const std::function<void(const v1::SearchProgress&)>& on_progress = {});
 
-// What the cost model expects of a plan that is given, under the same problem.
-// INVALID_ARGUMENT (SPEC_INVALID) when the plan is none for this model and
-// cluster. A plan that does not fit is an answer: see `Prediction::fits`.
+// What the cost model expects of a plan that is given. Schedule and, where `spec`
+// names none, batch and largest tensor-parallel degree are the plan's, so plans
+// that no search makes (interleaved) have an answer too.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` when `spec`
+// has another than the plan, and `plan` when it is none for this model and cluster.
+// A plan that does not fit is an answer: see `Prediction::fits`.
 absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
-                                         const std::vector<v1::Profile>& profiles,
-                                         const Plan& plan);
+                                         const std::vector<v1::Profile>& profiles, const Plan& plan,
+                                         std::shared_ptr<const Calibration> calibration = nullptr);
 
 // Every planner on the same question, in the order of `PlannerNames`.
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
-    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles);
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    std::shared_ptr<const Calibration> calibration = nullptr);
 
 }  // namespace parplan::planctl
 

@@ -84,6 +84,7 @@ Json PlanObject(const PlanView& view) {
   plan["profile_digest"] = payload.profile_digest();
   plan["hardware_digest"] = payload.hardware_digest();
   plan["calibration_digest"] = payload.calibration_digest();
+  plan["runtime_id"] = payload.runtime_id();
   plan["stages"] = Json::array();
   for (int i = 0; i < static_cast<int>(view.plan.stages.size()); ++i) {
     const StagePlan& stage = view.plan.stages[i];

@@ -1,5 +1,6 @@
 #include "clients/planctl/plan_view.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,12 +49,13 @@ absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload) {
   PARPLAN_ASSIGN_OR_RETURN(view.plan, PlanFromPayload(payload));
   PARPLAN_ASSIGN_OR_RETURN(view.prediction, PredictionFromProto(payload.prediction()));
   PARPLAN_ASSIGN_OR_RETURN(view.search, SearchSummaryFromProto(payload.search()));
-  if (view.prediction.stages.size() != view.plan.stages.size() ||
-      view.prediction.step <= Seconds()) {
+  // Virtual stages share the entry of their devices.
+  const auto depth = static_cast<size_t>(view.plan.pipeline_parallel_degree());
+  if (view.prediction.stages.size() != depth || view.prediction.step <= Seconds()) {
     return MakeError(
         absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
-        absl::StrCat("prediction: must have a step time and one entry a stage, ",
-                     view.plan.stages.size(), "; it has ", view.prediction.stages.size()),
+        absl::StrCat("prediction: must have a step time and one entry a stage of the pipeline, ",
+                     depth, "; it has ", view.prediction.stages.size()),
         {{"field", "prediction.stages"}});
   }
   return view;

@@ -61,6 +61,10 @@ step "verify it with no server, against the public keys"
 "$bin/planctl" verify "$work/plan.dsse.json" --trust "$trust" --cluster a100-40g-8 --job demo \
   --topology "$examples/a100-40g-8.cluster.json"
 
+step "the same with nothing measured: estimated from data sheets, no server, no profile"
+"$bin/planctl" plan --offline --model "$examples/llama2-7b.model.json" \
+  --cluster "$examples/a100-40g-8.cluster.json" --batch 64 --report "$work/estimated.html"
+
 printf '\nreport      %s\nplan        %s\n' "$work/report.html" "$work/plan.dsse.json"
 if [[ "$keep" == yes ]]; then
   printf 'server      %s (log in %s)\nstop it     kill %s\n' "$address" "$work/server.log" "$server"

@@ -25,8 +25,10 @@ COMMANDS = (
     ["export"], ["import"], ["import", "galvatron"], ["import", "hf"], ["profile"],
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
     ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
-    ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"], ["keys"],
+    ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"],
+    ["accuracy"], ["calibrate"], ["keys"],
     ["keys", "generate"], ["keys", "list"], ["keys", "rotate"])
+RUNS = pathlib.Path(__file__).parents[1] / "planctl" / "accuracy" / "data" / "published_runs.json"
 OK, INTERNAL, BAD_INPUT, NOTHING_FITS, MISSING, NOT_VERIFIED, UNAVAILABLE, NOT_FOUND = range(8)
 
 
@@ -98,7 +100,15 @@ class Arguments(PlanctlTest):
                           ["plan", *self.offline(), "--schedule", "zigzag"],
                           ["plan", *self.offline(), "--headroom", "2"],
                           ["plan", *self.offline(), "--job", "4711"],
+                          ["plan", *self.offline(), "--risk", "0.6"],
+                          ["plan", *self.offline(), "--schedule", "interleaved"],
+                          ["plan", *self.offline(), "--runtime", "abacus"],
                           ["plan", *self.question(), "--profile", "p.json"],
+                          ["plan", *self.question(), "--calibration", "c.json"],
+                          ["compare", *self.question(), "--calibration", "c.json"],
+                          ["shape", *self.question(), "--calibration", "c.json"],
+                          ["evaluate", "plan.json", *self.question(), "--schedule", "gpipe"],
+                          ["accuracy"], ["calibrate"], ["calibrate", "--out", "c.json"],
                           ["import", "galvatron"], ["report", "plan.json"]):
             self.text(*arguments, code=BAD_INPUT)
             self.json(*arguments, code=BAD_INPUT)
@@ -173,6 +183,34 @@ class Offline(PlanctlTest):
         self.assertEqual(len([key for key in error["metadata"] if key.startswith("missing")]),
                          count)
 
+    def test_nothing_measured_gives_an_estimate_of_known_devices(self):
+        answer = self.json("plan", "--offline", *self.question())
+        self.assertEqual(answer["prediction"]["confidence"], "estimated")
+        self.assertTrue(answer["prediction"]["estimated_items"])
+        self.assertEqual(answer["plan"]["profile_digest"], "")
+        self.assertEqual(len(answer["plan"]["hardware_digest"]), 64)
+        self.assertTrue(self.json("compare", "--offline", *self.question())["comparisons"])
+
+        def rename(cluster):
+            cluster["node_groups"][0]["device_kind"] = "abacus"
+        cluster = self.edited("a100-40g-8.cluster.json", rename)
+        error = self.json("plan", "--offline", *self.question(cluster=cluster),
+                          code=BAD_INPUT)["error"]
+        self.assertEqual(error["metadata"]["field"], "--profile")
+        self.assertIn("planctl hardware list", error["message"])
+
+    def test_evaluate_names_the_flag_that_contradicts_the_plan(self):
+        plan = self.folder / "plan.json"
+        self.json("plan", *self.offline(), "--out", plan)
+        files = self.offline()[1:]
+        files = [files[i] for i in range(len(files)) if "--batch" not in files[max(i - 1, 0):i + 1]]
+        self.json("evaluate", plan, *files)
+        for flag in ("--batch", "--micro-batches"):
+            for value in (1, 63, 128):
+                error = self.json("evaluate", plan, *files, flag, value, code=BAD_INPUT)["error"]
+                self.assertEqual(error["metadata"]["field"], flag)
+                self.assertNotIn("report", error["message"])
+
     def test_a_broken_file_gives_2_with_file_line_and_field(self):
         model = self.folder / "m.json"
         model.write_text('{\n  "model_id": "m",\n  "layer_run": []\n}\n')
@@ -215,6 +253,112 @@ class Offline(PlanctlTest):
         error = self.json("export", plan, "--model", self.example("llama2-7b.model.json"),
                           code=BAD_INPUT)["error"]
         self.assertIn("Galvatron's format can't hold that", error["message"])
+
+
+class Measured(PlanctlTest):
+    """What was measured and published, by an excerpt of the runs."""
+
+    FIGURES = {"count", "time_count", "memory_count", "time_mape", "time_median", "time_bias",
+               "time_in_range", "memory_mape", "memory_bias", "memory_under_rate", "oom_total",
+               "oom_refused", "false_refusals"}
+
+    def setUp(self):
+        super().setUp()
+        self.runs = json.loads(RUNS.read_text())["runs"]
+
+    def test_accuracy_has_every_row_once_and_figures_of_every_source(self):
+        page = self.folder / "accuracy.html"
+        answer = self.json("accuracy", RUNS, "--html", page)
+        self.assertEqual(set(answer["sources"]), {run["source"] for run in self.runs})
+        for source, figures in answer["sources"].items():
+            self.assertLessEqual(self.FIGURES | {"skipped", "unfitted", "groups"}, set(figures))
+            self.assertLessEqual(self.FIGURES, set(figures["unfitted"]))
+            rows = [run for run in self.runs if run["source"] == source]
+            self.assertEqual(figures["count"] + figures["skipped"], len(rows), source)
+            for name in ("time_mape", "memory_mape", "memory_under_rate", "false_refusals"):
+                self.assertGreaterEqual(figures[name] or 0.0, 0.0)
+            # Fractions, not percent.
+            self.assertLess(figures["time_mape"] or 0.0, 5.0, source)
+        told = [row["id"] for row in answer["rows"] + answer["skipped"]]
+        self.assertEqual(sorted(told), sorted(run["id"] for run in self.runs))
+        for row in answer["skipped"]:
+            self.assertTrue(row["reason"], row["id"])
+        for row in answer["rows"]:
+            self.assertGreater(row["predicted_step_seconds"], 0.0)
+            self.assertGreater(row["predicted_memory_bytes"], 0)
+        self.assertIsInstance(answer["groups"], list)
+        self.assertNotIn("<script", page.read_text())
+
+        source = "megatron-sc21-table1"
+        one = self.json("accuracy", RUNS, "--source", source)
+        self.assertEqual(one["sources"], {source: answer["sources"][source]})
+        text = self.text("accuracy", RUNS).stdout
+        for name in answer["sources"]:
+            self.assertIn(name, text)
+
+    def calibrate(self, out, *flags, code=OK):
+        return self.json("calibrate", "--runs", RUNS, "--time-slice", "vtrain-single: all",
+                         "--memory-slice", "megatron-ci-golden: all", "--time",
+                         "2026-01-01T00:00:00Z", "--out", out, *flags, code=code)
+
+    def test_calibrate_writes_what_others_read(self):
+        path = self.folder / "c.calibration.json"
+        answer = self.calibrate(path)
+        self.assertEqual(answer["calibration"], str(path))
+        self.assertRegex(answer["digest"], "^[0-9a-f]{64}$")
+        for coefficient in answer["coefficients"]:
+            self.assertLessEqual(coefficient["lowest"], coefficient["value"])
+            self.assertLessEqual(coefficient["value"], coefficient["highest"])
+            if coefficient["evidence_count"] == 0:
+                self.assertEqual(coefficient["value"], coefficient["before"])
+        fitted = {row["source"]: row for row in answer["residuals"]}
+        self.assertEqual(set(fitted), {"vtrain-single", "megatron-ci-golden"})
+        self.assertEqual(fitted["vtrain-single"]["quantity"], "step")
+        self.assertEqual(fitted["megatron-ci-golden"]["quantity"], "memory")
+        for row in fitted.values():
+            self.assertLessEqual(row["mape_after"], row["mape_before"] + 1e-9)
+        self.assertIsInstance(answer["skipped"], list)
+
+        sources = json.loads(path.read_text())["provenance"]["sources"]
+        self.assertEqual({row["source"] for row in sources}, set(fitted))
+        self.assertEqual(self.json("accuracy", RUNS, "--calibration", path)["calibration"],
+                         answer["digest"])
+        plan = self.json("plan", "--offline", *self.question(), "--calibration", path)
+        self.assertEqual(plan["plan"]["calibration_digest"], answer["digest"])
+        again = self.folder / "again.json"
+        self.assertEqual(self.calibrate(again)["digest"], answer["digest"])
+        self.assertEqual(again.read_bytes(), path.read_bytes())
+
+    def test_calibrate_takes_declared_slices_only(self):
+        path = self.folder / "c.calibration.json"
+        slices = ["--time-slice", "none", "--memory-slice", "megatron-ci-golden: all"]
+        self.text("calibrate", "--runs", RUNS, *slices, "--out", path)
+        sources = json.loads(path.read_text())["provenance"]["sources"]
+        self.assertEqual([row["source"] for row in sources], ["megatron-ci-golden"])
+        for slices in (["--time-slice", "vtrain-single"],
+                       ["--memory-slice", "megatron-ci-golden: sha256(id) % 1 == 0"]):
+            error = self.json("calibrate", "--runs", RUNS, *slices, "--out", path,
+                              code=BAD_INPUT)["error"]
+            self.assertEqual(error["metadata"]["field"], slices[0])
+
+    def test_a_file_that_is_bad_or_missing_is_named(self):
+        broken = self.folder / "broken.json"
+        broken.write_text('{"schema": "published_runs/1", "runs": {}}')
+        none = self.folder / "none.json"
+        out = self.folder / "out.json"
+        for path in (broken, none):
+            for arguments in (["accuracy", path], ["calibrate", "--runs", path, "--out", out],
+                              ["accuracy", RUNS, "--calibration", path],
+                              ["calibrate", "--executions", path, "--out", out],
+                              ["calibrate", "--runs", RUNS, "--from", path, "--out", out],
+                              ["plan", "--offline", *self.question(), "--calibration", path]):
+                error = self.json(*arguments, code=BAD_INPUT)["error"]
+                self.assertIn(path.name, error["message"], arguments)
+        self.assertFalse(out.exists())
+        error = self.json("accuracy", RUNS, "--source", "nobody", code=BAD_INPUT)["error"]
+        self.assertIn("nobody", error["message"])
+        self.json("accuracy", RUNS, "--html", self.folder / "none" / "page.html", code=BAD_INPUT)
+        self.calibrate(self.folder / "none" / "c.json", code=BAD_INPUT)
 
 
 class Import(PlanctlTest):
@@ -461,7 +605,7 @@ class Server(PlanctlTest):
             self.assertEqual(theirs["plan"]["gist"], mine["plan"]["gist"])
             self.assertEqual(theirs["prediction"], mine["prediction"])
             for digest in ("model_digest", "topology_digest", "profile_digest", "hardware_digest",
-                           "calibration_digest"):
+                           "calibration_digest", "runtime_id"):
                 self.assertEqual(theirs["plan"][digest], mine["plan"][digest])
             again = self.ask("plan", *self.question(nodes))
             self.assertTrue(again["search"]["from_cache"])

@@ -54,8 +54,8 @@ def main():
         fail(f"README.md has {len(blocks)} blocks of sh, and one was expected")
     script = blocks[0]
     commands = re.findall(r"^\s*(?:planctl|parplan-server|tests/\S+) ", script, re.MULTILINE)
-    if len(commands) < 10:
-        fail(f"README.md promises ten commands and has {len(commands)}")
+    if len(commands) != 11:
+        fail(f"README.md promises eleven commands and has {len(commands)}")
     port, metrics_port = free_ports(2)
     for old, new in (("$PWD/build/release/bin", str(flags.bin.resolve())),
                      ("127.0.0.1:9477", f"127.0.0.1:{port}"),

@@ -204,7 +204,7 @@ void AddCalibrateCommand(CLI::App& app, const Session& session, Action& action) 
   CLI::App* command = app.add_subcommand(
       "calibrate", "Fit the cost model's coefficients to measured runs (docs/calibration.md)");
   command->footer(
-      "Examples:\n  planctl calibrate --runs runs.json --out calibration.json\n"
+      "Example:\n  planctl calibrate --runs runs.json --out calibration.json\n"
       "  planctl calibrate --executions executions.json --from calibration.json "
       "--out lab.calibration.json");
   command->add_option("--runs", flags->runs_path, "Published runs, schema published_runs/1");

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,9 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flag
   if (flags.offline) {
     PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles,
                              flags.question.ReadProfiles());
-    return CompareOffline(spec, profiles);
+    PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<const Calibration> calibration,
+                             flags.question.ReadCalibrationFile());
+    return CompareOffline(spec, profiles, std::move(calibration));
   }
   spec.mutable_options()->set_compare_baselines(true);
   v1::CreatePlanRequest request;
@@ -54,8 +57,10 @@ void AddCompareCommand(CLI::App& app, const Session& session, Action& action) {
       "Example:\n  planctl compare --offline --model m.model.json --cluster c.cluster.json "
       "--profile p.profile.json --batch 64");
   flags->question.AddTo(*command, /*with_planner=*/false);
-  command->get_option("--profile")
-      ->needs(command->add_flag("--offline", flags->offline, "Plan in this process"));
+  CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
+  // A server has profiles and a calibration of its own.
+  command->get_option("--profile")->needs(offline);
+  command->get_option("--calibration")->needs(offline);
   flags->server.AddTo(*command);
   command->callback([&session, &action, flags] {
     action = [&session, flags] { return Compare(session, *flags); };

@@ -1,9 +1,9 @@
 // `planctl evaluate`: what the cost model expects of a plan that is given, ours or
 // Galvatron's. Needs no server.
 
-#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "clients/planctl/commands/command.h"
@@ -47,26 +47,13 @@ absl::StatusOr<Plan> ReadPlan(const Session& session, const EvaluateFlags& flags
 }
 
 absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
+  PARPLAN_ASSIGN_OR_RETURN(const v1::PlanSpec spec, flags.question.ReadSpec());
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
+  PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<const Calibration> calibration,
+                           flags.question.ReadCalibrationFile());
   PARPLAN_ASSIGN_OR_RETURN(const Plan plan, ReadPlan(session, flags, spec));
-  if (spec.global_batch_size() == 0) spec.set_global_batch_size(plan.global_batch_size);
-  // The plan is given, so nothing it does is ruled out beforehand.
-  spec.mutable_options()->set_schedule(plan.schedule == Schedule::kGpipe
-                                           ? v1::SCHEDULE_GPIPE
-                                           : v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD);
-  if (spec.options().max_tensor_parallel_degree() == 0) {
-    int degree = spec.topology().node_groups().empty()
-                     ? 1
-                     : spec.topology().node_groups(0).devices_per_node();
-    for (const StagePlan& stage : plan.stages) {
-      for (const StageLayerRun& run : stage.layer_runs) {
-        degree = std::max(degree, run.strategy.tensor_parallel_degree);
-      }
-    }
-    spec.mutable_options()->set_max_tensor_parallel_degree(degree);
-  }
-  PARPLAN_ASSIGN_OR_RETURN(const PlanView view, EvaluateOffline(spec, profiles, plan));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanView view,
+                           EvaluateOffline(spec, profiles, plan, std::move(calibration)));
   if (!view.prediction.fits()) {
     Note(session, "the plan needs more memory than a device has");
   }
@@ -90,6 +77,8 @@ void AddEvaluateCommand(CLI::App& app, const Session& session, Action& action) {
   command->add_option("--galvatron-micro-batches", flags->galvatron.micro_batch_count,
                       "In the place of `chunks` of a Galvatron plan");
   flags->question.AddTo(*command, /*with_planner=*/false);
+  // The plan says how it is run.
+  command->remove_option(command->get_option("--schedule"));
   command->get_option("--batch")->required(false)->description(
       "Samples per optimizer step [the plan's]");
   command->callback([&session, &action, flags] {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -36,10 +37,12 @@ struct PlanFlags {
 absl::StatusOr<PlanView> PlanHere(const PlanFlags& flags, const v1::PlanSpec& spec,
                                   ProgressLine& progress) {
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
-  PARPLAN_ASSIGN_OR_RETURN(
-      PlanView view, PlanOffline(spec, profiles, [&progress](const v1::SearchProgress& state) {
-        progress.Show(state);
-      }));
+  PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<const Calibration> calibration,
+                           flags.question.ReadCalibrationFile());
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view, PlanOffline(spec, profiles, std::move(calibration),
+                                                      [&progress](const v1::SearchProgress& state) {
+                                                        progress.Show(state);
+                                                      }));
   if (!flags.output_path.empty()) {
     PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, ToReadableJson(view.payload)));
   }
@@ -91,15 +94,18 @@ void AddPlanCommand(CLI::App& app, const Session& session, Action& action) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand("plan", "Plan a model on a cluster");
   command->footer(
-      "From a server the plan is signed; with --offline it is made in this process from --profile "
-      "files and is not.\nExample:\n"
+      "From a server the plan is signed; with --offline it is made in this process and is not: "
+      "from "
+      "--profile files or, without any, from data sheets.\nExample:\n"
       "  planctl plan --model m.model.json --cluster c.cluster.json --batch 64 --server "
       "127.0.0.1:9477 --out plan.dsse.json\n"
       "  planctl plan --offline --model m.model.json --cluster c.cluster.json --profile "
       "p.profile.json --batch 64");
   flags->question.AddTo(*command, /*with_planner=*/true);
   CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
+  // A server has profiles and a calibration of its own.
   command->get_option("--profile")->needs(offline);
+  command->get_option("--calibration")->needs(offline);
   command->add_flag("--compare", flags->compare, "Also run the baselines");
   command->add_option("--job", flags->job_id, "Job the plan is bound to")->excludes(offline);
   command

@@ -131,6 +131,7 @@ void AddShapeCommand(CLI::App& app, const Session& session, Action& action) {
   flags->question.AddTo(*command, /*with_planner=*/true);
   // A shape rests on what the server has.
   command->remove_option(command->get_option("--profile"));
+  command->remove_option(command->get_option("--calibration"));
   command->add_option("--min-devices", flags->min_device_count, "Fewest devices [1]")
       ->check(CLI::PositiveNumber);
   command

@@ -48,6 +48,7 @@ const std::vector<std::string> kPlan = {"name",
                                         "profile_digest",
                                         "hardware_digest",
                                         "calibration_digest",
+                                        "runtime_id",
                                         "stages"};
 const std::vector<std::string> kStage = {"first_rank", "rank_count", "layer_runs"};
 const std::vector<std::string> kLayerRun = {"first_layer_index", "layer_count",

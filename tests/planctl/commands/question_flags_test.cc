@@ -3,9 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "clients/planctl/files.h"
+#include "planner/model/runtime_traits.h"
+#include "proto/wire/calibration_wire.h"
+#include "proto/wire/json_file.h"
+#include "proto/wire/published_calibration.h"
 #include "proto/wire/topology_wire.h"
 #include "tests/planctl/commands/planctl_test_files.h"
 #include "tests/support/status_matchers.h"
@@ -37,17 +43,37 @@ TEST(QuestionFlags, GiveTheQuestionOfTheFiles) {
 }
 
 TEST(QuestionFlags, EachReachesItsOption) {
-  ASSERT_OK_AND_ASSIGN(
-      const v1::PlanSpec spec,
-      Read({"--headroom", "0.1", "--max-tensor-parallel", "4", "--max-pipeline-parallel", "2",
-            "--micro-batches", "16", "--schedule", "gpipe", "--no-recompute", "--no-sharding",
-            "--allow-estimates", "--planner", "dp", "--time-limit", "1.5", "--max-states", "99"}));
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec, Read({"--headroom",
+                                                      "0.1",
+                                                      "--max-tensor-parallel",
+                                                      "4",
+                                                      "--max-pipeline-parallel",
+                                                      "2",
+                                                      "--micro-batches",
+                                                      "16",
+                                                      "--schedule",
+                                                      "gpipe",
+                                                      "--no-recompute",
+                                                      "--no-sharding",
+                                                      "--allow-estimates",
+                                                      "--risk",
+                                                      "0.05",
+                                                      "--runtime",
+                                                      "megatron-core",
+                                                      "--planner",
+                                                      "dp",
+                                                      "--time-limit",
+                                                      "1.5",
+                                                      "--max-states",
+                                                      "99"}));
   const v1::PlanningOptions& options = spec.options();
   EXPECT_EQ(options.memory_headroom_ratio(), 0.1);
   EXPECT_EQ(options.max_tensor_parallel_degree(), 4);
   EXPECT_EQ(options.max_pipeline_parallel_degree(), 2);
   EXPECT_EQ(options.micro_batch_count(), 16);
   EXPECT_EQ(options.schedule(), v1::SCHEDULE_GPIPE);
+  EXPECT_EQ(options.out_of_memory_probability(), 0.05);
+  EXPECT_EQ(options.runtime_id(), "megatron-core");
   EXPECT_TRUE(options.disable_recompute());
   EXPECT_TRUE(options.disable_sharded_data_parallel());
   EXPECT_TRUE(options.allow_estimates());
@@ -57,20 +83,51 @@ TEST(QuestionFlags, EachReachesItsOption) {
   EXPECT_EQ(options.max_state_count(), 99);
 }
 
-TEST(QuestionFlags, ZeroHeadroomIsNotTheDefault) {
-  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec none, Read({"--headroom", "0"}));
+TEST(QuestionFlags, WhatIsNotGivenIsLeftToTheContract) {
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec given, Read({"--headroom", "0", "--risk", "0.01"}));
+  EXPECT_TRUE(given.options().has_memory_headroom_ratio());
+  EXPECT_TRUE(given.options().has_out_of_memory_probability());
   ASSERT_OK_AND_ASSIGN(const v1::PlanSpec unset, Read({}));
-  EXPECT_TRUE(none.options().has_memory_headroom_ratio());
   EXPECT_FALSE(unset.options().has_memory_headroom_ratio());
+  EXPECT_FALSE(unset.options().has_out_of_memory_probability());
+  EXPECT_EQ(unset.options().runtime_id(), "");
+}
+
+TEST(QuestionFlags, HelpNamesEveryRuntimeThereIs) {
+  QuestionFlags flags;
+  CLI::App app;
+  flags.AddTo(app, /*with_planner=*/false);
+  for (const RuntimeTraits& runtime : KnownRuntimes()) {
+    EXPECT_THAT(app.help(), HasSubstr(runtime.runtime_id));
+  }
+}
+
+TEST(QuestionFlags, ReadTheCalibrationThatIsNamed) {
+  QuestionFlags flags;
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Calibration> none, flags.ReadCalibrationFile());
+  EXPECT_EQ(none, nullptr);
+  flags.calibration_path = MakeTestFolder() + "/c.calibration.json";
+  ASSERT_OK(WriteFile(flags.calibration_path,
+                      ToReadableJson(CalibrationToProto(*PublishedCalibration()))));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Calibration> read, flags.ReadCalibrationFile());
+  EXPECT_EQ(read->content().digest, PublishedCalibration()->content().digest);
+  flags.calibration_path = ExamplePath("a100-40g-8.cluster.json");
+  EXPECT_THAT(flags.ReadCalibrationFile(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a100-40g-8.cluster.json:")));
 }
 
 TEST(QuestionFlags, ImpossibleNumbersAreRefused) {
   for (const auto& [flag, value] :
        std::vector<std::pair<std::string, std::string>>{{"--headroom", "-0.1"},
                                                         {"--headroom", "1.5"},
+                                                        {"--headroom", "nan"},
+                                                        {"--risk", "0"},
+                                                        {"--risk", "0.51"},
+                                                        {"--risk", "nan"},
                                                         {"--nodes", "0"},
                                                         {"--time-limit", "-1"},
                                                         {"--max-states", "0"},
+                                                        {"--schedule", "interleaved"},
                                                         {"--schedule", "zigzag"}}) {
     EXPECT_THROW((void)Read({flag, value}), CLI::ParseError) << flag << " " << value;
   }
