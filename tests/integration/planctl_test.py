@@ -211,6 +211,38 @@ class Offline(PlanctlTest):
                 self.assertEqual(error["metadata"]["field"], flag)
                 self.assertNotIn("report", error["message"])
 
+    def test_evaluate_answers_for_plans_that_no_search_makes(self):
+        plan = self.folder / "plan.json"
+        self.json("plan", "--offline", *self.question(), "--out", plan)
+        content = json.loads(plan.read_text())
+        # Two virtual stages on each half of the node, and pairs of GPUs that share the
+        # tokens of a sample.
+        strategy = {"tensor_parallel_degree": 1, "data_parallel_degree": 2,
+                    "context_parallel_degree": 2,
+                    "rank_order": ["PARALLEL_AXIS_TENSOR", "PARALLEL_AXIS_DATA"]}
+        layers = [[("embedding", 0, 1), ("decoder", 1, 8)], [("decoder", 9, 8)],
+                  [("decoder", 17, 8)], [("decoder", 25, 8), ("head", 33, 1)]]
+        content.update(schedule="SCHEDULE_INTERLEAVED", virtual_stage_count=2,
+                       micro_batch_count=16, stages=[
+                           {"first_rank": 4 * (stage % 2), "rank_count": 4, "layer_runs": [
+                               {"layer_definition_id": kind, "first_layer_index": first,
+                                "layer_count": count, "strategy": dict(
+                                    strategy, recompute_level="RECOMPUTE_LEVEL_SELECTIVE"
+                                    if kind == "decoder" else "RECOMPUTE_LEVEL_NONE")}
+                               for kind, first, count in runs]}
+                           for stage, runs in enumerate(layers)])
+        content["prediction"]["stages"] *= 2
+        plan.write_text(json.dumps(content))
+        page = self.folder / "plan.html"
+        answer = self.json("evaluate", plan, *self.question(), "--report", page)
+        self.assertEqual(answer["plan"]["schedule"], "interleaved")
+        self.assertEqual(answer["plan"]["virtual_stage_count"], 2)
+        self.assertEqual(len(answer["plan"]["stages"]), 4)
+        self.assertEqual(len(answer["prediction"]["stages"]), 2)
+        self.assertEqual(answer["plan"]["stages"][1]["layer_runs"][0]["strategy"]["recompute"],
+                         "selective")
+        self.assertIn("The devices of a row have 2 stages each", page.read_text())
+
     def test_a_broken_file_gives_2_with_file_line_and_field(self):
         model = self.folder / "m.json"
         model.write_text('{\n  "model_id": "m",\n  "layer_run": []\n}\n')
