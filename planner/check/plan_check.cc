@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "planner/check/memory_replay.h"
 #include "planner/check/schedule_simulation.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/rank_memory.h"
@@ -50,12 +51,22 @@ struct RecomputedDevice {
   Bytes upper;
 };
 
+// Whether any rank sends to another node.
+bool LeavesNode(const PlanningProblem& problem, const StagePlan& stage, const StagePlan& next) {
+  const int per_node = problem.node_group().devices_per_node;
+  for (int rank = 0; rank < stage.rank_count; ++rank) {
+    if ((stage.first_rank + rank) / per_node != (next.first_rank + rank) / per_node) return true;
+  }
+  return false;
+}
+
 RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel& costs,
                                  const Plan& plan, int device,
                                  std::vector<SimulatedStage>& simulated) {
   const int depth = plan.pipeline_parallel_degree();
   const int64_t micro_batch = plan.global_batch_size / plan.micro_batch_count;
-  const RuntimeTraits& runtime = costs.runtime();
+  const bool tied = problem.model().layer(problem.model().layer_count() - 1).tied_embedding;
+  const bool is_edge = device == 0 || device == depth - 1;
   RecomputedDevice recomputed;
   StagePrediction& sum = recomputed.sum;
   RankPlace place;
@@ -64,29 +75,23 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
   place.stage_index = device;
   place.virtual_stage_count = plan.virtual_stage_count;
   place.micro_batch_count = plan.micro_batch_count;
-  sum.in_flight_micro_batch_count = InFlightPassCount(place, 0);
   std::vector<LayerMemoryRun> layers;
-  Bytes held;
-  Bytes kept;
-  Bytes transient;
-  Bytes step;
-  Bytes bucket;
   for (int chunk = 0; chunk < plan.virtual_stage_count; ++chunk) {
     const int index = device + chunk * depth;
     const StagePlan& stage = plan.stages[index];
-    const int64_t in_flight = InFlightPassCount(place, chunk);
     SimulatedStage& part = simulated[index];
     const Strategy* before = nullptr;
     int definition = 0;
     for (const StageLayerRun& run : stage.layer_runs) {
+      place.communicator_count = std::max(place.communicator_count,
+                                          CommunicatorCount(run.strategy, depth, tied && is_edge));
       for (int layer = run.first_layer_index; layer < run.first_layer_index + run.layer_count;
            ++layer) {
         definition = problem.model().definition_of_layer()[layer];
         const LayerCost cost = costs.CostOfLayer(definition, run.strategy, micro_batch, depth);
-        const Seconds moving = before == nullptr
-                                   ? Seconds()
-                                   : costs.TransitionTime(definition, *before, run.strategy,
-                                                          micro_batch);
+        const Seconds moving = before == nullptr ? Seconds()
+                                                 : costs.TransitionTime(definition, *before,
+                                                                        run.strategy, micro_batch);
         part.forward += cost.forward + 0.5 * moving;
         part.backward += cost.backward + 0.5 * moving;
         part.gradient_sync += cost.gradient_sync + cost.optimizer_step;
@@ -97,35 +102,25 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
         }
         sum.time[TimeItemKind::kResharding] += moving;
         layers.push_back({cost.memory, 1, chunk});
-        held += cost.states();
-        kept += cost.kept_per_micro_batch() * in_flight;
-        transient = std::max(transient, cost.transient());
-        step += cost.memory.step;
-        bucket += cost.memory.bucket;
-        place.message = cost.message;
         before = &run.strategy;
       }
     }
     const bool is_last = index + 1 == static_cast<int>(plan.stages.size());
     if (!is_last && depth > 1) {
-      part.send = costs.SendTime(definition, *before,
-                                 plan.stages[index + 1].layer_runs.front().strategy,
-                                 stage.rank_count, micro_batch);
-      if (runtime.keep_stage_outputs) kept += place.message * in_flight;
+      const StagePlan& next = plan.stages[index + 1];
+      part.send = costs.SendTime(definition, *before, next.layer_runs.front().strategy,
+                                 stage.rank_count, LeavesNode(problem, stage, next), micro_batch);
     }
     sum.forward += part.forward;
     sum.backward += part.backward;
     sum.send += part.send;
   }
-  const bool tied = problem.model().layer(problem.model().layer_count() - 1).tied_embedding;
-  place.communicator_count =
-      CommunicatorCount(plan.stages[device].layer_runs.front().strategy, depth,
-                        tied && (device == 0 || device == depth - 1));
-  sum.memory = MemoryOfRank(layers, place, runtime, costs.memory_coefficients()).total;
-  const Bytes tensors =
-      held + std::max(kept + transient, step + std::min(bucket, runtime.gradient_bucket));
+  const ReplayedMemory memory =
+      ReplayMemory(layers, place, costs.runtime(), costs.memory_coefficients());
+  sum.memory = memory.total;
+  sum.in_flight_micro_batch_count = memory.in_flight_micro_batch_count;
   recomputed.upper = costs.overheads().Upper(costs.overheads().DeviceMemory(
-      tensors, depth, plan.stages[device].rank_count));
+      memory.tensor_bound, depth, plan.stages[device].rank_count, place.communicator_count));
   return recomputed;
 }
 
@@ -206,8 +201,8 @@ absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
       Expect("usable_memory", prediction.usable_memory, problem.usable_memory()));
   PARPLAN_RETURN_IF_ERROR(Expect("peak_memory_upper", prediction.peak_memory_upper, upper));
   if (upper > problem.usable_memory()) {
-    return Broken(absl::StrCat("it may need ", upper.count(), " bytes of ",
-                               problem.usable_memory().count()));
+    return Broken(
+        absl::StrCat("it may need ", upper.count(), " bytes of ", problem.usable_memory().count()));
   }
   if (prediction.confidence != costs.confidence() ||
       prediction.estimated_items != costs.estimated_items()) {

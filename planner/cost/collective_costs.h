@@ -35,6 +35,10 @@ class CollectiveCosts {
   // REQUIRES: a fabric, or `Resolve` found a source for this collective and shape.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
+  // Whether `Time` may be asked.
+  bool Knows(Collective collective, const GroupShape& shape) const {
+    return fabric_.has_value() || measured_shapes_.contains({collective, shape});
+  }
   bool has_fabric() const { return fabric_.has_value(); }
 
  private:

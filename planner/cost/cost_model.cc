@@ -21,7 +21,8 @@ struct TensorParallelTraffic {
 // Megatron-LM: the attention and the feed-forward part each end in one
 // all-reduce, and begin with one in the backward pass, where sequence parallelism
 // gathers their inputs once more for the gradients of the weights. A table split by
-// rows sums once; a head split by classes sums the gradient of its input once.
+// rows sums once; a head split by classes sums the gradient of its input once, and with
+// sequence parallelism gathers its input both ways.
 TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel) {
   switch (kind) {
     case LayerKind::kEncoder:
@@ -33,7 +34,7 @@ TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel) {
     case LayerKind::kPatchEmbedding:
       return sequence_parallel ? TensorParallelTraffic{1, 1} : TensorParallelTraffic{2, 0};
     case LayerKind::kHead:
-      return sequence_parallel ? TensorParallelTraffic{1, 1} : TensorParallelTraffic{0, 2};
+      return sequence_parallel ? TensorParallelTraffic{1, 2} : TensorParallelTraffic{0, 2};
   }
   return {};
 }
@@ -58,9 +59,8 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
                                               Seconds hiding_backward) const {
   const int tensor = strategy.tensor_parallel_degree;
   if (tensor == 1) return {};
-  const double message = samples * definition.sequence_length /
-                         strategy.context_parallel_degree * definition.hidden_size *
-                         ElementBytes();
+  const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
+                         definition.hidden_size * ElementBytes();
   const GroupShape group{tensor, strategy.tensor_stride()};
   const Seconds half = strategy.sequence_parallel
                            ? (collectives_.Time(Collective::kAllGather, group, message) +
@@ -71,33 +71,39 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
   Exchange exchange = {half * traffic.forward_halves, half * traffic.backward_halves};
   if (definition.kind == LayerKind::kHead) {
     // The largest logit, their sum and the label's, of every token, in 32 bits.
-    const double tokens =
-        samples * definition.sequence_length / strategy.context_parallel_degree;
+    const double tokens = samples * definition.sequence_length / strategy.context_parallel_degree;
     exchange.forward += collectives_.Time(Collective::kAllReduce, group, 4.0 * tokens) * 3.0;
   }
   if (runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
-    // Two all-reduces; with sequence parallelism two gathers and two scatters.
-    const Seconds hidden = half * 4.0;
+    // Two all-reduces; with sequence parallelism two gathers and two scatters. With
+    // cross-attention three.
+    const Seconds hidden = half * traffic.forward_halves;
     const Seconds shade = hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
-    exchange.backward = exchange.backward - hidden +
-                        OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
+    exchange.backward =
+        exchange.backward - hidden + OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
   }
   return exchange;
 }
 
 // Ring attention: every rank sees the keys and values of all others, one after the
-// other, and in the backward pass their gradients too.
+// other, and in the backward pass their gradients too. The ring turns as fast as its
+// slowest link. Keys and values travel while attention works on those that are there,
+// but for the last ones.
 CostModel::Exchange CostModel::ContextParallel(const LayerDefinition& definition,
-                                               const Strategy& strategy, double samples) const {
+                                               const Strategy& strategy, double samples,
+                                               const LayerPasses& passes) const {
   const int context = strategy.context_parallel_degree;
   if (context == 1 || !IsTransformer(definition.kind)) return {};
   const double keys_and_values =
       2.0 * samples * definition.sequence_length / context * definition.head_size *
       std::max(1, definition.key_value_head_count / strategy.tensor_parallel_degree) *
       ElementBytes();
-  const GroupShape next{2, strategy.tensor_stride() * strategy.tensor_parallel_degree};
-  const Seconds step = collectives_.Time(Collective::kSendReceive, next, keys_and_values);
-  return {step * (context - 1), step * (2.0 * (context - 1))};
+  const Seconds step = collectives_.Time(Collective::kSendReceive,
+                                         {context, strategy.context_stride()}, keys_and_values);
+  const double hops = context - 1;
+  const double beside = hops / context;
+  return {Exposed(passes.forward_attention * beside, step * hops, /*overlaps=*/true),
+          Exposed(passes.backward_attention * beside, step * (2.0 * hops), /*overlaps=*/true)};
 }
 
 // Tokens go to their experts and come back, forward and backward.
@@ -113,79 +119,101 @@ CostModel::Exchange CostModel::ExpertParallel(const LayerDefinition& definition,
   return {both, both};
 }
 
+Seconds CostModel::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
+  if (!overlaps) return communication;
+  return OverlappedTime(compute, communication, overlap_slowdown_) - compute;
+}
+
+// Layers smaller than a bucket travel together with others.
+Seconds CostModel::BucketTime(Collective collective, const GroupShape& group, double bytes,
+                              bool in_buckets) const {
+  const double bucket = runtime_.gradient_bucket.as_double();
+  if (!in_buckets || bytes >= bucket) return collectives_.Time(collective, group, bytes);
+  return collectives_.Time(collective, group, bucket) * (bytes / bucket);
+}
+
 // Gradients are made equal once a step, parameters that are sharded are gathered for
 // every pass.
-void CostModel::AddDataParallel(double parameter_count, const GroupShape& group,
-                                ShardingLevel level, Seconds forward, Seconds backward,
-                                LayerCost& cost) const {
-  if (group.participant_count == 1 || parameter_count == 0.0) return;
-  const double whole = parameter_count * ElementBytes();
-  const double gradients = precision_ == Precision::kFp32
-                               ? whole
-                               : parameter_count * runtime_.gradient_message_bytes;
-  const auto gather = [&] { return collectives_.Time(Collective::kAllGather, group, whole); };
-  const auto scatter = [&] {
-    return collectives_.Time(Collective::kReduceScatter, group, gradients);
+void CostModel::AddDataParallel(const LayerFootprint& footprint, const Strategy& strategy,
+                                Seconds forward, Seconds backward, LayerCost& cost) const {
+  const ShardingLevel level = strategy.sharding_level;
+  const GroupShape replicas = ReplicaGroup(strategy);
+  const int expert = strategy.expert_parallel_degree;
+  struct Part {
+    int64_t parameter_count;
+    GroupShape group;
   };
-  const auto exposed = [this](Seconds compute, Seconds communication, bool overlaps) {
-    if (!overlaps) return communication;
-    return OverlappedTime(compute, communication, overlap_slowdown_) - compute;
-  };
-  Seconds per_pass;
+  // Each expert is on fewer ranks than the rest. Both share the computation that hides
+  // them.
+  const Part parts[] = {{footprint.parameter_count, replicas},
+                        {footprint.expert_parameter_count,
+                         {replicas.participant_count / expert, replicas.rank_stride * expert}}};
+  const bool all_reduces =
+      level == ShardingLevel::kNone ||
+      (level == ShardingLevel::kOptimizer && runtime_.all_reduces_sharded_gradients);
+  const bool in_buckets = level == ShardingLevel::kNone || level == ShardingLevel::kOptimizer;
+  Seconds reduce;
+  Seconds gather;
+  for (const Part& part : parts) {
+    if (part.parameter_count == 0 || part.group.participant_count <= 1) continue;
+    const auto count = static_cast<double>(part.parameter_count);
+    const double gradient_bytes =
+        precision_ == Precision::kFp32 ? ElementBytes() : runtime_.gradient_message_bytes;
+    reduce += BucketTime(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter,
+                         part.group, count * gradient_bytes, in_buckets);
+    if (level == ShardingLevel::kNone) continue;
+    gather += BucketTime(Collective::kAllGather, part.group, count * ElementBytes(), in_buckets);
+  }
+  const bool overlaps_reduce = runtime_.overlap_gradient_sync;
+  const bool overlaps_gather = runtime_.overlap_parameter_gather;
+  Seconds in_forward;
+  Seconds in_backward;
   switch (level) {
-    case ShardingLevel::kNone: {
-      // Gradients that travel behind the last pass travel together.
-      const double bucket = runtime_.gradient_bucket.as_double();
-      const bool together = !runtime_.overlap_gradient_sync && gradients < bucket;
-      const Seconds all_reduce =
-          together ? collectives_.Time(Collective::kAllReduce, group, bucket) *
-                         (gradients / bucket)
-                   : collectives_.Time(Collective::kAllReduce, group, gradients);
-      cost.gradient_sync += exposed(backward, all_reduce, runtime_.overlap_gradient_sync);
-      return;
-    }
+    case ShardingLevel::kNone:
     case ShardingLevel::kOptimizer:
-      if (runtime_.overlap_gradient_sync == runtime_.overlap_parameter_gather) {
-        const Seconds exchange = runtime_.all_reduces_sharded_gradients
-                                     ? collectives_.Time(Collective::kAllReduce, group, gradients)
-                                     : scatter();
-        cost.gradient_sync +=
-            exposed(backward, gather() + exchange, runtime_.overlap_gradient_sync);
-      } else {
-        cost.gradient_sync += exposed(backward, scatter(), runtime_.overlap_gradient_sync) +
-                              exposed(forward, gather(), runtime_.overlap_parameter_gather);
-      }
+      // After the last backward pass; parameters before the next forward pass.
+      cost.gradient_sync +=
+          Exposed(backward, reduce, overlaps_reduce) + Exposed(forward, gather, overlaps_gather);
       return;
     case ShardingLevel::kGradients:
       // Gradients are kept in parts, so every micro-batch scatters its own; the
-      // parameters are gathered once, after the optimizer's step.
-      per_pass = exposed(backward, scatter(), runtime_.overlap_gradient_sync);
-      cost.gradient_sync += gather();
-      cost.backward += per_pass;
+      // parameters are gathered once.
+      in_backward = Exposed(backward, reduce, overlaps_reduce);
+      cost.gradient_sync += Exposed(forward, gather, overlaps_gather);
       break;
     case ShardingLevel::kParameters: {
-      const Seconds in_forward =
-          exposed(forward, gather(), runtime_.overlap_parameter_gather);
-      const Seconds in_backward =
-          exposed(backward, gather() + scatter(),
-                  runtime_.overlap_parameter_gather && runtime_.overlap_gradient_sync);
-      cost.forward += in_forward;
-      cost.backward += in_backward;
-      per_pass = in_forward + in_backward;
+      // Once a pass: what is recomputed finds the parameters gathered for the backward
+      // pass. Those that overlap share the computation that hides them.
+      const Seconds hidden =
+          (overlaps_gather ? gather : Seconds()) + (overlaps_reduce ? reduce : Seconds());
+      in_forward = Exposed(forward, gather, overlaps_gather);
+      in_backward = Exposed(backward, hidden, /*overlaps=*/true) + (gather + reduce - hidden);
       break;
     }
   }
-  cost.time[TimeItemKind::kShardedDataParallel] += per_pass;
+  cost.forward += in_forward;
+  cost.backward += in_backward;
+  cost.time[TimeItemKind::kShardedDataParallel] += in_forward + in_backward;
 }
 
+bool CostModel::SharesTable(const LayerDefinition& definition) const {
+  if (tied_vocabulary_size_ == 0) return false;
+  return definition.tied_embedding || (definition.kind == LayerKind::kEmbedding &&
+                                       definition.vocabulary_size == tied_vocabulary_size_);
+}
+
+// Both stages take part, each behind its last backward pass.
 Seconds CostModel::TiedTableSync(const LayerFootprint& footprint,
                                  int pipeline_parallel_degree) const {
-  // Measured links are between groups of a strategy, not between first and last stage.
-  if (!collectives_.has_fabric()) return Seconds();
   const int ranks = device_count_ / pipeline_parallel_degree;
   const double bytes = precision_ == Precision::kFp32 ? 4.0 : runtime_.gradient_bytes;
-  return collectives_.Time(Collective::kAllReduce, {2, device_count_ - ranks},
-                           static_cast<double>(footprint.largest_matrix_parameter_count) * bytes);
+  const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;
+  if (collectives_.has_fabric()) {
+    return collectives_.Time(Collective::kAllReduce, {2, device_count_ - ranks}, message);
+  }
+  // Nobody measures it from the first to the last stage. Of two ranks, each sends the
+  // other half of the message twice: as long as one message between two stages.
+  return collectives_.Time(Collective::kSendReceive, {2, ranks}, message);
 }
 
 LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
@@ -205,24 +233,21 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
 
   const bool recomputes_all =
       strategy.recompute_level == RecomputeLevel::kFull && IsTransformer(definition.kind);
-  const Exchange tensor =
-      TensorParallel(definition, strategy, samples, passes.hiding_backward);
+  const Exchange tensor = TensorParallel(definition, strategy, samples, passes.hiding_backward);
   const Exchange expert = ExpertParallel(definition, strategy, samples);
-  Exchange context = ContextParallel(definition, strategy, samples);
-  // Keys and values travel while attention works on those that are there.
-  context.forward = OverlappedTime(passes.forward, context.forward, overlap_slowdown_) -
-                    passes.forward;
-  context.backward = OverlappedTime(passes.backward, context.backward, overlap_slowdown_) -
-                     passes.backward;
-  const auto add = [&](const Exchange& exchange, TimeItemKind kind) {
-    const Seconds again = recomputes_all ? exchange.forward : Seconds();
+  const Exchange context = ContextParallel(definition, strategy, samples, passes);
+  const auto add = [&](const Exchange& exchange, TimeItemKind kind, bool repeats) {
+    const Seconds again = repeats ? exchange.forward : Seconds();
     cost.time[kind] = exchange.forward + exchange.backward + again;
     cost.forward += exchange.forward;
     cost.backward += exchange.backward + again;
   };
-  add(tensor, TimeItemKind::kTensorParallel);
-  add(context, TimeItemKind::kContextParallel);
-  add(expert, TimeItemKind::kExpertParallel);
+  // Selective recomputation does attention again, for which keys and values come again.
+  const bool recomputes_attention =
+      strategy.recompute_level != RecomputeLevel::kNone && IsTransformer(definition.kind);
+  add(tensor, TimeItemKind::kTensorParallel, recomputes_all);
+  add(context, TimeItemKind::kContextParallel, recomputes_attention);
+  add(expert, TimeItemKind::kExpertParallel, recomputes_all);
   // The device waits where the host is slower, or for every kernel where the host waits
   // for it.
   const auto waits = [this](Seconds device, Seconds host) {
@@ -235,30 +260,25 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
   cost.backward += busy_backward + backward_wait;
 
   const LayerFootprint footprint = layer.Footprint(strategy, pipeline_parallel_degree);
-  const GroupShape replicas = ReplicaGroup(strategy);
-  AddDataParallel(static_cast<double>(footprint.parameter_count), replicas,
-                  strategy.sharding_level, passes.forward, busy_backward, cost);
-  if (footprint.expert_parameter_count > 0) {
-    const int expert_degree = strategy.expert_parallel_degree;
-    AddDataParallel(static_cast<double>(footprint.expert_parameter_count),
-                    {replicas.participant_count / expert_degree,
-                     replicas.rank_stride * expert_degree},
-                    strategy.sharding_level, passes.forward, busy_backward, cost);
-  }
-  if (definition.tied_embedding && pipeline_parallel_degree > 1) {
+  AddDataParallel(footprint, strategy, passes.forward, busy_backward, cost);
+  if (pipeline_parallel_degree > 1 && SharesTable(definition)) {
     cost.gradient_sync += TiedTableSync(footprint, pipeline_parallel_degree);
   }
   if (device_.has_value()) {
-    cost.optimizer_step = OptimizerStepTime(
-        static_cast<double>(footprint.parameter_count + footprint.expert_parameter_count),
-        strategy.sharding_level, replicas.participant_count, precision_, optimizer_, runtime_,
-        *device_, coefficients_);
+    const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
+    const auto step = [&](int64_t parameter_count, int replica_count) {
+      return OptimizerStepTime(static_cast<double>(parameter_count), strategy.sharding_level,
+                               replica_count, precision_, optimizer_, runtime_, *device_,
+                               coefficients_);
+    };
+    cost.optimizer_step =
+        step(footprint.parameter_count, replicas) +
+        step(footprint.expert_parameter_count, replicas / strategy.expert_parallel_degree);
   }
 
-  cost.memory =
-      MemoryOfLayer(footprint, precision_, optimizer_, runtime_, strategy, samples);
+  cost.memory = MemoryOfLayer(footprint, precision_, optimizer_, runtime_, strategy, samples);
   if (pipeline_parallel_degree > 1) {
-    cost.message = Bytes::Ceil(MessageBytes(definition, strategy, samples));
+    cost.memory.message = Bytes::Ceil(MessageBytes(definition, strategy, samples));
   }
   return cost;
 }
@@ -274,8 +294,8 @@ Seconds CostModel::TransitionTime(int definition_index, const Strategy& from, co
   // of which each holds a part.
   const auto gather = [&](const Strategy& strategy) {
     const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
-    const double message = samples * definition.sequence_length * definition.hidden_size *
-                           static_cast<double>(BytesPerElement(precision_));
+    const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
+                           definition.hidden_size * ElementBytes();
     return collectives_.Time(Collective::kAllGather,
                              {strategy.tensor_parallel_degree, strategy.tensor_stride()}, message);
   };
@@ -289,17 +309,22 @@ Seconds CostModel::TransitionTime(int definition_index, const Strategy& from, co
 
 double CostModel::MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
                                double samples) const {
-  const double message = samples * definition.sequence_length /
-                         strategy.context_parallel_degree * definition.hidden_size *
-                         ElementBytes();
+  const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
+                         definition.hidden_size * ElementBytes();
   return strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message;
 }
 
 Seconds CostModel::SendTime(int definition_index, const Strategy& from, const Strategy& to,
-                            int rank_count, int64_t micro_batch_size) const {
+                            int rank_count, bool leaves_node, int64_t micro_batch_size) const {
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / from.data_parallel_degree);
-  const GroupShape pair{2, rank_count};
+  GroupShape pair{2, rank_count};
+  // Ranks of stages smaller than a node, on either side of its edge.
+  const GroupShape across{2, devices_per_node_};
+  if (leaves_node && rank_count < devices_per_node_ &&
+      collectives_.Knows(Collective::kSendReceive, across)) {
+    pair = across;
+  }
   const double message = MessageBytes(definition, from, samples);
   const Seconds reshard = TransitionTime(definition_index, from, to, micro_batch_size) * 0.5;
   const int tensor = from.tensor_parallel_degree;

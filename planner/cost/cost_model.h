@@ -54,11 +54,12 @@ class CostModel {
   Seconds TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                          int64_t micro_batch_size) const;
 
-  // Time to hand the output of a layer of `definition_index` under `from` to a stage
-  // whose ranks are `rank_count` further on and whose first layer is under `to`, one
-  // way: each rank sends its part, then the receivers gather what `to` needs.
+  // Time to hand the output of a layer of `definition_index` under `from` to the next
+  // stage, whose first layer is under `to`, one way: each rank sends its part, then the
+  // receivers gather what `to` needs. `leaves_node` says that some rank's counterpart is
+  // on another node, though stages may be smaller than one.
   Seconds SendTime(int definition_index, const Strategy& from, const Strategy& to, int rank_count,
-                   int64_t micro_batch_size) const;
+                   bool leaves_node, int64_t micro_batch_size) const;
 
   // Whether strategies with tensor parallelism use sequence parallelism on
   // layers of `definition_index`, because their memory was measured so.
@@ -83,9 +84,7 @@ class CostModel {
   const RuntimeTraits& runtime() const { return runtime_; }
 
   // Where the numbers of a definition come from.
-  const LayerSource& layer_source(int definition_index) const {
-    return layers_[definition_index];
-  }
+  const LayerSource& layer_source(int definition_index) const { return layers_[definition_index]; }
 
   // What rests on no measurement, one sentence an entry, sorted.
   const std::vector<std::string>& estimated_items() const { return estimated_items_; }
@@ -103,28 +102,37 @@ class CostModel {
   };
   Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples, Seconds hiding_backward) const;
+  // As far as attention does not hide it.
   Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
-                           double samples) const;
+                           double samples, const LayerPasses& passes) const;
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples) const;
   // `forward` and `backward` are the computation that hides traffic.
-  void AddDataParallel(double parameter_count, const GroupShape& group, ShardingLevel level,
-                       Seconds forward, Seconds backward, LayerCost& cost) const;
-  // Gradients of the copy of a table that another stage has.
+  void AddDataParallel(const LayerFootprint& footprint, const Strategy& strategy, Seconds forward,
+                       Seconds backward, LayerCost& cost) const;
+  // Gradients or parameters that are exchanged in buckets, or alone.
+  Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,
+                     bool in_buckets) const;
+  // What communication that may overlap computation adds to it.
+  Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
+  // Gradients of a table of which both the first and the last stage have a copy.
+  bool SharesTable(const LayerDefinition& definition) const;
   Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;
   // What a rank sends to the next stage, before any scattering.
   double MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
                       double samples) const;
   double ElementBytes() const { return static_cast<double>(BytesPerElement(precision_)); }
 
-  void ResolveOverheads(const PlanningProblem& problem, bool has_data_groups,
-                        ResolutionNotes& notes);
+  void ResolveOverheads(const PlanningProblem& problem, bool has_overlap, ResolutionNotes& notes);
   void ResolveRanges(const PlanningProblem& problem);
 
   Precision precision_ = Precision::kBf16;
   Optimizer optimizer_ = Optimizer::kAdam;
   RuntimeTraits runtime_;
   int device_count_ = 1;
+  int devices_per_node_ = 1;
+  // Of the head's table, where it is the embedding's; else 0.
+  int tied_vocabulary_size_ = 0;
   double overlap_slowdown_ = 1.0;
   std::optional<DeviceDescription> device_;
   Coefficients coefficients_;

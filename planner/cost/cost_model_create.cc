@@ -66,8 +66,7 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
   return needs;
 }
 
-absl::Status MissingError(const std::vector<std::string>& missing,
-                          const PlanningProblem& problem) {
+absl::Status MissingError(const std::vector<std::string>& missing, const PlanningProblem& problem) {
   std::map<std::string, std::string> metadata = {{"count", absl::StrCat(missing.size())}};
   constexpr size_t kMaxListed = 100;
   for (size_t i = 0; i < std::min(missing.size(), kMaxListed); ++i) {
@@ -120,16 +119,18 @@ constexpr int64_t kDefaultContextBytes = int64_t{1} << 30;
 
 }  // namespace
 
-void CostModel::ResolveOverheads(const PlanningProblem& problem, bool has_data_groups,
+void CostModel::ResolveOverheads(const PlanningProblem& problem, bool has_overlap,
                                  ResolutionNotes& notes) {
   const ProfileSnapshot& profile = problem.profile();
   const bool allow_estimates = problem.rules().allow_estimates;
   const bool from_data_sheet = device_.has_value() && allow_estimates;
   if (profile.overlap_slowdown().has_value()) {
     overlap_slowdown_ = *profile.overlap_slowdown();
-  } else if (has_data_groups) {
+  } else {
     overlap_slowdown_ =
         from_data_sheet ? coefficients_[Coefficient::kContention] : kDefaultOverlapSlowdown;
+  }
+  if (!profile.overlap_slowdown().has_value() && has_overlap) {
     if (!allow_estimates) notes.missing.push_back("overlap_slowdown");
     notes.estimated.push_back(absl::StrCat("overlap_slowdown taken as ", overlap_slowdown_));
   }
@@ -145,8 +146,7 @@ void CostModel::ResolveOverheads(const PlanningProblem& problem, bool has_data_g
   if (profile.context_memory().has_value()) {
     memory_coefficients_[Coefficient::kContextMemory] = profile.context_memory()->as_double();
   } else if (from_data_sheet) {
-    notes.estimated.push_back(
-        "context, communicators, workspace and fragmentation: typical sizes");
+    notes.estimated.push_back("context, communicators, workspace and fragmentation: typical sizes");
   } else {
     if (!allow_estimates) notes.missing.push_back("context_memory_bytes");
     notes.estimated.push_back("context_memory_bytes taken as 1 GiB");
@@ -190,6 +190,10 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
   costs.optimizer_ = model.optimizer();
   costs.runtime_ = problem.rules().runtime;
   costs.device_count_ = problem.device_count();
+  costs.devices_per_node_ = problem.node_group().devices_per_node;
+  if (const LayerDefinition& head = model.layer(model.layer_count() - 1); head.tied_embedding) {
+    costs.tied_vocabulary_size_ = head.vocabulary_size;
+  }
   std::optional<FabricTime> fabric;
   std::string family;
   if (const Hardware* const hardware = problem.hardware(); hardware != nullptr) {
@@ -219,7 +223,9 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
     costs.collectives_.Resolve(collective, shapes, notes);
   }
   costs.collectives_.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
-  costs.ResolveOverheads(problem, !needs.data_groups.empty(), notes);
+  const bool has_overlap = !needs.data_groups.empty() ||
+                           (costs.runtime_.overlap_tensor_parallel && !needs.tensor_groups.empty());
+  costs.ResolveOverheads(problem, has_overlap, notes);
 
   if (!notes.missing.empty()) return MissingError(notes.missing, problem);
   if (WorstTotalBytes(problem, costs.layers_, needs.tensor_parallel_degrees) +

@@ -22,8 +22,6 @@ struct LayerCost {
   Seconds optimizer_step;
 
   LayerMemory memory;
-  // Message to the next stage, as this layer would send it. 0 without pipeline.
-  Bytes message;
 
   // Held all the time.
   Bytes states() const { return memory.states() + memory.gathered_all_time; }
@@ -32,9 +30,7 @@ struct LayerCost {
   Bytes kept_per_micro_batch() const { return memory.kept; }
   // Held only while the layer itself runs: its activations when it recomputes, its
   // gathered parameters and gradients when they are sharded, messages.
-  Bytes transient() const {
-    return memory.running + memory.logits + memory.gathered + message * 2;
-  }
+  Bytes transient() const { return memory.transient(); }
 };
 
 }  // namespace parplan

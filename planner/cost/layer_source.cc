@@ -26,8 +26,8 @@ Strategy OfTensorDegree(int tensor_parallel_degree, bool sequence_parallel) {
   return strategy;
 }
 
-// Share of a layer's forward pass that selective recomputation does again, by
-// floating-point operations.
+// Share of a layer's forward pass that selective recomputation does again, and beside
+// which keys and values travel, by floating-point operations.
 double AttentionCoreShare(const LayerDefinition& layer) {
   if (!IsTransformer(layer.kind)) return 0.0;
   const double all = ForwardFlopsPerSample(layer, layer.sequence_length);
@@ -36,6 +36,8 @@ double AttentionCoreShare(const LayerDefinition& layer) {
   const double core = 0.5 * (twice - 2.0 * all);
   return all > 0.0 ? core / all : 0.0;
 }
+
+double ShareOf(Seconds part, Seconds whole) { return whole > Seconds() ? part / whole : 1.0; }
 
 LayerPasses AnalyticPassesOf(const AnalyticLayer& analytic, const LayerDefinition& definition,
                              double factor, const Strategy& strategy, double samples) {
@@ -65,12 +67,12 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, const LayerDefi
   source.definition_ = definition;
   source.precision_ = problem.model().precision();
   source.runtime_ = problem.rules().runtime;
+  source.attention_share_ = AttentionCoreShare(definition);
   const Precision precision = source.precision_;
   const Hardware* const hardware = problem.hardware();
   if (hardware != nullptr) {
-    const Coefficients coefficients =
-        problem.calibration().Resolve(hardware->device.device_family,
-                                      problem.topology().cluster(), definition.kind);
+    const Coefficients coefficients = problem.calibration().Resolve(
+        hardware->device.device_family, problem.topology().cluster(), definition.kind);
     source.analytic_.emplace(definition, precision, source.runtime_, hardware->device,
                              coefficients);
     source.time_factor_ = coefficients[Coefficient::kTimeFactor] *
@@ -103,10 +105,9 @@ LayerEstimator LayerSource::Estimator() const {
       double work = static_cast<double>(shape.sequence_length) / definition.sequence_length;
       const double flops = ForwardFlopsPerSample(definition, definition.sequence_length);
       if (flops > 0.0) work = ForwardFlopsPerSample(definition, shape.sequence_length) / flops;
-      const LayerPasses passes =
-          AnalyticPassesOf(analytic, definition, factor,
-                           OfTensorDegree(shape.tensor_parallel_degree, shape.sequence_parallel),
-                           micro_batch_size);
+      const LayerPasses passes = AnalyticPassesOf(
+          analytic, definition, factor,
+          OfTensorDegree(shape.tensor_parallel_degree, shape.sequence_parallel), micro_batch_size);
       return LayerTimeEstimate{std::max(passes.forward, passes.forward_host) * work,
                                std::max(passes.backward, passes.backward_host) * work};
     };
@@ -128,8 +129,11 @@ LayerEstimator LayerSource::Estimator() const {
 }
 
 LayerPasses LayerSource::Passes(const Strategy& strategy, double samples) const {
-  return profile_.has_value() ? MeasuredPasses(strategy, samples)
-                              : AnalyticPasses(strategy, samples);
+  LayerPasses passes =
+      profile_.has_value() ? MeasuredPasses(strategy, samples) : AnalyticPasses(strategy, samples);
+  passes.forward_attention = passes.forward * attention_share_;
+  passes.backward_attention = passes.backward * attention_share_;
+  return passes;
 }
 
 LayerPasses LayerSource::MeasuredPasses(const Strategy& strategy, double samples) const {
@@ -137,26 +141,39 @@ LayerPasses LayerSource::MeasuredPasses(const Strategy& strategy, double samples
   LayerPasses passes;
   passes.forward = profile_->Forward(tensor, samples);
   passes.backward = profile_->Backward(tensor, samples);
-  switch (strategy.recompute_level) {
-    case RecomputeLevel::kNone:
-      break;
-    case RecomputeLevel::kFull:
-      passes.recompute = passes.forward;
-      break;
-    case RecomputeLevel::kSelective:
-      passes.recompute = passes.forward * AttentionCoreShare(definition_);
-      break;
+  if (IsTransformer(definition_.kind)) {
+    switch (strategy.recompute_level) {
+      case RecomputeLevel::kNone:
+        break;
+      case RecomputeLevel::kFull:
+        passes.recompute = passes.forward;
+        break;
+      case RecomputeLevel::kSelective:
+        passes.recompute = passes.forward * attention_share_;
+        break;
+    }
   }
-  if (strategy.context_parallel_degree * strategy.expert_parallel_degree == 1) return passes;
-  // Nobody measures these; theory says what share of the work is left.
-  const Strategy plain = OfTensorDegree(tensor, strategy.sequence_parallel);
-  double share = 1.0 / strategy.context_parallel_degree;
-  if (analytic_.has_value()) {
-    share = AnalyticPasses(strategy, samples).forward / AnalyticPasses(plain, samples).forward;
+  const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1;
+  if (!analytic_.has_value()) {
+    const double share = 1.0 / strategy.context_parallel_degree;
+    passes.forward = passes.forward * share;
+    passes.backward = passes.backward * share;
+    passes.recompute = passes.recompute * share;
+    return passes;
   }
-  passes.forward = passes.forward * share;
-  passes.backward = passes.backward * share;
-  passes.recompute = passes.recompute * share;
+  // Nobody measures what hides collectives, nor context and expert parallelism; theory
+  // says what share of the work that is.
+  if (is_plain && !runtime_.overlap_tensor_parallel) return passes;
+  const LayerPasses theory = AnalyticPasses(strategy, samples);
+  if (!is_plain) {
+    const LayerPasses plain =
+        AnalyticPasses(OfTensorDegree(tensor, strategy.sequence_parallel), samples);
+    const double forward_share = ShareOf(theory.forward, plain.forward);
+    passes.forward = passes.forward * forward_share;
+    passes.recompute = passes.recompute * forward_share;
+    passes.backward = passes.backward * ShareOf(theory.backward, plain.backward);
+  }
+  passes.hiding_backward = passes.backward * ShareOf(theory.hiding_backward, theory.backward);
   return passes;
 }
 
@@ -167,24 +184,37 @@ LayerPasses LayerSource::AnalyticPasses(const Strategy& strategy, double samples
 LayerFootprint LayerSource::Footprint(const Strategy& strategy,
                                       int pipeline_parallel_degree) const {
   const bool copies_table = definition_.tied_embedding && pipeline_parallel_degree > 1;
-  LayerFootprint footprint =
-      FootprintOf(definition_, precision_, runtime_, strategy, copies_table && !profile_);
-  ActivationBytes& activations = footprint.activations;
-  if (!profile_.has_value()) {
-    activations.layer *= activation_factor_;
-    activations.attention_core *= activation_factor_;
-    activations.backward *= activation_factor_;
-    return footprint;
-  }
+  LayerFootprint footprint = FootprintOf(definition_, precision_, runtime_, strategy, copies_table);
+  if (profile_.has_value()) return MeasuredFootprint(strategy, footprint, copies_table);
+  footprint.activations.layer *= activation_factor_;
+  footprint.activations.attention_core *= activation_factor_;
+  footprint.activations.backward *= activation_factor_;
+  return footprint;
+}
+
+LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFootprint footprint,
+                                              bool copies_table) const {
   const int tensor = strategy.tensor_parallel_degree;
-  footprint.parameter_count = profile_->ParameterCount(tensor) - footprint.expert_parameter_count;
-  if (footprint.parameter_count < 0) {
-    footprint.expert_parameter_count += footprint.parameter_count;
-    footprint.parameter_count = 0;
+  int64_t count = profile_->ParameterCount(tensor);
+  // Measured on one stage, where the table is the embedding's.
+  if (copies_table && count < footprint.largest_matrix_parameter_count) {
+    count += footprint.largest_matrix_parameter_count;
   }
+  // Measured with all experts on each rank; theory says how many they are of the sum.
+  int64_t experts = 0;
+  if (footprint.expert_parameter_count > 0) {
+    const LayerFootprint plain = FootprintOf(definition_, precision_, runtime_,
+                                             OfTensorDegree(tensor, strategy.sequence_parallel),
+                                             /*copies_tied_table=*/false);
+    experts = std::min(plain.expert_parameter_count, count);
+    footprint.expert_parameter_count =
+        (experts + strategy.expert_parallel_degree - 1) / strategy.expert_parallel_degree;
+  }
+  footprint.parameter_count = count - experts;
   footprint.largest_matrix_parameter_count =
-      std::min(footprint.largest_matrix_parameter_count, footprint.parameter_count);
+      std::min(footprint.largest_matrix_parameter_count, count);
   // The measured sum, cut up as theory cuts it; tokens shared by context-parallel ranks.
+  ActivationBytes& activations = footprint.activations;
   const double context = strategy.context_parallel_degree;
   const double kept = profile_->ActivationPerSample(tensor).as_double() / context;
   const double checkpoint =

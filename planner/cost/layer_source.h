@@ -30,6 +30,9 @@ struct LayerPasses {
   Seconds backward_host;
   // Part of the backward pass behind which tensor-parallel collectives can hide.
   Seconds hiding_backward;
+  // Parts of both passes in which attention works on keys and values.
+  Seconds forward_attention;
+  Seconds backward_attention;
 };
 
 // Immutable.
@@ -59,6 +62,8 @@ class LayerSource {
   LayerEstimator Estimator() const;
   LayerPasses MeasuredPasses(const Strategy& strategy, double samples) const;
   LayerPasses AnalyticPasses(const Strategy& strategy, double samples) const;
+  LayerFootprint MeasuredFootprint(const Strategy& strategy, LayerFootprint footprint,
+                                   bool copies_table) const;
 
   LayerDefinition definition_;
   Precision precision_ = Precision::kBf16;
@@ -71,6 +76,8 @@ class LayerSource {
   // device of the job is.
   double time_factor_ = 1.0;
   double activation_factor_ = 1.0;
+  // Of a transformer's passes, by floating-point operations.
+  double attention_share_ = 0.0;
   bool sequence_parallel_ = false;
 };
 

@@ -15,21 +15,11 @@ int MemoryOverheads::MostCommunicators(int pipeline_parallel_degree, int ranks_p
   return CommunicatorCount(strategy, pipeline_parallel_degree, /*has_tied_table_elsewhere=*/true);
 }
 
-void MemoryOverheads::AddTo(int pipeline_parallel_degree, int ranks_per_stage,
-                            MemoryItems& items) const {
-  items[MemoryItemKind::kFragmentation] += Bytes::Ceil(items.Total().as_double() * fragmentation);
-  items[MemoryItemKind::kContext] += context;
-  items[MemoryItemKind::kCommunicators] +=
-      communicator * MostCommunicators(pipeline_parallel_degree, ranks_per_stage);
-  items[MemoryItemKind::kWorkspace] += workspace;
-}
-
 Bytes MemoryOverheads::DeviceMemory(Bytes tensors, int pipeline_parallel_degree,
-                                    int ranks_per_stage) const {
-  MemoryItems items;
-  items[MemoryItemKind::kTransient] = tensors;
-  AddTo(pipeline_parallel_degree, ranks_per_stage, items);
-  return items.Total();
+                                    int ranks_per_stage, int communicator_count) const {
+  const int most = MostCommunicators(pipeline_parallel_degree, ranks_per_stage);
+  return tensors + Bytes::Ceil(tensors.as_double() * fragmentation) + context +
+         communicator * std::max(most, communicator_count) + workspace;
 }
 
 Bytes MemoryOverheads::TensorBudget(Bytes usable, int pipeline_parallel_degree,

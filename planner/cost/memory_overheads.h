@@ -4,7 +4,6 @@
 #define PARPLAN_PLANNER_COST_MEMORY_OVERHEADS_H_
 
 #include "planner/base/units.h"
-#include "planner/model/plan.h"
 
 namespace parplan {
 
@@ -25,11 +24,10 @@ struct MemoryOverheads {
   // parallelism (`CommunicatorCount` of rank_memory.h).
   static int MostCommunicators(int pipeline_parallel_degree, int ranks_per_stage);
 
-  // Adds the items to those of the tensors.
-  void AddTo(int pipeline_parallel_degree, int ranks_per_stage, MemoryItems& items) const;
-
-  // Of one device whose tensors peak at `tensors`. Monotone in it.
-  Bytes DeviceMemory(Bytes tensors, int pipeline_parallel_degree, int ranks_per_stage) const;
+  // Of one device whose tensors peak at `tensors`. Monotone in it. With
+  // `communicator_count` communicators where that is more than `MostCommunicators`.
+  Bytes DeviceMemory(Bytes tensors, int pipeline_parallel_degree, int ranks_per_stage,
+                     int communicator_count = 0) const;
   // Not exceeded at the accepted risk by a device predicted to use `memory`.
   Bytes Upper(Bytes memory) const { return Bytes::Ceil(memory.as_double() * upper_factor); }
 

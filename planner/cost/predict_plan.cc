@@ -11,6 +11,12 @@ namespace {
 
 // Costs remembered: more than definitions times strategies of any plan worth making.
 constexpr size_t kKnownCount = 64;
+// Different stages a stage is compared with before its layers are summed up.
+constexpr int kSumsCompared = 4;
+
+bool TiesTable(const ModelSpec& model) {
+  return model.layer(model.layer_count() - 1).tied_embedding;
+}
 
 RankPlace PlaceOf(const Plan& plan, int device) {
   return {.schedule = plan.schedule,
@@ -18,7 +24,6 @@ RankPlace PlaceOf(const Plan& plan, int device) {
           .stage_index = device,
           .virtual_stage_count = plan.virtual_stage_count,
           .micro_batch_count = plan.micro_batch_count,
-          .message = Bytes(),
           .communicator_count = 0};
 }
 
@@ -84,15 +89,15 @@ void NameBottleneck(const Plan& plan, Prediction& prediction) {
     return;
   }
   prediction.bottleneck = worst->bottleneck;
-  prediction.bottleneck_text = absl::StrFormat("%s %.0f %% of the step on stage %d", worst->text,
-                                               100.0 * (worst->cost / prediction.step),
-                                               busiest_index);
+  prediction.bottleneck_text =
+      absl::StrFormat("%s %.0f %% of the step on stage %d", worst->text,
+                      100.0 * (worst->cost / prediction.step), busiest_index);
 }
 
 }  // namespace
 
 PlanEvaluator::PlanEvaluator(const PlanningProblem& problem, const CostModel& costs)
-    : problem_(problem), costs_(costs) {
+    : problem_(problem), costs_(costs), has_tied_table_(TiesTable(problem.model())) {
   known_.resize(kKnownCount);
 }
 
@@ -113,11 +118,30 @@ const LayerCost& PlanEvaluator::CostOf(int definition_index, const Strategy& str
   return known.cost;
 }
 
-void PlanEvaluator::SumStage(const Plan& plan, int index) {
-  const StagePlan& stage = plan.stages[index];
+bool PlanEvaluator::SameLayers(const StagePlan& a, const StagePlan& b) const {
   const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
-  StageSum& sum = stages_[index];
+  return std::equal(a.layer_runs.begin(), a.layer_runs.end(), b.layer_runs.begin(),
+                    b.layer_runs.end(), [&](const StageLayerRun& one, const StageLayerRun& other) {
+                      return one.layer_count == other.layer_count &&
+                             definition_of_layer[one.first_layer_index] ==
+                                 definition_of_layer[other.first_layer_index] &&
+                             one.strategy == other.strategy;
+                    });
+}
+
+int PlanEvaluator::SumOf(const Plan& plan, const StagePlan& stage) {
+  for (int i = sum_count_ - 1; i >= std::max(0, sum_count_ - kSumsCompared); --i) {
+    if (SameLayers(*sums_[i].stage, stage)) return i;
+  }
+  if (sum_count_ == static_cast<int>(sums_.size())) sums_.emplace_back();
+  AddSum(plan, stage, sums_[sum_count_]);
+  return sum_count_++;
+}
+
+void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, StageSum& sum) {
+  const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
   sum = {};
+  sum.stage = &stage;
   const StageLayerRun* previous = nullptr;
   for (const StageLayerRun& run : stage.layer_runs) {
     const int definition = definition_of_layer[run.first_layer_index];
@@ -130,6 +154,10 @@ void PlanEvaluator::SumStage(const Plan& plan, int index) {
     for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
       sum.time.duration[kind] += cost.time.duration[kind] * count;
     }
+    sum.memory.Add(cost.memory, run.layer_count);
+    sum.communicator_count = std::max(
+        sum.communicator_count, CommunicatorCount(run.strategy, plan.pipeline_parallel_degree(),
+                                                  /*has_tied_table_elsewhere=*/false));
     if (previous != nullptr && previous->strategy != run.strategy) {
       const Seconds move = costs_.TransitionTime(definition, previous->strategy, run.strategy,
                                                  plan.micro_batch_size());
@@ -139,71 +167,64 @@ void PlanEvaluator::SumStage(const Plan& plan, int index) {
     }
     previous = &run;
   }
-  if (index + 1 < static_cast<int>(plan.stages.size()) && plan.pipeline_parallel_degree() > 1) {
-    sum.send = costs_.SendTime(definition_of_layer[previous->first_layer_index],
-                               previous->strategy, plan.stages[index + 1].layer_runs[0].strategy,
-                               stage.rank_count, plan.micro_batch_size());
-  }
+}
+
+Seconds PlanEvaluator::SendTime(const Plan& plan, int index) {
+  const StagePlan& stage = plan.stages[index];
+  const StagePlan& next = plan.stages[index + 1];
+  const int devices_per_node = problem_.node_group().devices_per_node;
+  // Some rank's counterpart is on another node.
+  const auto node_changes = [=, &stage, &next](int rank) {
+    return (stage.first_rank + rank) / devices_per_node !=
+           (next.first_rank + rank) / devices_per_node;
+  };
+  const Hop hop = {.from_sum = sum_of_stage_[index],
+                   .to_sum = sum_of_stage_[index + 1],
+                   .leaves_node = node_changes(0) || node_changes(stage.rank_count - 1)};
+  if (last_hop_ == hop) return last_send_;
+  const StageLayerRun& last = stage.layer_runs.back();
+  last_hop_ = hop;
+  last_send_ = costs_.SendTime(problem_.model().definition_of_layer()[last.first_layer_index],
+                               last.strategy, next.layer_runs.front().strategy, stage.rank_count,
+                               hop.leaves_node, plan.micro_batch_size());
+  return last_send_;
 }
 
 void PlanEvaluator::SumDevice(const Plan& plan, int device) {
   const int depth = plan.pipeline_parallel_degree();
-  const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
   RankPlace place = PlaceOf(plan, device);
-  memory_runs_.clear();
-  Bytes kept;
-  Bytes states;
-  Bytes transient;
-  Bytes step;
-  Bytes bucket;
-  for (int chunk = 0; chunk < plan.virtual_stage_count; ++chunk) {
-    const StagePlan& stage = plan.stages[device + chunk * depth];
-    const int64_t in_flight = InFlightPassCount(place, chunk);
-    for (const StageLayerRun& run : stage.layer_runs) {
-      const LayerCost& cost =
-          CostOf(definition_of_layer[run.first_layer_index], run.strategy, plan);
-      memory_runs_.push_back({cost.memory, run.layer_count, chunk});
-      const int64_t count = run.layer_count;
-      states += cost.states() * count;
-      kept += cost.kept_per_micro_batch() * (count * in_flight);
-      transient = std::max(transient, cost.transient());
-      step += cost.memory.step * count;
-      bucket += cost.memory.bucket * count;
-      place.message = cost.message;
-    }
-    const bool is_last = device + 1 == depth && chunk + 1 == plan.virtual_stage_count;
-    if (costs_.runtime().keep_stage_outputs && depth > 1 && !is_last) {
-      kept += place.message * in_flight;
-    }
+  memory_of_device_.clear();
+  for (int index = device; index < static_cast<int>(plan.stages.size()); index += depth) {
+    const StageSum& sum = sums_[sum_of_stage_[index]];
+    memory_of_device_.push_back(&sum.memory);
+    place.communicator_count = std::max(place.communicator_count, sum.communicator_count);
   }
-  const StageLayerRun& first = plan.stages[device].layer_runs.front();
-  const bool has_tied_table =
-      problem_.model().layer(problem_.model().layer_count() - 1).tied_embedding &&
-      (device == 0 || device + 1 == depth);
-  place.communicator_count = CommunicatorCount(first.strategy, depth, has_tied_table);
-  const RankMemory memory =
-      MemoryOfRank(memory_runs_, place, costs_.runtime(), costs_.memory_coefficients());
+  const bool is_edge = device == 0 || device + 1 == depth;
+  if (has_tied_table_ && is_edge && depth > 1) ++place.communicator_count;
   DeviceSum& sum = devices_[device];
-  sum.items = memory.total;
-  sum.in_flight_micro_batch_count = InFlightPassCount(place, 0);
-  const Bytes tensors =
-      states + std::max(kept + transient, step + std::min(bucket, costs_.runtime().gradient_bucket));
+  sum.memory =
+      MemoryOfRank(memory_of_device_, place, costs_.runtime(), costs_.memory_coefficients());
   const MemoryOverheads& overheads = costs_.overheads();
-  sum.upper = overheads.Upper(
-      overheads.DeviceMemory(tensors, depth, plan.stages[device].rank_count));
+  sum.upper = overheads.Upper(overheads.DeviceMemory(
+      sum.memory.tensor_bound, depth, plan.stages[device].rank_count, place.communicator_count));
 }
 
 Seconds PlanEvaluator::Run(const Plan& plan) {
   const int stage_count = static_cast<int>(plan.stages.size());
   const int depth = plan.pipeline_parallel_degree();
-  stages_.resize(stage_count);
   times_.resize(stage_count);
+  sum_of_stage_.resize(stage_count);
   devices_.resize(depth);
+  sum_count_ = 0;
   for (int index = 0; index < stage_count; ++index) {
-    SumStage(plan, index);
-    const StageSum& sum = stages_[index];
-    times_[index] = {sum.forward, sum.backward, sum.send,
-                     sum.gradient_sync + sum.optimizer_step};
+    const int sum_index = SumOf(plan, plan.stages[index]);
+    sum_of_stage_[index] = sum_index;
+    const StageSum& sum = sums_[sum_index];
+    times_[index] = {sum.forward, sum.backward, Seconds(), sum.gradient_sync + sum.optimizer_step};
+  }
+  last_hop_ = {};
+  for (int index = 0; index + 1 < stage_count && depth > 1; ++index) {
+    times_[index].send = SendTime(plan, index);
   }
   for (int device = 0; device < depth; ++device) SumDevice(plan, device);
   const PipelineRules rules = {.schedule = plan.schedule,
@@ -216,7 +237,7 @@ PlanScore PlanEvaluator::Evaluate(const Plan& plan) {
   PlanScore score;
   score.step = Run(plan);
   for (const DeviceSum& device : devices_) {
-    score.peak_memory = std::max(score.peak_memory, device.items.Total());
+    score.peak_memory = std::max(score.peak_memory, device.memory.total.Total());
     score.peak_memory_upper = std::max(score.peak_memory_upper, device.upper);
   }
   return score;
@@ -232,33 +253,33 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
   const auto micro_batches = static_cast<double>(plan.micro_batch_count);
   for (int device = 0; device < depth; ++device) {
     StagePrediction& stage = prediction.stages.emplace_back();
-    for (int index = device; index < static_cast<int>(stages_.size()); index += depth) {
-      const StageSum& sum = stages_[index];
+    for (int index = device; index < static_cast<int>(plan.stages.size()); index += depth) {
+      const StageSum& sum = sums_[sum_of_stage_[index]];
       stage.forward += sum.forward;
       stage.backward += sum.backward;
       stage.gradient_sync += sum.gradient_sync;
       stage.optimizer_step += sum.optimizer_step;
-      stage.send += sum.send;
+      stage.send += times_[index].send;
       for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
         stage.time.duration[kind] += sum.time.duration[kind];
       }
     }
-    stage.in_flight_micro_batch_count = devices_[device].in_flight_micro_batch_count;
-    stage.memory = devices_[device].items;
+    const RankMemory& memory = devices_[device].memory;
+    stage.in_flight_micro_batch_count = memory.in_flight_micro_batch_count;
+    stage.memory = memory.total;
     const Seconds busy = (stage.forward + stage.backward) * micro_batches + stage.gradient_sync +
                          stage.optimizer_step;
     stage.idle_ratio = std::max(0.0, 1.0 - busy / prediction.step);
     prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
-    prediction.peak_memory_upper =
-        std::max(prediction.peak_memory_upper, devices_[device].upper);
+    prediction.peak_memory_upper = std::max(prediction.peak_memory_upper, devices_[device].upper);
   }
   const RangeFactors& range =
       costs_.step_range(ReachOf(plan, problem_.node_group().devices_per_node));
   prediction.step_lower = prediction.step * range.lower;
   prediction.step_upper = prediction.step * range.upper;
   prediction.range_basis = range.basis;
-  prediction.peak_memory_lower = Bytes::Of(static_cast<int64_t>(
-      prediction.peak_memory.as_double() * costs_.overheads().lower_factor));
+  prediction.peak_memory_lower = Bytes::Of(
+      static_cast<int64_t>(prediction.peak_memory.as_double() * costs_.overheads().lower_factor));
   NameBottleneck(plan, prediction);
   prediction.confidence = costs_.confidence();
   prediction.estimated_items = costs_.estimated_items();

@@ -46,20 +46,29 @@ class PlanEvaluator {
   Prediction Predict(const Plan& plan);
 
  private:
-  // One virtual stage.
+  // Virtual stages with the same layers under the same strategies.
   struct StageSum {
+    // One of them.
+    const StagePlan* stage = nullptr;
     Seconds forward;
     Seconds backward;
     Seconds gradient_sync;
     Seconds optimizer_step;
-    Seconds send;
     TimeItems time;
+    StageMemory memory;
+    int communicator_count = 0;
   };
   // One device.
   struct DeviceSum {
-    MemoryItems items;
+    RankMemory memory;
     Bytes upper;
-    int64_t in_flight_micro_batch_count = 0;
+  };
+  // From a stage to the next.
+  struct Hop {
+    int from_sum = -1;
+    int to_sum = -1;
+    bool leaves_node = false;
+    friend bool operator==(const Hop&, const Hop&) = default;
   };
   struct Known {
     int definition_index = -1;
@@ -71,17 +80,28 @@ class PlanEvaluator {
 
   // Valid until the next call.
   const LayerCost& CostOf(int definition_index, const Strategy& strategy, const Plan& plan);
-  void SumStage(const Plan& plan, int index);
+  bool SameLayers(const StagePlan& a, const StagePlan& b) const;
+  // Index into `sums_`.
+  int SumOf(const Plan& plan, const StagePlan& stage);
+  void AddSum(const Plan& plan, const StagePlan& stage, StageSum& sum);
+  Seconds SendTime(const Plan& plan, int index);
   void SumDevice(const Plan& plan, int device);
   Seconds Run(const Plan& plan);
 
   const PlanningProblem& problem_;
   const CostModel& costs_;
+  const bool has_tied_table_;
   ScheduleEvaluator schedule_;
-  std::vector<StageSum> stages_;
+  // Of this plan: the different stages, the first `sum_count_` of them, and which of
+  // them each stage is.
+  std::vector<StageSum> sums_;
+  int sum_count_ = 0;
+  std::vector<int> sum_of_stage_;
   std::vector<StageTimes> times_;
+  Hop last_hop_;
+  Seconds last_send_;
   std::vector<DeviceSum> devices_;
-  std::vector<LayerMemoryRun> memory_runs_;
+  std::vector<const StageMemory*> memory_of_device_;
   // Costs computed last, the newest in front of `next_known_`.
   std::vector<Known> known_;
   size_t next_known_ = 0;

@@ -1,7 +1,10 @@
 #include "planner/cost/rank_memory.h"
 
 #include <algorithm>
-#include <limits>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "planner/model/in_flight.h"
 
 namespace parplan {
 namespace {
@@ -103,21 +106,46 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
   return states;
 }
 
-// What one virtual stage keeps of a micro-batch.
-struct KeptBytes {
-  Bytes activations;
-  Bytes checkpoints;
-  Bytes Sum() const { return activations + checkpoints; }
+// More virtual stages than anybody interleaves.
+constexpr size_t kFewStages = 32;
+
+// What the rank keeps, and the backward pass that needs most.
+struct BackwardPeak {
+  // Of each virtual stage.
+  absl::InlinedVector<int64_t, kFewStages> in_flight;
+  int stage_index = 0;
+  Bytes most_kept;
 };
 
-// The moment of the backward pass that needs most.
-struct Moment {
-  Bytes extra = Bytes::Of(std::numeric_limits<int64_t>::min());
-  KeptBytes freed;
-  Bytes running;
-  Bytes logits;
-  Bytes gathered;
-};
+// `outputs[i]` is what stage i keeps besides its layers' tensors.
+BackwardPeak PeakOfBackward(absl::Span<const StageMemory* const> stages,
+                            absl::Span<const Bytes> outputs, const RankPlace& place) {
+  BackwardPeak peak;
+  peak.in_flight.resize(stages.size());
+  if (place.schedule == Schedule::kGpipe || stages.size() == 1) {
+    const Schedule schedule =
+        place.schedule == Schedule::kGpipe ? Schedule::kGpipe : Schedule::kOneForwardOneBackward;
+    peak.in_flight[0] = InFlightMicroBatchCount(schedule, place.pipeline_parallel_degree,
+                                                place.stage_index, place.micro_batch_count);
+    peak.most_kept = (stages[0]->kept.Sum() + outputs[0]) * peak.in_flight[0];
+    return peak;
+  }
+  absl::InlinedVector<Bytes, kFewStages> kept;
+  absl::InlinedVector<Bytes, kFewStages> extra;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    kept.push_back(stages[i]->kept.Sum() + outputs[i]);
+    extra.push_back(stages[i]->peak.extra);
+  }
+  const InFlightMoment moment =
+      WorstMoment({.pipeline_parallel_degree = place.pipeline_parallel_degree,
+                   .virtual_stage_count = place.virtual_stage_count,
+                   .device_index = place.stage_index,
+                   .micro_batch_count = place.micro_batch_count},
+                  kept, extra, absl::MakeSpan(peak.in_flight));
+  peak.stage_index = moment.chunk_index;
+  peak.most_kept = moment.most_kept;
+  return peak;
+}
 
 }  // namespace
 
@@ -155,10 +183,10 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
       int64_t{strategy.data_parallel_degree} * strategy.context_parallel_degree;
   const StateBytes dense = StatesOf(footprint.parameter_count, replicas, precision, optimizer,
                                     traits, strategy.sharding_level);
-  const StateBytes experts =
-      StatesOf(footprint.expert_parameter_count,
-               std::max<int64_t>(1, replicas / strategy.expert_parallel_degree), precision,
-               optimizer, traits, strategy.sharding_level);
+  // Ranks that hold the same experts.
+  const int64_t expert_replicas = std::max<int64_t>(1, replicas / strategy.expert_parallel_degree);
+  const StateBytes experts = StatesOf(footprint.expert_parameter_count, expert_replicas, precision,
+                                      optimizer, traits, strategy.sharding_level);
   const int64_t count = footprint.parameter_count + footprint.expert_parameter_count;
   const int64_t element = BytesPerElement(precision);
   const bool is_table = !IsTransformer(footprint.kind);
@@ -169,8 +197,11 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   memory.optimizer_states = Bytes::Of(dense.optimizer_states + experts.optimizer_states);
   memory.master_parameters = Bytes::Of(dense.master_parameters + experts.master_parameters);
   memory.step = Bytes::Of(dense.step + experts.step);
-  if (traits.flatten_gradient_buckets && replicas > 1) {
-    memory.bucket = Bytes::Of(count * traits.gradient_message_bytes);
+  // Parameters that more than one rank holds.
+  const int64_t shared_count = (replicas > 1 ? footprint.parameter_count : 0) +
+                               (expert_replicas > 1 ? footprint.expert_parameter_count : 0);
+  if (traits.flatten_gradient_buckets) {
+    memory.bucket = Bytes::Of(shared_count * traits.gradient_message_bytes);
   }
 
   const RecomputeLevel level = is_table ? RecomputeLevel::kNone : strategy.recompute_level;
@@ -183,12 +214,12 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   if (!traits.fused_gradient_accumulation || footprint.kind == LayerKind::kEmbedding) {
     memory.running += Bytes::Of(element * footprint.largest_matrix_parameter_count);
   }
-  if (AtLeast(strategy.sharding_level, ShardingLevel::kGradients) && replicas > 1) {
+  if (AtLeast(strategy.sharding_level, ShardingLevel::kGradients)) {
     // The whole gradient of the layer before it is scattered.
-    memory.gathered += Bytes::Of(element * count);
+    memory.gathered += Bytes::Of(element * shared_count);
   }
   if (strategy.sharding_level == ShardingLevel::kParameters && replicas > 1) {
-    const Bytes whole = Bytes::Of(element * count);
+    const Bytes whole = Bytes::Of(element * shared_count);
     if (is_table) {
       memory.gathered_all_time = whole;
     } else {
@@ -201,24 +232,25 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   return memory;
 }
 
-int64_t InFlightPassCount(const RankPlace& place, int virtual_stage_index) {
-  const int64_t stages = place.pipeline_parallel_degree;
-  const int64_t virtual_stages = place.virtual_stage_count;
-  const int64_t micro_batches = place.micro_batch_count;
-  if (place.schedule != Schedule::kInterleaved || virtual_stages == 1 || stages == 1) {
-    const Schedule schedule =
-        place.schedule == Schedule::kGpipe ? Schedule::kGpipe : Schedule::kOneForwardOneBackward;
-    return InFlightMicroBatchCount(schedule, place.pipeline_parallel_degree, place.stage_index,
-                                   micro_batches);
+void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
+  parameters += layer.parameters * layer_count;
+  gradients += layer.gradients * layer_count;
+  optimizer_states += layer.optimizer_states * layer_count;
+  master_parameters += layer.master_parameters * layer_count;
+  gathered_all_time += layer.gathered_all_time * layer_count;
+  step += layer.step * layer_count;
+  bucket += layer.bucket * layer_count;
+
+  const Bytes kept_by_run = layer.kept * layer_count;
+  (layer.kept_are_checkpoints ? kept.checkpoints : kept.activations) += kept_by_run;
+  (layer.kept_are_checkpoints ? peak.freed.checkpoints : peak.freed.activations) += kept_by_run;
+  peak.extra -= kept_by_run;
+  const Bytes needed = layer.transient();
+  most_transient = std::max(most_transient, needed);
+  if (needed >= peak.extra) {
+    peak = {needed, {}, layer.running + layer.message * 2, layer.logits, layer.gathered};
   }
-  const int64_t passes =
-      std::min(2 * (stages - place.stage_index - 1) + (virtual_stages - 1) * stages + 1,
-               micro_batches * virtual_stages);
-  // A round is `group` micro-batches through one virtual stage after the other.
-  const int64_t group = std::min(stages, micro_batches);
-  const int64_t whole_rounds = passes / (group * virtual_stages);
-  const int64_t rest = passes % (group * virtual_stages) - group * virtual_stage_index;
-  return whole_rounds * group + std::clamp<int64_t>(rest, 0, group);
+  message = layer.message;
 }
 
 int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
@@ -239,61 +271,43 @@ int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
   return count;
 }
 
-RankMemory MemoryOfRank(absl::Span<const LayerMemoryRun> runs, const RankPlace& place,
+RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankPlace& place,
                         const RuntimeTraits& traits, const Coefficients& coefficients) {
+  const bool is_last_stage = place.stage_index == place.pipeline_parallel_degree - 1;
+  absl::InlinedVector<Bytes, kFewStages> outputs(stages.size());
+  if (place.pipeline_parallel_degree > 1 && traits.keep_stage_outputs) {
+    for (size_t i = 0; i < stages.size(); ++i) {
+      if (!is_last_stage || i + 1 < stages.size()) outputs[i] = stages[i]->message;
+    }
+  }
+  const BackwardPeak peak = PeakOfBackward(stages, outputs, place);
+
   MemoryItems states;
   Bytes step;
   Bytes bucket;
+  Bytes most_transient;
+  Bytes gathered_all_time;
   MemoryItems backward;
-  const int last_virtual_stage = place.virtual_stage_count - 1;
-  const bool has_pipeline = place.pipeline_parallel_degree > 1;
-
-  // What all micro-batches in flight keep.
-  for (const LayerMemoryRun& run : runs) {
-    const LayerMemory& layer = run.layer;
-    const int64_t count = run.layer_count;
-    states[kParameters] += layer.parameters * count;
-    states[kGradients] += layer.gradients * count;
-    states[kOptimizerStates] += layer.optimizer_states * count;
-    states[kMasterParameters] += layer.master_parameters * count;
-    step += layer.step * count;
-    bucket += layer.bucket * count;
-    backward[kGatheredParameters] += layer.gathered_all_time * count;
-    backward[layer.kept_are_checkpoints ? kCheckpoints : kActivations] +=
-        layer.kept * (count * InFlightPassCount(place, run.virtual_stage_index));
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const StageMemory& stage = *stages[i];
+    states[kParameters] += stage.parameters;
+    states[kGradients] += stage.gradients;
+    states[kOptimizerStates] += stage.optimizer_states;
+    states[kMasterParameters] += stage.master_parameters;
+    step += stage.step;
+    bucket += stage.bucket;
+    most_transient = std::max(most_transient, stage.most_transient);
+    gathered_all_time += stage.gathered_all_time;
+    backward[kActivations] += stage.kept.activations * peak.in_flight[i];
+    backward[kCheckpoints] += (stage.kept.checkpoints + outputs[i]) * peak.in_flight[i];
   }
-
-  // The layer whose backward pass needs most, from the last one on: those behind it have
-  // freed what they kept of this micro-batch.
-  Moment peak;
-  KeptBytes freed;
-  const auto consider = [&peak](const LayerMemory& layer, const KeptBytes& freed) {
-    const Bytes extra = layer.running + layer.logits + layer.gathered - freed.Sum();
-    if (extra <= peak.extra) return;
-    peak = {extra, freed, layer.running, layer.logits, layer.gathered};
-  };
-  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
-    if (run->virtual_stage_index != last_virtual_stage) continue;
-    consider(run->layer, freed);
-    Bytes& kind = run->layer.kept_are_checkpoints ? freed.checkpoints : freed.activations;
-    kind += run->layer.kept * run->layer_count;
-  }
-  if (peak.extra > Bytes::Of(std::numeric_limits<int64_t>::min())) {
-    backward[kActivations] -= peak.freed.activations;
-    backward[kCheckpoints] -= peak.freed.checkpoints;
-    backward[kTransient] += peak.running;
-    backward[kLogits] += peak.logits;
-    backward[kGatheredParameters] += peak.gathered;
-  }
-  if (has_pipeline) {
-    // A message coming and one going.
-    backward[kTransient] += place.message * 2;
-    const bool is_last_stage = place.stage_index == place.pipeline_parallel_degree - 1;
-    for (int i = 0; traits.keep_stage_outputs && i < place.virtual_stage_count; ++i) {
-      if (is_last_stage && i == last_virtual_stage) break;
-      backward[kCheckpoints] += place.message * InFlightPassCount(place, i);
-    }
-  }
+  const StageMemory::Peak& running = stages[peak.stage_index]->peak;
+  backward[kActivations] -= running.freed.activations;
+  backward[kCheckpoints] -= running.freed.checkpoints;
+  backward[kTransient] += running.running;
+  backward[kLogits] += running.logits;
+  backward[kGatheredParameters] += gathered_all_time + running.gathered;
+  const Bytes backward_bound = gathered_all_time + peak.most_kept + most_transient;
 
   RankMemory memory;
   const Bytes step_peak = step + std::min(bucket, traits.gradient_bucket);
@@ -306,6 +320,8 @@ RankMemory MemoryOfRank(absl::Span<const LayerMemoryRun> runs, const RankPlace& 
     for (int i = 0; i < kMemoryItemKindCount; ++i) memory.allocated.size[i] += backward.size[i];
   }
   const Bytes tensors = memory.allocated.Total();
+  memory.tensor_bound = states.Total() + std::max(backward_bound, step_peak);
+  memory.in_flight_micro_batch_count = peak.in_flight[0];
   memory.allocated[kWorkspace] = Bytes::Ceil(coefficients[Coefficient::kWorkspaceMemory]);
 
   memory.total = memory.allocated;
@@ -322,6 +338,17 @@ RankMemory MemoryOfRank(absl::Span<const LayerMemoryRun> runs, const RankPlace& 
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * tensors.as_double()) +
       memory.released_on_demand;
   return memory;
+}
+
+RankMemory MemoryOfRank(absl::Span<const LayerMemoryRun> runs, const RankPlace& place,
+                        const RuntimeTraits& traits, const Coefficients& coefficients) {
+  std::vector<StageMemory> stages(place.virtual_stage_count);
+  std::vector<const StageMemory*> pointers;
+  for (const LayerMemoryRun& run : runs) {
+    stages[run.virtual_stage_index].Add(run.layer, run.layer_count);
+  }
+  for (const StageMemory& stage : stages) pointers.push_back(&stage);
+  return MemoryOfRank(pointers, place, traits, coefficients);
 }
 
 }  // namespace parplan

@@ -15,6 +15,7 @@
 #define PARPLAN_PLANNER_COST_RANK_MEMORY_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "absl/types/span.h"
 #include "planner/base/units.h"
@@ -73,14 +74,66 @@ struct LayerMemory {
   Bytes step;
   // Message in which its gradients are exchanged, where it is a copy.
   Bytes bucket;
+  // Message to the next stage, as this layer would send it; 0 without pipeline. While
+  // layers run one is coming and one is going.
+  Bytes message;
 
   Bytes states() const { return parameters + gradients + optimizer_states + master_parameters; }
+  // All that is there only while the layer runs.
+  Bytes transient() const { return running + logits + gathered + message * 2; }
 };
 
-// `samples` is the micro-batch of one rank. Data- and context-parallel ranks share
-// what is sharded; those of an expert are fewer by the expert-parallel degree.
+// All but `message`. `samples` is the micro-batch of one rank. Data- and context-parallel ranks
+// share what is sharded; those of an expert are fewer by the expert-parallel degree.
 LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, Optimizer optimizer,
                           const RuntimeTraits& traits, const Strategy& strategy, double samples);
+
+// What a micro-batch leaves on a rank between its forward and its backward pass.
+struct KeptBytes {
+  Bytes activations;
+  Bytes checkpoints;
+  Bytes Sum() const { return activations + checkpoints; }
+};
+
+// One (virtual) stage of a rank: sums over its layers, and which of their backward
+// passes needs most.
+struct StageMemory {
+  // Held all the time.
+  Bytes parameters;
+  Bytes gradients;
+  Bytes optimizer_states;
+  Bytes master_parameters;
+  Bytes gathered_all_time;
+  // Only in the optimizer's step.
+  Bytes step;
+  Bytes bucket;
+  // Of each micro-batch in flight.
+  KeptBytes kept;
+
+  // The layer whose backward pass needs most. Those behind it have freed what they kept
+  // of this micro-batch.
+  struct Peak {
+    // What is needed besides `kept`, less what is freed; may be negative.
+    Bytes extra = Bytes::Of(std::numeric_limits<int64_t>::min() / 2);
+    KeptBytes freed;
+    Bytes running;
+    Bytes logits;
+    Bytes gathered;
+  };
+  Peak peak;
+  // The most any layer needs while it runs, whatever is freed.
+  Bytes most_transient;
+  // Of the last layer.
+  Bytes message;
+
+  Bytes states() const {
+    return parameters + gradients + optimizer_states + master_parameters + gathered_all_time;
+  }
+  // Adds layers behind those that are there. Of equal layers the last one's backward
+  // pass needs most, because nothing is freed yet; so a run that is split in two
+  // changes nothing.
+  void Add(const LayerMemory& layer, int64_t layer_count);
+};
 
 // Equal layers one after the other.
 struct LayerMemoryRun {
@@ -97,18 +150,9 @@ struct RankPlace {
   int stage_index = 0;
   int virtual_stage_count = 1;
   int64_t micro_batch_count = 1;
-  // One pipeline message, as this rank receives it. Ignored without pipeline.
-  Bytes message;
   // See `CommunicatorCount`.
   int communicator_count = 0;
 };
-
-// Forward passes of virtual stage `virtual_stage_index` whose activations the rank
-// keeps at once. 1F1B: min(P - i, m). GPipe: m. Interleaved, v virtual stages: the
-// first 2 (P - i - 1) + (v - 1) P + 1 passes of the rank, in rounds of P micro-batches
-// (all together (1 + (P - 1) / (P v)) times the layers of the first rank). 1 without
-// pipeline.
-int64_t InFlightPassCount(const RankPlace& place, int virtual_stage_index);
 
 // Communicators that hold buffers: the world; each axis with more than one rank; all
 // model-parallel ranks; the pipeline's, and one with each neighbour (sending makes
@@ -125,11 +169,25 @@ struct RankMemory {
   Bytes released_on_demand;
   // The peak is in the optimizer step and not in a backward pass.
   bool peak_in_optimizer_step = false;
+  // Not less than the tensors at the peak, and simpler: all that is kept at the fullest
+  // moment, with the largest need of any layer. What searches can add up layer by layer.
+  Bytes tensor_bound;
+  // Micro-batches the rank keeps of its first virtual stage in the backward pass that
+  // needs most: 1F1B min(P - i, m), GPipe m, 1 without pipeline.
+  int64_t in_flight_micro_batch_count = 0;
 };
 
-// Peak over the backward pass of each layer and the optimizer step. Of equal layers the
-// last one's backward pass needs most, because nothing is freed yet; so a run that is
-// split in two changes nothing. O(runs), allocates nothing.
+// Peak over the backward pass of each layer and the optimizer step.
+//
+// Exact for every schedule: interleaved devices go through the moments of
+// planner/model/in_flight.h, since a heavy first chunk is fullest some passes after the
+// first backward pass. O(V), allocates nothing up to 32 virtual stages.
+//
+//   stages   [virtual stage], place.virtual_stage_count of them
+RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankPlace& place,
+                        const RuntimeTraits& traits, const Coefficients& coefficients);
+
+// The same from layers, for those in no hurry.
 RankMemory MemoryOfRank(absl::Span<const LayerMemoryRun> runs, const RankPlace& place,
                         const RuntimeTraits& traits, const Coefficients& coefficients);
 

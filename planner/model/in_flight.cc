@@ -1,6 +1,7 @@
 #include "planner/model/in_flight.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace parplan {
 namespace {
@@ -39,47 +40,121 @@ int64_t LeadOf(const InterleavedDevice& device) {
 
 }  // namespace
 
-int64_t InFlightAfter(const InterleavedDevice& device, int chunk_index, int64_t forward_count) {
-  if (device.pipeline_parallel_degree == 1) return 1;
+InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Bytes> kept,
+                           absl::Span<const Bytes> extra, absl::Span<int64_t> counts) {
+  const int64_t chunks = device.virtual_stage_count;
+  InFlightMoment worst;
+  worst.needed = Bytes::Of(std::numeric_limits<int64_t>::min());
+  if (device.pipeline_parallel_degree == 1) {
+    // Forward through all chunks, and back.
+    Bytes sum;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += kept[chunk];
+    worst.most_kept = sum;
+    for (int64_t chunk = chunks - 1; chunk >= 0; --chunk) {
+      const Bytes needed = sum + (extra.empty() ? Bytes() : extra[chunk]);
+      if (needed > worst.needed) {
+        worst.needed = needed;
+        worst.kept = sum;
+        worst.chunk_index = static_cast<int>(chunk);
+      }
+      sum -= kept[chunk];
+    }
+    for (int64_t chunk = 0; chunk < static_cast<int64_t>(counts.size()); ++chunk) {
+      counts[chunk] = chunk <= worst.chunk_index ? 1 : 0;
+    }
+    return worst;
+  }
+
+  // One round of backward passes shows every moment there is: later ones find the same
+  // in flight or, towards the end, less. They and the forward passes beside them are
+  // walked in pieces in which neither changes its chunk, so that the sum is a straight
+  // line over each.
   const Order order = OrderOf(device);
-  const int64_t backward_turn = order.chunks - 1 - chunk_index;
-  return order.CountOf(chunk_index, forward_count) -
-         order.CountOf(backward_turn, forward_count - LeadOf(device));
+  const int64_t devices = order.devices;
+  const int64_t passes = order.passes();
+  const int64_t round = devices * chunks;
+  const int64_t lead = LeadOf(device);
+  const int64_t begin = std::min(lead, passes);
+  const int64_t first_group_size = std::min(devices, order.micro_batches);
+  const int64_t whole_groups = order.micro_batches / devices;
+  const int64_t last_group_size = order.micro_batches - whole_groups * devices;
+  const auto group_size = [=](int64_t group) {
+    return group < whole_groups ? devices : last_group_size;
+  };
+
+  // Position of the next forward pass: its group, turn in the group, and slot in the turn.
+  int64_t group = begin / round;
+  int64_t turn = (begin - group * round) / devices;
+  int64_t slot = begin - group * round - turn * devices;
+  Bytes sum;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    int64_t count = std::min(group * devices, order.micro_batches);
+    if (chunk < turn) count += group_size(group);
+    if (chunk == turn) count += std::min(slot, group_size(group));
+    sum += kept[chunk] * count;
+  }
+  int64_t worst_at = 0;
+  int64_t done = 0;  // backward passes
+  for (int64_t back_turn = 0; back_turn < chunks; ++back_turn) {
+    const int64_t chunk = chunks - 1 - back_turn;
+    int64_t back_slot = 0;
+    // A group that is not full has its passes first.
+    while (back_slot < first_group_size) {
+      int64_t length = first_group_size - back_slot;
+      Bytes change = Bytes() - kept[chunk];
+      const bool goes_forward = lead + done < passes;
+      if (goes_forward) {
+        const int64_t size = group_size(group);
+        if (slot < size) {
+          length = std::min(length, size - slot);
+          change += kept[turn];
+        } else {
+          length = std::min(length, devices - slot);
+        }
+      }
+      const auto look = [&](int64_t at) {
+        const Bytes here = sum + change * (at - done);
+        worst.most_kept = std::max(worst.most_kept, here);
+        const Bytes needed = here + (extra.empty() ? Bytes() : extra[chunk]);
+        if (needed <= worst.needed) return;
+        worst.needed = needed;
+        worst.kept = here;
+        worst.chunk_index = static_cast<int>(chunk);
+        worst_at = at;
+      };
+      look(done);
+      look(done + length - 1);
+      sum += change * length;
+      done += length;
+      back_slot += length;
+      if (goes_forward) {
+        slot += length;
+        if (slot == devices) {
+          slot = 0;
+          if (++turn == chunks) {
+            turn = 0;
+            ++group;
+          }
+        }
+      }
+    }
+    // Missing passes of this turn: forward ones go on. With fewer micro-batches than
+    // devices there is no other group, so all of them are over.
+    done += devices - first_group_size;
+  }
+  if (!counts.empty()) {
+    const int64_t forward_count = std::min(lead + worst_at, passes);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      counts[chunk] =
+          order.CountOf(chunk, forward_count) - order.CountOf(chunks - 1 - chunk, worst_at);
+    }
+  }
+  return worst;
 }
 
 Bytes InFlightPeak(const InterleavedDevice& device, absl::Span<const Bytes> kept,
                    absl::Span<int64_t> counts) {
-  const Order order = OrderOf(device);
-  const int64_t devices = order.devices;
-  // Up to the first backward pass the device only adds, and a round later the steady
-  // state repeats itself. Between, the sum turns where a run of a chunk begins or ends.
-  const int64_t begin = std::min(LeadOf(device), order.passes());
-  const int64_t end = std::min(LeadOf(device) + devices * order.chunks, order.passes());
-  const int64_t last_group_size = order.micro_batches % devices;
-  Bytes peak = Bytes::Of(-1);
-  int64_t peak_at = begin;
-  const auto look = [&](int64_t forward_count) {
-    if (forward_count < begin || forward_count > end) return;
-    Bytes sum;
-    for (int chunk = 0; chunk < device.virtual_stage_count; ++chunk) {
-      sum += kept[chunk] * InFlightAfter(device, chunk, forward_count);
-    }
-    if (sum > peak || (sum == peak && forward_count < peak_at)) {
-      peak = sum;
-      peak_at = forward_count;
-    }
-  };
-  look(begin);
-  for (int64_t turn = 0; turn <= 2 * order.chunks + 1; ++turn) {
-    for (int64_t part : {int64_t{0}, last_group_size}) {
-      look((begin / devices + turn) * devices + part);
-      look(LeadOf(device) + turn * devices + part);
-    }
-  }
-  for (size_t chunk = 0; chunk < counts.size(); ++chunk) {
-    counts[chunk] = InFlightAfter(device, static_cast<int>(chunk), peak_at);
-  }
-  return peak;
+  return WorstMoment(device, kept, {}, counts).needed;
 }
 
 }  // namespace parplan

@@ -48,7 +48,14 @@ struct Strategy {
   }
   // Distance in rank numbers between neighbours of a tensor-parallel group.
   int tensor_stride() const {
-    return rank_order == RankOrder::kTensorInnermost ? 1 : data_parallel_degree;
+    return rank_order == RankOrder::kTensorInnermost
+               ? 1
+               : data_parallel_degree * context_parallel_degree;
+  }
+  // The same for a context-parallel group.
+  int context_stride() const {
+    return rank_order == RankOrder::kTensorInnermost ? tensor_parallel_degree
+                                                     : data_parallel_degree;
   }
   // The same for a data-parallel group.
   int data_stride() const {

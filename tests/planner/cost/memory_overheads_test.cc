@@ -18,21 +18,18 @@ MemoryOverheads Typical() {
 }
 
 TEST(MemoryOverheads, AddUpToTheDevice) {
-  MemoryItems items;
-  items[MemoryItemKind::kParameters] = Bytes::Of(1000);
   MemoryOverheads overheads;
   overheads.context = Bytes::Of(100);
   overheads.communicator = Bytes::Of(10);
   overheads.workspace = Bytes::Of(1);
   overheads.fragmentation = 0.5;
-  overheads.AddTo(1, 1, items);
-  EXPECT_EQ(items[MemoryItemKind::kFragmentation], Bytes::Of(500));
-  EXPECT_EQ(items[MemoryItemKind::kCommunicators], Bytes());
-  EXPECT_EQ(items.Total(), Bytes::Of(1601));
   EXPECT_EQ(overheads.DeviceMemory(Bytes::Of(1000), 1, 1), Bytes::Of(1601));
   const int most = MemoryOverheads::MostCommunicators(2, 4);
   EXPECT_GE(most, 4);
   EXPECT_EQ(overheads.DeviceMemory(Bytes::Of(1000), 2, 4), Bytes::Of(1601 + 10 * most));
+  EXPECT_EQ(overheads.DeviceMemory(Bytes::Of(1000), 2, 4, 2), Bytes::Of(1601 + 10 * most));
+  EXPECT_EQ(overheads.DeviceMemory(Bytes::Of(1000), 2, 4, most + 2),
+            Bytes::Of(1601 + 10 * (most + 2)));
 }
 
 TEST(MemoryOverheads, BudgetIsTheMostThatFits) {

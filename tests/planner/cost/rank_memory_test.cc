@@ -56,46 +56,54 @@ Bytes Allocated(const std::vector<LayerMemoryRun>& runs, const RankPlace& place,
   return MemoryOfRank(runs, place, traits, Coefficients()).allocated.Total();
 }
 
-TEST(InFlightPassCount, IsTheDistanceToTheLastStageUnder1F1BAndEverythingUnderGpipe) {
+// A layer that leaves `kept` bytes.
+LayerMemory Leaves(int64_t kept) {
+  LayerMemory layer;
+  layer.kept = Bytes::Of(kept);
+  return layer;
+}
+
+int64_t InFlight(const RankPlace& place) {
+  std::vector<LayerMemoryRun> runs;
+  for (int i = 0; i < place.virtual_stage_count; ++i) runs.push_back({Leaves(1), 1, i});
+  return MemoryOfRank(runs, place, RuntimeTraits(), Coefficients()).in_flight_micro_batch_count;
+}
+
+TEST(MemoryOfRank, KeepsAsManyMicroBatchesAsThereAreStagesBehindUnder1F1BAndAllUnderGpipe) {
   for (int stages : {2, 3, 4, 8}) {
     for (int stage = 0; stage < stages; ++stage) {
       for (int64_t m : {1, 2, 5, 8, 32}) {
-        EXPECT_EQ(InFlightPassCount(Place(stages, stage, m), 0),
-                  std::min<int64_t>(stages - stage, m));
-        EXPECT_EQ(InFlightPassCount(Place(stages, stage, m, Schedule::kGpipe), 0), m);
+        EXPECT_EQ(InFlight(Place(stages, stage, m)), std::min<int64_t>(stages - stage, m));
+        EXPECT_EQ(InFlight(Place(stages, stage, m, Schedule::kGpipe)), m);
       }
     }
   }
-  EXPECT_EQ(InFlightPassCount(Place(1, 0, 16, Schedule::kInterleaved, 4), 0), 1);
+  EXPECT_EQ(InFlight(Place(1, 0, 16, Schedule::kInterleaved, 4)), 1);
 }
 
-TEST(InFlightPassCount, OfVirtualStagesIsCountedPassByPass) {
-  for (int stages : {2, 4, 8}) {
-    for (int virtual_stages : {2, 3, 6}) {
-      for (int rounds : {1, 2, 5}) {
-        const int64_t m = int64_t{stages} * rounds;
-        for (int stage = 0; stage < stages; ++stage) {
-          // The twin walks through the passes: P micro-batches a virtual stage.
-          const int64_t first_backward = std::min<int64_t>(
-              2 * (stages - stage - 1) + (virtual_stages - 1) * stages + 1, m * virtual_stages);
-          std::vector<int64_t> kept(virtual_stages, 0);
-          for (int64_t pass = 0; pass < first_backward; ++pass) {
-            ++kept[pass / stages % virtual_stages];
-          }
-          int64_t sum = 0;
-          for (int i = 0; i < virtual_stages; ++i) {
-            const RankPlace place = Place(stages, stage, m, Schedule::kInterleaved, virtual_stages);
-            EXPECT_EQ(InFlightPassCount(place, i), kept[i]);
-            sum += kept[i];
-          }
-          // (1 + (P - 1) / (P v)) times P v virtual stages of the first rank.
-          if (stage == 0 && rounds > 1) {
-            EXPECT_EQ(sum, stages * virtual_stages + stages - 1);
-          }
-        }
-      }
-    }
-  }
+// Device 0 of 4 with 2 chunks runs F0 x4, F1 x4, F0 x4 while the backward passes are
+// still of chunk 1: before the first backward pass 7 of chunk 0 and 4 of chunk 1, three
+// passes later 8 of chunk 0 and 3 of chunk 1.
+TEST(MemoryOfRank, OfAHeavyFirstChunkPeaksAfterTheFirstBackwardPass) {
+  const RankPlace place = Place(4, 0, 16, Schedule::kInterleaved, 2);
+  const RankMemory heavy_first = MemoryOfRank({{{Leaves(10), 1, 0}, {Leaves(1), 1, 1}}}, place,
+                                              RuntimeTraits(), Coefficients());
+  EXPECT_EQ(heavy_first.allocated[MemoryItemKind::kActivations], Bytes::Of(83));
+  EXPECT_EQ(heavy_first.in_flight_micro_batch_count, 8);
+  const RankMemory heavy_last = MemoryOfRank({{{Leaves(1), 1, 0}, {Leaves(10), 1, 1}}}, place,
+                                             RuntimeTraits(), Coefficients());
+  EXPECT_EQ(heavy_last.allocated[MemoryItemKind::kActivations], Bytes::Of(7 + 40));
+
+  // What a chunk needs while it runs counts with what is kept at that moment: the
+  // backward passes of chunk 0 find 8 + 1 of 11 in flight.
+  LayerMemory embedding = Leaves(10);
+  embedding.running = Bytes::Of(1000);
+  const RankMemory with_running = MemoryOfRank({{{embedding, 1, 0}, {Leaves(1), 1, 1}}}, place,
+                                               RuntimeTraits(), Coefficients());
+  EXPECT_EQ(with_running.allocated[MemoryItemKind::kTransient], Bytes::Of(1000));
+  EXPECT_LE(with_running.allocated[MemoryItemKind::kActivations], Bytes::Of(83));
+  EXPECT_GE(with_running.tensor_bound,
+            with_running.allocated.Total() - with_running.allocated[MemoryItemKind::kWorkspace]);
 }
 
 TEST(MemoryOfLayer, HoldsTheBytesPerParameterOfEachSetting) {
@@ -213,14 +221,16 @@ Bytes PeakOfTheTwin(const std::vector<LayerMemoryRun>& runs, const RankPlace& pl
     states += layer.states() + layer.gathered_all_time;
     kept += layer.kept;
   }
-  const int64_t in_flight = InFlightPassCount(place, 0);
+  const int64_t in_flight = std::min<int64_t>(place.pipeline_parallel_degree - place.stage_index,
+                                              place.micro_batch_count);
   Bytes peak;
   Bytes live = kept * in_flight;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    peak = std::max(peak, live + layer->running + layer->logits + layer->gathered);
+    peak = std::max(peak,
+                    live + layer->running + layer->logits + layer->gathered + layer->message * 2);
     live -= layer->kept;
   }
-  return states + peak + (place.pipeline_parallel_degree > 1 ? place.message * 2 : Bytes());
+  return states + peak;
 }
 
 LayerMemory RandomLayer(std::mt19937& random) {
@@ -236,6 +246,7 @@ LayerMemory RandomLayer(std::mt19937& random) {
   layer.logits = Bytes::Of(size(random));
   layer.gathered = Bytes::Of(size(random));
   layer.gathered_all_time = Bytes::Of(size(random));
+  layer.message = Bytes::Of(size(random));
   return layer;
 }
 
@@ -250,7 +261,6 @@ TEST(MemoryOfRank, IsThePeakOfTheTwinThatGoesThroughAllBackwardPasses) {
       runs.push_back({RandomLayer(random), 1 + static_cast<int>(random() % 5), 0});
     }
     RankPlace place = Place(1 + trial % 3, 0, 1 + trial % 7);
-    place.message = Bytes::Of(10);
     const RankMemory rank = MemoryOfRank(runs, place, traits, coefficients);
     EXPECT_EQ(rank.allocated.Total(), PeakOfTheTwin(runs, place));
     for (Bytes item : rank.total.size) EXPECT_GE(item, Bytes());

@@ -1,20 +1,28 @@
 #include "planner/model/in_flight.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "planner/cost/pipeline_schedule.h"
 #include "planner/model/plan.h"
 
 namespace parplan {
 namespace {
 
-// What a device keeps at most, counted pass by pass.
-Bytes CountedPeak(const InterleavedDevice& device, const std::vector<Bytes>& kept,
-                  std::vector<int64_t>& most_of_chunk) {
+// What a device keeps at most, counted pass by pass; and the most it needs, with the
+// extra of a chunk while a backward pass of it runs.
+struct Counted {
+  Bytes peak;
+  Bytes needed = Bytes::Of(std::numeric_limits<int64_t>::min());
+};
+Counted CountedPeak(const InterleavedDevice& device, const std::vector<Bytes>& kept,
+                    const std::vector<Bytes>& extra, std::vector<int64_t>& most_of_chunk) {
   const int depth = device.pipeline_parallel_degree;
   const std::vector<StageTimes> stages(
       static_cast<size_t>(depth * device.virtual_stage_count),
@@ -30,21 +38,25 @@ Bytes CountedPeak(const InterleavedDevice& device, const std::vector<Bytes>& kep
       [](const PipelineEvent& a, const PipelineEvent& b) { return a.start < b.start; });
   std::vector<int64_t> in_flight(static_cast<size_t>(device.virtual_stage_count));
   most_of_chunk = in_flight;
-  Bytes peak;
-  for (const PipelineEvent& event : events) {
-    const size_t chunk = static_cast<size_t>(event.stage_index / depth);
-    in_flight[chunk] += event.is_backward ? -1 : 1;
-    most_of_chunk[chunk] = std::max(most_of_chunk[chunk], in_flight[chunk]);
+  Counted counted;
+  const auto sum_of = [&kept, &in_flight] {
     Bytes sum;
     for (size_t c = 0; c < in_flight.size(); ++c) sum += kept[c] * in_flight[c];
-    peak = std::max(peak, sum);
+    return sum;
+  };
+  for (const PipelineEvent& event : events) {
+    const size_t chunk = static_cast<size_t>(event.stage_index / depth);
+    if (event.is_backward) counted.needed = std::max(counted.needed, sum_of() + extra[chunk]);
+    in_flight[chunk] += event.is_backward ? -1 : 1;
+    most_of_chunk[chunk] = std::max(most_of_chunk[chunk], in_flight[chunk]);
+    counted.peak = std::max(counted.peak, sum_of());
   }
-  return peak;
+  return counted;
 }
 
-TEST(InFlightPeak, IsWhatTheOrderOfPassesKeeps) {
+TEST(WorstMoment, IsWhatTheOrderOfPassesNeeds) {
   std::mt19937_64 random(7);
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int trial = 0; trial < 3000; ++trial) {
     InterleavedDevice device;
     device.pipeline_parallel_degree = 1 + static_cast<int>(random() % 8);
     device.virtual_stage_count = 1 + static_cast<int>(random() % 5);
@@ -52,22 +64,33 @@ TEST(InFlightPeak, IsWhatTheOrderOfPassesKeeps) {
         static_cast<int>(random() % static_cast<uint64_t>(device.pipeline_parallel_degree));
     device.micro_batch_count = 1 + static_cast<int64_t>(random() % 40);
     std::vector<Bytes> kept;
+    std::vector<Bytes> extra;
     for (int chunk = 0; chunk < device.virtual_stage_count; ++chunk) {
       kept.push_back(Bytes::Of(static_cast<int64_t>(random() % 9)));
+      extra.push_back(Bytes::Of(static_cast<int64_t>(random() % 60) - 10));
     }
+    const std::string where = absl::StrCat(
+        "device ", device.device_index, " of ", device.pipeline_parallel_degree, ", ",
+        device.virtual_stage_count, " chunks, ", device.micro_batch_count, " micro-batches");
     std::vector<int64_t> counts(kept.size());
     std::vector<int64_t> most;
-    const Bytes peak = InFlightPeak(device, kept, absl::MakeSpan(counts));
-    ASSERT_EQ(peak, CountedPeak(device, kept, most))
-        << "device " << device.device_index << " of " << device.pipeline_parallel_degree << ", "
-        << device.virtual_stage_count << " chunks, " << device.micro_batch_count
-        << " micro-batches";
-    Bytes sum;
-    for (size_t c = 0; c < kept.size(); ++c) {
-      sum += kept[c] * counts[c];
-      EXPECT_LE(counts[c], most[c]);
-    }
-    EXPECT_EQ(sum, peak);
+    const Counted counted = CountedPeak(device, kept, extra, most);
+    ASSERT_EQ(InFlightPeak(device, kept, absl::MakeSpan(counts)), counted.peak) << where;
+    const auto sum_of = [&] {
+      Bytes sum;
+      for (size_t c = 0; c < kept.size(); ++c) {
+        sum += kept[c] * counts[c];
+        EXPECT_LE(counts[c], most[c]) << where;
+      }
+      return sum;
+    };
+    EXPECT_EQ(sum_of(), counted.peak) << where;
+
+    const InFlightMoment worst = WorstMoment(device, kept, extra, absl::MakeSpan(counts));
+    EXPECT_EQ(worst.needed, counted.needed) << where;
+    EXPECT_EQ(worst.most_kept, counted.peak) << where;
+    EXPECT_EQ(worst.kept, sum_of()) << where;
+    EXPECT_EQ(worst.needed, worst.kept + extra[static_cast<size_t>(worst.chunk_index)]) << where;
   }
 }
 

@@ -1,0 +1,167 @@
+#include "planner/check/memory_replay.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace parplan {
+namespace {
+
+using enum MemoryItemKind;
+
+// A pass over one micro-batch of a virtual stage of the device.
+struct Pass {
+  bool is_backward = false;
+  int chunk = 0;
+};
+
+// The passes of a device in order. Of a last group of fewer micro-batches than devices,
+// those that are missing are left out.
+std::vector<Pass> PassesOf(const RankPlace& place) {
+  const int64_t devices = place.pipeline_parallel_degree;
+  const int64_t chunks = place.virtual_stage_count;
+  const int64_t micro_batches = place.micro_batch_count;
+  std::vector<Pass> passes;
+  if (devices == 1) {
+    for (int64_t m = 0; m < micro_batches; ++m) {
+      for (int chunk = 0; chunk < chunks; ++chunk) passes.push_back({false, chunk});
+      for (int chunk = place.virtual_stage_count - 1; chunk >= 0; --chunk) {
+        passes.push_back({true, chunk});
+      }
+    }
+    return passes;
+  }
+  const int64_t groups = (micro_batches + devices - 1) / devices;
+  const int64_t number_count = chunks == 1 ? micro_batches : groups * devices * chunks;
+  const auto add = [&](bool is_backward, int64_t number) {
+    if (number < 0 || number >= number_count) return;
+    if (chunks == 1) return passes.push_back({is_backward, 0});
+    const int64_t in_group = number % (devices * chunks);
+    if (number / (devices * chunks) * devices + in_group % devices >= micro_batches) return;
+    const auto turn = static_cast<int>(in_group / devices);
+    passes.push_back({is_backward, is_backward ? place.virtual_stage_count - 1 - turn : turn});
+  };
+  int64_t warm_up = devices - place.stage_index - 1;
+  if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * devices;
+  if (place.schedule == Schedule::kGpipe) warm_up = number_count;
+  warm_up = std::min(warm_up, number_count);
+  for (int64_t i = 0; i < warm_up + number_count; ++i) {
+    add(false, i);
+    add(true, i - warm_up);
+  }
+  return passes;
+}
+
+// What is there besides states at some moment of the step.
+struct Moment {
+  Bytes activations;
+  Bytes checkpoints;
+  Bytes running;
+  Bytes logits;
+  Bytes gathered;
+  int64_t in_flight_of_first = 0;
+  Bytes Sum() const { return activations + checkpoints + running + logits + gathered; }
+};
+
+}  // namespace
+
+ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const RankPlace& place,
+                            const RuntimeTraits& runtime, const Coefficients& coefficients) {
+  MemoryItems items;
+  Bytes all_time;
+  Bytes copies;
+  Bytes bucket;
+  Bytes most_running;
+  // By chunk: what its forward pass leaves, and the worst moment of its backward pass,
+  // counted from what was there before.
+  std::vector<Moment> left(place.virtual_stage_count);
+  std::vector<Moment> worst(place.virtual_stage_count);
+  std::vector<Bytes> sent(place.virtual_stage_count);
+  std::vector<char> has_layers(place.virtual_stage_count, 0);
+  for (auto entry = layers.rbegin(); entry != layers.rend(); ++entry) {
+    const LayerMemory& layer = entry->layer;
+    items[kParameters] += layer.parameters;
+    items[kGradients] += layer.gradients;
+    items[kOptimizerStates] += layer.optimizer_states;
+    items[kMasterParameters] += layer.master_parameters;
+    all_time += layer.gathered_all_time;
+    copies += layer.step;
+    bucket += layer.bucket;
+    // With a message coming and one going.
+    const Bytes running = layer.running + layer.message + layer.message;
+    most_running = std::max(most_running, running + layer.logits + layer.gathered);
+    Moment& kept = left[entry->virtual_stage_index];
+    const Moment here = {.activations = Bytes() - kept.activations,
+                         .checkpoints = Bytes() - kept.checkpoints,
+                         .running = running,
+                         .logits = layer.logits,
+                         .gathered = layer.gathered};
+    Moment& most = worst[entry->virtual_stage_index];
+    char& seen = has_layers[entry->virtual_stage_index];
+    // The last layer comes first.
+    if (seen == 0) sent[entry->virtual_stage_index] = layer.message;
+    if (seen == 0 || here.Sum() > most.Sum()) most = here;
+    seen = 1;
+    (layer.kept_are_checkpoints ? kept.checkpoints : kept.activations) += layer.kept;
+  }
+  const bool has_pipeline = place.pipeline_parallel_degree > 1;
+  const bool is_last = place.stage_index == place.pipeline_parallel_degree - 1;
+  for (int chunk = 0; chunk < place.virtual_stage_count; ++chunk) {
+    if (!has_pipeline || !runtime.keep_stage_outputs) break;
+    if (is_last && chunk + 1 == place.virtual_stage_count) break;
+    left[chunk].checkpoints += sent[chunk];
+  }
+
+  Moment now;
+  Moment peak;
+  Bytes most = Bytes::Of(std::numeric_limits<int64_t>::min());
+  Bytes most_kept;
+  for (const Pass& pass : PassesOf(place)) {
+    const Moment& kept = left[pass.chunk];
+    if (!pass.is_backward) {
+      now.activations += kept.activations;
+      now.checkpoints += kept.checkpoints;
+      if (pass.chunk == 0) ++now.in_flight_of_first;
+      most_kept = std::max(most_kept, now.Sum());
+      continue;
+    }
+    const Moment& extra = worst[pass.chunk];
+    if (now.Sum() + extra.Sum() > most) {
+      most = now.Sum() + extra.Sum();
+      peak = extra;
+      peak.activations += now.activations;
+      peak.checkpoints += now.checkpoints;
+      peak.in_flight_of_first = now.in_flight_of_first;
+    }
+    now.activations -= kept.activations;
+    now.checkpoints -= kept.checkpoints;
+    if (pass.chunk == 0) --now.in_flight_of_first;
+  }
+
+  const Bytes states = items.Total();
+  const Bytes in_backward = peak.Sum() + all_time;
+  const Bytes in_step = copies + std::min(bucket, runtime.gradient_bucket);
+  ReplayedMemory replayed;
+  replayed.in_flight_micro_batch_count = peak.in_flight_of_first;
+  replayed.tensor_bound = states + std::max(all_time + most_kept + most_running, in_step);
+  if (in_step > in_backward) {
+    items[kTransient] = in_step;
+  } else {
+    items[kActivations] = peak.activations;
+    items[kCheckpoints] = peak.checkpoints;
+    items[kTransient] = peak.running;
+    items[kLogits] = peak.logits;
+    items[kGatheredParameters] = peak.gathered + all_time;
+  }
+  items[kFragmentation] =
+      Bytes::Ceil(coefficients[Coefficient::kFragmentation] * items.Total().as_double());
+  // What the other moment leaves in the allocator.
+  if (!runtime.expandable_segments) items[kFragmentation] += std::min(in_step, in_backward);
+  items[kWorkspace] = Bytes::Ceil(coefficients[Coefficient::kWorkspaceMemory]);
+  items[kContext] = Bytes::Ceil(coefficients[Coefficient::kContextMemory]);
+  items[kCommunicators] =
+      Bytes::Ceil(coefficients[Coefficient::kCommunicatorMemory] * place.communicator_count);
+  replayed.total = items;
+  return replayed;
+}
+
+}  // namespace parplan

@@ -1,0 +1,36 @@
+// What a device needs at most, by playing its passes. Written apart from
+// planner/cost/rank_memory.h, which it checks.
+
+#ifndef PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_
+#define PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/base/units.h"
+#include "planner/cost/rank_memory.h"
+#include "planner/model/coefficients.h"
+#include "planner/model/plan.h"
+#include "planner/model/runtime_traits.h"
+
+namespace parplan {
+
+// As in `RankMemory`.
+struct ReplayedMemory {
+  MemoryItems total;
+  Bytes tensor_bound;
+  int64_t in_flight_micro_batch_count = 0;
+};
+
+// Does the device's passes one by one in the order of Megatron-LM's schedules.py, adds
+// what each forward pass leaves, and goes through the layers of each backward pass from
+// the last to the first. Of equal moments the first counts.
+//
+// `layers` are those of the device in the order of the model, one an entry (whatever
+// their `layer_count` says). O(layers + passes) time.
+ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const RankPlace& place,
+                            const RuntimeTraits& runtime, const Coefficients& coefficients);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_
