@@ -62,7 +62,7 @@ class PeriodFinder {
   int size_;
   double* snapshot_;
   int64_t rounds_ = 0;
-  int64_t most_rounds_ = 2;
+  int64_t most_rounds_ = 1;
 };
 
 // Calls `run(tick)` for the ticks from `tick` to `end`, of which all before
