@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "planner/base/check.h"
@@ -37,6 +39,26 @@ double LowerQuantile(const std::vector<double>& sorted, double probability) {
   const double bound =
       mean + StudentTQuantile(probability, freedom) * deviation * std::sqrt(1.0 + 1.0 / count);
   return std::min(sorted.front(), bound);
+}
+
+// Whether the runs of a class differ in everything it leaves open: what they have in
+// common says nothing of runs that are otherwise.
+bool IsVaried(const ResidualKey& key, const std::set<ResidualKey>& members) {
+  std::set<std::optional<Confidence>> confidences;
+  std::set<std::string> families;
+  std::set<std::optional<TensorParallelReach>> reaches;
+  for (const ResidualKey& member : members) {
+    confidences.insert(member.confidence);
+    families.insert(member.device_family);
+    reaches.insert(member.tensor_parallel_reach);
+  }
+  const auto open = [](bool is_open, size_t kinds) { return is_open && kinds < 2; };
+  return !open(!key.confidence.has_value(), confidences.size()) &&
+         !open(key.device_family.empty(), families.size()) &&
+         // Memory does not depend on where groups are.
+         !open(!key.tensor_parallel_reach.has_value() &&
+                   key.quantity == ResidualQuantity::kStepDuration,
+               reaches.size());
 }
 
 }  // namespace
@@ -78,17 +100,20 @@ std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
 std::vector<ResidualClass> MakeResidualClasses(absl::Span<const Residual> residuals,
                                                const ResidualOptions& options) {
   std::map<ResidualKey, std::vector<double>> log_ratios;
+  // The narrowest keys of each class.
+  std::map<ResidualKey, std::set<ResidualKey>> members;
   for (const Residual& residual : residuals) {
     if (!std::isfinite(residual.log_ratio)) continue;
     const std::array<ResidualKey, 5> keys = WiderKeys(residual.key);
     for (const ResidualKey& key : std::set<ResidualKey>(keys.begin(), keys.end())) {
       log_ratios[key].push_back(residual.log_ratio);
+      members[key].insert(residual.key);
     }
   }
   std::vector<ResidualClass> classes;
   for (auto& [key, values] : log_ratios) {
     const auto count = static_cast<int64_t>(values.size());
-    if (count < options.fewest_runs) continue;
+    if (count < options.fewest_runs || !IsVaried(key, members[key])) continue;
     classes.push_back({key, count, ResidualQuantiles(std::move(values), options)});
   }
   return classes;

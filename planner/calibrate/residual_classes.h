@@ -48,7 +48,9 @@ std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
                                         const ResidualOptions& options = {});
 
 // The classes the residuals make: each with what `Calibration::Range` falls back to,
-// sorted by key. Residuals that are not finite are left out.
+// sorted by key. Residuals that are not finite are left out. A class that leaves open
+// what all of its runs have in common (one family, one confidence; of steps, one reach)
+// is not made: it would speak of what nobody has seen.
 std::vector<ResidualClass> MakeResidualClasses(absl::Span<const Residual> residuals,
                                                const ResidualOptions& options = {});
 

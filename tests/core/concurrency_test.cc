@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/wire/published_calibration.h"
 #include "tests/core/core_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -108,7 +109,7 @@ TEST_F(ConcurrencyTest, APlanIsNeverGivenUnderACalibrationItWasNotMadeFor) {
   limits.plan_cache_bytes = 20000;
   StartMeasured();
   std::vector<std::string> names = {""};
-  std::vector<std::string> digests = {""};
+  std::vector<std::string> digests = {PublishedCalibration()->content().digest};
   for (const double efficiency : {0.5, 0.6}) {
     v1::UploadCalibrationRequest upload;
     upload.set_parent("clusters/synthetic");

@@ -1,3 +1,4 @@
+#include "proto/wire/published_calibration.h"
 #include "server/core/knowledge_keeper.h"
 
 #include <string>
@@ -53,8 +54,8 @@ TEST_F(KnowledgeKeeperTest, AMeasuredDeviceOfTheLibraryHasBoth) {
     ASSERT_NE(known.knowledge.hardware, nullptr);
     EXPECT_EQ(known.knowledge.hardware->device.device_id, "a100-sxm-80gb");
     EXPECT_EQ(known.hardware_digest.size(), 64u);
-    EXPECT_EQ(known.knowledge.calibration, nullptr);
-    EXPECT_EQ(known.calibration_digest, "");
+    EXPECT_EQ(known.knowledge.calibration, PublishedCalibration());
+    EXPECT_EQ(known.calibration_digest, PublishedCalibration()->content().digest);
     EXPECT_NE(known.newest_measurement, absl::InfinitePast());
   }
 }

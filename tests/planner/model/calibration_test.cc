@@ -123,7 +123,7 @@ TEST(Calibration, RefusesWhatBreaksARuleByName) {
   };
   for (const Case& broken : cases) {
     Calibration::Content content =
-        ContentOf({{kContention, {}, 1.2}, {kMatrixEfficiency, {"ampere", "", {}}, 0.9}},
+        ContentOf({{kContention, {}, 1.2}, {kMatrixEfficiency, {"ampere", "", {}}, 0.85}},
                   {Normal({kStep}, 40, 0.0, 0.1)});
     ASSERT_TRUE(Calibration::Create(content).ok());
     broken.change(content);
