@@ -242,9 +242,8 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
     cost.forward += exchange.forward;
     cost.backward += exchange.backward + again;
   };
-  // Selective recomputation does attention again, for which keys and values come again.
-  const bool recomputes_attention =
-      strategy.recompute_level != RecomputeLevel::kNone && IsTransformer(definition.kind);
+  // Attention that is done again, selectively too, needs keys and values again.
+  const bool recomputes_attention = passes.recompute > Seconds();
   add(tensor, TimeItemKind::kTensorParallel, recomputes_all);
   add(context, TimeItemKind::kContextParallel, recomputes_attention);
   add(expert, TimeItemKind::kExpertParallel, recomputes_all);

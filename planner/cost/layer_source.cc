@@ -149,7 +149,7 @@ LayerPasses LayerSource::MeasuredPasses(const Strategy& strategy, double samples
         passes.recompute = passes.forward;
         break;
       case RecomputeLevel::kSelective:
-        passes.recompute = passes.forward * attention_share_;
+        passes.recompute = passes.forward * SelectiveShare(strategy, samples);
         break;
     }
   }
@@ -175,6 +175,15 @@ LayerPasses LayerSource::MeasuredPasses(const Strategy& strategy, double samples
   }
   passes.hiding_backward = passes.backward * ShareOf(theory.hiding_backward, theory.backward);
   return passes;
+}
+
+double LayerSource::SelectiveShare(const Strategy& strategy, double samples) const {
+  if (analytic_.has_value()) {
+    const LayerPasses theory = AnalyticPasses(strategy, samples);
+    return ShareOf(theory.recompute, theory.forward);
+  }
+  // Fused attention leaves nothing to save.
+  return runtime_.attention_kernel == AttentionKernel::kFlash ? 0.0 : attention_share_;
 }
 
 LayerPasses LayerSource::AnalyticPasses(const Strategy& strategy, double samples) const {

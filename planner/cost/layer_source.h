@@ -62,6 +62,8 @@ class LayerSource {
   LayerEstimator Estimator() const;
   LayerPasses MeasuredPasses(const Strategy& strategy, double samples) const;
   LayerPasses AnalyticPasses(const Strategy& strategy, double samples) const;
+  // Of the forward pass, what selective recomputation does again.
+  double SelectiveShare(const Strategy& strategy, double samples) const;
   LayerFootprint MeasuredFootprint(const Strategy& strategy, LayerFootprint footprint,
                                    bool copies_table) const;
 

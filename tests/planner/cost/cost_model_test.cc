@@ -1,5 +1,6 @@
 #include "planner/cost/cost_model.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "planner/base/error.h"
+#include "planner/cost/fabric_time.h"
 #include "planner/cost/predict_plan.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -193,6 +196,193 @@ TEST(CostModel, ShardedGradientsAreScatteredEveryMicroBatch) {
   EXPECT_NEAR(cost.gradient_sync.milliseconds(), 0.25 * 1.0, 1e-12);
 }
 
+// What a level adds to the step and to every micro-batch, in milliseconds.
+struct Added {
+  double forward = 0.0;
+  double backward = 0.0;
+  double sync = 0.0;
+};
+
+Added AddedBy(ShardingLevel level, bool overlaps_sync, bool overlaps_gather,
+              bool all_reduces = false) {
+  PlanningRules rules;
+  rules.runtime.overlap_gradient_sync = overlaps_sync;
+  rules.runtime.overlap_parameter_gather = overlaps_gather;
+  rules.runtime.all_reduces_sharded_gradients = all_reduces;
+  Strategy strategy = Of(1, 2);
+  strategy.sharding_level = level;
+  const CostModel costs = *CostModel::Create(SmallProblem({}, rules));
+  const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 2, 1);
+  // Of one sample, the passes take 1 and 3 ms.
+  return {cost.forward.milliseconds() - 1.0, cost.backward.milliseconds() - 3.0,
+          cost.gradient_sync.milliseconds()};
+}
+
+void ExpectAdded(const Added& added, double forward, double backward, double sync) {
+  EXPECT_NEAR(added.forward, forward, 1e-9);
+  EXPECT_NEAR(added.backward, backward, 1e-9);
+  EXPECT_NEAR(added.sync, sync, 1e-9);
+}
+
+// An all-reduce of the 2000 bytes takes 2 ms, an all-gather or a reduce-scatter 1 ms.
+// What overlaps costs a quarter of the shorter.
+TEST(CostModel, EveryShardingLevelOverlappedOrNotIsWorkedByHand) {
+  using enum ShardingLevel;
+  ExpectAdded(AddedBy(kNone, false, false), 0, 0, 2);
+  ExpectAdded(AddedBy(kNone, true, true), 0, 0, 0.5);
+  ExpectAdded(AddedBy(kOptimizer, false, false), 0, 0, 1 + 1);
+  // The scatter beside the last backward pass, the gather beside the next forward pass.
+  ExpectAdded(AddedBy(kOptimizer, true, true), 0, 0, 0.25 + 0.25);
+  ExpectAdded(AddedBy(kOptimizer, true, false), 0, 0, 0.25 + 1);
+  ExpectAdded(AddedBy(kOptimizer, false, true), 0, 0, 1 + 0.25);
+  // DeepSpeed's first level all-reduces.
+  ExpectAdded(AddedBy(kOptimizer, false, false, true), 0, 0, 2 + 1);
+  ExpectAdded(AddedBy(kOptimizer, true, false, true), 0, 0, 0.5 + 1);
+  ExpectAdded(AddedBy(kGradients, false, false), 0, 1, 1);
+  ExpectAdded(AddedBy(kGradients, true, true), 0, 0.25, 0.25);
+  ExpectAdded(AddedBy(kParameters, false, false), 1, 1 + 1, 0);
+  ExpectAdded(AddedBy(kParameters, true, true), 0.25, 0.25 * 2, 0);
+  ExpectAdded(AddedBy(kParameters, true, false), 1, 0.25 + 1, 0);
+  ExpectAdded(AddedBy(kParameters, false, true), 0.25, 0.25 + 1, 0);
+}
+
+TEST(CostModel, LayersSmallerThanABucketTravelWithOthers) {
+  const auto sync = [](Bytes bucket) {
+    PlanningRules rules;
+    rules.runtime.overlap_gradient_sync = false;
+    rules.runtime.gradient_bucket = bucket;
+    // 1 ms whatever the size up to 1000 bytes, then 1 ms for each 1000.
+    const CostModel costs = *CostModel::Create(SmallProblem(
+        [](ProfileSnapshot::Content& content) {
+          for (const double kilobytes : {2.0, 4.0, 8.0}) {
+            content.collectives.push_back(
+                {Collective::kAllReduce, 2, 1, Bytes::Of(static_cast<int64_t>(1000 * kilobytes)),
+                 Seconds::Milliseconds(1 + kilobytes), Origin::kMeasured});
+          }
+        },
+        rules));
+    return costs.CostOfLayer(kDecoder, Of(1, 2), 2, 1).gradient_sync.milliseconds();
+  };
+  // Alone 2000 bytes take 3 ms; a quarter of a message of 8000 bytes takes 9 / 4 ms.
+  EXPECT_NEAR(sync(Bytes::Of(1000)), 3.0, 1e-9);
+  EXPECT_NEAR(sync(Bytes::Of(8000)), 9.0 / 4.0, 1e-9);
+}
+
+TEST(CostModel, OverlappedTensorParallelismIsWorkedByHand) {
+  EstimatedOptions options;
+  options.device_count = 64;
+  options.global_batch_size = 64;
+  for (const bool sequence_parallel : {false, true}) {
+    options.rules.runtime = *FindRuntime("megatron-2021");
+    const CostModel plain = *CostModel::Create(EstimatedProblem(options));
+    options.rules.runtime.overlap_tensor_parallel = true;
+    const CostModel overlapped = *CostModel::Create(EstimatedProblem(options));
+    Strategy strategy = Of(8, 8);
+    strategy.sequence_parallel = sequence_parallel;
+    const double total =
+        plain.CostOfLayer(kDecoder, strategy, 8, 1).time[TimeItemKind::kTensorParallel].value();
+    // Forward 2 all-reduces, backward 2; with sequence parallelism 4 and 6 halves.
+    const double hidden = total * (sequence_parallel ? 4.0 / 10.0 : 2.0 / 4.0);
+    const double shade =
+        overlapped.layer_source(kDecoder).Passes(strategy, 1).hiding_backward.value() *
+        (sequence_parallel ? 2.0 : 1.0);
+    ASSERT_GT(shade, 0.0);
+    const double slowdown = Coefficients("ampere")[Coefficient::kContention];
+    EXPECT_NEAR(overlapped.CostOfLayer(kDecoder, strategy, 8, 1)
+                    .time[TimeItemKind::kTensorParallel]
+                    .value(),
+                total - hidden + std::max(shade, hidden) +
+                    (slowdown - 1.0) * std::min(shade, hidden) - shade,
+                1e-9 * total);
+  }
+}
+
+TEST(CostModel, ExposesOfARingWhatAttentionDoesNotHide) {
+  EstimatedOptions options;
+  options.device_count = 64;
+  options.global_batch_size = 64;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const Coefficients coefficients("ampere");
+  const FabricTime fabric(problem.hardware()->fabric, coefficients, 8);
+  for (const int context : {2, 8}) {
+    Strategy strategy = Of(4, 16 / context);
+    strategy.context_parallel_degree = context;
+    const LayerPasses passes = costs.layer_source(kDecoder).Passes(strategy, 1);
+    // Keys and values of 24 heads of 128; the ring of 8 ranks, 4 apart, leaves the node.
+    const double bytes = 2.0 * 2048 / context * 24 * 128 * 2;
+    const Seconds hop = fabric.Time(Collective::kSendReceive, {context, 4}, bytes);
+    const double hops = context - 1;
+    const double slowdown = coefficients[Coefficient::kContention];
+    const auto exposed = [&](Seconds attention, Seconds moving) {
+      const Seconds beside = attention * (hops / context);
+      return OverlappedTime(beside, moving, slowdown) - beside;
+    };
+    const Seconds expected = exposed(passes.forward_attention, hop * hops) +
+                             exposed(passes.backward_attention, hop * (2 * hops));
+    const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 16 / context, 1);
+    EXPECT_NEAR(cost.time[TimeItemKind::kContextParallel] / expected, 1.0, 1e-9);
+    // Those that share a sample hold the same parameters.
+    strategy.data_parallel_degree = 1;
+    strategy.context_parallel_degree = 16;
+    EXPECT_GT(costs.CostOfLayer(kDecoder, strategy, 1, 1).gradient_sync, Seconds());
+  }
+}
+
+TEST(CostModel, MakesExpertsEqualOnFewerRanks) {
+  EstimatedOptions options;
+  options.device_count = 64;
+  options.global_batch_size = 64;
+  options.expert_count = 8;
+  options.rules.runtime.overlap_gradient_sync = false;
+  options.rules.runtime.gradient_bucket = Bytes();
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const FabricTime fabric(problem.hardware()->fabric, Coefficients("ampere"), 8);
+  Strategy strategy = Of(4, 16);
+  strategy.expert_parallel_degree = 8;
+  const LayerFootprint footprint = costs.layer_source(kDecoder).Footprint(strategy, 1);
+  const auto bytes = [](int64_t count) { return 2.0 * static_cast<double>(count); };
+  // One expert a rank: the next rank with the same one is 8 x 4 ranks on.
+  const Seconds expected =
+      fabric.Time(Collective::kAllReduce, {16, 4}, bytes(footprint.parameter_count)) +
+      fabric.Time(Collective::kAllReduce, {2, 32}, bytes(footprint.expert_parameter_count));
+  const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 16, 1);
+  EXPECT_NEAR(cost.gradient_sync / expected, 1.0, 1e-9);
+  // Two of eight experts for each of the tokens of a sample, there and back, both ways.
+  const Seconds exchange = fabric.Time(Collective::kAllToAll, {8, 4}, 2.0 * 2048 * 12288 * 2);
+  EXPECT_NEAR(cost.time[TimeItemKind::kExpertParallel] / (exchange * 4.0), 1.0, 1e-9);
+}
+
+TEST(CostModel, MakesTiedTablesEqualOnBothStages) {
+  EstimatedOptions options;
+  options.device_count = 64;
+  options.global_batch_size = 64;
+  for (const bool tied : {false, true}) {
+    options.tied_embedding = tied;
+    const CostModel costs = *CostModel::Create(EstimatedProblem(options));
+    for (const int table : {0, 2}) {
+      const Seconds one = costs.CostOfLayer(table, Of(8, 1), 1, 1).gradient_sync;
+      const Seconds several = costs.CostOfLayer(table, Of(8, 1), 1, 8).gradient_sync;
+      EXPECT_EQ(one, Seconds());
+      EXPECT_EQ(several > Seconds(), tied) << table;
+    }
+  }
+}
+
+TEST(SendTime, IsThatBetweenNodesWhereSmallStagesMeetTheEdge) {
+  EstimatedOptions options;
+  options.device_count = 64;
+  options.global_batch_size = 64;
+  const CostModel costs = *CostModel::Create(EstimatedProblem(options));
+  const Strategy strategy = Of(4, 1);
+  const auto send = [&](bool leaves_node) {
+    return costs.SendTime(kDecoder, strategy, strategy, 4, leaves_node, 1);
+  };
+  EXPECT_GT(send(true), send(false));
+  EXPECT_EQ(send(true), costs.SendTime(kDecoder, strategy, strategy, 8, true, 1));
+}
+
 TEST(CostModel, TimeItemsAddUpToForwardAndBackward) {
   for (int tensor : {1, 2, 4}) {
     for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
@@ -334,6 +524,46 @@ TEST(PredictPlan, KeepsMoreMicroBatchesInEarlierStages) {
   EXPECT_EQ(prediction.stages[0].memory[MemoryItemKind::kActivations], Bytes::Of(2 * 2 * 1600));
   EXPECT_EQ(prediction.stages[1].memory[MemoryItemKind::kActivations], Bytes::Of(2 * 1600));
   EXPECT_EQ(prediction.stages[0].memory[MemoryItemKind::kContext], Bytes::Of(5000));
+}
+
+// Stages of two layers, two samples a device: 4 ms forward and 12 ms backward. Messages
+// of 32 bytes take 0.016 ms. All-reduces of 2 x 2000 bytes, 2 ms each beside 6 ms, add 2 x
+// 0.5 ms.
+//
+//   stage 0  F1 0-4        F2 4-8          B1 20.032-32.032  F3 -36.032  B2 -48.032  F4
+//            -52.032       B3 52.064-64.064                  B4 68.064-80.064
+//   stage 1  F1 4.016-8.016  B1 -20.016  F2 -24.016  B2 -36.016  F3 36.048-40.048
+//            B3 -52.048  F4 52.048-56.048  B4 -68.048
+TEST(PredictPlan, OfTwoStagesIsWorkedByHand) {
+  const PlanningProblem problem = SmallProblem();
+  const CostModel costs = *CostModel::Create(problem);
+  const Prediction prediction = PredictPlan(problem, costs, TwoStages(Of(1, 2)));
+  EXPECT_NEAR(prediction.step.milliseconds(), 80.064 + 1.0, 1e-9);
+  const StagePrediction& first = prediction.stages[0];
+  EXPECT_NEAR(first.forward.milliseconds(), 4.0, 1e-12);
+  EXPECT_NEAR(first.backward.milliseconds(), 12.0, 1e-12);
+  EXPECT_NEAR(first.send.milliseconds(), 0.016, 1e-12);
+  EXPECT_NEAR(first.gradient_sync.milliseconds(), 1.0, 1e-12);
+  EXPECT_EQ(first.optimizer_step, Seconds());
+  EXPECT_NEAR(first.idle_ratio, 1.0 - (4 * 16.0 + 1.0) / 81.064, 1e-12);
+  EXPECT_EQ(first.in_flight_micro_batch_count, 2);
+  EXPECT_EQ(prediction.stages[1].in_flight_micro_batch_count, 1);
+
+  // Two layers of 1000 parameters at 2 + 2 + 8 + 4 bytes; two layers of 2 x 800 bytes of
+  // two micro-batches; a message each way.
+  MemoryItems memory;
+  memory[MemoryItemKind::kParameters] = Bytes::Of(2 * 2000);
+  memory[MemoryItemKind::kGradients] = Bytes::Of(2 * 2000);
+  memory[MemoryItemKind::kOptimizerStates] = Bytes::Of(2 * 8000);
+  memory[MemoryItemKind::kMasterParameters] = Bytes::Of(2 * 4000);
+  memory[MemoryItemKind::kActivations] = Bytes::Of(2 * 2 * 1600);
+  memory[MemoryItemKind::kTransient] = Bytes::Of(2 * 32);
+  memory[MemoryItemKind::kContext] = Bytes::Of(5000);
+  EXPECT_EQ(first.memory, memory);
+  EXPECT_EQ(prediction.peak_memory, Bytes::Of(43464));
+  // The embedding makes a gradient of 4 x 128 elements; its moment is not the fullest,
+  // but the bound counts with it.
+  EXPECT_EQ(prediction.peak_memory_upper, costs.overheads().Upper(Bytes::Of(43464 + 2 * 4 * 128)));
 }
 
 TEST(PredictPlan, ItemsAddUpToPeaksAndTimes) {

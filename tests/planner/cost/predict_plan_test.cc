@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,90 @@ TEST(PredictPlan, ShardingOptimizerStatesSavesTheirMemory) {
   }
 }
 
+const ShardingLevel kAllLevels[] = {ShardingLevel::kNone, ShardingLevel::kOptimizer,
+                                    ShardingLevel::kGradients, ShardingLevel::kParameters};
+
+TEST(PredictPlan, FasterLinksAreNeverSlowerAtAnyShardingLevel) {
+  for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed", "fsdp"}) {
+    for (UniformPlan shape : Shapes()) {
+      for (const ShardingLevel level : kAllLevels) {
+        if (level != ShardingLevel::kNone && shape.strategy.data_parallel_degree == 1) continue;
+        shape.strategy.sharding_level = level;
+        EstimatedOptions options = SmallOptions();
+        options.rules.runtime = *FindRuntime(runtime);
+        Seconds before = Seconds::Infinite();
+        for (const double speed : {0.25, 1.0, 4.0}) {
+          options.link_speed = speed;
+          const Seconds step = PredictionOf(options, shape).step;
+          EXPECT_LE(step, before) << runtime << " level " << static_cast<int>(level);
+          before = step;
+        }
+      }
+    }
+  }
+}
+
+// A rank with few layers is the true exception: what is gathered of the running layer
+// and the next, and of a table for the whole pass, is then more than sharding saves.
+// Never more than that, though.
+TEST(PredictPlan, ShardingMoreNeverNeedsMoreButForWhatIsGathered) {
+  for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed"}) {
+    EstimatedOptions options = SmallOptions();
+    options.rules.runtime = *FindRuntime(runtime);
+    for (UniformPlan shape : Shapes()) {
+      if (shape.strategy.data_parallel_degree == 1) continue;
+      std::optional<Prediction> before;
+      for (const ShardingLevel level : kAllLevels) {
+        shape.strategy.sharding_level = level;
+        const Prediction prediction = PredictionOf(options, shape);
+        if (before.has_value()) {
+          for (size_t i = 0; i < prediction.stages.size(); ++i) {
+            const MemoryItems& now = prediction.stages[i].memory;
+            const Bytes gathered = now[MemoryItemKind::kGatheredParameters];
+            const Bytes rise = now.Total() - before->stages[i].memory.Total();
+            // Fragmentation is a share of it.
+            EXPECT_LE(rise, Bytes::Ceil(1.05 * gathered.as_double()))
+                << runtime << " level " << static_cast<int>(level);
+            if (shape.pipeline_parallel_degree <= 2) {
+              EXPECT_LE(rise, Bytes()) << runtime << " level " << static_cast<int>(level);
+            }
+          }
+        }
+        before = prediction;
+      }
+    }
+  }
+}
+
+// Tiny and huge sizes give numbers that one can compute with.
+TEST(PredictPlan, IsFiniteAndPositiveAtTheEdges) {
+  for (const int hidden : {16, 16384}) {
+    for (const int sequence : {16, 1 << 17}) {
+      for (const double speed : {1e-6, 1.0, 1e6}) {
+        EstimatedOptions options = SmallOptions();
+        options.hidden_size = hidden;
+        options.attention_head_count = 8;
+        options.sequence_length = sequence;
+        options.link_speed = speed;
+        options.device_speed = 1.0 / speed;
+        for (const UniformPlan& shape : Shapes()) {
+          const Prediction prediction = PredictionOf(options, shape);
+          EXPECT_TRUE(prediction.step > Seconds() && prediction.step < Seconds::Infinite());
+          for (const StagePrediction& stage : prediction.stages) {
+            for (Bytes bytes : stage.memory.size) EXPECT_GE(bytes, Bytes());
+            for (Seconds time : stage.time.duration) {
+              EXPECT_GE(time, Seconds::Of(-1e-12 * prediction.step.value()));
+            }
+            EXPECT_GE(stage.gradient_sync, Seconds());
+            EXPECT_GE(stage.idle_ratio, 0.0);
+            EXPECT_LE(stage.idle_ratio, 1.0);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(PredictPlan, RecomputingMoreTakesLonger) {
   for (UniformPlan shape : Shapes()) {
     Seconds before;
@@ -222,11 +307,85 @@ TEST(PredictPlan, AgreesWithTheCheckThatPlaysEveryLayerAndPass) {
   }
 }
 
+TEST(PredictPlan, OfInterleavedStagesAgreesWithTheCheck) {
+  EstimatedOptions options = SmallOptions();
+  options.rules.schedule = Schedule::kInterleaved;
+  for (const char* runtime : {"parplan", "megatron-2022", "megatron-deepspeed"}) {
+    options.rules.runtime = *FindRuntime(runtime);
+    const PlanningProblem problem = EstimatedProblem(options);
+    const CostModel costs = *CostModel::Create(problem);
+    for (const auto& [depth, tensor, stages] :
+         {std::tuple(4, 8, 3), std::tuple(4, 2, 5), std::tuple(8, 4, 2), std::tuple(2, 4, 11)}) {
+      const int data = 32 / depth / tensor;
+      UniformPlan uniform = UniformOf(depth, tensor, data, 64 / data);
+      uniform.virtual_stage_count = stages;
+      for (const RecomputeLevel level : {RecomputeLevel::kNone, RecomputeLevel::kFull}) {
+        uniform.strategy.recompute_level = level;
+        Plan plan = PlanOf(problem, uniform);
+        // The first half of the stages recomputes nothing: early chunks are heavier.
+        for (size_t i = 0; i < plan.stages.size() / 2; ++i) {
+          for (StageLayerRun& run : plan.stages[i].layer_runs) {
+            run.strategy.recompute_level = RecomputeLevel::kNone;
+          }
+        }
+        const Prediction prediction = PredictPlan(problem, costs, plan);
+        ASSERT_TRUE(prediction.fits());
+        EXPECT_OK(CheckPlan(problem, plan, prediction)) << runtime << " " << PlanGist(plan);
+      }
+    }
+  }
+}
+
+// A plan of more different layers than the evaluator remembers costs.
+TEST(PlanEvaluator, ForgetsNothingThatMatters) {
+  EstimatedOptions options = SmallOptions();
+  options.decoder_count = 120;
+  options.hidden_size = 256;
+  options.attention_head_count = 32;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  std::vector<Strategy> strategies;
+  for (const int tensor : {1, 2, 4, 8}) {
+    for (const ShardingLevel level : kAllLevels) {
+      for (const int recompute : {1, 2, 3}) {
+        for (const RankOrder order : {RankOrder::kTensorInnermost, RankOrder::kDataInnermost}) {
+          Strategy strategy = Of(tensor, 32 / tensor);
+          if (tensor == 1 && order == RankOrder::kDataInnermost) continue;
+          strategy.rank_order = order;
+          strategy.sharding_level = level;
+          strategy.recompute_level = static_cast<RecomputeLevel>(recompute);
+          strategies.push_back(strategy);
+        }
+      }
+    }
+  }
+  ASSERT_GT(strategies.size(), 64u);
+  Plan plan = PlanOf(problem, UniformOf(1, 1, 32, 2));
+  std::vector<StageLayerRun>& runs = plan.stages[0].layer_runs;
+  runs = {{0, 1, Of(1, 32)}};
+  for (int layer = 0; layer < 120; ++layer) {
+    runs.push_back({1 + layer, 1, strategies[static_cast<size_t>(layer) % strategies.size()]});
+  }
+  runs.push_back({121, 1, Of(1, 32)});
+  PlanEvaluator evaluator(problem, costs);
+  const Prediction first = evaluator.Predict(plan);
+  EXPECT_OK(CheckPlan(problem, plan, first));
+  const std::optional<int64_t> before = AllocationCount();
+  const PlanScore again = evaluator.Evaluate(plan);
+  EXPECT_EQ(AllocationCount(), before);
+  EXPECT_EQ(again.step, first.step);
+  EXPECT_EQ(again.peak_memory, first.peak_memory);
+}
+
 TEST(PlanEvaluator, IsTheSameWarmAndColdAndAllocatesNothingWarm) {
   const PlanningProblem problem = EstimatedProblem(SmallOptions());
   const CostModel costs = *CostModel::Create(problem);
   PlanEvaluator evaluator(problem, costs);
-  for (const UniformPlan& shape : Shapes()) {
+  std::vector<UniformPlan> shapes = Shapes();
+  UniformPlan interleaved = UniformOf(4, 2, 4, 16);
+  interleaved.virtual_stage_count = 6;
+  shapes.push_back(interleaved);
+  for (const UniformPlan& shape : shapes) {
     const Plan plan = PlanOf(problem, shape);
     const PlanScore cold = PlanEvaluator(problem, costs).Evaluate(plan);
     const PlanScore first = evaluator.Evaluate(plan);
