@@ -129,9 +129,9 @@ absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
 }
 
 // The problem of `spec` under `rules`, which stand in the place of its own.
-absl::StatusOr<PlanningProblem> ProblemUnder(PlanningRules rules, const v1::PlanSpec& spec,
-                                             const std::vector<v1::Profile>& profiles,
-                                             std::shared_ptr<const Calibration> calibration) {
+absl::StatusOr<PlanningProblem> ProblemUnder(
+    PlanningRules rules, const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    const std::shared_ptr<const Calibration>& calibration) {
   PARPLAN_ASSIGN_OR_RETURN(const Topology topology, TopologyFromProto(spec.topology(), "topology"));
   if (topology.node_groups().size() != 1) {
     return FieldError(Reason::kSpecInvalid, "topology.node_groups",
@@ -139,7 +139,7 @@ absl::StatusOr<PlanningProblem> ProblemUnder(PlanningRules rules, const v1::Plan
   }
   Knowledge knowledge;
   PARPLAN_ASSIGN_OR_RETURN(knowledge.hardware, KnownHardware(topology));
-  knowledge.calibration = calibration != nullptr ? std::move(calibration) : PublishedCalibration();
+  knowledge.calibration = calibration != nullptr ? calibration : PublishedCalibration();
   const NodeGroup& group = topology.node_groups().front();
   if (profiles.empty()) {
     if (knowledge.hardware == nullptr) {
@@ -207,20 +207,20 @@ absl::Status NoPlanOfThese(const absl::Status& broken) {
 
 }  // namespace
 
-absl::StatusOr<PlanningProblem> OfflineProblem(const v1::PlanSpec& spec,
-                                               const std::vector<v1::Profile>& profiles,
-                                               std::shared_ptr<const Calibration> calibration) {
+absl::StatusOr<PlanningProblem> OfflineProblem(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    const std::shared_ptr<const Calibration>& calibration) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
-  return ProblemUnder(options.rules, spec, profiles, std::move(calibration));
+  return ProblemUnder(options.rules, spec, profiles, calibration);
 }
 
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    std::shared_ptr<const Calibration> calibration,
+    const std::shared_ptr<const Calibration>& calibration,
     const std::function<void(const v1::SearchProgress&)>& on_progress) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
-                           OfflineProblem(spec, profiles, std::move(calibration)));
+                           OfflineProblem(spec, profiles, calibration));
   const Stopwatch stopwatch;
   SearchControl control;
   control.max_state_count = options.max_state_count;
@@ -275,7 +275,7 @@ absl::StatusOr<PlanView> PlanOffline(
 
 absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
                                          const std::vector<v1::Profile>& profiles, const Plan& plan,
-                                         std::shared_ptr<const Calibration> calibration) {
+                                         const std::shared_ptr<const Calibration>& calibration) {
   v1::PlanSpec question = spec;
   if (question.global_batch_size() == 0) question.set_global_batch_size(plan.global_batch_size);
   if (question.global_batch_size() != plan.global_batch_size) {
@@ -289,7 +289,7 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
   PARPLAN_ASSIGN_OR_RETURN(const PlanningRules rules,
                            RulesOfPlan(spec.options(), plan, devices_per_node));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
-                           ProblemUnder(rules, question, profiles, std::move(calibration)));
+                           ProblemUnder(rules, question, profiles, calibration));
   if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
     return NoPlanOfThese(broken);
   }
@@ -301,9 +301,9 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
 
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    std::shared_ptr<const Calibration> calibration) {
+    const std::shared_ptr<const Calibration>& calibration) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
-                           OfflineProblem(spec, profiles, std::move(calibration)));
+                           OfflineProblem(spec, profiles, calibration));
   std::vector<v1::PlannerComparison> rows;
   for (const std::string& name : PlannerNames()) {
     PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));

@@ -31,7 +31,7 @@ namespace parplan::planctl {
 // `SnapshotOfNodes`.
 absl::StatusOr<PlanningProblem> OfflineProblem(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    std::shared_ptr<const Calibration> calibration = nullptr);
+    const std::shared_ptr<const Calibration>& calibration = nullptr);
 
 // Runs the planner that `spec.options` names, and the baselines when it asks
 // for them, checks the answer, and gives it as an unsigned payload with a view
@@ -40,7 +40,7 @@ absl::StatusOr<PlanningProblem> OfflineProblem(
 // fit, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT).
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    std::shared_ptr<const Calibration> calibration = nullptr,
+    const std::shared_ptr<const Calibration>& calibration = nullptr,
     const std::function<void(const v1::SearchProgress&)>& on_progress = {});
 
 // What the cost model expects of a plan that is given. Schedule and, where `spec`
@@ -50,14 +50,14 @@ absl::StatusOr<PlanView> PlanOffline(
 // INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` when `spec`
 // has another than the plan, and `plan` when it is none for this model and cluster.
 // A plan that does not fit is an answer: see `Prediction::fits`.
-absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
-                                         const std::vector<v1::Profile>& profiles, const Plan& plan,
-                                         std::shared_ptr<const Calibration> calibration = nullptr);
+absl::StatusOr<PlanView> EvaluateOffline(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
+    const std::shared_ptr<const Calibration>& calibration = nullptr);
 
 // Every planner on the same question, in the order of `PlannerNames`.
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    std::shared_ptr<const Calibration> calibration = nullptr);
+    const std::shared_ptr<const Calibration>& calibration = nullptr);
 
 }  // namespace parplan::planctl
 

@@ -35,7 +35,8 @@ struct PlanningOptions {
 
 // INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`: a
 // negative limit, a ratio outside [0, 1), a time limit that is not above 0, a
-// schedule that is unknown or that no search uses (interleaved). Any planner name of up to 63 characters passes.
+// schedule that is unknown or that no search uses (interleaved). Any planner name of up to 63
+// characters passes.
 absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
                                                  absl::string_view field = "options");
 

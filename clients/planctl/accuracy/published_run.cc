@@ -192,8 +192,11 @@ void ReadFsdp(const RowFields& fields, PublishedRun* run) {
       fields.Fault("fsdp", absl::StrCat("`", name, "` is no strategy that is known here"));
     }
   } else if (fsdp->is_number_integer()) {
-    parallelism.zero_level = 3;
-    parallelism.data_parallel_degree = fields.Count({"fsdp"}, 1).value_or(0);
+    // Tables of Megatron-Bridge and NeMo say 0 or 1, later ones the degree.
+    const int degree =
+        fields.Count({"fsdp", "sharding", "sharding_strategy", "fsdp_sharding"}, 0).value_or(0);
+    if (degree > 0) parallelism.zero_level = 3;
+    if (degree > 1) parallelism.data_parallel_degree = degree;
   } else {
     fields.Fault("fsdp", "must be true, false, a degree or a strategy");
   }
@@ -251,6 +254,13 @@ void ReadRuntime(const RowFields& fields, PublishedRun* run) {
         absl::StrContains(lower, "cudnn")) {
       run->runtime.attention_kernel = AttentionKernel::kFlash;
     }
+    if (absl::StrContains(lower, "cudnn") || absl::StrContains(lower, "3")) {
+      run->runtime.flash_kernel = FlashKernel::kNative;
+    } else if (absl::StrContains(lower, "sdpa") || absl::StrContains(lower, "2")) {
+      run->runtime.flash_kernel = FlashKernel::kSecond;
+    } else if (absl::StrContains(lower, "triton")) {
+      run->runtime.flash_kernel = FlashKernel::kFirst;
+    }
     if (absl::StrContains(lower, "unfused") || lower == "torch" || lower == "local" ||
         lower == "eager") {
       run->runtime.attention_kernel = AttentionKernel::kUnfused;
@@ -258,6 +268,24 @@ void ReadRuntime(const RowFields& fields, PublishedRun* run) {
   }
   if (const auto flash = fields.Flag({"flash_attention", "flash_attn"})) {
     run->runtime.attention_kernel = *flash ? AttentionKernel::kFlash : AttentionKernel::kUnfused;
+  }
+  for (const std::string& text : {run->framework, run->note}) {
+    const std::string lower = absl::AsciiStrToLower(text);
+    if (absl::StrContains(lower, "no torch.compile") ||
+        absl::StrContains(lower, "without torch.compile")) {
+      run->runtime.compiled = false;
+    } else if (absl::StrContains(lower, "torch.compile") || absl::StrContains(lower, "compiled")) {
+      run->runtime.compiled = true;
+    }
+    if (absl::StrContains(lower, "async tp") || absl::StrContains(lower, "asynctp")) {
+      run->runtime.overlap_tensor_parallel = true;
+    }
+  }
+  if (const auto compiled = fields.Flag({"compile", "torch_compile"})) {
+    run->runtime.compiled = *compiled;
+  }
+  if (const auto overlap = fields.Flag({"async_tp", "tp_overlap", "tp_comm_overlap"})) {
+    run->runtime.overlap_tensor_parallel = *overlap;
   }
 }
 

@@ -69,7 +69,8 @@ struct PublishedParallelism {
   int virtual_stage_count = 1;
   // ZeRO level 0 to 3, where said.
   std::optional<int> zero_level;
-  bool sequence_parallel = false;
+  // Where said.
+  std::optional<bool> sequence_parallel;
   // Layers of each stage, where said.
   std::vector<int> layers_per_stage;
   // Embedding and head count as one layer each where layers are split into stages.
@@ -79,6 +80,10 @@ struct PublishedParallelism {
 // What a row says of its runtime beyond the name. Absent: the runtime's default.
 struct PublishedRuntime {
   std::optional<AttentionKernel> attention_kernel;
+  std::optional<FlashKernel> flash_kernel;
+  // By torch.compile, which makes one kernel of element-wise operations.
+  std::optional<bool> compiled;
+  std::optional<bool> overlap_tensor_parallel;
   std::optional<bool> dropout;
   std::optional<bool> overlap_gradient_sync;
   std::optional<bool> overlap_parameter_gather;

@@ -147,8 +147,7 @@ absl::StatusOr<Degrees> DegreesOf(const PublishedRun& run, const DeviceDescripti
   degrees.pipeline = said.pipeline_parallel_degree;
   degrees.virtual_stage_count = degrees.pipeline > 1 ? said.virtual_stage_count : 1;
   degrees.device_count = run.hardware.device_count;
-  degrees.devices_per_node = run.hardware.devices_per_node > 0 ? run.hardware.devices_per_node
-                                                               : UsualDevicesPerNode(device);
+  degrees.devices_per_node = DevicesPerNode(run.hardware, device, assumptions);
   if (run.model.expert_count > 0) {
     PARPLAN_ASSIGN_OR_RETURN(degrees.expert, ExpertDegree(said, assumptions));
   }
@@ -236,7 +235,8 @@ Strategy StrategyOf(const PublishedRun& run, const RunRuntime& runtime, const De
   strategy.tensor_parallel_degree = degrees.tensor;
   strategy.data_parallel_degree = degrees.data;
   strategy.context_parallel_degree = degrees.context;
-  strategy.sequence_parallel = run.parallelism.sequence_parallel && degrees.tensor > 1;
+  strategy.sequence_parallel = degrees.tensor > 1 && run.parallelism.sequence_parallel.value_or(
+                                                         runtime.default_sequence_parallel);
   static constexpr ShardingLevel kLevels[] = {ShardingLevel::kNone, ShardingLevel::kOptimizer,
                                               ShardingLevel::kGradients,
                                               ShardingLevel::kParameters};
@@ -269,7 +269,9 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
     if (index == 0) AddLayer(model, next++, plain, &stage);
     for (int k = 0; k < layers[index]; ++k, ++next) {
       Strategy strategy = plain;
-      if (run.recompute_layer_count == 0 || k < run.recompute_layer_count) {
+      // Layers after the embedding are counted from 1.
+      if ((run.recompute_layer_count == 0 || k < run.recompute_layer_count) &&
+          next % runtime.recompute_interval == 0) {
         strategy.recompute_level = runtime.recompute_level;
       }
       if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
@@ -287,8 +289,8 @@ struct SourceCluster {
   absl::string_view cluster;
 };
 constexpr SourceCluster kSourceClusters[] = {
-    {"vtrain", "vtrain"},          {"megatron-sc21", "selene"}, {"korthikanti", "selene"},
-    {"bigscience", "jean-zay"},    {"sailor-clariden", "clariden"},
+    {"vtrain", "vtrain"},       {"megatron-sc21", "selene"},     {"korthikanti", "selene"},
+    {"bigscience", "jean-zay"}, {"sailor-clariden", "clariden"},
 };
 
 std::string ClusterOf(const std::string& source) {
@@ -371,7 +373,9 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
   question.plan_key =
       absl::StrCat(PlanGist(question.plan), ", ", question.plan.micro_batch_count,
                    " micro-batches, ", question.plan.virtual_stage_count, " virtual stages",
-                   run.parallelism.sequence_parallel ? ", sequence parallel" : "");
+                   run.parallelism.sequence_parallel.value_or(runtime.default_sequence_parallel)
+                       ? ", sequence parallel"
+                       : "");
   return question;
 }
 

@@ -1,10 +1,15 @@
 #include "clients/planctl/accuracy/run_runtime.h"
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "planner/base/check.h"
 #include "planner/base/error.h"
+#include "planner/base/status_macros.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -22,11 +27,14 @@ struct KnownFramework {
   bool megatron_family;
   // Trains without dropout unless told otherwise.
   bool without_dropout;
+  // Uses sequence parallelism with tensor parallelism unless told otherwise.
+  bool sequence_parallel = false;
 };
 constexpr KnownFramework kFrameworks[] = {
     {"deepspeed", "megatron-deepspeed", 0, true, false},
-    {"bridge", "megatron-core", 1, true, true},
-    {"nemo", "megatron-core", 1, true, true},
+    {"automodel", "fsdp", 3, false, true},
+    {"bridge", "megatron-core", 1, true, true, true},
+    {"nemo", "megatron-core", 1, true, true, true},
     {"megatron-lm main", "megatron-core", 0, true, false},
     {"megatron core", "megatron-core", 0, true, false},
     {"megatron-core", "megatron-core", 0, true, false},
@@ -35,9 +43,15 @@ constexpr KnownFramework kFrameworks[] = {
     {"foundry", "fsdp", 3, false, true},
     {"mosaic", "fsdp", 3, false, true},
     {"composer", "fsdp", 3, false, true},
-    {"torchtitan", "fsdp", 3, false, true},
+    {"torchtitan", "fsdp", 3, false, true, true},
     {"fsdp", "fsdp", 3, false, true},
 };
+
+// Megatron-LM on devices younger than Megatron Core, which it runs on since (H100: 2023).
+// Sequence parallelism is what `--tp-comm-overlap` of its published runs needs.
+constexpr KnownFramework kLaterMegatron = {"megatron", "megatron-core", 0, true, false, true};
+constexpr absl::string_view kLaterDevices[] = {"h100", "h200", "h800",  "h20",  "gh200",
+                                               "b200", "b300", "gb200", "gb300"};
 
 // What sources leave open: "unknown (repo default)", "see repo". One entry a
 // source, by the beginning of its name.
@@ -71,7 +85,12 @@ const KnownFramework* FindFramework(const PublishedRun& run) {
   for (const std::string& text :
        {absl::AsciiStrToLower(run.framework), absl::AsciiStrToLower(run.source)}) {
     for (const KnownFramework& known : kFrameworks) {
-      if (absl::StrContains(text, known.word)) return &known;
+      if (!absl::StrContains(text, known.word)) continue;
+      const std::string device = absl::AsciiStrToLower(run.hardware.device_name);
+      const bool later = std::any_of(
+          std::begin(kLaterDevices), std::end(kLaterDevices),
+          [&device](absl::string_view word) { return absl::StrContains(device, word); });
+      return later && known.word == kLaterMegatron.word ? &kLaterMegatron : &known;
     }
   }
   return nullptr;
@@ -127,20 +146,63 @@ absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
   return Broken("precision", absl::StrCat("`", text, "` is no precision that is known here"));
 }
 
-absl::StatusOr<RecomputeLevel> RecomputeOf(const std::string& text) {
-  if (text == "none" || text == "no" || text == "off" || text == "false") {
-    return RecomputeLevel::kNone;
+// The first whole number in `text`; absent for none.
+std::optional<int> NumberIn(const std::string& text) {
+  const auto digit = std::find_if(text.begin(), text.end(), absl::ascii_isdigit);
+  if (digit == text.end()) return std::nullopt;
+  int number = 0;
+  for (auto at = digit; at != text.end() && absl::ascii_isdigit(*at) && number < 1000; ++at) {
+    number = 10 * number + (*at - '0');
   }
-  if (absl::StartsWith(text, "full")) return RecomputeLevel::kFull;
-  // Layers that alternate are another thing (torchtitan's `selective 2`).
-  if (absl::StrContains(text, "2") || absl::StrContains(text, "every")) {
-    return Broken("recompute", absl::StrCat("`", text, "`: only some layers recompute"));
+  return number;
+}
+
+absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
+  if (text == "no" || text == "off" || text == "false" || absl::StartsWith(text, "none")) {
+    runtime->recompute_level = RecomputeLevel::kNone;
+  } else if (absl::StartsWith(text, "full")) {
+    runtime->recompute_level = RecomputeLevel::kFull;
+  } else if (absl::StrContains(text, "2") || absl::StrContains(text, "every") ||
+             absl::StrContains(text, "layer")) {
+    // torchtitan's `selective` with a number: each such layer recomputes all.
+    runtime->recompute_level = RecomputeLevel::kFull;
+    runtime->recompute_interval = NumberIn(text).value_or(2);
+    if (runtime->recompute_interval < 1) {
+      return Broken("recompute", absl::StrCat("`", text, "` names no interval of layers"));
+    }
+  } else if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
+             absl::StartsWith(text, "core") || absl::StartsWith(text, "op") ||
+             absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {
+    runtime->recompute_level = RecomputeLevel::kSelective;
+    // What PyTorch's FSDP trainers call selective; Megatron's is of attention.
+    if (runtime->traits.runtime_id == "fsdp" && !absl::StrContains(text, "attention") &&
+        !absl::StrContains(text, "core")) {
+      runtime->traits.selective_recompute = SelectiveRecompute::kOperators;
+    }
+  } else {
+    return Broken("recompute", absl::StrCat("`", text, "` is no recomputation that is known here"));
   }
-  if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
-      absl::StartsWith(text, "core")) {
-    return RecomputeLevel::kSelective;
+  return absl::OkStatus();
+}
+
+// What trainers on PyTorch's FSDP do in their own ways, by the word of `kFrameworks`.
+void RefineFsdp(absl::string_view word, RuntimeTraits* traits) {
+  if (word == "foundry" || word == "mosaic" || word == "composer") {
+    // llm-foundry's configurations and Composer as of the published tables:
+    // `attn_impl: triton`, decoupled_adamw operation by operation, PyTorch 1.13 and 2.0,
+    // fused cross-entropy on 16-bit logits.
+    traits->flash_kernel = FlashKernel::kFirst;
+    traits->fused_optimizer = false;
+    traits->recompute_stops_early = false;
+    traits->fp32_logits = false;
+  } else if (word == "torchtitan") {
+    // `mixed_precision_reduce` is float32.
+    traits->gradient_message_bytes = 4;
+  } else if (word == "automodel") {
+    // Transformer Engine's norms, linear maps and attention.
+    traits->flash_kernel = FlashKernel::kNative;
+    traits->fused_elementwise = true;
   }
-  return Broken("recompute", absl::StrCat("`", text, "` is no recomputation that is known here"));
 }
 
 // What the row says of its runtime, over the preset.
@@ -167,6 +229,11 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
     traits->overlap_tensor_parallel = true;
   }
   if (said.attention_kernel.has_value()) traits->attention_kernel = *said.attention_kernel;
+  if (said.flash_kernel.has_value()) traits->flash_kernel = *said.flash_kernel;
+  if (said.compiled.value_or(false)) traits->fused_elementwise = true;
+  if (said.overlap_tensor_parallel.has_value()) {
+    traits->overlap_tensor_parallel = *said.overlap_tensor_parallel;
+  }
   if (said.dropout.has_value()) {
     traits->attention_dropout = *said.dropout;
     traits->hidden_dropout = *said.dropout;
@@ -211,11 +278,13 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
     PARPLAN_CHECK(preset != nullptr);
     runtime.traits = *preset;
     runtime.default_zero_level = known->default_zero_level;
+    runtime.default_sequence_parallel = known->sequence_parallel;
     megatron_family = known->megatron_family;
     if (known->without_dropout) {
       runtime.traits.attention_dropout = false;
       runtime.traits.hidden_dropout = false;
     }
+    if (known->runtime_id == "fsdp") RefineFsdp(known->word, &runtime.traits);
   }
   runtime.pads_vocabulary = megatron_family;
   runtime.fills_stages_from_front = runtime.traits.runtime_id == "megatron-deepspeed";
@@ -229,9 +298,7 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
 
   const std::string recompute =
       Filled(run, run.recompute, "recompute", &UnstatedDefault::recompute, "none", assumptions);
-  const absl::StatusOr<RecomputeLevel> level = RecomputeOf(recompute);
-  if (!level.ok()) return level.status();
-  runtime.recompute_level = *level;
+  PARPLAN_RETURN_IF_ERROR(SetRecompute(recompute, &runtime));
 
   Refine(run, precision, megatron_family, &runtime.traits);
   return runtime;

@@ -19,8 +19,11 @@ struct RunRuntime {
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
+  // Every how many layers one recomputes.
+  int recompute_interval = 1;
   // Where the row does not say.
   int default_zero_level = 0;
+  bool default_sequence_parallel = false;
   // Vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
   bool pads_vocabulary = false;
   // DeepSpeed fills stages from the front where layers do not divide evenly.

@@ -135,7 +135,7 @@ absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware) {
   }
   const auto far_off = [&hardware](const DeviceDescription& found) {
     // Figures of data sheets and of drivers differ by a tenth at most.
-    return std::abs(found.memory.as_double() / 1e9 / hardware.memory_gb - 1.0) > 0.15;
+    return std::abs(found.memory.as_double() / 1e9 / hardware.memory_gb - 1.0) > 0.1;
   };
   if (hardware.memory_gb > 0.0 && (device == nullptr || far_off(*device))) {
     const DeviceDescription* variant =
@@ -151,9 +151,21 @@ absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware) {
   return *device;
 }
 
-int UsualDevicesPerNode(const DeviceDescription& device) {
+int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
+                   std::vector<std::string>* assumptions) {
+  constexpr int kTray = 4;
+  constexpr int kRack = 72;
+  const bool tray_said = hardware.devices_per_node == kTray;
+  if (hardware.devices_per_node > 0 && !tray_said) return hardware.devices_per_node;
+  if (absl::StartsWith(device.device_id, "gb") && hardware.device_count > kRack) {
+    for (const int rack : {64, kRack}) {
+      if (hardware.device_count % rack != 0) continue;
+      assumptions->push_back(absl::StrCat("NVLink reaches over racks of ", rack, " devices"));
+      return rack;
+    }
+  }
   // Grace superchips come four to a tray.
-  return absl::StartsWith(device.device_id, "g") ? 4 : 8;
+  return tray_said || absl::StartsWith(device.device_id, "g") ? kTray : 8;
 }
 
 FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescription& device,

@@ -31,8 +31,11 @@ std::optional<AdapterText> AdaptersIn(absl::string_view text);
 // INVALID_ARGUMENT (SPEC_INVALID) when the library has none.
 absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 
-// Of the usual machine with such devices.
-int UsualDevicesPerNode(const DeviceDescription& device);
+// Devices that share the links of a node, as the row says or as in the usual machine.
+// Trays of GB200 and GB300 are four devices of an NVLink domain of 72: where a job takes
+// several racks a rack is the node, of 64 devices where such racks hold the job.
+int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
+                   std::vector<std::string>* assumptions);
 
 // The links of a job of `device_count` devices: the system that `hardware` names
 // (`Selene`), otherwise the device's links inside a node with the adapters it tells

@@ -28,9 +28,9 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flag
   if (flags.offline) {
     PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles,
                              flags.question.ReadProfiles());
-    PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<const Calibration> calibration,
+    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                              flags.question.ReadCalibrationFile());
-    return CompareOffline(spec, profiles, std::move(calibration));
+    return CompareOffline(spec, profiles, calibration);
   }
   spec.mutable_options()->set_compare_baselines(true);
   v1::CreatePlanRequest request;

@@ -49,11 +49,10 @@ absl::StatusOr<Plan> ReadPlan(const Session& session, const EvaluateFlags& flags
 absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanSpec spec, flags.question.ReadSpec());
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
-  PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<const Calibration> calibration,
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                            flags.question.ReadCalibrationFile());
   PARPLAN_ASSIGN_OR_RETURN(const Plan plan, ReadPlan(session, flags, spec));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanView view,
-                           EvaluateOffline(spec, profiles, plan, std::move(calibration)));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanView view, EvaluateOffline(spec, profiles, plan, calibration));
   if (!view.prediction.fits()) {
     Note(session, "the plan needs more memory than a device has");
   }

@@ -37,9 +37,9 @@ struct PlanFlags {
 absl::StatusOr<PlanView> PlanHere(const PlanFlags& flags, const v1::PlanSpec& spec,
                                   ProgressLine& progress) {
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
-  PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<const Calibration> calibration,
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                            flags.question.ReadCalibrationFile());
-  PARPLAN_ASSIGN_OR_RETURN(PlanView view, PlanOffline(spec, profiles, std::move(calibration),
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view, PlanOffline(spec, profiles, calibration,
                                                       [&progress](const v1::SearchProgress& state) {
                                                         progress.Show(state);
                                                       }));

@@ -52,7 +52,7 @@ Excerpt ExcerptOf(const Plan& plan, const Prediction& prediction, const Pipeline
   const int device_count = static_cast<int>(prediction.stages.size());
   const int64_t drawable =
       std::max<int64_t>(std::min(std::max<int64_t>(kMaxMicroBatches, 3 * stage_count),
-                                 kMaxEvents / (2 * row_count * plan.virtual_stage_count)),
+                                 kMaxEvents / (int64_t{2} * row_count * plan.virtual_stage_count)),
                         1);
   Excerpt excerpt;
   excerpt.whole = plan.micro_batch_count <= drawable;
@@ -195,8 +195,7 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
   std::string html = chart.Html() + Legend(legend);
   if (plan.virtual_stage_count > 1) {
     absl::StrAppend(&html, "<p class=\"quiet\">The devices of a row have ",
-                    plan.virtual_stage_count,
-                    " stages each, one after every ", device_count,
+                    plan.virtual_stage_count, " stages each, one after every ", device_count,
                     ", drawn equally long: the prediction has their sums.</p>");
   }
   if (!excerpt.whole) {

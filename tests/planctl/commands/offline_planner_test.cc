@@ -136,7 +136,8 @@ TEST(PlanOffline, WithoutAProfileOfAKnownDeviceIsEstimated) {
 // Everything takes `factor` times as long as data sheets say.
 std::shared_ptr<const Calibration> TimesFactor(double factor) {
   Calibration::Content content = PublishedCalibration()->content();
-  content.coefficient_values.push_back({.coefficient = Coefficient::kTimeFactor, .scope = {}, .value = factor});
+  content.coefficient_values.push_back(
+      {.coefficient = Coefficient::kTimeFactor, .scope = {}, .value = factor});
   content.digest = CalibrationDigest(content);
   absl::StatusOr<Calibration> calibration = Calibration::Create(std::move(content));
   EXPECT_OK(calibration);
