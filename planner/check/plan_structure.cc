@@ -47,9 +47,15 @@ absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefini
 }
 
 // Context and expert parallelism of one layer.
-absl::Status CheckInnerDegrees(const LayerDefinition& layer, const std::string& where,
-                               const Strategy& strategy) {
+absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefinition& layer,
+                               const std::string& where, const Strategy& strategy) {
   const int context = strategy.context_parallel_degree;
+  const bool has_data_sheets = problem.hardware() != nullptr && problem.rules().allow_estimates;
+  if ((context > 1 || strategy.expert_parallel_degree > 1) && !has_data_sheets) {
+    return Broken(absl::StrCat(where,
+                               " is context- or expert-parallel, which nobody measures: it takes "
+                               "a known device and allow_estimates"));
+  }
   // Each rank works on a piece from either end of the sequence, so that causal
   // attention costs all of them the same.
   if (context > 1 && layer.sequence_length % (2 * context) != 0) {
@@ -79,7 +85,7 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
     return Broken(absl::StrCat(where, " spreads over ", tensor, " x ", context, " x ", data,
                                " ranks of a stage of ", rank_count));
   }
-  PARPLAN_RETURN_IF_ERROR(CheckInnerDegrees(layer, where, strategy));
+  PARPLAN_RETURN_IF_ERROR(CheckInnerDegrees(problem, layer, where, strategy));
   PARPLAN_RETURN_IF_ERROR(CheckTensorDegree(problem, layer, where, tensor));
   if (plan.micro_batch_size() % data != 0) {
     return Broken(absl::StrCat(where, " has data_parallel_degree ", data,
@@ -142,8 +148,9 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
                                " stages, which the interleaved schedule needs"));
   }
   if (degree >= 1 && count > kMaxForwardPassCount / static_cast<int64_t>(plan.stages.size())) {
-    return Broken(absl::StrCat(count, " micro-batches over ", plan.stages.size(), " stages are more than ",
-                               kMaxForwardPassCount, " forward passes a step"));
+    return Broken(absl::StrCat(count, " micro-batches over ", plan.stages.size(),
+                               " stages are more than ", kMaxForwardPassCount,
+                               " forward passes a step"));
   }
   if (degree < 1 || degree > problem.max_pipeline_parallel_degree() ||
       plan.device_count % degree != 0) {

@@ -289,6 +289,23 @@ TEST(PredictPlan, ContextAndExpertParallelismShareWhatTheyShare) {
             together.stages[0].memory[MemoryItemKind::kParameters]);
 }
 
+// No profile holds the collectives of these.
+TEST(CheckPlanStructure, RefusesContextAndExpertParallelismWithoutDataSheets) {
+  EstimatedOptions options = SmallOptions();
+  options.expert_count = 8;
+  UniformPlan context = UniformOf(1, 4, 4, 16);
+  context.strategy.context_parallel_degree = 2;
+  UniformPlan expert = UniformOf(1, 4, 8, 8);
+  expert.strategy.expert_parallel_degree = 8;
+  for (const UniformPlan& uniform : {context, expert}) {
+    for (const bool allow_estimates : {true, false}) {
+      options.rules.allow_estimates = allow_estimates;
+      const PlanningProblem problem = EstimatedProblem(options);
+      EXPECT_EQ(CheckPlanStructure(problem, PlanOf(problem, uniform)).ok(), allow_estimates);
+    }
+  }
+}
+
 TEST(PredictPlan, AgreesWithTheCheckThatPlaysEveryLayerAndPass) {
   EstimatedOptions options = SmallOptions();
   for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed"}) {
