@@ -45,6 +45,12 @@ double ScoreElements(const LayerShape& shape) {
   return shape.heads * shape.tokens * shape.all_tokens / shape.tensor;
 }
 
+// Of tensors that selective recomputation of operators makes again: all but fused
+// attention's, and the outputs of every other product.
+TensorLifetime LifetimeOfRecomputed(const RuntimeTraits& traits) {
+  return traits.selective_recompute == SelectiveRecompute::kOperators ? kAttentionCore : kLayer;
+}
+
 // One attention block behind its norm. Key and value heads are never fewer than one a
 // tensor-parallel rank.
 void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cross,
@@ -55,16 +61,18 @@ void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cro
   const double key_value =
       shape.element * shape.tokens * std::max(shape.key_value / shape.tensor, head_size);
   const double scores = ScoreElements(shape);
+  const TensorLifetime again = LifetimeOfRecomputed(traits);
 
   tensors.Add(cross ? "cross-attention norm input" : "attention norm input", "e s h / r", residual,
               cross ? kLayer : kCheckpoint);
-  tensors.Add("query, key and value projection input", "e s h / r", residual, kLayer);
+  tensors.Add("query, key and value projection input", "e s h / r", residual, again);
   tensors.Add("query", "e s q / t", query, kLayer);
-  tensors.Add("key", "e s k / t", key_value, kLayer);
+  tensors.Add("key", "e s k / t", key_value, again);
   tensors.Add("value", "e s k / t", key_value, kLayer);
   if (traits.attention_kernel == AttentionKernel::kFlash) {
     tensors.Add("log-sum-exp of scores", "4 a s / t",
-                4.0 * shape.heads * shape.tokens / shape.tensor, kAttentionCore);
+                4.0 * shape.heads * shape.tokens / shape.tensor,
+                again == kLayer ? kAttentionCore : kLayer);
     if (traits.attention_output_copied) {
       tensors.Add("attention output before its copy", "e s q / t", query, kAttentionCore);
     }
@@ -88,16 +96,18 @@ void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cro
 double AddFeedForward(const LayerShape& shape, const RuntimeTraits& traits, FeedForwardKind kind,
                       double width, double passes, ActivationTensors& tensors) {
   const double inner = shape.element * passes * shape.tokens * width / shape.tensor;
+  const TensorLifetime again = LifetimeOfRecomputed(traits);
   if (kind == FeedForwardKind::kSwiglu) {
-    tensors.Add("gate and up projection output", "2 n e s f / t", 2.0 * inner, kLayer);
+    tensors.Add("gate projection output", "n e s f / t", inner, kLayer);
+    tensors.Add("up projection output", "n e s f / t", inner, again);
     if (!traits.fused_elementwise) {
-      tensors.Add("activated gate", "n e s f / t", inner, kLayer);
+      tensors.Add("activated gate", "n e s f / t", inner, again);
     }
-    tensors.Add("down projection input", "n e s f / t", inner, kLayer);
+    tensors.Add("down projection input", "n e s f / t", inner, again);
     return (traits.fused_elementwise ? 3.0 : 4.0) * inner;
   }
   tensors.Add("GELU input", "n e s f / t", inner, kLayer);
-  tensors.Add("second feed-forward matrix input", "n e s f / t", inner, kLayer);
+  tensors.Add("second feed-forward matrix input", "n e s f / t", inner, again);
   return 2.0 * inner;
 }
 
@@ -109,8 +119,12 @@ void AddTransformer(const LayerDefinition& definition, const LayerShape& shape,
   if (definition.kind == LayerKind::kCrossDecoder) {
     AddAttention(shape, traits, /*cross=*/true, tensors);
   }
-  tensors.Add("feed-forward norm input", "e s h / r", residual, kLayer);
-  tensors.Add("first feed-forward matrix input", "e s h / r", residual, kLayer);
+  const TensorLifetime again = LifetimeOfRecomputed(traits);
+  tensors.Add("feed-forward norm input", "e s h / r", residual, again);
+  tensors.Add("first feed-forward matrix input", "e s h / r", residual, again);
+  if (again != kLayer && swiglu) {
+    tensors.Add("saved output of the layer's last product", "e s h / r", residual, kLayer);
+  }
 
   double inner = 0.0;
   // Gradients of the output and of the input of the activation function.

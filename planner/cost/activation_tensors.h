@@ -26,7 +26,8 @@ enum class TensorLifetime {
   kCheckpoint = 1,
   // From forward to backward, unless the layer recomputes all of it.
   kLayer = 2,
-  // From forward to backward, unless the layer recomputes itself or its attention.
+  // From forward to backward, unless the layer recomputes itself or selectively: its
+  // attention, or what `SelectiveRecompute::kOperators` makes again.
   kAttentionCore = 3,
   // Only while the backward pass of the layer runs.
   kBackward = 4,

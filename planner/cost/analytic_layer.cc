@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "absl/strings/string_view.h"
+
 namespace parplan {
 namespace {
 
@@ -9,6 +11,21 @@ namespace {
 // rounds of Philox4x32 for four numbers, and making a float of each (Salmon et al.,
 // "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11).
 constexpr double kOperationsPerRandomNumber = 40.0;
+
+// Share of the rate of the device's best kernels for fused attention. FlashAttention-2
+// is best on devices up to Ada. On Hopper it reaches 335 TFLOP/s forward and backward
+// with a causal mask (FlashAttention-2, section 4.1), where kernels with asynchronous
+// matrix units reach 540 to 616 forward and about 500 backward (FlashAttention-3, figures
+// 5 and 6). Version 1 is half as fast as version 2 (FlashAttention-2, abstract: "around
+// 2x speedup").
+double FlashShare(FlashKernel kernel, absl::string_view device_family) {
+  constexpr double kFirstOfSecond = 0.5;
+  constexpr double kSecondOfNative = 0.65;
+  if (kernel == FlashKernel::kNative) return 1.0;
+  const bool asynchronous = device_family == "hopper" || device_family == "blackwell";
+  const double second = asynchronous ? kSecondOfNative : 1.0;
+  return kernel == FlashKernel::kFirst ? kFirstOfSecond * second : second;
+}
 
 }  // namespace
 
@@ -20,7 +37,8 @@ AnalyticLayer::AnalyticLayer(const LayerDefinition& layer, Precision precision,
       runtime_(runtime),
       matrix_time_(device, coefficients, precision),
       attention_flops_per_second_(device.MatrixFlops(precision) *
-                                  coefficients[Coefficient::kAttentionEfficiency]),
+                                  coefficients[Coefficient::kAttentionEfficiency] *
+                                  FlashShare(runtime.flash_kernel, device.device_family)),
       bytes_per_second_(device.memory_bytes_per_second *
                         coefficients[Coefficient::kMemoryEfficiency]),
       score_bytes_per_second_(device.memory_bytes_per_second *
@@ -50,7 +68,7 @@ PassTime AnalyticLayer::TimeOf(const OperationList& operations, double launch_in
         break;
       }
       case OperationKind::kFusedAttention:
-        device += operation.flops / attention_flops_per_second_ +
+        device += operation.flops * operation.slowdown / attention_flops_per_second_ +
                   operation.kernel_count * kernel_overhead_;
         break;
     }
@@ -68,6 +86,10 @@ LayerTimes AnalyticLayer::Times(const LayerShape& shape, double samples) const {
   times.hiding_backward = Seconds::Of(hiding);
   if (IsTransformer(layer_.kind)) {
     times.full_recompute = times.forward;
+    if (runtime_.recompute_stops_early && operations.last_forward_product.Flops() > 0.0) {
+      times.full_recompute.device =
+          times.full_recompute.device - matrix_time_.Time(operations.last_forward_product);
+    }
     times.selective_recompute = TimeOf(operations.selective_recompute, forward_launch_interval_);
   }
   return times;

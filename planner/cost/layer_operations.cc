@@ -16,6 +16,7 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   operation.random_count = 0.0;
   operation.of_scores = false;
   operation.flops = 0.0;
+  operation.slowdown = 1.0;
   operation.hides_collective = false;
   return operation;
 }
@@ -37,8 +38,10 @@ void OperationList::AddScores(double bytes, int kernel_count, double random_coun
   operations_[size_ - 1].of_scores = true;
 }
 
-void OperationList::AddFusedAttention(double flops, int kernel_count) {
-  Add(OperationKind::kFusedAttention, kernel_count).flops = flops;
+void OperationList::AddFusedAttention(double flops, double slowdown, int kernel_count) {
+  LayerOperation& operation = Add(OperationKind::kFusedAttention, kernel_count);
+  operation.flops = flops;
+  operation.slowdown = slowdown;
 }
 
 double OperationList::Flops() const {
@@ -63,6 +66,17 @@ int OperationList::LaunchCount() const {
 
 namespace {
 
+// How much longer fused attention takes for its FLOPs than with long sequences and heads
+// of 128. Exponentials, whose number does not depend on the size of heads, cost as much
+// as 20 more elements of them; tiles on the diagonal are computed whole, and each row of
+// tiles is begun and ended. Both as FlashAttention-2 loses speed from heads of 128 to 64
+// and from 16,384 tokens to 512 (its figures 5 and 6; FlashAttention-3, figure 5).
+double FusedAttentionSlowdown(bool causal, double head_size, double sequence) {
+  constexpr double kExponentials = 20.0;
+  const double heads = (1.0 + kExponentials / head_size) / (1.0 + kExponentials / 128.0);
+  return heads * (1.0 + (causal ? 256.0 : 80.0) / sequence);
+}
+
 // Writes the operations of one layer down, block by block.
 class Lister {
  public:
@@ -74,6 +88,8 @@ class Lister {
         forward_(operations.forward),
         backward_(operations.backward),
         selective_(operations.selective_recompute),
+        last_forward_product_(operations.last_forward_product),
+        by_operators_(runtime.selective_recompute == SelectiveRecompute::kOperators),
         element_(static_cast<double>(BytesPerElement(precision))),
         tensor_(shape.tensor_parallel_degree),
         samples_(samples),
@@ -109,6 +125,16 @@ class Lister {
   // Reads `read` elements and writes `written`.
   double Traffic(double read, double written) const { return (read + written) * element_; }
 
+  void AddForwardElementwise(double bytes, int kernel_count = 1, double random_count = 0.0) {
+    forward_.AddElementwise(bytes, kernel_count, random_count);
+    if (by_operators_) selective_.AddElementwise(bytes, kernel_count, random_count);
+  }
+
+  // A product that selective recomputation of operators does again.
+  void RecomputeProduct(double rows, double columns, double inner, double batch_count = 1.0) {
+    if (by_operators_) selective_.AddProduct({rows, columns, inner, batch_count});
+  }
+
   // How tensor parallelism cuts the weights of a linear map. The gradient of the input
   // of one cut by columns is summed over the ranks.
   enum class Cut { kColumns, kRows };
@@ -128,7 +154,7 @@ class Lister {
 
   // Adds a fresh gradient to the buffer.
   void AccumulateGradient(double parameter_count) {
-    const double buffer = runtime_.gradient_bytes;
+    const double buffer = GradientBytes();
     if (runtime_.fused_gradient_accumulation) {
       // The product's own epilogue reads and writes the buffer; the product already
       // counts writing the gradient.
@@ -143,11 +169,11 @@ class Lister {
       // A root-mean-square norm operator by operator, in 32 bits: widened, squared,
       // averaged, scaled, narrowed, weighted; backwards twice that.
       const double bytes = residual_ * (4.0 * element_ + 28.0);
-      forward_.AddElementwise(bytes, 6);
+      AddForwardElementwise(bytes, 6);
       backward_.AddElementwise(2.0 * bytes, 10);
       return;
     }
-    forward_.AddElementwise(Traffic(residual_, residual_));
+    AddForwardElementwise(Traffic(residual_, residual_));
     // The gradient of the input; the sums for scale and shift read both again.
     backward_.AddElementwise(Traffic(4.0 * residual_, residual_), 2);
     if (!runtime_.fused_gradient_accumulation) backward_.AddLaunches(has_bias_ ? 2 : 1);
@@ -186,17 +212,21 @@ class Lister {
     Norm();
     Linear(Cut::kColumns, tokens_, layer_.hidden_size, query + 2.0 * key_value, has_bias_);
     TensorCollectives(1, 1);
+    // Of queries, keys and values as three products the second, of the whole layer's four
+    // in attention the fourth.
+    RecomputeProduct(tokens_, key_value, layer_.hidden_size);
+    RecomputeProduct(tokens_, layer_.hidden_size, query);
     const double projected = tokens_ * (query + 2.0 * key_value);
     if (has_bias_ && unfused) forward_.AddElementwise(Traffic(projected, projected));
     if (!has_bias_) {
       // Rotary embedding of queries and keys.
       const double rotated = tokens_ * (query + key_value);
       if (runtime_.fused_elementwise) {
-        forward_.AddElementwise(Traffic(rotated, rotated), 2);
+        AddForwardElementwise(Traffic(rotated, rotated), 2);
         backward_.AddElementwise(Traffic(rotated, rotated), 2);
       } else {
         // Widened, turned, narrowed.
-        forward_.AddElementwise(rotated * (2.0 * element_ + 16.0), 6);
+        AddForwardElementwise(rotated * (2.0 * element_ + 16.0), 6);
         backward_.AddElementwise(rotated * (2.0 * element_ + 16.0), 6);
       }
     }
@@ -209,15 +239,19 @@ class Lister {
     } else {
       const double flops =
           (causal ? 2.0 : 4.0) * samples_ * heads * head_size * own_sequence_ * sequence_;
-      forward_.AddFusedAttention(flops, shape_.context_parallel_degree);
+      const double slowdown = FusedAttentionSlowdown(causal, head_size, sequence_);
+      forward_.AddFusedAttention(flops, slowdown, shape_.context_parallel_degree);
       // The scores again, and four products (FlashAttention-2, section 3.1).
-      backward_.AddFusedAttention(2.5 * flops, 3 * shape_.context_parallel_degree);
+      backward_.AddFusedAttention(2.5 * flops, slowdown, 3 * shape_.context_parallel_degree);
       backward_.AddElementwise(Traffic(projected, projected));
     }
     Linear(Cut::kRows, tokens_, query, layer_.hidden_size, has_bias_);
     TensorCollectives(1, shape_.sequence_parallel ? 2 : 0);
     AddResidual();
   }
+
+  // An element of the buffer gradients are summed up in.
+  double GradientBytes() const { return element_ < 4.0 ? runtime_.gradient_bytes : 4.0; }
 
   // Scores, softmax, dropout and the product with the values, `batch_count` heads.
   void UnfusedAttention(double batch_count, double head_size) {
@@ -234,7 +268,7 @@ class Lister {
         pass->AddScores(Traffic(scores, scores));
       } else {
         pass->AddScores(Traffic(2.0 * scores, 2.0 * scores) + 8.0 * scores + casts,
-                             casts > 0.0 ? 5 : 3);
+                        casts > 0.0 ? 5 : 3);
       }
       if (runtime_.attention_dropout) {
         pass->AddScores(Traffic(scores, scores) + scores, 1, scores);
@@ -249,7 +283,7 @@ class Lister {
       backward_.AddScores(Traffic(2.0 * scores, scores));
     } else {
       backward_.AddScores(Traffic(2.0 * scores, 2.0 * scores) + 12.0 * scores + casts,
-                               casts > 0.0 ? 5 : 3);
+                          casts > 0.0 ? 5 : 3);
     }
     backward_.AddProduct(weighting);
     backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
@@ -258,7 +292,9 @@ class Lister {
   void FeedForward() {
     Norm();
     if (layer_.expert_count == 0) {
-      Dense(tokens_, layer_.feed_forward_size / tensor_, 1.0);
+      const double width = layer_.feed_forward_size / tensor_;
+      Dense(tokens_, width, 1.0);
+      last_forward_product_ = {tokens_, static_cast<double>(layer_.hidden_size), width, 1.0};
     } else {
       Experts();
     }
@@ -279,18 +315,19 @@ class Lister {
     const double elements = rows * width * batch_count;
     const bool gated = layer_.feed_forward_kind == FeedForwardKind::kSwiglu;
     Linear(Cut::kColumns, rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
+    if (gated) RecomputeProduct(rows, width, hidden, batch_count);
     if (gated && runtime_.fused_elementwise) {
-      forward_.AddElementwise(Traffic(2.0 * elements, elements));
+      AddForwardElementwise(Traffic(2.0 * elements, elements));
       backward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements));
     } else if (gated) {
       // The gate's function, then its product with the other half.
-      forward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements), 2);
+      AddForwardElementwise(Traffic(3.0 * elements, 2.0 * elements), 2);
       backward_.AddElementwise(Traffic(5.0 * elements, 3.0 * elements), 3);
     } else {
       if (has_bias_ && !runtime_.fused_elementwise) {
-        forward_.AddElementwise(Traffic(elements, elements));
+        AddForwardElementwise(Traffic(elements, elements));
       }
-      forward_.AddElementwise(Traffic(elements, elements));
+      AddForwardElementwise(Traffic(elements, elements));
       backward_.AddElementwise(Traffic(2.0 * elements, elements));
     }
     Linear(Cut::kRows, rows, width, hidden, has_bias_, batch_count);
@@ -333,7 +370,7 @@ class Lister {
     TensorCollectives(1, shape_.sequence_parallel ? 1 : 0);
     // The gradient is a whole table: zeroed, rows added, then accumulated.
     backward_.AddElementwise(Traffic(elements, elements) + table * element_, 3);
-    backward_.AddElementwise(table * (element_ + 2.0 * runtime_.gradient_bytes));
+    backward_.AddElementwise(table * (element_ + 2.0 * GradientBytes()));
     // Batches loaded, positions and masks made.
     forward_.AddLaunches(kBatchLaunches);
   }
@@ -369,6 +406,9 @@ class Lister {
   OperationList& forward_;
   OperationList& backward_;
   OperationList& selective_;
+  MatrixProduct& last_forward_product_;
+  // Selective recomputation does all element-wise work again.
+  const bool by_operators_;
   const double element_;
   const double tensor_;
   const double samples_;

@@ -37,8 +37,10 @@ struct LayerOperation {
   double random_count;
   // They are rows of attention scores.
   bool of_scores;
-  // Done by `kFusedAttention`.
+  // Done by `kFusedAttention`, and how much longer they take than with long sequences
+  // and heads of 128.
   double flops;
+  double slowdown;
   // Kernels it is made of.
   int kernel_count;
   // A weight gradient that a tensor-parallel collective can hide behind: the gradient
@@ -57,7 +59,7 @@ class OperationList {
   void AddProduct(const MatrixProduct& product, bool hides_collective = false);
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);
-  void AddFusedAttention(double flops, int kernel_count);
+  void AddFusedAttention(double flops, double slowdown, int kernel_count);
   // Kernels that take the host's time and next to none of the device's.
   void AddLaunches(int kernel_count) { extra_launch_count_ += kernel_count; }
 
@@ -83,8 +85,12 @@ struct LayerOperations {
   OperationList forward;
   OperationList backward;
   // What selective recomputation does again: attention from the scores to their
-  // product with the values (Korthikanti et al., section 5).
+  // product with the values (Korthikanti et al., section 5), or what the runtime's
+  // operators leave.
   OperationList selective_recompute;
+  // The last linear map of the forward pass, of a transformer layer without experts;
+  // without FLOPs otherwise.
+  MatrixProduct last_forward_product;
 };
 
 // Fills `operations` (empty before) with the work of one device for `samples`

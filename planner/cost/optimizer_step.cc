@@ -13,11 +13,17 @@ double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
   // Norm; clipped.
   bytes += 4.0 + 8.0;
   // Adam reads weight, gradient and two moments and writes all but the gradient.
-  bytes += optimizer == Optimizer::kAdam ? 16.0 + 12.0 : 8.0 + 4.0;
+  // Operation by operation: each moment scaled (8), its gradient added (12); the root of
+  // the second (8), scaled (8), shifted (8); the weight (12 + 4).
+  if (optimizer == Optimizer::kAdam) {
+    bytes += runtime.fused_optimizer ? 16.0 + 12.0 : 2.0 * (8.0 + 12.0) + 3.0 * 8.0 + 16.0;
+  } else {
+    bytes += 8.0 + 4.0;
+  }
   // The 16-bit copy of the weights.
   if (mixed) bytes += 4.0 + 2.0;
   // Gradients set to zero.
-  bytes += runtime.gradient_bytes;
+  bytes += mixed ? runtime.gradient_bytes : 4.0;
   return bytes;
 }
 

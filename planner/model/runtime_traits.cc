@@ -62,6 +62,8 @@ RuntimeTraits MegatronCore() {
   traits.widens_gradients_in_step = true;
   traits.gradient_message_bytes = 4;
   traits.attention_output_copied = true;
+  // Transformer Engine takes cuDNN's kernels from Hopper on.
+  traits.flash_kernel = FlashKernel::kNative;
   traits.overlap_tensor_parallel = true;
   traits.forward_launch_ratio = 5.0;
   traits.fused_gradient_accumulation = true;
@@ -75,6 +77,8 @@ RuntimeTraits MegatronCore() {
 RuntimeTraits Fsdp() {
   RuntimeTraits traits;
   traits.runtime_id = "fsdp";
+  // torch.utils.checkpoint, use_reentrant=False.
+  traits.recompute_stops_early = true;
   traits.fused_elementwise = false;
   traits.forward_launch_ratio = 5.0;
   traits.gradient_bytes = 4;

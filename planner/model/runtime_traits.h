@@ -20,11 +20,31 @@ enum class AttentionKernel {
   kFlash = 2,
 };
 
+// Fused attention by how much of the matrix units it uses.
+enum class FlashKernel {
+  // FlashAttention 1 and the first kernel in Triton.
+  kFirst = 1,
+  // FlashAttention-2, and with it PyTorch's scaled_dot_product_attention.
+  kSecond = 2,
+  // Written for the device: FlashAttention-3, cuDNN (Transformer Engine).
+  kNative = 3,
+};
+
+// What selective recomputation does again.
+enum class SelectiveRecompute {
+  // Attention from the scores to their product with the values (Korthikanti et al.).
+  kAttention = 1,
+  // All but fused attention and every other linear map (torchtitan, `selective` with
+  // `op`: outputs of attention and of the 1st, 3rd, 5th, ... product are saved).
+  kOperators = 2,
+};
+
 // One kind of runtime. The defaults are those of this house's executor.
 struct RuntimeTraits {
   std::string runtime_id = "parplan";
 
   AttentionKernel attention_kernel = AttentionKernel::kFlash;
+  FlashKernel flash_kernel = FlashKernel::kSecond;
   // Dropout keeps a mask of one byte an element, of attention scores and of the
   // residual stream.
   bool attention_dropout = false;
@@ -36,6 +56,12 @@ struct RuntimeTraits {
   bool fused_softmax = true;
   // The loss is two kernels each way instead of one for every operation.
   bool fused_cross_entropy = true;
+  // The optimizer updates a parameter in one kernel instead of one for every operation.
+  bool fused_optimizer = true;
+  SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
+  // Full recomputation ends with the last tensor the backward pass needs and leaves the
+  // layer's last linear map out (PyTorch's non-reentrant checkpoints since 2.1).
+  bool recompute_stops_early = false;
   // Products add weight gradients to the buffer themselves.
   bool fused_gradient_accumulation = true;
 

@@ -173,6 +173,21 @@ TEST(ActivationTensors, OfSwigluAreThreeInnerWidthsWhenFusedAndFourOtherwise) {
                    gelu + 2.0 * inner);
 }
 
+TEST(ActivationTensors, OfRecomputedOperatorsAreOutputsOfEveryOtherProduct) {
+  LayerDefinition layer = Decoder(4096, 32, 2048);
+  layer.feed_forward_kind = FeedForwardKind::kSwiglu;
+  layer.feed_forward_size = 14336;
+  layer.key_value_head_count = 8;
+  RuntimeTraits traits = *FindRuntime("fsdp");
+  traits.selective_recompute = SelectiveRecompute::kOperators;
+  const ActivationBytes bytes = Of(layer, traits, TensorParallel(1));
+  // Input, queries, attention's output, the layer's output; values; the gate; and the
+  // softmax statistics.
+  const double token = 2.0 * (4.0 * 4096.0 + 1024.0 + 14336.0) + 4.0 * 32.0;
+  EXPECT_DOUBLE_EQ(bytes.Kept(RecomputeLevel::kSelective), 2048.0 * token);
+  EXPECT_LT(bytes.Kept(RecomputeLevel::kSelective), bytes.Kept(RecomputeLevel::kNone));
+}
+
 TEST(ActivationTensors, WithoutDropoutKeepNoMasks) {
   const LayerDefinition layer = Decoder(1024, 16, 512);
   RuntimeTraits traits = Unfused();

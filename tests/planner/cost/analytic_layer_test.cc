@@ -95,6 +95,44 @@ TEST(AnalyticLayer, RecomputesWhatItSays) {
   EXPECT_EQ(Times(layer, *FindRuntime("parplan")).selective_recompute.device, Seconds());
 }
 
+TEST(AnalyticLayer, OlderFlashKernelsAreSlower) {
+  const LayerDefinition layer = TestDecoder(2048, 16, 16384);
+  DeviceDescription hopper = TestDevice();
+  hopper.device_family = "hopper";
+  const auto attention = [&layer](FlashKernel kernel, const DeviceDescription& device) {
+    RuntimeTraits runtime;
+    runtime.flash_kernel = kernel;
+    return Times(layer, runtime, device).forward.device;
+  };
+  EXPECT_GT(attention(FlashKernel::kFirst, hopper), attention(FlashKernel::kSecond, hopper));
+  EXPECT_GT(attention(FlashKernel::kSecond, hopper), attention(FlashKernel::kNative, hopper));
+  // Nothing is faster than FlashAttention-2 on an A100.
+  EXPECT_EQ(attention(FlashKernel::kSecond, TestDevice()),
+            attention(FlashKernel::kNative, TestDevice()));
+}
+
+TEST(AnalyticLayer, CheckpointsThatStopEarlyLeaveTheLastProductOut) {
+  const LayerDefinition layer = TestDecoder(4096, 32, 2048);
+  RuntimeTraits runtime;
+  runtime.recompute_stops_early = true;
+  const LayerTimes times = Times(layer, runtime);
+  // 4 h^2 of 12 h^2 weights.
+  EXPECT_GT(times.full_recompute.device, 0.6 * times.forward.device);
+  EXPECT_LT(times.full_recompute.device, 0.75 * times.forward.device);
+}
+
+TEST(AnalyticLayer, RecomputesOperatorsOfSwigluLayers) {
+  LayerDefinition layer = TestDecoder(4096, 32, 2048);
+  layer.feed_forward_kind = FeedForwardKind::kSwiglu;
+  layer.feed_forward_size = 14336;
+  RuntimeTraits runtime;
+  runtime.selective_recompute = SelectiveRecompute::kOperators;
+  const LayerTimes times = Times(layer, runtime);
+  // Keys, the attention's projection and the up projection: 2 h^2 + h f of 4 h^2 + 3 h f.
+  EXPECT_GT(times.selective_recompute.device, 0.3 * times.forward.device);
+  EXPECT_LT(times.selective_recompute.device, 0.5 * times.forward.device);
+}
+
 TEST(AnalyticLayer, NearsTheSumOfItsProductsWhenTheyAreLarge) {
   // GPT-3's layer on 8 ranks: about 24 b s h^2 / 8 at 0.82 of the peak, and the rest.
   const LayerTimes times = Times(TestDecoder(12288, 96, 2048), *FindRuntime("parplan"),

@@ -27,6 +27,14 @@ TEST(OptimizerStep, CountsWhatAdamReadsAndWrites) {
             OptimizerBytesPerParameter(Precision::kBf16, Optimizer::kAdam, runtime));
 }
 
+TEST(OptimizerStep, OperationByOperationMovesTensorsAgain) {
+  RuntimeTraits runtime;
+  runtime.gradient_bytes = 4;
+  runtime.fused_optimizer = false;
+  // 80 instead of 28.
+  EXPECT_EQ(OptimizerBytesPerParameter(Precision::kFp32, Optimizer::kAdam, runtime), 96.0);
+}
+
 TEST(OptimizerStep, TakesTheBytesOverTheBandwidth) {
   EXPECT_DOUBLE_EQ(
       Seconds16(ShardingLevel::kNone, 8),
