@@ -74,7 +74,7 @@ absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
   prediction.memory_items =
       ItemsInView(JudgedStage(predicted, question.memory_view).memory, question.memory_view);
   prediction.memory = prediction.memory_items.Total();
-  prediction.memory_upper = std::max(predicted.peak_memory, predicted.peak_memory_upper);
+  prediction.memory_upper = predicted.peak_memory_upper;
   return prediction;
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "planner/base/check.h"
 #include "tests/planctl/accuracy/accuracy_samples.h"
 
@@ -96,6 +97,62 @@ TEST(QuestionOf, TakesDegreesOfFsdpFromItsFramework) {
   EXPECT_EQ(question.plan.stages[0].layer_runs[0].strategy.sharding_level,
             ShardingLevel::kParameters);
   EXPECT_EQ(question.model->layer(0).vocabulary_size, 50257);  // not padded
+}
+
+TEST(QuestionOf, ReadsFsdpAsSwitchOrDegree) {
+  const auto level = [](const char* fsdp) {
+    return QuestionFor(With(GptRow(), R"("dp": 4)", fsdp))
+        .plan.stages[0]
+        .layer_runs[0]
+        .strategy.sharding_level;
+  };
+  EXPECT_EQ(level(R"("fsdp": 0)"), ShardingLevel::kNone);
+  EXPECT_EQ(level(R"("fsdp": 1)"), ShardingLevel::kParameters);
+  EXPECT_EQ(level(R"("fsdp": 4)"), ShardingLevel::kParameters);
+}
+
+TEST(QuestionOf, KnowsTheWaysOfTrainersOnFsdp) {
+  const auto question = [](const char* framework, const char* recompute) {
+    return QuestionFor(With(With(GptRow(), "Megatron-LM", framework), R"("recompute": "full")",
+                            absl::StrCat(R"("recompute": ")", recompute, "\"")));
+  };
+  const RunQuestion foundry = question("llm-foundry", "full");
+  EXPECT_EQ(foundry.runtime.flash_kernel, FlashKernel::kFirst);
+  EXPECT_FALSE(foundry.runtime.fused_optimizer);
+  EXPECT_FALSE(foundry.runtime.recompute_stops_early);
+  const RunQuestion titan = question("torchtitan", "selective (op)");
+  EXPECT_EQ(titan.runtime.flash_kernel, FlashKernel::kSecond);
+  EXPECT_EQ(titan.runtime.selective_recompute, SelectiveRecompute::kOperators);
+  EXPECT_EQ(titan.runtime.gradient_message_bytes, 4);
+  EXPECT_FALSE(titan.runtime.fused_elementwise);
+  EXPECT_TRUE(question("torchtitan + torch.compile", "none").runtime.fused_elementwise);
+  EXPECT_FALSE(question("torchtitan, no torch.compile", "none").runtime.fused_elementwise);
+  EXPECT_EQ(question("NeMo AutoModel", "none").runtime.runtime_id, "fsdp");
+  // Megatron's selective recomputation is of attention.
+  EXPECT_EQ(question("Megatron-LM", "selective").runtime.selective_recompute,
+            SelectiveRecompute::kAttention);
+}
+
+TEST(QuestionOf, RecomputesEverySecondLayerWhenTold) {
+  const std::string row = With(With(GptRow(), "Megatron-LM", "torchtitan"),
+                               R"("recompute": "full")", R"("recompute": "selective layer")");
+  const RunQuestion question = QuestionFor(row);
+  ExpectWholePlan(question);
+  for (const StageLayerRun& run : question.plan.stages[0].layer_runs) {
+    const bool block =
+        run.first_layer_index > 0 && run.first_layer_index + 1 < question.model->layer_count();
+    EXPECT_EQ(run.strategy.recompute_level, block && run.first_layer_index % 2 == 0
+                                                ? RecomputeLevel::kFull
+                                                : RecomputeLevel::kNone);
+  }
+}
+
+TEST(QuestionOf, TakesMegatronOnLaterDevicesForMegatronCore) {
+  EXPECT_EQ(QuestionFor(GptRow()).runtime.runtime_id, "megatron-2021");
+  const RunQuestion question = QuestionFor(
+      With(With(GptRow(), "A100-SXM-80GB", "H100-SXM-80GB"), R"("sp": false)", R"("sp": null)"));
+  EXPECT_EQ(question.runtime.runtime_id, "megatron-core");
+  EXPECT_TRUE(question.plan.stages[0].layer_runs[0].strategy.sequence_parallel);
 }
 
 TEST(QuestionOf, KnowsHowGradientsAreSummed) {

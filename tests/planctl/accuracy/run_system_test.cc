@@ -47,7 +47,30 @@ TEST(DeviceOf, KnowsNamesOfPublications) {
   EXPECT_EQ(id("NVIDIA H100 80GB HBM3", 0), "h100-sxm-80gb");
   EXPECT_EQ(id("GH-96", 0), "gh200-96gb");
   EXPECT_EQ(id("GB200", 0), "gb200-186gb");
+  EXPECT_EQ(id("H100-SXM", 96), "h100-sxm-96gb");
+  EXPECT_EQ(id("H100", 80), "h100-sxm-80gb");
   EXPECT_THAT(id("Abacus", 0), HasSubstr("hardware.gpu: `Abacus`"));
+}
+
+TEST(DevicesPerNode, AreThoseThatShareNvlink) {
+  std::vector<std::string> assumptions;
+  const auto devices = [&assumptions](const char* name, int count, int said) {
+    PublishedHardware hardware;
+    hardware.device_name = name;
+    hardware.device_count = count;
+    hardware.devices_per_node = said;
+    return DevicesPerNode(hardware, *DeviceOf(hardware), &assumptions);
+  };
+  EXPECT_EQ(devices("H100", 64, 0), 8);
+  EXPECT_EQ(devices("H100", 64, 4), 4);
+  EXPECT_EQ(devices("GH-96", 64, 0), 4);
+  // One rack: trays are nodes, and the rack is between them.
+  EXPECT_EQ(devices("GB200", 64, 0), 4);
+  EXPECT_THAT(assumptions, IsEmpty());
+  EXPECT_EQ(devices("GB200", 256, 4), 64);
+  EXPECT_EQ(devices("GB300", 144, 0), 72);
+  EXPECT_EQ(devices("GB300", 80, 0), 4);
+  EXPECT_EQ(assumptions.size(), 2u);
 }
 
 std::string FabricId(const char* interconnect, std::vector<std::string>* assumptions) {
