@@ -121,6 +121,7 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
   sum.in_flight_micro_batch_count = memory.in_flight_micro_batch_count;
   recomputed.upper = costs.overheads().Upper(costs.overheads().DeviceMemory(
       memory.tensor_bound, depth, plan.stages[device].rank_count, place.communicator_count));
+  recomputed.upper = std::max(recomputed.upper, sum.memory.Total());
   return recomputed;
 }
 
@@ -153,10 +154,10 @@ absl::Status CompareStage(const std::string& stage, const StagePrediction& promi
 
 // Share of the step in which a stage does nothing. Compared absolutely, because
 // it may be the difference of nearly equal numbers.
-double IdleRatio(const StagePrediction& stage, int64_t micro_batch_count, Seconds step,
-                 double promised) {
+double IdleRatio(const StagePrediction& stage, int64_t micro_batch_count, Seconds step_overhead,
+                 Seconds step, double promised) {
   const Seconds busy = (stage.forward + stage.backward) * static_cast<double>(micro_batch_count) +
-                       stage.gradient_sync + stage.optimizer_step;
+                       stage.gradient_sync + stage.optimizer_step + step_overhead;
   const double idle = std::max(0.0, 1.0 - busy / step);
   return std::abs(idle - promised) <= kTolerance ? promised : idle;
 }
@@ -190,7 +191,8 @@ absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
   for (int index = 0; index < stage_count; ++index) {
     const StagePrediction& promised = prediction.stages[index];
     stages[index].idle_ratio =
-        IdleRatio(stages[index], plan.micro_batch_count, step, promised.idle_ratio);
+        IdleRatio(stages[index], plan.micro_batch_count, costs.step_overhead(), step,
+                  promised.idle_ratio);
     PARPLAN_RETURN_IF_ERROR(CompareStage(absl::StrCat("stage ", index), promised, stages[index]));
   }
   PARPLAN_RETURN_IF_ERROR(Expect("step", prediction.step, step));

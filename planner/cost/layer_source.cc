@@ -70,14 +70,15 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, const LayerDefi
   source.attention_share_ = AttentionCoreShare(definition);
   const Precision precision = source.precision_;
   const Hardware* const hardware = problem.hardware();
+  const Coefficients coefficients = problem.calibration().Resolve(
+      hardware != nullptr ? hardware->device.device_family : "", problem.topology().cluster(),
+      definition.kind);
+  source.time_factor_ = coefficients[Coefficient::kTimeFactor];
+  source.activation_factor_ = coefficients[Coefficient::kActivationFactor];
   if (hardware != nullptr) {
-    const Coefficients coefficients = problem.calibration().Resolve(
-        hardware->device.device_family, problem.topology().cluster(), definition.kind);
     source.analytic_.emplace(definition, precision, source.runtime_, hardware->device,
                              coefficients);
-    source.time_factor_ = coefficients[Coefficient::kTimeFactor] *
-                          SlowestDeviceFactor(problem.device_count(), coefficients);
-    source.activation_factor_ = coefficients[Coefficient::kActivationFactor];
+    source.slowest_device_factor_ = SlowestDeviceFactor(problem.device_count(), coefficients);
   }
   const MeasuredLayer* const measured = problem.profile().FindLayer(definition, precision);
   if (measured == nullptr && needs.allow_estimates && source.analytic_.has_value()) {
@@ -99,7 +100,8 @@ LayerEstimator LayerSource::Estimator() const {
   LayerEstimator estimator;
   // Both outlive this source: they hold copies.
   if (analytic_.has_value()) {
-    estimator.times = [analytic = *analytic_, definition = definition_, factor = time_factor_](
+    estimator.times = [analytic = *analytic_, definition = definition_,
+                       factor = slowest_device_factor_](
                           const EstimateShape& shape, double micro_batch_size) {
       // The same layer over another number of tokens.
       double work = static_cast<double>(shape.sequence_length) / definition.sequence_length;
@@ -112,8 +114,8 @@ LayerEstimator LayerSource::Estimator() const {
                                std::max(passes.backward, passes.backward_host) * work};
     };
   }
-  estimator.memory = [definition = definition_, precision = precision_, runtime = runtime_,
-                      factor = activation_factor_](const EstimateShape& shape) {
+  estimator.memory = [definition = definition_, precision = precision_,
+                      runtime = runtime_](const EstimateShape& shape) {
     LayerDefinition at_length = definition;
     at_length.sequence_length = shape.sequence_length;
     const LayerFootprint footprint =
@@ -122,7 +124,7 @@ LayerEstimator LayerSource::Estimator() const {
                     /*copies_tied_table=*/false);
     return LayerMemoryEstimate{
         footprint.parameter_count + footprint.expert_parameter_count,
-        Bytes::Ceil(footprint.activations.Kept(RecomputeLevel::kNone) * factor),
+        Bytes::Ceil(footprint.activations.Kept(RecomputeLevel::kNone)),
         Bytes::Ceil(footprint.activations.Kept(RecomputeLevel::kFull))};
   };
   return estimator;
@@ -139,8 +141,8 @@ LayerPasses LayerSource::Passes(const Strategy& strategy, double samples) const 
 LayerPasses LayerSource::MeasuredPasses(const Strategy& strategy, double samples) const {
   const int tensor = strategy.tensor_parallel_degree;
   LayerPasses passes;
-  passes.forward = profile_->Forward(tensor, samples);
-  passes.backward = profile_->Backward(tensor, samples);
+  passes.forward = profile_->Forward(tensor, samples) * time_factor_;
+  passes.backward = profile_->Backward(tensor, samples) * time_factor_;
   if (IsTransformer(definition_.kind)) {
     switch (strategy.recompute_level) {
       case RecomputeLevel::kNone:
@@ -187,7 +189,8 @@ double LayerSource::SelectiveShare(const Strategy& strategy, double samples) con
 }
 
 LayerPasses LayerSource::AnalyticPasses(const Strategy& strategy, double samples) const {
-  return AnalyticPassesOf(*analytic_, definition_, time_factor_, strategy, samples);
+  return AnalyticPassesOf(*analytic_, definition_, time_factor_ * slowest_device_factor_, strategy,
+                          samples);
 }
 
 LayerFootprint LayerSource::Footprint(const Strategy& strategy,
@@ -230,9 +233,10 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
       std::min(kept, profile_->CheckpointPerSample(tensor).as_double() / context);
   const double inner = activations.layer + activations.attention_core;
   const double core_share = inner > 0.0 ? activations.attention_core / inner : 0.0;
+  const double inside = (kept - checkpoint) * activation_factor_;
   activations.checkpoint = checkpoint;
-  activations.attention_core = (kept - checkpoint) * core_share;
-  activations.layer = (kept - checkpoint) - activations.attention_core;
+  activations.attention_core = inside * core_share;
+  activations.layer = inside - activations.attention_core;
   activations.backward = 0.0;
   return footprint;
 }

@@ -74,9 +74,10 @@ class LayerSource {
   std::optional<LayerProfile> profile_;
   // Absent when the device is unknown.
   std::optional<AnalyticLayer> analytic_;
-  // The calibration's factor for the kind of layer, times how much slower the slowest
-  // device of the job is.
+  // The calibration's factors for the kind of layer, wherever its numbers come from.
   double time_factor_ = 1.0;
+  // How much slower the slowest device of the job is, where nothing was measured.
+  double slowest_device_factor_ = 1.0;
   double activation_factor_ = 1.0;
   // Of a transformer's passes, by floating-point operations.
   double attention_share_ = 0.0;

@@ -39,7 +39,7 @@ TensorParallelReach ReachOf(const Plan& plan, int devices_per_node) {
 }
 
 // Names what costs most time beyond plain computation on the busiest stage.
-void NameBottleneck(const Plan& plan, Prediction& prediction) {
+void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& prediction) {
   const double m = static_cast<double>(plan.micro_batch_count);
   const StagePrediction* busiest = nullptr;
   int busiest_index = 0;
@@ -69,7 +69,7 @@ void NameBottleneck(const Plan& plan, Prediction& prediction) {
        "tensor-parallel collectives take"},
       {Bottleneck::kDataParallel, busiest->gradient_sync,
        "the gradient synchronisation that nothing hides takes"},
-      {Bottleneck::kPipelineBubble, prediction.step - busiest_time,
+      {Bottleneck::kPipelineBubble, prediction.step - busiest_time - step_overhead,
        "waiting of the busiest stage for other stages takes"},
   };
   // Below a tenth of the step nothing but computation is worth a name.
@@ -207,6 +207,8 @@ void PlanEvaluator::SumDevice(const Plan& plan, int device) {
   const MemoryOverheads& overheads = costs_.overheads();
   sum.upper = overheads.Upper(overheads.DeviceMemory(
       sum.memory.tensor_bound, depth, plan.stages[device].rank_count, place.communicator_count));
+  // The device also shows what its allocator keeps for later.
+  sum.upper = std::max(sum.upper, sum.memory.total.Total());
 }
 
 Seconds PlanEvaluator::Run(const Plan& plan) {
@@ -269,7 +271,8 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
     stage.memory = memory.total;
     const Seconds busy = (stage.forward + stage.backward) * micro_batches + stage.gradient_sync +
                          stage.optimizer_step;
-    stage.idle_ratio = std::max(0.0, 1.0 - busy / prediction.step);
+    stage.idle_ratio =
+        std::max(0.0, 1.0 - (busy + costs_.step_overhead()) / prediction.step);
     prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
     prediction.peak_memory_upper = std::max(prediction.peak_memory_upper, devices_[device].upper);
   }
@@ -280,7 +283,7 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
   prediction.range_basis = range.basis;
   prediction.peak_memory_lower = Bytes::Of(
       static_cast<int64_t>(prediction.peak_memory.as_double() * costs_.overheads().lower_factor));
-  NameBottleneck(plan, prediction);
+  NameBottleneck(plan, costs_.step_overhead(), prediction);
   prediction.confidence = costs_.confidence();
   prediction.estimated_items = costs_.estimated_items();
   return prediction;

@@ -151,7 +151,7 @@ class CandidateSearch {
       }
     }
     MoveLayers();
-    if (tables_.pipeline_parallel_degree() == 1 && !meter_.stopped()) {
+    if (tables_.pipeline_parallel_degree() == 1 && !meter_.stopped() && !dropped_any_) {
       // One stage that fits is given up only when it is slower than the best.
       outcome.proved_bound = own_best_ ? own_best_->prediction.step : best_->prediction.step;
     }
@@ -197,7 +197,10 @@ class CandidateSearch {
     PredictedPlan predicted{*std::move(plan), {}};
     predicted.prediction = evaluator_.Predict(predicted.plan);
     // What a runtime keeps besides layers is in no table; such a plan may not fit.
-    if (!predicted.prediction.fits()) return false;
+    if (!predicted.prediction.fits()) {
+      dropped_any_ = true;
+      return false;
+    }
     if (!best_ || IsBetterPlan(predicted, *best_)) best_ = predicted;
     if (own_best_ && !IsBetterPlan(predicted, *own_best_)) return false;
     own_best_ = std::move(predicted);
@@ -267,6 +270,8 @@ class CandidateSearch {
   PlanEvaluator evaluator_;
   // The best plan of this candidate, and how it was made.
   std::optional<PredictedPlan> own_best_;
+  // Some plan of the tables did not fit after all, so nothing is proved of the rest.
+  bool dropped_any_ = false;
   Partition own_partition_;
   StageObjective own_objective_;
 };

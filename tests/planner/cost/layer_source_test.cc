@@ -287,7 +287,7 @@ TEST(LayerSource, GivesATiedHeadItsOwnTableWithSeveralStages) {
   }
 }
 
-TEST(LayerSource, AppliesTheFactorsOfACalibrationToTheory) {
+TEST(LayerSource, AppliesTheFactorsOfACalibration) {
   const World plain;
   World calibrated;
   const CalibrationScope decoders{.layer_kind = LayerKind::kDecoder};
@@ -306,11 +306,11 @@ TEST(LayerSource, AppliesTheFactorsOfACalibrationToTheory) {
   EXPECT_DOUBLE_EQ(large.layer, 1.5 * small.layer);
   // The layer's input is what it is.
   EXPECT_DOUBLE_EQ(large.checkpoint, small.checkpoint);
-  // Other kinds and measured times keep theirs.
+  // Other kinds keep theirs.
   EXPECT_EQ(forward(calibrated.Resolve(plain.head)), forward(plain.Resolve(plain.head)));
   World measured = Measured();
   measured.coefficients = calibrated.coefficients;
-  EXPECT_DOUBLE_EQ(forward(measured.Resolve(measured.decoder)), 0.016);
+  EXPECT_DOUBLE_EQ(forward(measured.Resolve(measured.decoder)), 1.25 * 0.016);
 }
 
 }  // namespace
