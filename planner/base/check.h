@@ -12,10 +12,10 @@ namespace parplan::internal {
 
 }  // namespace parplan::internal
 
-#define PARPLAN_CHECK(condition)                                            \
-  do {                                                                      \
-    if (!(condition)) [[unlikely]]                                          \
-      ::parplan::internal::CheckFailed(__FILE__, __LINE__, #condition);     \
+#define PARPLAN_CHECK(condition)                                        \
+  do {                                                                  \
+    if (!(condition)) [[unlikely]]                                      \
+      ::parplan::internal::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)
 
 #endif  // PARPLAN_PLANNER_BASE_CHECK_H_

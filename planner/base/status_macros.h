@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define PARPLAN_RETURN_IF_ERROR(expression)                      \
-  do {                                                           \
-    absl::Status parplan_status_ = (expression);                 \
-    if (!parplan_status_.ok()) return parplan_status_;           \
+#define PARPLAN_RETURN_IF_ERROR(expression)            \
+  do {                                                 \
+    absl::Status parplan_status_ = (expression);       \
+    if (!parplan_status_.ok()) return parplan_status_; \
   } while (false)
 
 #define PARPLAN_CONCAT_INNER_(a, b) a##b

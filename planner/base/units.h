@@ -54,9 +54,7 @@ class Seconds {
   constexpr Seconds() = default;
   static constexpr Seconds Of(double value) { return Seconds(value); }
   static constexpr Seconds Milliseconds(double value) { return Seconds(value * 1e-3); }
-  static constexpr Seconds Infinite() {
-    return Seconds(std::numeric_limits<double>::infinity());
-  }
+  static constexpr Seconds Infinite() { return Seconds(std::numeric_limits<double>::infinity()); }
 
   constexpr double value() const { return value_; }
   constexpr double milliseconds() const { return value_ * 1e3; }

@@ -30,26 +30,16 @@ constexpr auto kMemory = ResidualQuantity::kPeakMemory;
 constexpr Widths kWidths[] = {
     // Published products of one family differ by this much once they are large (0.79 to
     // 0.86 of the peak on A100); small ones, which wait for launches, must not move it.
-    {kMatrixEfficiency, kStep, 0.06, 0.03, 0.03},
-    {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
-    {kMemoryEfficiency, kStep, 0.05, 0.05, 0.05},
-    {kSoftmaxEfficiency, kStep, 0.15, 0.05, 0.10},
-    {kReductionRamp, kStep, 0.30, 0.30, 0.30},
-    {kDeviceSpread, kStep, 0.30, 0.0, 0.30},
-    {kKernelOverhead, kStep, 0.20, 0.20, 0.20},
-    {kLaunchInterval, kStep, 0.50, 0.0, 0.40},
-    {kStepOverhead, kStep, 0.80, 0.0, 0.80},
-    {kIntraNodeEfficiency, kStep, 0.10, 0.05, 0.10},
-    {kInterNodeEfficiency, kStep, 0.15, 0.0, 0.15},
-    {kCollectiveLatency, kStep, 0.50, 0.0, 0.30},
-    {kNetworkLatency, kStep, 0.50, 0.0, 0.40},
-    {kContention, kStep, 0.05, 0.0, 0.05},
-    {kContextMemory, kMemory, 0.25, 0.10, 0.10},
-    {kCommunicatorMemory, kMemory, 0.60, 0.0, 0.30},
-    {kWorkspaceMemory, kMemory, 0.50, 0.30, 0.0},
-    {kFragmentation, kMemory, 0.60, 0.0, 0.40},
-    {kTimeFactor, kStep, 0.0, 0.0, 0.10},
-    {kActivationFactor, kMemory, 0.0, 0.0, 0.05},
+    {kMatrixEfficiency, kStep, 0.06, 0.03, 0.03},   {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
+    {kMemoryEfficiency, kStep, 0.05, 0.05, 0.05},   {kSoftmaxEfficiency, kStep, 0.15, 0.05, 0.10},
+    {kReductionRamp, kStep, 0.30, 0.30, 0.30},      {kDeviceSpread, kStep, 0.30, 0.0, 0.30},
+    {kKernelOverhead, kStep, 0.20, 0.20, 0.20},     {kLaunchInterval, kStep, 0.50, 0.0, 0.40},
+    {kStepOverhead, kStep, 0.80, 0.0, 0.80},        {kIntraNodeEfficiency, kStep, 0.10, 0.05, 0.10},
+    {kInterNodeEfficiency, kStep, 0.15, 0.0, 0.15}, {kCollectiveLatency, kStep, 0.50, 0.0, 0.30},
+    {kNetworkLatency, kStep, 0.50, 0.0, 0.40},      {kContention, kStep, 0.05, 0.0, 0.05},
+    {kContextMemory, kMemory, 0.25, 0.10, 0.10},    {kCommunicatorMemory, kMemory, 0.60, 0.0, 0.30},
+    {kWorkspaceMemory, kMemory, 0.50, 0.30, 0.0},   {kFragmentation, kMemory, 0.60, 0.0, 0.40},
+    {kTimeFactor, kStep, 0.0, 0.0, 0.10},           {kActivationFactor, kMemory, 0.0, 0.0, 0.05},
 };
 
 bool HasLayerKinds(Coefficient coefficient) {

@@ -29,8 +29,9 @@ struct FitPlace {
 // ones where these are fitted too, so that what one cluster has to tell is shared
 // between it and its family as their widths are. A family of which `base` knows
 // something of its own stands alone. `time_factor` and `activation_factor` are fitted
-// by a cluster's own executions only, and for each of `layer_kinds` within it. Priors are what `base` says; widths are those of docs/calibration.md.
-// In the order of coefficients, wider scopes first; `places` may repeat.
+// by a cluster's own executions only, and for each of `layer_kinds` within it. Priors are what
+// `base` says; widths are those of docs/calibration.md. In the order of coefficients, wider scopes
+// first; `places` may repeat.
 std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibration& base,
                                        absl::Span<const FitPlace> places,
                                        absl::Span<const LayerKind> layer_kinds = {});

@@ -190,9 +190,8 @@ absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
   const Seconds step = SimulateStep(pipeline, plan.micro_batch_count) + costs.step_overhead();
   for (int index = 0; index < stage_count; ++index) {
     const StagePrediction& promised = prediction.stages[index];
-    stages[index].idle_ratio =
-        IdleRatio(stages[index], plan.micro_batch_count, costs.step_overhead(), step,
-                  promised.idle_ratio);
+    stages[index].idle_ratio = IdleRatio(stages[index], plan.micro_batch_count,
+                                         costs.step_overhead(), step, promised.idle_ratio);
     PARPLAN_RETURN_IF_ERROR(CompareStage(absl::StrCat("stage ", index), promised, stages[index]));
   }
   PARPLAN_RETURN_IF_ERROR(Expect("step", prediction.step, step));

@@ -149,9 +149,9 @@ CollectiveTimes::Resolved CollectiveTimes::Estimate(const Key& key) const {
   std::optional<Distance> best_distance;
   Key best_key = key;
   for (const auto& [other, curve] : measured_) {
-    const bool half = other.collective == Collective::kAllReduce &&
-                      (key.collective == Collective::kAllGather ||
-                       key.collective == Collective::kReduceScatter);
+    const bool half =
+        other.collective == Collective::kAllReduce &&
+        (key.collective == Collective::kAllGather || key.collective == Collective::kReduceScatter);
     if (other.collective != key.collective && !half) continue;
     const int other_per_node = RanksPerNode(other.shape, devices_per_node_);
     if ((other.shape.participant_count > other_per_node) != crosses_nodes) continue;

@@ -70,9 +70,9 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, const LayerDefi
   source.attention_share_ = AttentionCoreShare(definition);
   const Precision precision = source.precision_;
   const Hardware* const hardware = problem.hardware();
-  const Coefficients coefficients = problem.calibration().Resolve(
-      hardware != nullptr ? hardware->device.device_family : "", problem.topology().cluster(),
-      definition.kind);
+  const Coefficients coefficients =
+      problem.calibration().Resolve(hardware != nullptr ? hardware->device.device_family : "",
+                                    problem.topology().cluster(), definition.kind);
   source.time_factor_ = coefficients[Coefficient::kTimeFactor];
   source.activation_factor_ = coefficients[Coefficient::kActivationFactor];
   if (hardware != nullptr) {
@@ -101,8 +101,8 @@ LayerEstimator LayerSource::Estimator() const {
   // Both outlive this source: they hold copies.
   if (analytic_.has_value()) {
     estimator.times = [analytic = *analytic_, definition = definition_,
-                       factor = slowest_device_factor_](
-                          const EstimateShape& shape, double micro_batch_size) {
+                       factor = slowest_device_factor_](const EstimateShape& shape,
+                                                        double micro_batch_size) {
       // The same layer over another number of tokens.
       double work = static_cast<double>(shape.sequence_length) / definition.sequence_length;
       const double flops = ForwardFlopsPerSample(definition, definition.sequence_length);
@@ -122,10 +122,9 @@ LayerEstimator LayerSource::Estimator() const {
         FootprintOf(at_length, precision, runtime,
                     OfTensorDegree(shape.tensor_parallel_degree, shape.sequence_parallel),
                     /*copies_tied_table=*/false);
-    return LayerMemoryEstimate{
-        footprint.parameter_count + footprint.expert_parameter_count,
-        Bytes::Ceil(footprint.activations.Kept(RecomputeLevel::kNone)),
-        Bytes::Ceil(footprint.activations.Kept(RecomputeLevel::kFull))};
+    return LayerMemoryEstimate{footprint.parameter_count + footprint.expert_parameter_count,
+                               Bytes::Ceil(footprint.activations.Kept(RecomputeLevel::kNone)),
+                               Bytes::Ceil(footprint.activations.Kept(RecomputeLevel::kFull))};
   };
   return estimator;
 }

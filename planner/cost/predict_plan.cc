@@ -271,8 +271,7 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
     stage.memory = memory.total;
     const Seconds busy = (stage.forward + stage.backward) * micro_batches + stage.gradient_sync +
                          stage.optimizer_step;
-    stage.idle_ratio =
-        std::max(0.0, 1.0 - (busy + costs_.step_overhead()) / prediction.step);
+    stage.idle_ratio = std::max(0.0, 1.0 - (busy + costs_.step_overhead()) / prediction.step);
     prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
     prediction.peak_memory_upper = std::max(prediction.peak_memory_upper, devices_[device].upper);
   }

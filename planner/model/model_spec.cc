@@ -59,8 +59,8 @@ int64_t FeedForwardMatrixElements(const LayerDefinition& layer, bool only_active
       int64_t{FeedForwardMatrixCount(layer.feed_forward_kind)} * layer.hidden_size;
   if (layer.expert_count == 0) return per_width * layer.feed_forward_size;
   const int64_t experts = only_active ? layer.experts_per_token : layer.expert_count;
-  return per_width * (experts * layer.expert_feed_forward_size +
-                      layer.shared_expert_feed_forward_size) +
+  return per_width *
+             (experts * layer.expert_feed_forward_size + layer.shared_expert_feed_forward_size) +
          int64_t{layer.hidden_size} * layer.expert_count;
 }
 

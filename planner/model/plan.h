@@ -163,7 +163,7 @@ struct TimeItems {
 struct StagePrediction {
   Seconds forward;
   Seconds backward;
-  Seconds gradient_sync;  // exposed, once per step
+  Seconds gradient_sync;   // exposed, once per step
   Seconds optimizer_step;  // once per step
   Seconds send;            // to the next stage, one way
   double idle_ratio = 0.0;

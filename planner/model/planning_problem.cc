@@ -58,9 +58,11 @@ absl::Status CheckProfile(const ProfileSnapshot& profile, const NodeGroup& group
 
 }  // namespace
 
-absl::StatusOr<PlanningProblem> PlanningProblem::Create(
-    std::shared_ptr<const ModelSpec> model, std::shared_ptr<const Topology> topology,
-    Knowledge knowledge, int64_t global_batch_size, PlanningRules rules) {
+absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const ModelSpec> model,
+                                                        std::shared_ptr<const Topology> topology,
+                                                        Knowledge knowledge,
+                                                        int64_t global_batch_size,
+                                                        PlanningRules rules) {
   PARPLAN_CHECK(model != nullptr && topology != nullptr);
   if (model->layer_count() > kMaxLayerCount) {
     return Broken("model.layer_runs",

@@ -70,7 +70,8 @@ class PlanningProblem {
   // `CostModel::Create` to say.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
-                                                Knowledge knowledge, int64_t global_batch_size, PlanningRules rules);
+                                                Knowledge knowledge, int64_t global_batch_size,
+                                                PlanningRules rules);
 
   const ModelSpec& model() const { return *model_; }
   const Topology& topology() const { return *topology_; }

@@ -60,8 +60,7 @@ absl::Status CheckNodeGroup(const NodeGroup& group, const std::string& field,
 }  // namespace
 
 absl::StatusOr<Topology> Topology::Create(std::string cluster, std::vector<NodeGroup> node_groups,
-                                          std::vector<LinkTier> link_tiers,
-                                          std::string fabric_id) {
+                                          std::vector<LinkTier> link_tiers, std::string fabric_id) {
   if (!IsId(cluster)) return Broken("topology.cluster", kIdRule);
   if (node_groups.empty()) return Broken("topology.node_groups", "must have an entry");
   std::set<std::string> group_ids;

@@ -126,8 +126,7 @@ class CandidateSearch {
         meter_(meter),
         best_(best),
         budget_(costs.overheads().TensorBudget(problem.usable_memory(),
-                                               tables.pipeline_parallel_degree(),
-                                               RanksPerStage())),
+                                               tables.pipeline_parallel_degree(), RanksPerStage())),
         solver_(tables, budget_, meter),
         evaluator_(problem, costs) {}
 
@@ -159,9 +158,7 @@ class CandidateSearch {
   }
 
  private:
-  int RanksPerStage() const {
-    return problem_.device_count() / tables_.pipeline_parallel_degree();
-  }
+  int RanksPerStage() const { return problem_.device_count() / tables_.pipeline_parallel_degree(); }
 
   Partition Even() const {
     std::vector<char> is_transformer;

@@ -39,11 +39,7 @@ class PlanSearch {
  public:
   PlanSearch(const PlanningProblem& problem, const CostModel& costs, const SearchSpace& space,
              const SearchControl& control)
-      : problem_(problem),
-        costs_(costs),
-        space_(space),
-        control_(control),
-        meter_(control) {}
+      : problem_(problem), costs_(costs), space_(space), control_(control), meter_(control) {}
 
   // Nothing when no candidate has a strategy for every layer.
   std::optional<PlanningResult> Run() {
@@ -80,8 +76,8 @@ class PlanSearch {
         if (count > kMaxForwardPassCount / degree) continue;
         const StageTables tables(problem_, costs_, space_, static_cast<int>(degree), count);
         if (!tables.usable()) continue;
-        candidates_.push_back(
-            {static_cast<int>(degree), count, StepLowerBound(tables, StageBudget(static_cast<int>(degree)))});
+        candidates_.push_back({static_cast<int>(degree), count,
+                               StepLowerBound(tables, StageBudget(static_cast<int>(degree)))});
       }
     }
     listed_all_ = true;

@@ -27,7 +27,7 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
           {.strategy = strategy,
            .layout = LayoutOf(strategy),
            .cost = costs.CostOfLayer(definition, strategy, micro_batch_size,
-                                      pipeline_parallel_degree_)});
+                                     pipeline_parallel_degree_)});
     }
     if (entries_[definition].empty()) usable_ = false;
   }

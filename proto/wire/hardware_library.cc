@@ -9,8 +9,8 @@
 #include "planner/base/check.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
-#include "proto/wire/field_path.h"
 #include "proto/wire/embedded_files.h"
+#include "proto/wire/field_path.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/json_file.h"
 

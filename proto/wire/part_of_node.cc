@@ -38,9 +38,9 @@ absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int dev
   return ProfileSnapshot::Create(std::move(content));
 }
 
-absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(
-    absl::Span<const v1::Profile* const> newest_first, absl::string_view device_kind,
-    int devices_per_node) {
+absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,
+                                                absl::string_view device_kind,
+                                                int devices_per_node) {
   const int measured_size = MeasuredNodeSize(newest_first, device_kind, devices_per_node);
   PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot,
                            MergeProfiles(newest_first, device_kind, measured_size));

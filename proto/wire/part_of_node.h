@@ -25,9 +25,9 @@ absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int dev
 
 // `MergeProfiles` for nodes of `devices_per_node` devices; where none was
 // measured, the part of the smallest larger node. Errors as `MergeProfiles`.
-absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(
-    absl::Span<const v1::Profile* const> newest_first, absl::string_view device_kind,
-    int devices_per_node);
+absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,
+                                                absl::string_view device_kind,
+                                                int devices_per_node);
 
 }  // namespace parplan
 

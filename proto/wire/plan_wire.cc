@@ -50,8 +50,9 @@ absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_vie
   const int data = strategy.data_parallel_degree;
   if (message.context_parallel_degree() < 0 ||
       context > kMaxDeviceCount / (strategy.tensor_parallel_degree * data)) {
-    return Malformed(JoinPath(field, "context_parallel_degree"),
-                     absl::StrCat("must be 0 to the devices of a stage, at most ", kMaxDeviceCount));
+    return Malformed(
+        JoinPath(field, "context_parallel_degree"),
+        absl::StrCat("must be 0 to the devices of a stage, at most ", kMaxDeviceCount));
   }
   if (message.expert_parallel_degree() < 0 || data * context % expert != 0) {
     return Malformed(JoinPath(field, "expert_parallel_degree"),
@@ -204,8 +205,7 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
   plan.schedule = *schedule;
   if (payload.stages().empty()) return Malformed("stages", "a plan has at least one stage");
   plan.virtual_stage_count = std::max(payload.virtual_stage_count(), 1);
-  if (payload.virtual_stage_count() < 0 ||
-      payload.stages_size() % plan.virtual_stage_count != 0) {
+  if (payload.virtual_stage_count() < 0 || payload.stages_size() % plan.virtual_stage_count != 0) {
     return Malformed("virtual_stage_count", "must divide the number of stages");
   }
   if (plan.virtual_stage_count > 1 && plan.schedule != Schedule::kInterleaved) {

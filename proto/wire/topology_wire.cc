@@ -40,9 +40,8 @@ absl::StatusOr<Topology> TopologyFromProto(const v1::ClusterTopology& message,
   for (const v1::LinkTier& tier : message.link_tiers()) {
     link_tiers.push_back(LinkTier{tier.tier_id(), tier.reach_device_count()});
   }
-  absl::StatusOr<Topology> topology =
-      Topology::Create(message.cluster(), std::move(node_groups), std::move(link_tiers),
-                       message.fabric_id());
+  absl::StatusOr<Topology> topology = Topology::Create(message.cluster(), std::move(node_groups),
+                                                       std::move(link_tiers), message.fabric_id());
   if (!topology.ok()) {
     return MoveFieldError(topology.status(), "topology", field, Reason::kSpecInvalid);
   }

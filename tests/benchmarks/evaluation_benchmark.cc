@@ -30,8 +30,8 @@ UniformPlan GptPlan(int tensor_parallel_degree, int virtual_stage_count) {
 void EvaluateOnePlan(benchmark::State& state) {
   const PlanningProblem problem = EstimatedProblem();
   const CostModel costs = *CostModel::Create(problem);
-  const Plan plan = PlanOf(problem, GptPlan(static_cast<int>(state.range(0)),
-                                            static_cast<int>(state.range(1))));
+  const Plan plan =
+      PlanOf(problem, GptPlan(static_cast<int>(state.range(0)), static_cast<int>(state.range(1))));
   PlanEvaluator evaluator(problem, costs);
   PlanScore score;
   for (auto iteration : state) {

@@ -1,5 +1,5 @@
-#include "proto/wire/published_calibration.h"
 #include "server/core/calibration_core.h"
+#include "proto/wire/published_calibration.h"
 
 #include <string>
 #include <vector>

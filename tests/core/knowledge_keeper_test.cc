@@ -1,5 +1,5 @@
-#include "proto/wire/published_calibration.h"
 #include "server/core/knowledge_keeper.h"
+#include "proto/wire/published_calibration.h"
 
 #include <string>
 #include <utility>

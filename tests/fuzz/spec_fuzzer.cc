@@ -59,8 +59,8 @@ void ReadSpec(const v1::PlanSpec& spec) {
   }
   absl::StatusOr<ProfileSnapshot> snapshot = SnapshotFor(spec);
   if (!snapshot.ok()) return;
-  const absl::StatusOr<PlanningProblem> problem =
-      ProblemFromSpec(spec, {std::make_shared<const ProfileSnapshot>(*std::move(snapshot))}, "spec");
+  const absl::StatusOr<PlanningProblem> problem = ProblemFromSpec(
+      spec, {std::make_shared<const ProfileSnapshot>(*std::move(snapshot))}, "spec");
   PARPLAN_CHECK(!problem.ok() || (model.ok() && topology.ok() && options.ok()));
 }
 

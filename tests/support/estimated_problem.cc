@@ -84,8 +84,8 @@ PlanningProblem EstimatedProblem(const EstimatedOptions& options) {
   std::vector<LinkTier> tiers = {{"node", per_node}};
   if (group.node_count > 1) tiers.push_back({"network", options.device_count});
   Knowledge knowledge;
-  knowledge.hardware = std::make_shared<const Hardware>(
-      EightA100Nodes(options.device_speed, options.link_speed));
+  knowledge.hardware =
+      std::make_shared<const Hardware>(EightA100Nodes(options.device_speed, options.link_speed));
   return Valid(PlanningProblem::Create(
       std::make_shared<const ModelSpec>(Model(options)),
       std::make_shared<const Topology>(Valid(Topology::Create("estimated", {group}, tiers))),
@@ -97,8 +97,8 @@ Plan PlanOf(const PlanningProblem& problem, const UniformPlan& uniform) {
   plan.device_count = problem.device_count();
   plan.global_batch_size = problem.global_batch_size();
   plan.micro_batch_count = uniform.micro_batch_count;
-  plan.schedule = uniform.virtual_stage_count > 1 ? Schedule::kInterleaved
-                                                  : problem.rules().schedule;
+  plan.schedule =
+      uniform.virtual_stage_count > 1 ? Schedule::kInterleaved : problem.rules().schedule;
   plan.virtual_stage_count = uniform.virtual_stage_count;
   const int depth = uniform.pipeline_parallel_degree;
   const int stage_count = depth * uniform.virtual_stage_count;

@@ -238,8 +238,8 @@ TEST(FitParameters, PublishedRunsMoveFamiliesAndClustersOnlyThemselves) {
 TEST(FitParameters, EveryCoefficientHasItsPlaceInTimeOrMemory) {
   std::vector<int> seen(kCoefficientCount, 0);
   for (auto quantity : {ResidualQuantity::kStepDuration, ResidualQuantity::kPeakMemory}) {
-    for (const FitParameter& parameter :
-         ParametersOf(quantity, *Calibration::BuiltIn(), {{"ampere", ""}, {"ampere", "lab", false}})) {
+    for (const FitParameter& parameter : ParametersOf(quantity, *Calibration::BuiltIn(),
+                                                      {{"ampere", ""}, {"ampere", "lab", false}})) {
       ++seen[static_cast<int>(parameter.coefficient)];
       EXPECT_EQ(parameter.prior,
                 Coefficients(parameter.scope.device_family)[parameter.coefficient]);

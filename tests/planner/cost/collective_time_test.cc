@@ -15,8 +15,9 @@ using Source = CollectiveTimes::Source;
 
 CollectivePoint Point(Collective collective, int count, int stride, double mib,
                       double milliseconds) {
-  return {collective, count, stride, Bytes::Ceil(mib * kMiB),
-          Seconds::Milliseconds(milliseconds), Origin::kMeasured};
+  return {
+      collective,       count, stride, Bytes::Ceil(mib * kMiB), Seconds::Milliseconds(milliseconds),
+      Origin::kMeasured};
 }
 
 CollectiveTimes TimesOf(std::vector<CollectivePoint> points, int devices_per_node = 8) {
@@ -61,8 +62,8 @@ TEST(CollectiveTimes, TakesHalfAnAllReduceForItsTwoHalves) {
 }
 
 TEST(CollectiveTimes, PrefersAMeasuredAllGatherToHalfAnAllReduce) {
-  CollectiveTimes times = TimesOf({Point(Collective::kAllReduce, 4, 1, 64, 1.0),
-                                   Point(Collective::kAllGather, 4, 1, 64, 0.7)});
+  CollectiveTimes times = TimesOf(
+      {Point(Collective::kAllReduce, 4, 1, 64, 1.0), Point(Collective::kAllGather, 4, 1, 64, 0.7)});
   EXPECT_EQ(times.Resolve(Collective::kAllGather, {4, 1}), Source::kMeasured);
   EXPECT_DOUBLE_EQ(times.Time(Collective::kAllGather, {4, 1}, 64 * kMiB).milliseconds(), 0.7);
 }
@@ -80,8 +81,8 @@ TEST(CollectiveTimes, ABandwidthBorrowsTheLatencyOfItsMeasuredNeighbour) {
   times.Resolve(Collective::kAllReduce, {4, 2});
   EXPECT_NEAR(times.Time(Collective::kAllReduce, {4, 2}, 256 * kMiB).milliseconds(), 3.0, 1e-12);
   // The 0.34 ms more at 256 MiB are 0.34/256 ms more per MiB; latency is kept.
-  EXPECT_NEAR(times.Time(Collective::kAllReduce, {4, 2}, kMiB).milliseconds(),
-              0.11 + 0.34 / 256.0, 1e-12);
+  EXPECT_NEAR(times.Time(Collective::kAllReduce, {4, 2}, kMiB).milliseconds(), 0.11 + 0.34 / 256.0,
+              1e-12);
 }
 
 TEST(CollectiveTimes, TakesTheNearestStrideOfEqualReach) {
