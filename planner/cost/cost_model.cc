@@ -209,7 +209,9 @@ Seconds CostModel::TiedTableSync(const LayerFootprint& footprint,
   const double bytes = precision_ == Precision::kFp32 ? 4.0 : runtime_.gradient_bytes;
   const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;
   if (collectives_.has_fabric()) {
-    return collectives_.Time(Collective::kAllReduce, {2, device_count_ - ranks}, message);
+    // Within one node the stride, which may not divide it, says nothing.
+    const int stride = device_count_ <= devices_per_node_ ? 1 : device_count_ - ranks;
+    return collectives_.Time(Collective::kAllReduce, {2, stride}, message);
   }
   // Nobody measures it from the first to the last stage. Of two ranks, each sends the
   // other half of the message twice: as long as one message between two stages.

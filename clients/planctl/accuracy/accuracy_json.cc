@@ -30,6 +30,7 @@ Json FiguresObject(const AccuracyFigures& figures) {
   object["memory_mape"] = OrNull(figures.memory_mape);
   object["memory_bias"] = OrNull(figures.memory_bias);
   object["memory_under_rate"] = OrNull(figures.memory_under_rate);
+  object["memory_over_bound"] = OrNull(figures.memory_over_bound);
   object["oom_total"] = figures.oom_total;
   object["oom_refused"] = figures.oom_refused;
   object["false_refusals"] = OrNull(figures.false_refusals);

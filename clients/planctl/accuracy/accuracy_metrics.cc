@@ -95,6 +95,7 @@ AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows) {
   int ranged = 0;
   int in_range = 0;
   int under = 0;
+  int over_bound = 0;
   int known_to_run = 0;
   int refused = 0;
   for (const AccuracyRow* row : rows) {
@@ -109,6 +110,7 @@ AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows) {
     if (const auto error = row->MemoryError()) {
       memory.push_back(*error);
       if (*error < 0.0) ++under;
+      if (*row->measured_memory > row->prediction.memory_upper) ++over_bound;
     }
     if (!row->out_of_memory.has_value()) continue;
     if (*row->out_of_memory) {
@@ -132,6 +134,7 @@ AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows) {
     figures.memory_mape = MeanMagnitude(memory);
     figures.memory_bias = Mean(memory);
     figures.memory_under_rate = Share(under, figures.memory_count);
+    figures.memory_over_bound = Share(over_bound, figures.memory_count);
   }
   if (known_to_run > 0) figures.false_refusals = Share(refused, known_to_run);
   return figures;

@@ -63,6 +63,8 @@ struct AccuracyFigures {
   std::optional<double> memory_bias;
   // Share of peaks that are predicted lower than measured.
   std::optional<double> memory_under_rate;
+  // Share of peaks above the bound that the planner trusts.
+  std::optional<double> memory_over_bound;
   // Runs that failed for lack of memory, and those of them that are refused.
   int oom_total = 0;
   int oom_refused = 0;

@@ -44,6 +44,20 @@ std::string SourceTable(const AccuracySummary& summary) {
   return text;
 }
 
+// How often ranges held.
+std::string RangeTable(const AccuracySummary& summary) {
+  std::string text = absl::StrCat(
+      "\nwhat ranges promise and hold, in per cent\n",
+      absl::StrFormat("%-26s %14s  %22s\n", "", "steps in range", "peaks above the bound"),
+      absl::StrFormat("%-26s %14s  %22s\n", "promised", "90.0", "1.0"));
+  for (const auto& [source, accuracy] : summary.sources) {
+    absl::StrAppend(
+        &text, absl::StrFormat("%-26s %14s  %22s\n", source, Percent(accuracy.all.time_in_range),
+                               Percent(accuracy.all.memory_over_bound)));
+  }
+  return text;
+}
+
 std::string GroupTable(const AccuracySummary& summary) {
   std::string text;
   for (const auto& [source, accuracy] : summary.sources) {
@@ -139,9 +153,9 @@ std::vector<SkipReason> SkipReasons(const AccuracySummary& summary) {
 }
 
 std::string AccuracyText(const AccuracySummary& summary) {
-  return absl::StrCat(SourceTable(summary), GroupTable(summary), WorstRows(summary),
-                      Skipped(summary), "\ncalibration ", summary.calibration_id, "; ",
-                      FittedSliceRule(), "\n");
+  return absl::StrCat(SourceTable(summary), RangeTable(summary), GroupTable(summary),
+                      WorstRows(summary), Skipped(summary), "\ncalibration ",
+                      summary.calibration_id, "; ", FittedSliceRule(), "\n");
 }
 
 }  // namespace parplan::accuracy

@@ -21,6 +21,13 @@ using Json = nlohmann::json;
 constexpr char kSchema[] = "published_runs/1";
 constexpr double kGibibyte = 1073741824.0;
 
+// Nothing where `bytes` is no size any device has.
+std::optional<Bytes> SizeOf(double bytes) {
+  constexpr double kLargestMemory = 1e15;
+  if (!(bytes > 0.0 && bytes <= kLargestMemory)) return std::nullopt;
+  return Bytes::Ceil(bytes);
+}
+
 // Families of architectures by the names rows give them.
 struct Architecture {
   absl::string_view word;
@@ -300,22 +307,28 @@ void ReadMeasured(const RowFields& fields, PublishedRun* run) {
   } else if (const auto samples = fields.Number({"samples_per_s", "samples_per_sec"})) {
     run->step = Seconds::Of(static_cast<double>(run->global_batch_size) / *samples);
   }
-  if (run->step.has_value() && !(*run->step > Seconds())) run->step.reset();
+  // A year, a nanosecond: beyond is a slip, not a step.
+  constexpr double kLongestStep = 3e7;
+  constexpr double kShortestStep = 1e-9;
+  if (run->step.has_value() &&
+      !(run->step->value() >= kShortestStep && run->step->value() <= kLongestStep)) {
+    run->step.reset();
+  }
   if (const auto bytes = fields.Number({"peak_mem_bytes", "peak_memory_bytes"})) {
-    run->peak_memory = Bytes::Ceil(*bytes);
+    run->peak_memory = SizeOf(*bytes);
   } else if (const auto gigabytes =
                  fields.Number({"peak_mem_gb", "peak_mem_gib", "peak_memory_gb"})) {
-    run->peak_memory = Bytes::Ceil(*gigabytes * kGibibyte);
+    run->peak_memory = SizeOf(*gigabytes * kGibibyte);
   } else if (const auto reserved = fields.Number({"peak_reserved_gib", "max_reserved_gib"})) {
-    run->peak_memory = Bytes::Ceil(*reserved * kGibibyte);
+    run->peak_memory = SizeOf(*reserved * kGibibyte);
     run->memory_view = MemoryView::kReservedMax;
   } else if (const auto reserved_bytes =
                  fields.Number({"peak_reserved_bytes", "max_reserved_bytes"})) {
-    run->peak_memory = Bytes::Ceil(*reserved_bytes);
+    run->peak_memory = SizeOf(*reserved_bytes);
     run->memory_view = MemoryView::kReservedMax;
   }
   if (const auto bytes = fields.Number({"allocated_bytes"})) {
-    run->allocated_memory = Bytes::Ceil(*bytes);
+    run->allocated_memory = SizeOf(*bytes);
   }
   run->out_of_memory = fields.Flag({"oom"});
 }

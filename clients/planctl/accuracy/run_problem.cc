@@ -13,6 +13,7 @@
 #include "clients/planctl/import/model_facts.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "planner/model/planning_problem.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -152,6 +153,12 @@ absl::StatusOr<Degrees> DegreesOf(const PublishedRun& run, const DeviceDescripti
     PARPLAN_ASSIGN_OR_RETURN(degrees.expert, ExpertDegree(said, assumptions));
   }
   // One replica; one set of experts may take several.
+  const int64_t wanted =
+      int64_t{degrees.tensor} * degrees.context * degrees.pipeline * std::max(degrees.expert, 1);
+  if (wanted < 1 || wanted > kMaxDeviceCount || degrees.tensor > kMaxDeviceCount ||
+      degrees.context > kMaxDeviceCount || degrees.pipeline > kMaxDeviceCount) {
+    return Broken("parallel", absl::StrCat("tp x cp x pp x ep must be 1 to ", kMaxDeviceCount));
+  }
   const int replica = degrees.tensor * degrees.context * degrees.pipeline;
   const int unit = std::lcm(replica, degrees.tensor * degrees.expert * degrees.pipeline);
   if (run.hardware.device_count_assumed && degrees.device_count % unit != 0) {

@@ -215,8 +215,6 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
     traits->attention_dropout = false;
     traits->fused_softmax = false;
     traits->fused_elementwise = false;
-    // As published (`resid_dropout` of its configuration).
-    if (absl::StrContains(run.model.name, "GPT-Neo")) traits->hidden_dropout = false;
   }
   // CUDA_LAUNCH_BLOCKING=1 in its launch script (train/tr11-176B-ml/tr11-176B-ml.slurm:
   // "the training will hang ... w/o this workaround"); the chronicles don't say since

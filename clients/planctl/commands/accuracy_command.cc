@@ -77,7 +77,7 @@ void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action) {
   command->add_option("runs", flags->runs_path, "File of schema published_runs/1")->required();
   command->add_option("--source", flags->sources, "Only rows of this source; may be repeated");
   command->add_option("--calibration", flags->calibration_path,
-                      "Calibration file [the built-in one]");
+                      "Calibration file; `priors` for none [what published runs taught]");
   command->add_option("--html", flags->html_path, "Also write a page with scatter plots");
   command->callback([&session, &action, flags] {
     action = [&session, flags] { return Accuracy(session, *flags); };

@@ -116,7 +116,8 @@ absl::Status List(const Session& session, const CalibrationFlags& flags) {
                                            {"calibrations", rows}};
     return Print(session, object.dump(2) + "\n");
   }
-  if (active.calibration().empty()) text += "none is active: plans rest on the built-in priors\n";
+  if (active.calibration().empty())
+    text += "none is active: plans rest on the one inside the programs\n";
   return Print(session, text);
 }
 
@@ -155,7 +156,7 @@ absl::Status ActivateNamed(const Session& session, const CalibrationFlags& flags
     return Print(session, object.dump(2) + "\n");
   }
   return Print(session, absl::StrCat("new plans of ", cluster, " rest on ",
-                                     active.calibration().empty() ? "the built-in priors"
+                                     active.calibration().empty() ? "the one inside the programs"
                                                                   : active.calibration(),
                                      "\n"));
 }
