@@ -52,7 +52,7 @@ ModelSpec Model(const EstimatedOptions& options) {
 
 }  // namespace
 
-Hardware EightA100Nodes(double device_speed, double link_speed) {
+Hardware EightA100Nodes(double device_speed, double link_speed, double network_speed) {
   Hardware hardware;
   hardware.device = {.device_id = "a100-sxm-80gb",
                      .device_family = "ampere",
@@ -71,6 +71,8 @@ Hardware EightA100Nodes(double device_speed, double link_speed) {
                                     .bytes_per_second_per_device = 25e9 * link_speed,
                                     .bytes_per_second_per_node = 200e9 * link_speed,
                                     .latency = Seconds::Of(5e-6)}};
+  hardware.fabric.inter_node.bytes_per_second_per_device *= network_speed;
+  hardware.fabric.inter_node.bytes_per_second_per_node *= network_speed;
   return hardware;
 }
 
@@ -84,8 +86,8 @@ PlanningProblem EstimatedProblem(const EstimatedOptions& options) {
   std::vector<LinkTier> tiers = {{"node", per_node}};
   if (group.node_count > 1) tiers.push_back({"network", options.device_count});
   Knowledge knowledge;
-  knowledge.hardware =
-      std::make_shared<const Hardware>(EightA100Nodes(options.device_speed, options.link_speed));
+  knowledge.hardware = std::make_shared<const Hardware>(
+      EightA100Nodes(options.device_speed, options.link_speed, options.network_speed));
   return Valid(PlanningProblem::Create(
       std::make_shared<const ModelSpec>(Model(options)),
       std::make_shared<const Topology>(Valid(Topology::Create("estimated", {group}, tiers))),

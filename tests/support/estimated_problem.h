@@ -27,10 +27,13 @@ struct EstimatedOptions {
   // Of the data sheets; for laws about faster hardware.
   double device_speed = 1.0;
   double link_speed = 1.0;
+  // Of the links between nodes alone.
+  double network_speed = 1.0;
   PlanningRules rules = {.schedule = Schedule::kOneForwardOneBackward, .allow_estimates = true};
 };
 
-Hardware EightA100Nodes(double device_speed = 1.0, double link_speed = 1.0);
+Hardware EightA100Nodes(double device_speed = 1.0, double link_speed = 1.0,
+                        double network_speed = 1.0);
 
 // Ends the process when the options make no valid problem.
 PlanningProblem EstimatedProblem(const EstimatedOptions& options = {});

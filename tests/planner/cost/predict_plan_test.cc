@@ -97,6 +97,18 @@ TEST(PredictPlan, FasterDevicesAndLinksAreNeverSlower) {
   }
 }
 
+TEST(PredictPlan, OneNodeDoesNotWaitForTheNetwork) {
+  EstimatedOptions options = SmallOptions();
+  options.device_count = 8;
+  for (const int depth : {1, 2, 4, 8}) {
+    const UniformPlan shape = UniformOf(depth, 1, 8 / depth, 8);
+    options.network_speed = 1.0;
+    const Seconds fast = PredictionOf(options, shape).step;
+    options.network_speed = 0.01;
+    EXPECT_EQ(PredictionOf(options, shape).step, fast) << depth << " stages";
+  }
+}
+
 TEST(PredictPlan, WhatSavesMemoryNeverRaisesIt) {
   for (UniformPlan shape : Shapes()) {
     Bytes before = Bytes::Max();
