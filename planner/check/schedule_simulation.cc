@@ -349,11 +349,4 @@ Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_coun
   return Simulation(pipeline, micro_batch_count).Run();
 }
 
-Seconds SimulateStep(const std::vector<SimulatedStage>& stages, int64_t micro_batch_count) {
-  SimulatedPipeline pipeline;
-  if (stages.back().most_in_flight > 1) pipeline.schedule = Schedule::kGpipe;
-  pipeline.stages = stages;
-  return SimulateStep(pipeline, micro_batch_count);
-}
-
 }  // namespace parplan

@@ -19,8 +19,6 @@ struct SimulatedStage {
   // To the next stage and back from it, each way. Not used of the last stage.
   Seconds send;
   Seconds gradient_sync;
-  // Read only by the form of `SimulateStep` without a schedule.
-  int64_t most_in_flight = 1;
 };
 
 // Stages in the order of the model, stage j on device j mod P, and how they work;
@@ -39,10 +37,6 @@ struct SimulatedPipeline {
 //
 // Crashes where a message doesn't find its receiver. O(stages * micro-batches) time.
 Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count);
-
-// The same for one stage a device and messages that occupy no device, as 1F1B where
-// the last stage keeps one micro-batch in flight, else as GPipe.
-Seconds SimulateStep(const std::vector<SimulatedStage>& stages, int64_t micro_batch_count);
 
 }  // namespace parplan
 

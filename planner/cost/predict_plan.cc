@@ -27,17 +27,6 @@ RankPlace PlaceOf(const Plan& plan, int device) {
           .communicator_count = 0};
 }
 
-TensorParallelReach ReachOf(const Plan& plan, int devices_per_node) {
-  for (const StagePlan& stage : plan.stages) {
-    for (const StageLayerRun& run : stage.layer_runs) {
-      const Strategy& strategy = run.strategy;
-      const int span = (strategy.tensor_parallel_degree - 1) * strategy.tensor_stride() + 1;
-      if (span > devices_per_node) return TensorParallelReach::kAcrossNodes;
-    }
-  }
-  return TensorParallelReach::kWithinNode;
-}
-
 // Names what costs most time beyond plain computation on the busiest stage.
 void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& prediction) {
   const double m = static_cast<double>(plan.micro_batch_count);
@@ -95,6 +84,17 @@ void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& predict
 }
 
 }  // namespace
+
+TensorParallelReach ReachOf(const Plan& plan, int devices_per_node) {
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      const Strategy& strategy = run.strategy;
+      const int span = (strategy.tensor_parallel_degree - 1) * strategy.tensor_stride() + 1;
+      if (span > devices_per_node) return TensorParallelReach::kAcrossNodes;
+    }
+  }
+  return TensorParallelReach::kWithinNode;
+}
 
 PlanEvaluator::PlanEvaluator(const PlanningProblem& problem, const CostModel& costs)
     : problem_(problem), costs_(costs), has_tied_table_(TiesTable(problem.model())) {

@@ -107,6 +107,9 @@ class PlanEvaluator {
   size_t next_known_ = 0;
 };
 
+// Whether some tensor-parallel group of the plan has ranks on several nodes.
+TensorParallelReach ReachOf(const Plan& plan, int devices_per_node);
+
 // One plan.
 //
 // REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`.

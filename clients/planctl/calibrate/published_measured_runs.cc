@@ -8,27 +8,9 @@
 #include "clients/planctl/accuracy/predict_run.h"
 #include "clients/planctl/accuracy/run_problem.h"
 #include "planner/base/status_macros.h"
+#include "planner/cost/predict_plan.h"
 
 namespace parplan::planctl {
-namespace {
-
-// Whether some tensor-parallel group of the plan has ranks on several nodes.
-TensorParallelReach ReachOf(const accuracy::RunQuestion& question) {
-  const int devices_per_node = question.topology->node_groups().front().devices_per_node;
-  for (const StagePlan& stage : question.plan.stages) {
-    for (const StageLayerRun& run : stage.layer_runs) {
-      const Strategy& strategy = run.strategy;
-      if (strategy.tensor_parallel_degree > 1 &&
-          strategy.tensor_parallel_degree * strategy.tensor_stride() > devices_per_node) {
-        return TensorParallelReach::kAcrossNodes;
-      }
-    }
-  }
-  return TensorParallelReach::kWithinNode;
-}
-
-}  // namespace
-
 std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published,
                                         const RunSlice& time_slice, const RunSlice& memory_slice,
                                         std::vector<std::string>& skipped) {
@@ -64,10 +46,12 @@ std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published
       PARPLAN_ASSIGN_OR_RETURN(const accuracy::RunPrediction predicted,
                                accuracy::PredictRun(*question, borrowed));
       // Nothing of it was measured.
-      return RunPrediction{.step = predicted.step,
-                           .memory = predicted.memory,
-                           .confidence = Confidence::kEstimated,
-                           .tensor_parallel_reach = ReachOf(*question)};
+      return RunPrediction{
+          .step = predicted.step,
+          .memory = predicted.memory,
+          .confidence = Confidence::kEstimated,
+          .tensor_parallel_reach =
+              ReachOf(question->plan, question->topology->node_groups().front().devices_per_node)};
     };
     runs.push_back(std::move(run));
   }

@@ -90,13 +90,13 @@ TEST(SimulateStep, AgreesWherePeriodsAreSkipped) {
   }
 }
 
-TEST(SimulateStep, TellsTheScheduleFromWhatTheLastStageKeeps) {
-  const std::vector<SimulatedStage> gpipe = {
-      {Seconds::Of(1), Seconds::Of(1), Seconds::Of(1), {}, 4},
-      {Seconds::Of(1), Seconds::Of(1), {}, {}, 4}};
-  std::vector<SimulatedStage> alternating = gpipe;
-  alternating[0].most_in_flight = 2;
-  alternating[1].most_in_flight = 1;
+TEST(SimulateStep, OfTwoStagesByHand) {
+  SimulatedPipeline gpipe;
+  gpipe.schedule = Schedule::kGpipe;
+  gpipe.stages = {{Seconds::Of(1), Seconds::Of(1), Seconds::Of(1), {}},
+                  {Seconds::Of(1), Seconds::Of(1), {}, {}}};
+  SimulatedPipeline alternating = gpipe;
+  alternating.schedule = Schedule::kOneForwardOneBackward;
   EXPECT_EQ(SimulateStep(gpipe, 4).value(), 12.0);
   // Two micro-batches in flight take 2 (1 + 1) of work and 2 of sending a round.
   EXPECT_EQ(SimulateStep(alternating, 4).value(), 14.0);
