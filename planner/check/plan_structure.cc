@@ -120,7 +120,7 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
     return Broken(
         absl::StrCat("device_count is ", plan.device_count, " and not ", problem.device_count()));
   }
-  if (plan.global_batch_size != problem.global_batch_size()) {
+  if (!problem.AllowsGlobalBatchSize(plan.global_batch_size)) {
     return Broken(absl::StrCat("global_batch_size is ", plan.global_batch_size, " and not ",
                                problem.global_batch_size()));
   }
@@ -132,7 +132,7 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   if (wanted != 0 && count != wanted) {
     return Broken(absl::StrCat("micro_batch_count is ", count, " where the rules say ", wanted));
   }
-  if (plan.schedule != problem.rules().schedule) {
+  if (problem.rules().schedule.has_value() && plan.schedule != *problem.rules().schedule) {
     return Broken("the schedule is not that of the rules");
   }
   const int virtual_stages = plan.virtual_stage_count;

@@ -31,7 +31,25 @@ absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
   if (rules.micro_batch_count < 0) {
     return Broken("options.micro_batch_count", "must not be negative");
   }
-  if (rules.micro_batch_count > 0 && global_batch_size % rules.micro_batch_count != 0) {
+  if (rules.global_batch_size_step < 1) {
+    return Broken("options.global_batch_size_step", "must be at least 1");
+  }
+  const int64_t smallest = rules.smallest_global_batch_size;
+  if (smallest < 0 || smallest > global_batch_size) {
+    return Broken("options.smallest_global_batch_size",
+                  absl::StrCat("must be 1 to the global_batch_size ", global_batch_size,
+                               ", or 0 for that batch only"));
+  }
+  if (smallest > 0 &&
+      (global_batch_size - smallest) / rules.global_batch_size_step >= kMaxBatchSizeCount) {
+    return Broken("options.global_batch_size_step",
+                  absl::StrCat("makes more than ", kMaxBatchSizeCount, " batches; raise it"));
+  }
+  if (rules.top_plan_count < 1 || rules.top_plan_count > kMaxTopPlanCount) {
+    return Broken("options.top_plan_count", absl::StrCat("must be 1 to ", kMaxTopPlanCount));
+  }
+  if (smallest == 0 && rules.micro_batch_count > 0 &&
+      global_batch_size % rules.micro_batch_count != 0) {
     return Broken("options.micro_batch_count",
                   absl::StrCat("must divide global_batch_size ", global_batch_size));
   }
@@ -111,6 +129,65 @@ int PlanningProblem::max_tensor_parallel_degree() const {
 int PlanningProblem::max_pipeline_parallel_degree() const {
   const int limit = rules_.max_pipeline_parallel_degree;
   return limit > 0 ? std::min(limit, model_->layer_count()) : model_->layer_count();
+}
+
+std::vector<int64_t> PlanningProblem::GlobalBatchSizes() const {
+  const int64_t smallest = rules_.smallest_global_batch_size;
+  if (smallest == 0) return {global_batch_size_};
+  std::vector<int64_t> sizes;
+  for (int64_t size = smallest; size <= global_batch_size_; size += rules_.global_batch_size_step) {
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+bool PlanningProblem::AllowsGlobalBatchSize(int64_t size) const {
+  const int64_t smallest = rules_.smallest_global_batch_size;
+  if (smallest == 0) return size == global_batch_size_;
+  return size >= smallest && size <= global_batch_size_ &&
+         (size - smallest) % rules_.global_batch_size_step == 0;
+}
+
+DimensionSet PlanningProblem::dimensions() const {
+  DimensionSet dimensions = rules_.dimensions & LimitsOf(rules_.target).dimensions;
+  if (!rules_.allow_recompute) {
+    dimensions = dimensions.Without(SearchDimension::kFullRecompute)
+                     .Without(SearchDimension::kSelectiveRecompute);
+  }
+  if (!rules_.allow_sharded_data_parallel) {
+    dimensions = dimensions.Without(SearchDimension::kOptimizerSharding)
+                     .Without(SearchDimension::kGradientSharding)
+                     .Without(SearchDimension::kParameterSharding);
+  }
+  return dimensions;
+}
+
+PlanningProblem PlanningProblem::WithGlobalBatchSize(int64_t size) const {
+  PARPLAN_CHECK(AllowsGlobalBatchSize(size));
+  PlanningProblem problem = *this;
+  problem.global_batch_size_ = size;
+  problem.rules_.smallest_global_batch_size = 0;
+  return problem;
+}
+
+PlanningProblem PlanningProblem::WithRules(PlanningRules rules) const {
+  PlanningProblem problem = *this;
+  problem.rules_ = std::move(rules);
+  return problem;
+}
+
+PlanningProblem PlanningProblem::WithNodeCount(int node_count) const {
+  NodeGroup group = node_group();
+  group.node_count = node_count;
+  group.node_names.clear();
+  std::vector<LinkTier> tiers = topology_->link_tiers();
+  tiers.back().reach_device_count = std::max(tiers.back().reach_device_count, group.device_count());
+  absl::StatusOr<Topology> topology = Topology::Create(topology_->cluster(), {std::move(group)},
+                                                       std::move(tiers), topology_->fabric_id());
+  PARPLAN_CHECK(topology.ok());
+  PlanningProblem problem = *this;
+  problem.topology_ = std::make_shared<const Topology>(*std::move(topology));
+  return problem;
 }
 
 PlanningProblem PlanningProblem::WithUsableMemory(Bytes usable_memory) const {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "planner/base/units.h"
@@ -13,6 +15,7 @@
 #include "planner/model/plan.h"
 #include "planner/model/profile_snapshot.h"
 #include "planner/model/runtime_traits.h"
+#include "planner/model/search_space.h"
 #include "planner/model/topology.h"
 
 namespace parplan {
@@ -31,7 +34,19 @@ struct PlanningRules {
   int max_pipeline_parallel_degree = 0;
   // 0: search.
   int64_t micro_batch_count = 0;
-  Schedule schedule = Schedule::kOneForwardOneBackward;
+  // Absent: planners that search schedules use any of the space, the others 1F1B.
+  std::optional<Schedule> schedule;
+  // What may vary, and the program that will run the plan; `SpaceOf` has both together
+  // with the two rules below.
+  DimensionSet dimensions = DimensionSet::All();
+  Target target = Target::kParplan;
+  // 0: the problem's batch only. Else the batch is searched as well, for the least time a
+  // sample: from this one up to the problem's in steps of `global_batch_size_step`.
+  int64_t smallest_global_batch_size = 0;
+  int64_t global_batch_size_step = 1;
+  // So many distinct plans, at least 1.
+  int top_plan_count = 1;
+  bool wants_memory_front = false;
   bool allow_recompute = true;
   bool allow_sharded_data_parallel = true;
   // Fill missing measurements from the nearest one there is, or from data sheets.
@@ -48,6 +63,8 @@ struct PlanningRules {
 inline constexpr int kMaxLayerCount = 16384;
 inline constexpr int kMaxDeviceCount = 65536;
 inline constexpr int64_t kMaxGlobalBatchSize = int64_t{1} << 30;
+inline constexpr int64_t kMaxBatchSizeCount = 4096;
+inline constexpr int kMaxTopPlanCount = 100;
 
 // What is known besides the question.
 struct Knowledge {
@@ -63,11 +80,10 @@ struct Knowledge {
 class PlanningProblem {
  public:
   // INVALID_ARGUMENT (SPEC_INVALID) naming the field: more than one node
-  // group, a batch that is not positive, a micro-batch count that does not
-  // divide it, a ratio out of range, a size over its limit.
-  // FAILED_PRECONDITION (PROFILE_MISSING) when the profile is of another
-  // device kind or node size. Whether the points suffice is for
-  // `CostModel::Create` to say.
+  // group, a batch that is not positive, a range of batches without any, a micro-batch count that
+  // does not divide it, a ratio out of range, a size over its limit. FAILED_PRECONDITION
+  // (PROFILE_MISSING) when the profile is of another device kind or node size. Whether the points
+  // suffice is for `CostModel::Create` to say.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
                                                 Knowledge knowledge, int64_t global_batch_size,
@@ -80,7 +96,14 @@ class PlanningProblem {
   // Null when the device is in no library.
   const Hardware* hardware() const { return knowledge_.hardware.get(); }
   const Calibration& calibration() const { return *knowledge_.calibration; }
+  // The largest, where batches are searched.
   int64_t global_batch_size() const { return global_batch_size_; }
+  // Those to search, ascending; one without a range.
+  std::vector<int64_t> GlobalBatchSizes() const;
+  bool AllowsGlobalBatchSize(int64_t size) const;
+  // Dimensions of the rules that target, `allow_recompute` and
+  // `allow_sharded_data_parallel` leave.
+  DimensionSet dimensions() const;
   const PlanningRules& rules() const { return rules_; }
 
   int device_count() const { return topology_->device_count(); }
@@ -94,6 +117,12 @@ class PlanningProblem {
   // The same question with another memory per device; what "the smallest
   // memory that would fit" is computed with.
   PlanningProblem WithUsableMemory(Bytes usable_memory) const;
+  // With this batch only. REQUIRES: AllowsGlobalBatchSize(size).
+  PlanningProblem WithGlobalBatchSize(int64_t size) const;
+  // With other rules, which must be valid for the batch.
+  PlanningProblem WithRules(PlanningRules rules) const;
+  // On so many nodes of the same kind, nameless; at most kMaxDeviceCount devices.
+  PlanningProblem WithNodeCount(int node_count) const;
 
  private:
   PlanningProblem() = default;

@@ -27,7 +27,8 @@ std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strat
   if (strategy.recompute_level == RecomputeLevel::kFull) text += "-c";
   if (strategy.recompute_level == RecomputeLevel::kSelective) text += "-s";
   if (strategy.context_parallel_degree > 1) {
-    absl::StrAppend(&text, "-cp", strategy.context_parallel_degree);
+    const bool rings = strategy.context_kind == ContextKind::kRing;
+    absl::StrAppend(&text, rings ? "-cp" : "-sp", strategy.context_parallel_degree);
   }
   if (strategy.expert_parallel_degree > 1) {
     absl::StrAppend(&text, "-ep", strategy.expert_parallel_degree);

@@ -15,17 +15,6 @@
 namespace parplan {
 namespace {
 
-// Strategies and stage of every layer, for the last tie-break.
-std::vector<std::pair<Strategy, int>> LayerList(const Plan& plan) {
-  std::vector<std::pair<Strategy, int>> layers;
-  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    for (const StageLayerRun& run : plan.stages[stage].layer_runs) {
-      layers.insert(layers.end(), run.layer_count, {run.strategy, static_cast<int>(stage)});
-    }
-  }
-  return layers;
-}
-
 // Solves stages, each distinct one once.
 class StageSolver {
  public:
@@ -81,7 +70,7 @@ std::optional<Plan> PlanOf(const PlanningProblem& problem, const StageTables& ta
   Plan plan{.device_count = problem.device_count(),
             .global_batch_size = problem.global_batch_size(),
             .micro_batch_count = tables.micro_batch_count(),
-            .schedule = problem.rules().schedule};
+            .schedule = tables.schedule()};
   const int rank_count = plan.device_count / static_cast<int>(partition.size());
   int first_layer = 0;
   for (int stage_index = 0; stage_index < static_cast<int>(partition.size()); ++stage_index) {
@@ -274,15 +263,6 @@ class CandidateSearch {
 };
 
 }  // namespace
-
-bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b) {
-  const auto key = [](const PredictedPlan& plan) {
-    return std::tuple(plan.prediction.step, plan.prediction.peak_memory,
-                      plan.plan.pipeline_parallel_degree(), plan.plan.micro_batch_count);
-  };
-  if (key(a) != key(b)) return key(a) < key(b);
-  return LayerList(a.plan) < LayerList(b.plan);
-}
 
 CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
                                  const StageTables& tables, SearchMeter& meter,

@@ -9,20 +9,11 @@
 #include "planner/cost/cost_model.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
 #include "planner/search/search_meter.h"
 #include "planner/search/stage_tables.h"
 
 namespace parplan {
-
-// A plan with its prediction.
-struct PredictedPlan {
-  Plan plan;
-  Prediction prediction;
-};
-
-// The order of plans: shorter step, smaller peak memory, fewer stages, fewer
-// micro-batches, then earlier strategies and boundaries layer by layer.
-bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b);
 
 // What came of a candidate.
 struct CandidateOutcome {

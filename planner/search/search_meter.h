@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "planner/search/find_plan.h"
+#include "planner/model/planning_result.h"
 
 namespace parplan {
 

@@ -256,7 +256,7 @@ std::string PlanKey(absl::string_view model_digest, absl::string_view topology_d
                     absl::string_view planner_version, absl::string_view hardware_digest,
                     absl::string_view calibration_digest) {
   return Sha256Hex(absl::StrCat(
-      "parplan plan_key 2\n", CanonicalLine("hardware", {StringWord(hardware_digest)}),
+      "parplan plan_key 3\n", CanonicalLine("hardware", {StringWord(hardware_digest)}),
       CanonicalLine("calibration", {StringWord(calibration_digest)}),
       CanonicalLine("runtime", {StringWord(rules.runtime.runtime_id)}),
       CanonicalLine("out_of_memory_risk", {NumberWord(rules.out_of_memory_risk)}),
@@ -268,8 +268,14 @@ std::string PlanKey(absl::string_view model_digest, absl::string_view topology_d
           "rules",
           {NumberWord(rules.memory_headroom_ratio), IntegerWord(rules.max_tensor_parallel_degree),
            IntegerWord(rules.max_pipeline_parallel_degree), IntegerWord(rules.micro_batch_count),
-           IntegerWord(static_cast<int>(rules.schedule)), FlagWord(rules.allow_recompute),
-           FlagWord(rules.allow_sharded_data_parallel), FlagWord(rules.allow_estimates)}),
+           IntegerWord(static_cast<int>(rules.schedule.value_or(Schedule{}))),
+           FlagWord(rules.allow_recompute), FlagWord(rules.allow_sharded_data_parallel),
+           FlagWord(rules.allow_estimates)}),
+      CanonicalLine(
+          "space",
+          {StringWord(rules.dimensions.ToString()), StringWord(LimitsOf(rules.target).name),
+           IntegerWord(rules.smallest_global_batch_size), IntegerWord(rules.global_batch_size_step),
+           IntegerWord(rules.top_plan_count), FlagWord(rules.wants_memory_front)}),
       CanonicalLine("planner", {StringWord(planner), StringWord(planner_version)})));
 }
 

@@ -60,6 +60,21 @@ absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_vie
   }
   strategy.context_parallel_degree = context;
   strategy.expert_parallel_degree = expert;
+  switch (message.context_kind()) {
+    case v1::CONTEXT_KIND_UNSPECIFIED:
+    case v1::CONTEXT_KIND_RING:
+      break;
+    case v1::CONTEXT_KIND_ULYSSES:
+      if (context > 1) {
+        strategy.context_kind = ContextKind::kUlysses;
+        break;
+      }
+      [[fallthrough]];
+    default:
+      return Malformed(JoinPath(field, "context_kind"),
+                       "must be CONTEXT_KIND_RING, or CONTEXT_KIND_ULYSSES with a "
+                       "context_parallel_degree above 1");
+  }
   return absl::OkStatus();
 }
 
@@ -131,6 +146,9 @@ v1::Strategy StrategyToProto(const Strategy& strategy) {
   message.set_sequence_parallel(strategy.sequence_parallel);
   message.set_context_parallel_degree(strategy.context_parallel_degree);
   message.set_expert_parallel_degree(strategy.expert_parallel_degree);
+  if (strategy.context_kind == ContextKind::kUlysses) {
+    message.set_context_kind(v1::CONTEXT_KIND_ULYSSES);
+  }
   return message;
 }
 

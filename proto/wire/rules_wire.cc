@@ -59,12 +59,9 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   rules.max_tensor_parallel_degree = message.max_tensor_parallel_degree();
   rules.max_pipeline_parallel_degree = message.max_pipeline_parallel_degree();
   rules.micro_batch_count = message.micro_batch_count();
-  PARPLAN_ASSIGN_OR_RETURN(rules.schedule,
-                           ScheduleFromProto(message.schedule(), JoinPath(field, "schedule")));
-  if (rules.schedule == Schedule::kInterleaved) {
-    return FieldError(Reason::kSpecInvalid, JoinPath(field, "schedule"),
-                      "no planner makes interleaved plans yet; ask for 1F1B or GPipe, and "
-                      "evaluate interleaved plans with `planctl evaluate`");
+  if (message.schedule() != v1::SCHEDULE_UNSPECIFIED) {
+    PARPLAN_ASSIGN_OR_RETURN(rules.schedule,
+                             ScheduleFromProto(message.schedule(), JoinPath(field, "schedule")));
   }
   rules.allow_recompute = !message.disable_recompute();
   rules.allow_sharded_data_parallel = !message.disable_sharded_data_parallel();
@@ -88,6 +85,33 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
     return FieldError(Reason::kSpecInvalid, JoinPath(field, "out_of_memory_probability"),
                       "must be above 0 and at most 0.5");
   }
+  if (!message.space().empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(rules.dimensions,
+                             DimensionSet::Parse(message.space(), JoinPath(field, "space")));
+  }
+  if (!message.target().empty()) {
+    const std::optional<Target> target = FindTarget(message.target());
+    if (!target.has_value()) {
+      std::string known;
+      for (const TargetLimits& limits : KnownTargets()) {
+        absl::StrAppend(&known, known.empty() ? "" : ", ", limits.name);
+      }
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "target"),
+                        absl::StrCat("must be one of ", known));
+    }
+    rules.target = *target;
+  }
+  PARPLAN_RETURN_IF_ERROR(
+      CheckNotNegative(message.smallest_global_batch_size(), field, "smallest_global_batch_size"));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckNotNegative(message.global_batch_size_step(), field, "global_batch_size_step"));
+  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.top_plan_count(), field, "top_plan_count"));
+  rules.smallest_global_batch_size = message.smallest_global_batch_size();
+  if (message.global_batch_size_step() > 0) {
+    rules.global_batch_size_step = message.global_batch_size_step();
+  }
+  if (message.top_plan_count() > 0) rules.top_plan_count = message.top_plan_count();
+  rules.wants_memory_front = message.wants_memory_front();
   options.max_state_count = message.max_state_count();
   options.compare_baselines = message.compare_baselines();
   if (message.has_search_time_limit()) {
@@ -109,7 +133,9 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   message.set_max_tensor_parallel_degree(options.rules.max_tensor_parallel_degree);
   message.set_max_pipeline_parallel_degree(options.rules.max_pipeline_parallel_degree);
   message.set_micro_batch_count(options.rules.micro_batch_count);
-  message.set_schedule(ScheduleToProto(options.rules.schedule));
+  if (options.rules.schedule.has_value()) {
+    message.set_schedule(ScheduleToProto(*options.rules.schedule));
+  }
   message.set_disable_recompute(!options.rules.allow_recompute);
   message.set_disable_sharded_data_parallel(!options.rules.allow_sharded_data_parallel);
   message.set_allow_estimates(options.rules.allow_estimates);
@@ -118,6 +144,12 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   if (options.search_time_limit.has_value()) {
     *message.mutable_search_time_limit() = DurationToProto(*options.search_time_limit);
   }
+  message.set_space(options.rules.dimensions.ToString());
+  message.set_target(std::string(LimitsOf(options.rules.target).name));
+  message.set_smallest_global_batch_size(options.rules.smallest_global_batch_size);
+  message.set_global_batch_size_step(options.rules.global_batch_size_step);
+  message.set_top_plan_count(options.rules.top_plan_count);
+  message.set_wants_memory_front(options.rules.wants_memory_front);
   message.set_max_state_count(options.max_state_count);
   message.set_compare_baselines(options.compare_baselines);
   return message;

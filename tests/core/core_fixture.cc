@@ -1,7 +1,9 @@
 #include "tests/core/core_fixture.h"
 
-#include <unistd.h>
+#include <stdlib.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,9 +95,17 @@ v1::PlanPayload PayloadOf(const v1::Plan& plan) {
 }
 
 CoreTest::CoreTest() {
-  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-  key_folder_ = absl::StrCat(testing::TempDir(), "core_test-", test.test_suite_name(), "-",
-                             test.name(), "-", ::getpid());
+  // A name of its own: numbers of processes come again, and a folder left by an
+  // earlier one has keys in it.
+  std::string folder = absl::StrCat(testing::TempDir(), "core_test-XXXXXX");
+  PARPLAN_CHECK(::mkdtemp(folder.data()) != nullptr);
+  key_folder_ = std::move(folder);
+}
+
+CoreTest::~CoreTest() {
+  core_.reset();
+  std::error_code unused;
+  std::filesystem::remove_all(key_folder_, unused);
 }
 
 void CoreTest::Start(std::unique_ptr<MemoryStore> store) {

@@ -36,6 +36,7 @@ std::string FactOf(const absl::Status& status, const std::string& key);
 class CoreTest : public testing::Test {
  protected:
   CoreTest();
+  ~CoreTest() override;
 
   // Starts a core over `store`, or over a new one; the last one, if any, ends.
   void Start(std::unique_ptr<MemoryStore> store = std::make_unique<MemoryStore>());

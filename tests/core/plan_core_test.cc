@@ -3,6 +3,7 @@
 #include <future>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/wire/duration_wire.h"
@@ -298,9 +299,11 @@ TEST_F(PlanCoreTest, MissingMeasurementsAreAllListed) {
   ASSERT_OK(Upload(profile, "one").status());
   const absl::Status status = Ask(Question()).status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_EQ(ReasonOf(status), Reason::kProfileMissing);
-  EXPECT_GT(std::stoi(FactOf(status, "count")), 1);
-  EXPECT_FALSE(FactOf(status, "missing1").empty());
+  EXPECT_EQ(ReasonOf(status), Reason::kProfileMissing) << status;
+  int count = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(FactOf(status, "count"), &count)) << status;
+  EXPECT_GT(count, 1);
+  EXPECT_FALSE(FactOf(status, "missing1").empty()) << status;
 }
 
 TEST_F(PlanCoreTest, EveryRuleOfTheRequestHasItsField) {

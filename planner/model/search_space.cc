@@ -1,0 +1,133 @@
+#include "planner/model/search_space.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+namespace {
+
+using enum SearchDimension;
+
+constexpr std::array<absl::string_view, kSearchDimensionCount> kNames = {
+    "pipeline",       "uneven-stages", "per-layer",  "end-strategies",
+    "tensor",         "rank-order",    "zero-1",     "zero-2",
+    "zero-3",         "ulysses",       "context",    "recompute-selective",
+    "recompute-full", "gpipe",         "interleaved"};
+
+std::optional<SearchDimension> FindDimension(absl::string_view name) {
+  for (int i = 0; i < kSearchDimensionCount; ++i) {
+    if (kNames[i] == name) return static_cast<SearchDimension>(i);
+  }
+  return std::nullopt;
+}
+
+std::vector<absl::string_view> NamesIn(DimensionSet set, bool wanted) {
+  std::vector<absl::string_view> names;
+  for (int i = 0; i < kSearchDimensionCount; ++i) {
+    if (set.has(static_cast<SearchDimension>(i)) == wanted) names.push_back(kNames[i]);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::string_view SearchDimensionName(SearchDimension dimension) {
+  return kNames[static_cast<int>(dimension)];
+}
+
+std::string DimensionSet::ToString() const {
+  const std::vector<absl::string_view> in = NamesIn(*this, true);
+  const std::vector<absl::string_view> out = NamesIn(*this, false);
+  if (out.empty()) return "all";
+  if (in.empty()) return "none";
+  if (out.size() < in.size()) return absl::StrCat("all,-", absl::StrJoin(out, ",-"));
+  return absl::StrJoin(in, ",");
+}
+
+absl::StatusOr<DimensionSet> DimensionSet::Parse(absl::string_view text, absl::string_view field) {
+  DimensionSet set;
+  bool is_first = true;
+  for (absl::string_view name : absl::StrSplit(text, ',')) {
+    const bool removes = absl::ConsumePrefix(&name, "-");
+    if (!removes) absl::ConsumePrefix(&name, "+");
+    if (is_first && (removes || name == "all")) set = All();
+    const bool is_set = is_first && !removes && (name == "all" || name == "none");
+    is_first = false;
+    if (is_set) continue;
+    const std::optional<SearchDimension> dimension = FindDimension(name);
+    if (!dimension.has_value()) {
+      return FieldError(
+          Reason::kSpecInvalid, field,
+          absl::StrCat("`", name, "` is no dimension; name some of ", absl::StrJoin(kNames, ", "),
+                       ", or begin with `all` or `none`, and take away with `-`"));
+    }
+    set = removes ? set.Without(*dimension) : set.With(*dimension);
+  }
+  return set;
+}
+
+absl::Span<const TargetLimits> KnownTargets() {
+  static const std::array<TargetLimits, 4> targets = {{
+      {.target = Target::kParplan, .name = "parplan", .dimensions = DimensionSet::All()},
+      // Megatron Core: one strategy for all layers, the distributed optimizer, stages of
+      // equal depth.
+      {.target = Target::kMegatron,
+       .name = "megatron",
+       .dimensions = DimensionSet()
+                         .With(kPipeline)
+                         .With(kTensor)
+                         .With(kOptimizerSharding)
+                         .With(kContext)
+                         .With(kSelectiveRecompute)
+                         .With(kFullRecompute)
+                         .With(kInterleaved)},
+      // DeepSpeed: gradients and parameters are not sharded under its pipeline engine.
+      {.target = Target::kDeepSpeed,
+       .name = "deepspeed",
+       .dimensions = DimensionSet()
+                         .With(kPipeline)
+                         .With(kTensor)
+                         .With(kOptimizerSharding)
+                         .With(kGradientSharding)
+                         .With(kParameterSharding)
+                         .With(kUlysses)
+                         .With(kFullRecompute),
+       .most_sharding_in_pipeline = ShardingLevel::kOptimizer},
+      // The public Galvatron engine (reference of docs/search.md): powers of two, layer by
+      // layer, tensor parallelism or Ulysses.
+      {.target = Target::kGalvatron,
+       .name = "galvatron",
+       .dimensions = DimensionSet()
+                         .With(kPipeline)
+                         .With(kUnevenStages)
+                         .With(kPerLayer)
+                         .With(kEndStrategies)
+                         .With(kTensor)
+                         .With(kGradientSharding)
+                         .With(kParameterSharding)
+                         .With(kUlysses)
+                         .With(kFullRecompute)
+                         .With(kGpipe),
+       .only_powers_of_two = true,
+       .one_inner_axis = true},
+  }};
+  return targets;
+}
+
+const TargetLimits& LimitsOf(Target target) { return KnownTargets()[static_cast<int>(target) - 1]; }
+
+std::optional<Target> FindTarget(absl::string_view name) {
+  for (const TargetLimits& limits : KnownTargets()) {
+    if (limits.name == name) return limits.target;
+  }
+  return std::nullopt;
+}
+
+}  // namespace parplan

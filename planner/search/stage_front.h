@@ -1,0 +1,83 @@
+// All that a stage can do: the Pareto-optimal times of its layers within its memory.
+//
+// Layer by layer like the dynamic programme of Galvatron, with labels of (kept memory,
+// forward, backward, synchronisation) instead of a grid of memory and one time, because
+// the step is no sum: a stage that is not the slowest hides some of each. Exact: the step
+// time of a schedule is monotone in all three times, so nothing else is ever needed.
+
+#ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_H_
+#define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "planner/base/units.h"
+#include "planner/search/option_table.h"
+#include "planner/search/search_meter.h"
+
+namespace parplan {
+
+// Equal layers one after the other.
+struct DefinitionRun {
+  int definition_index = 0;
+  int layer_count = 0;
+  friend auto operator<=>(const DefinitionRun&, const DefinitionRun&) = default;
+};
+
+// What a device may hold, by the communicators it has: [communicator count] the tensors
+// that fit (`MemoryOverheads`), negative where none do. Not ascending.
+using BudgetByCommunicators = std::vector<Bytes>;
+
+// A stage to be solved.
+struct StageQuestion {
+  std::vector<DefinitionRun> runs;
+  int64_t in_flight_micro_batch_count = 1;
+  // The stage keeps what it sends until the backward pass.
+  bool keeps_outputs = false;
+  // Added to `StageOption::communicator_count` (the tied table's).
+  int extra_communicator_count = 0;
+};
+
+// A necessary condition of plans worth finding:
+// forward * f + backward * b + sync * s <= most.
+struct LinearCut {
+  double forward = 0.0;
+  double backward = 0.0;
+  double sync = 0.0;
+  double most = 0.0;
+};
+
+// One way to run the stage.
+struct StageChoice {
+  Seconds forward;
+  Seconds backward;
+  Seconds sync;
+  int first_layout = 0;
+  int last_layout = 0;
+  // [layer] index into the options of its definition.
+  std::vector<int> options;
+};
+
+struct StageFront {
+  // Ascending by (first_layout, last_layout, forward + backward, sync). Of the same layouts none is
+  // nowhere better than another. Every assignment of the stage that fits and satisfies
+  // all cuts is matched: some choice of the same layouts is nowhere worse.
+  std::vector<StageChoice> choices;
+  // False where a limit ended the search; then some may be missing.
+  bool is_complete = true;
+};
+
+// Only options of `allowed`; all where it is empty.
+StageFront SolveStage(const OptionTable& table, const StageQuestion& question,
+                      const BudgetByCommunicators& budget, absl::Span<const LinearCut> cuts,
+                      const OptionMask& allowed, SearchMeter& meter);
+
+// A lower bound of forward * f + backward * b + sync * s over all assignments that fit;
+// infinite when none does. Lagrangian, O(runs * options * prices).
+double StageBound(const OptionTable& table, const StageQuestion& question,
+                  const BudgetByCommunicators& budget, const LinearCut& weights);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_STAGE_FRONT_H_
