@@ -48,8 +48,16 @@ class PlanReader {
                                         std::optional<int> otherwise) const;
   absl::StatusOr<int> DeviceCount() const;
   absl::StatusOr<std::vector<int>> StageSizes(int stage_count) const;
-  absl::StatusOr<Strategy> MakeStrategy(const std::string& field, int degree, bool ulysses,
-                                        bool consecutive, bool sharded, bool recompute);
+  // What the file says of one layer.
+  struct LayerEntry {
+    int degree = 1;
+    int context = 1;
+    bool ulysses = false;
+    bool consecutive = true;
+    bool sharded = false;
+    bool recompute = false;
+  };
+  absl::StatusOr<Strategy> MakeStrategy(const std::string& field, const LayerEntry& entry);
   absl::Status Error(absl::string_view field, absl::string_view rule) const {
     return ImportError(kReason, file_.name, field, rule);
   }
@@ -145,33 +153,45 @@ absl::StatusOr<std::vector<int>> PlanReader::StageSizes(int stage_count) const {
   return sizes;
 }
 
-absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field, int degree,
-                                                  bool ulysses, bool consecutive, bool sharded,
-                                                  bool recompute) {
-  if (width_ % degree != 0) {
-    return Error(field, absl::StrCat("is ", degree, ", which does not divide the ", width_,
-                                     " devices of a stage"));
+absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field,
+                                                  const LayerEntry& entry) {
+  if (int64_t{entry.degree} * entry.context > width_ ||
+      width_ % (entry.degree * entry.context) != 0) {
+    return Error(
+        field, absl::StrCat(
+                   "is ", entry.degree,
+                   entry.context > 1 ? absl::StrCat(" beside context degree ", entry.context) : "",
+                   ", which does not divide the ", width_, " devices of a stage"));
   }
-  if (ulysses && degree > 1) {
-    if (!options_.ulysses_as_data_parallel) {
-      return Error(
-          field, absl::StrCat("is Ulysses sequence parallelism of degree ", degree,
-                              ", which parplan does not have; --ulysses-as-data-parallel takes it "
-                              "as data parallelism"));
-    }
-    degree = 1;
-    approximated_ = true;
+  const bool ulysses = entry.ulysses && entry.degree > 1;
+  if (ulysses && entry.context > 1) {
+    return Error(field, "is Ulysses beside context parallelism, which parplan does not have");
+  }
+  if (ulysses && !entry.consecutive) {
+    return Error(field, "is Ulysses over strided devices, which parplan does not have");
   }
   Strategy strategy;
-  strategy.tensor_parallel_degree = degree;
-  strategy.data_parallel_degree = width_ / degree;
-  const bool both = degree > 1 && strategy.data_parallel_degree > 1;
-  if (both && !consecutive) strategy.rank_order = RankOrder::kDataInnermost;
-  if (strategy.data_parallel_degree > 1) {
-    strategy.sharding_level = sharded ? ShardingLevel::kParameters : default_level_;
+  strategy.context_parallel_degree = entry.context;
+  if (!ulysses) {
+    strategy.tensor_parallel_degree = entry.degree;
+  } else if (options_.ulysses_as_data_parallel) {
+    approximated_ = true;
+  } else {
+    strategy.context_parallel_degree = entry.degree;
+    strategy.context_kind = ContextKind::kUlysses;
   }
-  strategy.recompute_level = recompute ? RecomputeLevel::kFull : RecomputeLevel::kNone;
-  strategy.sequence_parallel = sequence_parallel_ && degree > 1;
+  const int tensor = strategy.tensor_parallel_degree;
+  strategy.data_parallel_degree = width_ / tensor / strategy.context_parallel_degree;
+  if (tensor > 1 && width_ > tensor && !entry.consecutive) {
+    strategy.rank_order = RankOrder::kDataInnermost;
+  }
+  // Without data parallelism the engine reads its own files as replicated, also where
+  // Ulysses groups hold copies of the parameters.
+  if (strategy.data_parallel_degree > 1) {
+    strategy.sharding_level = entry.sharded ? ShardingLevel::kParameters : default_level_;
+  }
+  strategy.recompute_level = entry.recompute ? RecomputeLevel::kFull : RecomputeLevel::kNone;
+  strategy.sequence_parallel = sequence_parallel_ && tensor > 1;
   return strategy;
 }
 
@@ -253,16 +273,14 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_ASSIGN_OR_RETURN(const auto ulysses, List("use_sp", layer_count, 0, 1, 0));
   PARPLAN_ASSIGN_OR_RETURN(const auto context, List("cp_sizes_enc", layer_count, 1, 1 << 16, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_context, Number("vcp", 1, 1));
-  if (vocabulary_context > 1 ||
-      std::any_of(context.begin(), context.end(), [](int degree) { return degree > 1; })) {
-    return Error("cp_sizes_enc", "is context parallelism, which parplan does not have");
-  }
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_degree, Number("vtp", 1, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_ulysses, Number("vsp", 0, 0));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_sharded, Number("embed_sdp", 0, 0));
   PARPLAN_ASSIGN_OR_RETURN(const Strategy ends,
-                           MakeStrategy("vtp", vocabulary_degree, vocabulary_ulysses != 0, true,
-                                        vocabulary_sharded != 0, false));
+                           MakeStrategy("vtp", {.degree = vocabulary_degree,
+                                                .context = vocabulary_context,
+                                                .ulysses = vocabulary_ulysses != 0,
+                                                .sharded = vocabulary_sharded != 0}));
 
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> sizes, StageSizes(stage_count));
   int layer = 0;  // of the transformer layers
@@ -272,11 +290,14 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
     stage.rank_count = width_;
     if (i == 0) AppendLayer(model_, 0, ends, &stage);
     for (int end = layer + sizes[i]; layer < end; ++layer) {
-      PARPLAN_ASSIGN_OR_RETURN(
-          const Strategy strategy,
-          MakeStrategy(absl::StrCat("tp_sizes_enc[", layer, "]"), degrees[layer],
-                       ulysses[layer] != 0, consecutive[layer] != 0, sharded[layer] != 0,
-                       recompute[layer] != 0));
+      PARPLAN_ASSIGN_OR_RETURN(const Strategy strategy,
+                               MakeStrategy(absl::StrCat("tp_sizes_enc[", layer, "]"),
+                                            {.degree = degrees[layer],
+                                             .context = context[layer],
+                                             .ulysses = ulysses[layer] != 0,
+                                             .consecutive = consecutive[layer] != 0,
+                                             .sharded = sharded[layer] != 0,
+                                             .recompute = recompute[layer] != 0}));
       AppendLayer(model_, layer + 1, strategy, &stage);
     }
     if (i == stage_count - 1) AppendLayer(model_, model_.layer_count() - 1, ends, &stage);

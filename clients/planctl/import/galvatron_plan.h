@@ -24,9 +24,9 @@ struct GalvatronPlanOptions {
   // Whether tensor-parallel layers split activations along the sequence; not in
   // the file. Default: yes from v2.4 on (files with `use_sp`), as its releases.
   std::optional<bool> sequence_parallel;
-  // Take Ulysses groups as data-parallel ones of the same width instead of
-  // refusing them: states and activations of a device are equal, the
-  // all-to-alls are left out.
+  // Take Ulysses groups as data-parallel ones of the same width: states and
+  // activations of a device are equal, the all-to-alls are left out. For profiles
+  // of which no all-to-all is known.
   bool ulysses_as_data_parallel = false;
 };
 
@@ -42,8 +42,8 @@ struct GalvatronPlanImport {
 // keys have the meaning of the release that did without them.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with file and field for what is no strategy
-// file, does not fit model or devices, or has no counterpart here: Ulysses and
-// context parallelism above degree 1, micro-batches of unequal size. Whether
+// file, does not fit model or devices, or has no counterpart here: Ulysses beside
+// context parallelism or over strided devices, micro-batches of unequal size. Whether
 // the plan answers a problem is for `CheckPlanStructure` to say.
 absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
                                                         const ModelSpec& model,
@@ -57,7 +57,8 @@ absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
 // can't hold: stages of unequal ranks or without a transformer layer, embedding
 // and head under different strategies or recomputed, a strided tensor-parallel
 // group for them, optimizer state sharded alone, layers that shard gradients
-// beside layers that shard nothing, sequence parallelism in some layers only.
+// beside layers that shard nothing, sequence parallelism in some layers only, tensor
+// parallelism beside Ulysses in one layer, sharding over Ulysses ranks alone.
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
 
 }  // namespace parplan

@@ -1,5 +1,6 @@
 // The other direction: a plan as Galvatron's strategy file.
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -35,6 +36,12 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
     }
     common->default_level = strategy.sharding_level;
   }
+  if (strategy.context_kind == ContextKind::kUlysses && strategy.tensor_parallel_degree > 1) {
+    return Refuse(absl::StrCat(field, ".context_kind"), "is Ulysses beside tensor parallelism");
+  }
+  if (strategy.data_parallel_degree == 1 && strategy.sharding_level != ShardingLevel::kNone) {
+    return Refuse(absl::StrCat(field, ".sharding_level"), "shards without data parallelism");
+  }
   if (strategy.tensor_parallel_degree > 1) {
     if (common->sequence_parallel.value_or(strategy.sequence_parallel) !=
         strategy.sequence_parallel) {
@@ -45,10 +52,20 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
   return absl::OkStatus();
 }
 
+// The one degree of tensor parallelism or Ulysses.
+int InnerDegree(const Strategy& strategy) {
+  return strategy.context_kind == ContextKind::kUlysses ? strategy.context_parallel_degree
+                                                        : strategy.tensor_parallel_degree;
+}
+
+int RingDegree(const Strategy& strategy) {
+  return strategy.context_kind == ContextKind::kRing ? strategy.context_parallel_degree : 1;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model) {
-  std::vector<int> degrees, consecutive, sharded, recompute, sizes;
+  std::vector<int> degrees, consecutive, sharded, recompute, ulysses, rings, sizes;
   std::vector<Strategy> ends;
   CommonSettings common;
   int layer = 0;
@@ -87,7 +104,9 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
           return Refuse(field, "is of a layer that is no transformer layer");
         }
         ++transformer_count;
-        degrees.push_back(strategy.tensor_parallel_degree);
+        degrees.push_back(InnerDegree(strategy));
+        ulysses.push_back(strategy.context_kind == ContextKind::kUlysses);
+        rings.push_back(RingDegree(strategy));
         consecutive.push_back(strategy.rank_order == RankOrder::kTensorInnermost);
         sharded.push_back(strategy.data_parallel_degree > 1 &&
                           strategy.sharding_level == ShardingLevel::kParameters);
@@ -112,17 +131,24 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   file["tp_sizes_enc"] = text(degrees);
   file["tp_consecutive_flags"] = text(consecutive);
   file["dp_types_enc"] = text(sharded);
-  file["use_sp"] = text(std::vector<int>(degrees.size(), 0));
+  file["use_sp"] = text(ulysses);
   file["checkpoint"] = text(recompute);
   file["global_bsz"] = plan.global_batch_size;
   file["chunks"] = plan.micro_batch_count;
   file["pp_division"] = text(sizes);
   file["pipeline_type"] = plan.schedule == Schedule::kGpipe ? "gpipe" : "pipedream_flush";
   file["default_dp_type"] = common.default_level == ShardingLevel::kGradients ? "zero2" : "ddp";
-  file["vtp"] = ends[0].tensor_parallel_degree;
-  file["vsp"] = 0;
+  file["vtp"] = InnerDegree(ends[0]);
+  file["vsp"] = ends[0].context_kind == ContextKind::kUlysses ? 1 : 0;
   file["embed_sdp"] = ends[0].sharding_level == ShardingLevel::kParameters ? 1 : 0;
   file["world_size"] = plan.device_count;
+  const bool has_rings =
+      RingDegree(ends[0]) > 1 ||
+      std::any_of(rings.begin(), rings.end(), [](int degree) { return degree > 1; });
+  if (has_rings) {
+    file["cp_sizes_enc"] = text(rings);
+    file["vcp"] = RingDegree(ends[0]);
+  }
   return file.dump(4) + "\n";
 }
 

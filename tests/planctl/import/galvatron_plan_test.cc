@@ -106,8 +106,15 @@ TEST(ImportGalvatronPlan, ErrorsNameFileAndField) {
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,x", )" + rest + "}", "whole numbers");
   refuse(R"({"pp_deg": 2, "tp_sizes_enc": "1,1", "pp_division": "2,2", )" + rest + "}",
          "must add up to the 2");
-  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "cp_sizes_enc": "2,1", )" + rest + "}",
-         "context parallelism");
+  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "cp_sizes_enc": "3,1", )" + rest + "}",
+         "beside context degree 3");
+  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "2,1", "use_sp": "1,0", "cp_sizes_enc": "2,1", )" + rest +
+             "}",
+         "Ulysses beside context parallelism");
+  refuse(
+      R"({"pp_deg": 1, "tp_sizes_enc": "2,1", "use_sp": "1,0", "tp_consecutive_flags": "0,1", )" +
+          rest + "}",
+      "Ulysses over strided devices");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "pipeline_type": 7, )" + rest + "}",
          "pipeline_type");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "dp_types_enc": "0,0", "global_bsz": 128,
@@ -117,12 +124,37 @@ TEST(ImportGalvatronPlan, ErrorsNameFileAndField) {
               HasSubstr("world_size: is missing"));
 }
 
-TEST(ImportGalvatronPlan, UlyssesIsRefusedOrTakenAsDataParallelism) {
+constexpr char kUlyssesBeside[] = R"({"pp_deg": 1, "tp_sizes_enc": "4,2", "use_sp": "1,0",
+    "dp_types_enc": "1,1", "global_bsz": 8, "chunks": 1, "default_dp_type": "zero2", "vtp": 8,
+    "vsp": 1, "cp_sizes_enc": "1,2"})";
+
+TEST(ImportGalvatronPlan, UlyssesAndRingsAreContextParallelism) {
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport import, Import(kUlyssesBeside, 2));
+  Strategy ends;
+  ends.context_parallel_degree = 8;
+  ends.context_kind = ContextKind::kUlysses;
+  Strategy ulysses = ends;
+  ulysses.context_parallel_degree = 4;
+  ulysses.data_parallel_degree = 2;
+  ulysses.sharding_level = ShardingLevel::kParameters;
+  Strategy ring;
+  ring.tensor_parallel_degree = 2;
+  ring.context_parallel_degree = 2;
+  ring.data_parallel_degree = 2;
+  ring.sharding_level = ShardingLevel::kParameters;
+  ring.sequence_parallel = true;
+  EXPECT_THAT(import.plan.stages[0].layer_runs,
+              ElementsAre(StageLayerRun{0, 1, ends}, StageLayerRun{1, 1, ulysses},
+                          StageLayerRun{2, 1, ring}, StageLayerRun{3, 1, ends}));
+  const ModelSpec model = Decoder(2);
+  ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(import.plan, model));
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again, Import(text, 2));
+  EXPECT_EQ(again.plan, import.plan);
+}
+
+TEST(ImportGalvatronPlan, UlyssesMayBeTakenAsDataParallelism) {
   const std::string text = R"({"pp_deg": 1, "tp_sizes_enc": "4,1", "use_sp": "1,0",
       "dp_types_enc": "1,1", "global_bsz": 8, "chunks": 1, "default_dp_type": "zero2"})";
-  EXPECT_THAT(Import(text, 2).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("tp_sizes_enc[0]"), HasSubstr("Ulysses"))));
   ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport import,
                        Import(text, 2, {.device_count = 8, .ulysses_as_data_parallel = true}));
   const Strategy& strategy = import.plan.stages[0].layer_runs[1].strategy;
@@ -193,13 +225,11 @@ TEST(GalvatronPlanSweep, EveryPublishedPlanSurvivesTheRoundTrip) {
     const ModelSpec model = Decoder(layer_count);
     absl::StatusOr<GalvatronPlanImport> import = ImportGalvatronPlan(file, model, {});
     if (!import.ok()) {
-      // Unequal micro-batches and Ulysses embeddings, nothing else.
+      // Unequal micro-batches, nothing else.
       ++refused;
-      EXPECT_THAT(import.status().ToString(),
-                  testing::AnyOf(HasSubstr("chunks: is"), HasSubstr("vtp: is Ulysses")));
+      EXPECT_THAT(import.status().ToString(), HasSubstr("chunks: is"));
       GalvatronPlanOptions options;
       options.micro_batch_count = 1;
-      options.ulysses_as_data_parallel = true;
       import = ImportGalvatronPlan(file, model, options);
     }
     ASSERT_OK(import);
@@ -213,7 +243,7 @@ TEST(GalvatronPlanSweep, EveryPublishedPlanSurvivesTheRoundTrip) {
     ++round_trips;
   }
   EXPECT_EQ(round_trips, 30);
-  EXPECT_EQ(refused, 4);
+  EXPECT_EQ(refused, 3);
 }
 
 }  // namespace
