@@ -10,6 +10,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "planner/model/planning_problem.h"
+#include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/field_path.h"
 #include "proto/wire/model_wire.h"
@@ -20,6 +21,7 @@ namespace {
 
 static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParameters));
 static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kSelective));
+static_assert(v1::ContextKind_MAX == static_cast<int>(ContextKind::kUlysses));
 
 constexpr Reason kMalformed = Reason::kPayloadMalformed;
 
@@ -132,6 +134,22 @@ absl::StatusOr<StagePlan> StageFromProto(const v1::StagePlan& message, absl::str
   return stage;
 }
 
+v1::StagePlan StageToProto(const StagePlan& stage, const ModelSpec& model) {
+  v1::StagePlan entry;
+  entry.set_first_rank(stage.first_rank);
+  entry.set_rank_count(stage.rank_count);
+  for (const StageLayerRun& run : stage.layer_runs) {
+    PARPLAN_CHECK(run.first_layer_index >= 0 && run.layer_count >= 1 &&
+                  run.first_layer_index + run.layer_count <= model.layer_count());
+    v1::StageLayerRun& run_entry = *entry.add_layer_runs();
+    run_entry.set_first_layer_index(run.first_layer_index);
+    run_entry.set_layer_count(run.layer_count);
+    run_entry.set_layer_definition_id(model.layer(run.first_layer_index).layer_definition_id);
+    *run_entry.mutable_strategy() = StrategyToProto(run.strategy);
+  }
+  return entry;
+}
+
 }  // namespace
 
 v1::Strategy StrategyToProto(const Strategy& strategy) {
@@ -189,24 +207,35 @@ void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSum
   payload->set_schedule(ScheduleToProto(plan.schedule));
   payload->set_virtual_stage_count(plan.virtual_stage_count);
   payload->clear_stages();
-  for (const StagePlan& stage : plan.stages) {
-    v1::StagePlan& entry = *payload->add_stages();
-    entry.set_first_rank(stage.first_rank);
-    entry.set_rank_count(stage.rank_count);
-    for (const StageLayerRun& run : stage.layer_runs) {
-      PARPLAN_CHECK(run.first_layer_index >= 0 && run.layer_count >= 1 &&
-                    run.first_layer_index + run.layer_count <= model.layer_count());
-      v1::StageLayerRun& run_entry = *entry.add_layer_runs();
-      run_entry.set_first_layer_index(run.first_layer_index);
-      run_entry.set_layer_count(run.layer_count);
-      run_entry.set_layer_definition_id(model.layer(run.first_layer_index).layer_definition_id);
-      *run_entry.mutable_strategy() = StrategyToProto(run.strategy);
-    }
-  }
+  for (const StagePlan& stage : plan.stages) *payload->add_stages() = StageToProto(stage, model);
   *payload->mutable_prediction() = PredictionToProto(prediction);
   *payload->mutable_search() = SearchSummaryToProto(search);
   payload->set_precision(PrecisionToProto(model.precision()));
   payload->set_optimizer(OptimizerToProto(model.optimizer()));
+}
+
+v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& model) {
+  v1::RivalPlan message;
+  message.set_global_batch_size(rival.plan.global_batch_size);
+  message.set_micro_batch_count(rival.plan.micro_batch_count);
+  message.set_schedule(ScheduleToProto(rival.plan.schedule));
+  message.set_virtual_stage_count(rival.plan.virtual_stage_count);
+  for (const StagePlan& stage : rival.plan.stages) {
+    *message.add_stages() = StageToProto(stage, model);
+  }
+  message.set_gist(PlanGist(rival.plan));
+  *message.mutable_step_duration() = DurationToProto(rival.prediction.step);
+  message.set_samples_per_second(rival.prediction.samples_per_second);
+  message.set_peak_memory_bytes(rival.prediction.peak_memory.count());
+  return message;
+}
+
+std::vector<v1::RivalPlan> RivalPlansToProto(absl::Span<const PredictedPlan> rivals,
+                                             const ModelSpec& model) {
+  std::vector<v1::RivalPlan> messages;
+  messages.reserve(rivals.size());
+  for (const PredictedPlan& rival : rivals) messages.push_back(RivalPlanToProto(rival, model));
+  return messages;
 }
 
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {

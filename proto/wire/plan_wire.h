@@ -6,12 +6,16 @@
 #ifndef PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/base/units.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
+#include "planner/model/planning_result.h"
 #include "planner/model/search_summary.h"
 
 namespace parplan {
@@ -23,6 +27,13 @@ namespace parplan {
 // REQUIRES: the layers of `plan` are layers of `model`.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
                  const ModelSpec& model, v1::PlanPayload* payload);
+
+// A plan beside the one that was signed. `model` as above, and the same is required.
+v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& model);
+
+// Rivals, each as above.
+std::vector<v1::RivalPlan> RivalPlansToProto(absl::Span<const PredictedPlan> rivals,
+                                             const ModelSpec& model);
 
 // The plan of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field
 // for a payload that is no plan: no stage, ranks or layers that do not follow

@@ -35,8 +35,8 @@ struct PlanningOptions {
 
 // INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`: a
 // negative limit, a ratio outside [0, 1), a time limit that is not above 0, a
-// schedule that is unknown or that no search uses (interleaved). Any planner name of up to 63
-// characters passes.
+// schedule, runtime, target or dimension that is unknown. Any planner name of up to 63
+// characters passes. What depends on the batch is for `PlanningProblem::Create` to refuse.
 absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
                                                  absl::string_view field = "options");
 
@@ -44,7 +44,7 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
 v1::PlanningOptions OptionsToProto(const PlanningOptions& options);
 
 // INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a number that is no
-// schedule of this release; UNSPECIFIED is 1F1B.
+// schedule of this release; UNSPECIFIED is 1F1B. (In `OptionsFromProto` it is no rule.)
 absl::StatusOr<Schedule> ScheduleFromProto(v1::Schedule schedule, absl::string_view field);
 
 v1::Schedule ScheduleToProto(Schedule schedule);

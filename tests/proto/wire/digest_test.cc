@@ -108,7 +108,7 @@ TEST(Digest, GoldenValues) {
             "313bf5b39b065634f855ece1d455029ca897a1611b8c6ce6c801184cf0fe72e1");
   EXPECT_EQ(SnapshotDigestOf(SmallProfile()),
             "59de5a570f3bf1216d99b0fc5fd224a1c6217def872d2e4ae2051c0e2f5820e7");
-  EXPECT_EQ(Key(), "3dc42b19fc60486b133cc69bff3e513d5cfb28d098b1d272dc7d97dfe05a57bd");
+  EXPECT_EQ(Key(), "b3b3f203c569d5b74e4ea0e982f0c5e0faf134382cffe8bf8da10da0142186ab");
 }
 
 TEST(TopologyDigest, EveryFieldChangesIt) {
@@ -296,7 +296,14 @@ TEST(PlanKey, EveryRuleChangesIt) {
       Key([](auto& r) { r.max_tensor_parallel_degree = 1; }),
       Key([](auto& r) { r.max_pipeline_parallel_degree = 1; }),
       Key([](auto& r) { r.micro_batch_count = 1; }),
+      Key([](auto& r) { r.schedule = Schedule::kOneForwardOneBackward; }),
       Key([](auto& r) { r.schedule = Schedule::kGpipe; }),
+      Key([](auto& r) { r.dimensions = r.dimensions.Without(SearchDimension::kGpipe); }),
+      Key([](auto& r) { r.target = Target::kMegatron; }),
+      Key([](auto& r) { r.smallest_global_batch_size = 1; }),
+      Key([](auto& r) { r.global_batch_size_step = 2; }),
+      Key([](auto& r) { r.top_plan_count = 2; }),
+      Key([](auto& r) { r.wants_memory_front = true; }),
       Key([](auto& r) { r.allow_recompute = false; }),
       Key([](auto& r) { r.allow_sharded_data_parallel = false; }),
       Key([](auto& r) { r.allow_estimates = true; }),
@@ -309,7 +316,7 @@ TEST(PlanKey, EveryRuleChangesIt) {
       PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "hardware"),
       PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "", "calibration"),
   };
-  EXPECT_EQ(keys.size(), 20u);
+  EXPECT_EQ(keys.size(), 27u);
 }
 
 }  // namespace

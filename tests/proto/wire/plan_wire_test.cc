@@ -75,6 +75,34 @@ TEST(PlanWire, ThereAndBackIsTheSame) {
   }
 }
 
+TEST(RivalPlanWire, IsThePlanOfAPayloadAndItsFigures) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomValues random(seed);
+    ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(random.Model()));
+    PredictedPlan rival;
+    rival.plan = random.PlanOf(model.layer_count());
+    rival.prediction = random.PredictionOf(rival.plan.pipeline_parallel_degree());
+    const v1::RivalPlan message = RivalPlanToProto(rival, model);
+    v1::PlanPayload payload;
+    FillPayload(rival.plan, rival.prediction, {}, model, &payload);
+    EXPECT_EQ(message.global_batch_size(), payload.global_batch_size());
+    EXPECT_EQ(message.micro_batch_count(), payload.micro_batch_count());
+    EXPECT_EQ(message.schedule(), payload.schedule());
+    EXPECT_EQ(message.virtual_stage_count(), payload.virtual_stage_count());
+    ASSERT_EQ(message.stages_size(), payload.stages_size());
+    for (int i = 0; i < message.stages_size(); ++i) {
+      EXPECT_EQ(message.stages(i).DebugString(), payload.stages(i).DebugString());
+    }
+    EXPECT_EQ(message.gist(), PlanGist(rival.plan));
+    EXPECT_EQ(message.step_duration().DebugString(),
+              payload.prediction().step_duration().DebugString());
+    EXPECT_EQ(message.samples_per_second(), rival.prediction.samples_per_second);
+    EXPECT_EQ(message.peak_memory_bytes(), rival.prediction.peak_memory.count());
+    EXPECT_EQ(RivalPlansToProto({&rival, 1}, model).front().DebugString(), message.DebugString());
+  }
+}
+
 TEST(PlanWire, CarriesTheClocksOfTheCaller) {
   const v1::SearchSummary message =
       SearchSummaryToProto(SearchSummary(), Seconds::Of(1.5), Seconds::Of(0.25));
@@ -152,6 +180,11 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
        [&](auto& p) { strategy(p)->set_context_parallel_degree(2'147'483'647); }},
       {in_run + ".strategy.expert_parallel_degree",
        [&](auto& p) { strategy(p)->set_expert_parallel_degree(2); }},
+      {in_run + ".strategy.context_kind",
+       [&](auto& p) { strategy(p)->set_context_kind(static_cast<v1::ContextKind>(3)); }},
+      // No ranks share a sample.
+      {in_run + ".strategy.context_kind",
+       [&](auto& p) { strategy(p)->set_context_kind(v1::CONTEXT_KIND_ULYSSES); }},
       {"virtual_stage_count", [](auto& p) { p.set_virtual_stage_count(-1); }},
       {"virtual_stage_count", [](auto& p) { p.set_virtual_stage_count(2); }},
       {"virtual_stage_count",

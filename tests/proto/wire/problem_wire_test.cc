@@ -77,16 +77,25 @@ TEST(ProblemFromSpec, NamesFieldsFromTheCallersMessageOn) {
             "SPEC_INVALID spec.options.micro_batch_count");
 
   spec = SmallSpec();
+  spec.mutable_options()->set_smallest_global_batch_size(17);
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+            "SPEC_INVALID spec.options.smallest_global_batch_size");
+  spec.mutable_options()->set_smallest_global_batch_size(1);
+  spec.mutable_options()->set_top_plan_count(kMaxTopPlanCount + 1);
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+            "SPEC_INVALID spec.options.top_plan_count");
+
+  spec = SmallSpec();
   spec.mutable_topology()->mutable_node_groups(0)->clear_device_kind();
   EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
             "SPEC_INVALID spec.topology.node_groups[0].device_kind");
 }
 
-TEST(ProblemWithRules, TakesRulesThatNoSearchMayAskFor) {
+TEST(ProblemWithRules, DoesNotReadThoseOfTheSpec) {
   v1::PlanSpec spec = SmallSpec();
-  spec.mutable_options()->set_schedule(v1::SCHEDULE_INTERLEAVED);
+  spec.mutable_options()->set_space("abacus");
   EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
-            "SPEC_INVALID spec.options.schedule");
+            "SPEC_INVALID spec.options.space");
   PlanningRules rules;
   rules.schedule = Schedule::kInterleaved;
   ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemWithRules(spec, rules, {Snapshot()}));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "planner/model/runtime_traits.h"
+#include "planner/model/search_space.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan {
@@ -99,6 +100,15 @@ v1::ModelSpec RandomValues::Model() {
   return model;
 }
 
+std::string RandomValues::SpaceText() {
+  std::string text = Flag() ? "all" : "none";
+  for (int64_t i = Integer(0, 6); i > 0; --i) {
+    const auto dimension = static_cast<SearchDimension>(Integer(0, kSearchDimensionCount - 1));
+    absl::StrAppend(&text, Flag() ? ",-" : ",", SearchDimensionName(dimension));
+  }
+  return text;
+}
+
 v1::PlanningOptions RandomValues::Options() {
   v1::PlanningOptions options;
   if (Flag()) options.set_planner(Id());
@@ -106,7 +116,7 @@ v1::PlanningOptions RandomValues::Options() {
   options.set_max_tensor_parallel_degree(static_cast<int>(Integer(0, 8)));
   options.set_max_pipeline_parallel_degree(static_cast<int>(Integer(0, 8)));
   options.set_micro_batch_count(Integer(0, 8));
-  options.set_schedule(static_cast<v1::Schedule>(Integer(0, 2)));
+  options.set_schedule(static_cast<v1::Schedule>(Integer(0, 3)));
   options.set_disable_recompute(Flag());
   options.set_disable_sharded_data_parallel(Flag());
   options.set_allow_estimates(Flag());
@@ -119,6 +129,16 @@ v1::PlanningOptions RandomValues::Options() {
         runtimes[Integer(0, static_cast<int64_t>(runtimes.size()) - 1)].runtime_id);
   }
   if (Flag()) options.set_out_of_memory_probability(1e-6 + 0.49 * Ratio());
+  if (Flag()) options.set_space(SpaceText());
+  if (Flag()) {
+    const absl::Span<const TargetLimits> targets = KnownTargets();
+    options.set_target(
+        std::string(targets[Integer(0, static_cast<int64_t>(targets.size()) - 1)].name));
+  }
+  options.set_smallest_global_batch_size(Integer(0, 64));
+  options.set_global_batch_size_step(Integer(0, 16));
+  options.set_top_plan_count(static_cast<int>(Integer(0, 10)));
+  options.set_wants_memory_front(Flag());
   return options;
 }
 
@@ -178,6 +198,7 @@ Strategy RandomValues::StrategyOf(int rank_count) {
   if (Flag() && strategy.data_parallel_degree % 2 == 0) {
     strategy.context_parallel_degree = 2;
     strategy.data_parallel_degree /= 2;
+    if (Flag()) strategy.context_kind = ContextKind::kUlysses;
   }
   if (Flag()) {
     strategy.expert_parallel_degree =

@@ -31,6 +31,8 @@ class RandomValues {
   v1::ClusterTopology Topology();
   v1::LayerDefinition LayerDefinition(const std::string& id);
   v1::ModelSpec Model();
+  // A text that `DimensionSet::Parse` reads.
+  std::string SpaceText();
   v1::PlanningOptions Options();
   // Passes `ValidateProfile`; at least one entry of every kind.
   v1::Profile Profile();

@@ -35,6 +35,47 @@ TEST(OptionsWire, AnEmptyMessageIsTheDefaults) {
   EXPECT_EQ(options.max_state_count, 0);
 }
 
+TEST(OptionsWire, NoScheduleIsNoRuleAndEachScheduleIsOne) {
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions none, OptionsFromProto({}));
+  EXPECT_FALSE(none.rules.schedule.has_value());
+  EXPECT_EQ(OptionsToProto(none).schedule(), v1::SCHEDULE_UNSPECIFIED);
+  for (const Schedule schedule :
+       {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved}) {
+    v1::PlanningOptions message;
+    message.set_schedule(ScheduleToProto(schedule));
+    ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
+    EXPECT_EQ(options.rules.schedule, schedule);
+  }
+}
+
+TEST(OptionsWire, ReadsSpaceAndTarget) {
+  v1::PlanningOptions message;
+  message.set_space("all,-gpipe,-interleaved");
+  message.set_target("deepspeed");
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
+  EXPECT_TRUE(
+      options.rules.dimensions ==
+      DimensionSet::All().Without(SearchDimension::kGpipe).Without(SearchDimension::kInterleaved));
+  EXPECT_EQ(options.rules.target, Target::kDeepSpeed);
+}
+
+TEST(OptionsWire, BatchesAndPlansToGiveHaveDefaults) {
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions none, OptionsFromProto({}));
+  EXPECT_EQ(none.rules.smallest_global_batch_size, 0);
+  EXPECT_EQ(none.rules.global_batch_size_step, 1);
+  EXPECT_EQ(none.rules.top_plan_count, 1);
+  v1::PlanningOptions message;
+  message.set_smallest_global_batch_size(8);
+  message.set_global_batch_size_step(4);
+  message.set_top_plan_count(5);
+  message.set_wants_memory_front(true);
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
+  EXPECT_EQ(options.rules.smallest_global_batch_size, 8);
+  EXPECT_EQ(options.rules.global_batch_size_step, 4);
+  EXPECT_EQ(options.rules.top_plan_count, 5);
+  EXPECT_TRUE(options.rules.wants_memory_front);
+}
+
 TEST(OptionsWire, EveryRuntimeIsFoundByItsId) {
   for (const RuntimeTraits& runtime : KnownRuntimes()) {
     v1::PlanningOptions message;
@@ -57,7 +98,6 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
       {"max_pipeline_parallel_degree", [](auto& o) { o.set_max_pipeline_parallel_degree(-1); }},
       {"micro_batch_count", [](auto& o) { o.set_micro_batch_count(-1); }},
       {"schedule", [](auto& o) { o.set_schedule(static_cast<v1::Schedule>(4)); }},
-      {"schedule", [](auto& o) { o.set_schedule(v1::SCHEDULE_INTERLEAVED); }},
       {"runtime_id", [](auto& o) { o.set_runtime_id("abacus"); }},
       {"out_of_memory_probability", [](auto& o) { o.set_out_of_memory_probability(0); }},
       {"out_of_memory_probability", [](auto& o) { o.set_out_of_memory_probability(0.51); }},
@@ -65,6 +105,13 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
       {"search_time_limit", [](auto& o) { o.mutable_search_time_limit(); }},
       {"search_time_limit", [](auto& o) { o.mutable_search_time_limit()->set_nanos(-1); }},
       {"max_state_count", [](auto& o) { o.set_max_state_count(-1); }},
+      {"space", [](auto& o) { o.set_space("pipelines"); }},
+      {"space", [](auto& o) { o.set_space("all,-gpipe,"); }},
+      {"space", [](auto& o) { o.set_space("tensor,all"); }},
+      {"target", [](auto& o) { o.set_target("abacus"); }},
+      {"smallest_global_batch_size", [](auto& o) { o.set_smallest_global_batch_size(-1); }},
+      {"global_batch_size_step", [](auto& o) { o.set_global_batch_size_step(-1); }},
+      {"top_plan_count", [](auto& o) { o.set_top_plan_count(-1); }},
   };
   for (const Case& c : cases) {
     v1::PlanningOptions broken;
