@@ -279,33 +279,46 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
 
   cost.memory = MemoryOfLayer(footprint, precision_, optimizer_, runtime_, strategy, samples);
   if (pipeline_parallel_degree > 1) {
-    cost.memory.message = Bytes::Ceil(MessageBytes(definition, strategy, samples));
+    cost.memory.message = MessageSize(definition_index, strategy, micro_batch_size);
   }
   return cost;
 }
 
+Seconds CostModel::GatherTime(int definition_index, const Strategy& strategy,
+                              int64_t micro_batch_size) const {
+  const LayerDefinition& definition = layers_[definition_index].definition();
+  const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
+  const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
+                         definition.hidden_size * ElementBytes();
+  return collectives_.Time(Collective::kAllGather,
+                           {strategy.tensor_parallel_degree, strategy.tensor_stride()}, message);
+}
+
+namespace {
+
+bool SameRanks(const Strategy& a, const Strategy& b) {
+  return a.tensor_parallel_degree == b.tensor_parallel_degree &&
+         a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order;
+}
+
+}  // namespace
+
+// Widening the group gathers activations in the forward pass, narrowing it gathers their
+// gradients in the backward pass; the other way ranks keep a slice. Equal degrees on other
+// ranks gather both ways.
+Seconds CostModel::TransitionTime(const Strategy& from, const Strategy& to, Seconds gather_from,
+                                  Seconds gather_to) {
+  if (SameRanks(from, to)) return Seconds();
+  if (from.tensor_parallel_degree < to.tensor_parallel_degree) return gather_to;
+  if (from.tensor_parallel_degree > to.tensor_parallel_degree) return gather_from;
+  return gather_from + gather_to;
+}
+
 Seconds CostModel::TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                                   int64_t micro_batch_size) const {
-  const bool same_layout = from.tensor_parallel_degree == to.tensor_parallel_degree &&
-                           from.data_parallel_degree == to.data_parallel_degree &&
-                           from.rank_order == to.rank_order;
-  if (same_layout) return Seconds();
-  const LayerDefinition& definition = layers_[definition_index].definition();
-  // All ranks of a tensor-parallel group need the activations of its samples,
-  // of which each holds a part.
-  const auto gather = [&](const Strategy& strategy) {
-    const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
-    const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                           definition.hidden_size * ElementBytes();
-    return collectives_.Time(Collective::kAllGather,
-                             {strategy.tensor_parallel_degree, strategy.tensor_stride()}, message);
-  };
-  // Widening the group gathers activations in the forward pass, narrowing it
-  // gathers their gradients in the backward pass; the other way ranks keep a
-  // slice. Equal degrees on other ranks gather both ways.
-  if (from.tensor_parallel_degree < to.tensor_parallel_degree) return gather(to);
-  if (from.tensor_parallel_degree > to.tensor_parallel_degree) return gather(from);
-  return gather(from) + gather(to);
+  if (SameRanks(from, to)) return Seconds();
+  return TransitionTime(from, to, GatherTime(definition_index, from, micro_batch_size),
+                        GatherTime(definition_index, to, micro_batch_size));
 }
 
 double CostModel::MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
@@ -315,8 +328,14 @@ double CostModel::MessageBytes(const LayerDefinition& definition, const Strategy
   return strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message;
 }
 
-Seconds CostModel::SendTime(int definition_index, const Strategy& from, const Strategy& to,
-                            int rank_count, bool leaves_node, int64_t micro_batch_size) const {
+Bytes CostModel::MessageSize(int definition_index, const Strategy& strategy,
+                             int64_t micro_batch_size) const {
+  const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
+  return Bytes::Ceil(MessageBytes(layers_[definition_index].definition(), strategy, samples));
+}
+
+Seconds CostModel::MessageTime(int definition_index, const Strategy& from, int rank_count,
+                               bool leaves_node, int64_t micro_batch_size) const {
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / from.data_parallel_degree);
   GroupShape pair{2, rank_count};
@@ -327,14 +346,18 @@ Seconds CostModel::SendTime(int definition_index, const Strategy& from, const St
     pair = across;
   }
   const double message = MessageBytes(definition, from, samples);
-  const Seconds reshard = TransitionTime(definition_index, from, to, micro_batch_size) * 0.5;
   const int tensor = from.tensor_parallel_degree;
   if (!runtime_.scattered_pipeline_messages || from.sequence_parallel || tensor == 1) {
-    return collectives_.Time(Collective::kSendReceive, pair, message) + reshard;
+    return collectives_.Time(Collective::kSendReceive, pair, message);
   }
   return collectives_.Time(Collective::kSendReceive, pair, message / tensor) +
-         collectives_.Time(Collective::kAllGather, {tensor, from.tensor_stride()}, message) +
-         reshard;
+         collectives_.Time(Collective::kAllGather, {tensor, from.tensor_stride()}, message);
+}
+
+Seconds CostModel::SendTime(int definition_index, const Strategy& from, const Strategy& to,
+                            int rank_count, bool leaves_node, int64_t micro_batch_size) const {
+  return MessageTime(definition_index, from, rank_count, leaves_node, micro_batch_size) +
+         TransitionTime(definition_index, from, to, micro_batch_size) * 0.5;
 }
 
 }  // namespace parplan

@@ -54,12 +54,26 @@ class CostModel {
   Seconds TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                          int64_t micro_batch_size) const;
 
+  // The same from what `GatherTime` says of both.
+  static Seconds TransitionTime(const Strategy& from, const Strategy& to, Seconds gather_from,
+                                Seconds gather_to);
+  // Time in which the ranks of a tensor-parallel group of `strategy` get all the
+  // activations of their samples, of which each holds a part, in front of a layer of
+  // `definition_index`.
+  Seconds GatherTime(int definition_index, const Strategy& strategy,
+                     int64_t micro_batch_size) const;
+
   // Time to hand the output of a layer of `definition_index` under `from` to the next
   // stage, whose first layer is under `to`, one way: each rank sends its part, then the
   // receivers gather what `to` needs. `leaves_node` says that some rank's counterpart is
   // on another node, though stages may be smaller than one.
   Seconds SendTime(int definition_index, const Strategy& from, const Strategy& to, int rank_count,
                    bool leaves_node, int64_t micro_batch_size) const;
+  // The part of it that does not depend on `to`; the rest is half the `TransitionTime`.
+  Seconds MessageTime(int definition_index, const Strategy& from, int rank_count, bool leaves_node,
+                      int64_t micro_batch_size) const;
+  // What a rank of a stage whose last layer is so sends to the next stage.
+  Bytes MessageSize(int definition_index, const Strategy& strategy, int64_t micro_batch_size) const;
 
   // Whether strategies with tensor parallelism use sequence parallelism on
   // layers of `definition_index`, because their memory was measured so.

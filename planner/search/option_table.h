@@ -26,7 +26,7 @@ struct StageOption {
   Seconds backward;
   // Gradient synchronisation that is exposed, and the optimizer's step, once a step.
   Seconds sync;
-  // Held all the time.
+  // Held all the time, whole parameters of sharded tables included.
   Bytes states;
   // Held from forward to backward of each micro-batch in flight.
   Bytes kept;
@@ -43,55 +43,88 @@ struct StageOption {
 // Options of all definitions. Immutable.
 class OptionTable {
  public:
-  // `micro_batch_size` samples of a micro-batch over a whole stage.
+  // `micro_batch_size` samples of a micro-batch over a whole stage. About 0.2 us a
+  // strategy; the table does not refer to its arguments.
   OptionTable(const PlanningProblem& problem, const CostModel& costs, const StrategySpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_size);
 
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int rank_count() const { return rank_count_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
-  // Whether every definition of the model has an option.
+  // Whether every definition of the model has an option. Nothing else may be asked where
+  // not.
   bool usable() const { return usable_; }
   int layout_count() const { return static_cast<int>(layouts_.size()); }
 
-  // [option] of a definition, ascending by strategy; none is dominated: no other of the
-  // same layout is nowhere worse. Each strategy's costs are as `CostModel::CostOfLayer`
-  // says, so sums of them are what `PlanEvaluator` computes.
+  // [option] of a definition, ascending by strategy; empty for a definition no layer has.
+  // None is dominated: no other of the same layout is nowhere worse and, where the space
+  // binds layers to each other (`PlanWideMasks`), bound in the same way. Each strategy's
+  // costs are as `CostModel::CostOfLayer` says, so sums of them are what `PlanEvaluator`
+  // computes.
   const std::vector<StageOption>& options(int definition_index) const {
     return options_[definition_index];
   }
 
   // Forward and backward together, half each, between neighbouring layers of a stage,
-  // the second of `definition_index`; per micro-batch.
+  // the second of `definition_index`; per micro-batch. `Seconds::Infinite()` where the
+  // space has no such neighbours (`StrategySpace::MayBeNeighbours`).
   Seconds Transition(int definition_index, int from_layout, int to_layout) const {
-    return transitions_[definition_index][from_layout * layout_count() + to_layout];
+    const Layout& from = layouts_[from_layout];
+    const Layout& to = layouts_[to_layout];
+    if (binds_neighbours_ && (from.of_end || to.of_end) &&
+        (from.place != to.place || from.strategy.sharding_level != to.strategy.sharding_level)) {
+      return Seconds::Infinite();
+    }
+    if (from.place == to.place) return Seconds();
+    const std::vector<Seconds>& gathers = gathers_[definition_index];
+    return CostModel::TransitionTime(from.strategy, to.strategy, gathers[from_layout],
+                                     gathers[to_layout]);
   }
   // One way, from a stage that ends in a layer of `definition_index` under `from_layout`
   // to one that begins under `to_layout`. 0 with one stage. `leaves_node`: see
-  // `CostModel::SendTime`.
+  // `CostModel::SendTime`. Infinite as `Transition`.
   Seconds Send(int definition_index, int from_layout, int to_layout, bool leaves_node) const {
-    return sends_[definition_index]
-                 [(from_layout * layout_count() + to_layout) * 2 + (leaves_node ? 1 : 0)];
+    if (pipeline_parallel_degree_ == 1) return Seconds();
+    return messages_[definition_index][from_layout].time[leaves_node ? 1 : 0] +
+           Transition(definition_index, from_layout, to_layout) * 0.5;
   }
-  // What the last layer of a stage sends, for runtimes that keep it.
+  // What the last layer of a stage sends, for runtimes that keep it. 0 with one stage.
   Bytes Message(int definition_index, int layout) const {
-    return messages_[definition_index][layout];
+    return messages_[definition_index][layout].size;
   }
 
  private:
-  int LayoutOf(const Strategy& strategy);
+  struct Layout {
+    // One of those that share it.
+    Strategy strategy;
+    // Layouts of one place hold the same part of the activations on each rank.
+    int place = 0;
+    // Where ends follow their neighbours, they have layouts of their own, and layouts have
+    // one sharding level.
+    bool of_end = false;
+  };
+  struct Sent {
+    // [leaves_node]
+    Seconds time[2];
+    Bytes size;
+  };
+
+  int LayoutOf(const Strategy& strategy, bool of_end);
+  void AddOptions(const CostModel& costs, const StrategySpace& space, int definition_index);
+  void PriceMoves(const CostModel& costs, int definition_index);
 
   int pipeline_parallel_degree_;
   int rank_count_;
   int64_t micro_batch_size_;
+  // Ends follow their neighbours, which differ.
+  bool binds_neighbours_ = false;
   bool usable_ = true;
-  // [layout] a strategy of it.
-  std::vector<Strategy> layouts_;
-  // [definition]
+  std::vector<Layout> layouts_;
+  // [definition][option]
   std::vector<std::vector<StageOption>> options_;
-  std::vector<std::vector<Seconds>> transitions_;
-  std::vector<std::vector<Seconds>> sends_;
-  std::vector<std::vector<Bytes>> messages_;
+  // [definition][layout] what `CostModel::GatherTime` says.
+  std::vector<std::vector<Seconds>> gathers_;
+  std::vector<std::vector<Sent>> messages_;
 };
 
 // [definition][option] whether it may be used.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/strategy.h"
@@ -19,11 +20,16 @@ class StrategySpace {
   StrategySpace(const PlanningProblem& problem, const CostModel& costs);
 
   // Pipeline degrees, ascending: divisors of the devices within rules, target and the
-  // number of layers; only 1 without the dimension.
+  // number of layers; only 1 without the dimension. Without uneven stages those that
+  // divide the number of transformer layers.
   std::vector<int> PipelineDegrees() const;
-  // Micro-batch counts of a batch, ascending.
+  // Micro-batch counts of a batch, ascending: its divisors, or that of the rules where it
+  // is one. At most `kMaxForwardPassCount`; that the stages make it more is for the caller
+  // to see.
   std::vector<int64_t> MicroBatchCounts(int64_t global_batch_size) const;
-  // Schedules of a pipeline of so many stages, 1F1B first. One for one stage.
+  // Schedules of a pipeline of so many stages that dimensions and rules leave, 1F1B first.
+  // At most one for one stage, where GPipe is the same: that of the rules, if any, and
+  // none where they say interleaved.
   std::vector<Schedule> Schedules(int pipeline_parallel_degree) const;
 
   // Of a layer of `definition_index` in a stage of `devices / pipeline_parallel_degree`
@@ -34,20 +40,45 @@ class StrategySpace {
   // The same without recomputation and sharding.
   std::vector<Strategy> BareStrategies(int definition_index, int pipeline_parallel_degree,
                                        int64_t micro_batch_size) const;
+  // What a bare strategy may be combined with, ascending, `kNone` first: each of
+  // `Strategies` is a bare one with one of both.
+  absl::InlinedVector<ShardingLevel, 4> ShardingLevels(const Strategy& bare,
+                                                       int pipeline_parallel_degree) const;
+  // Selective recomputation only where it keeps less than none.
+  absl::InlinedVector<RecomputeLevel, 3> RecomputeLevels(const LayerFootprint& footprint) const;
 
   const PlanningProblem& problem() const { return problem_; }
   DimensionSet dimensions() const { return dimensions_; }
   const TargetLimits& target() const { return target_; }
 
   // Whether a plan may have both strategies, of layers of these definitions: by
-  // `per-layer`, `end-strategies` and the target's inner axis.
+  // `per-layer`, `end-strategies` and the target's inner axis. Where ends follow the layers
+  // beside them and these differ, that is a matter of neighbours: `MayBeNeighbours`.
   bool GoTogether(int definition_a, const Strategy& a, int definition_b, const Strategy& b) const;
+  // Whether layers of these definitions and strategies may follow one another, in one
+  // stage or from one to the next: without `end-strategies` a layer that is no transformer
+  // layer has the degrees, the rank order and the sharding level of those beside it.
+  bool MayBeNeighbours(int definition_a, const Strategy& a, int definition_b,
+                       const Strategy& b) const;
+
+  // Whether any plan of the space may have `other` wherever it has `strategy`, of which it
+  // has the degrees, as far as layers bind each other.
+  bool MayReplace(int definition_index, const Strategy& strategy, const Strategy& other) const;
 
  private:
+  bool IsTransformerLayer(int definition_index) const;
+  bool SplitsSomeTransformer(int degree) const;
+  // Whether tensor, context and data degree may be so, in any of the two kinds.
+  bool DegreesApply(const LayerDefinition& layer, int tensor, int context, int data) const;
+  bool KindApplies(const LayerDefinition& layer, int tensor, int context, ContextKind kind) const;
+
   const PlanningProblem& problem_;
   const CostModel& costs_;
   DimensionSet dimensions_;
   const TargetLimits& target_;
+  // Whether context and expert parallelism have prices.
+  bool has_data_sheets_;
+  int transformer_definition_count_ = 0;
 };
 
 }  // namespace parplan

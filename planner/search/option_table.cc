@@ -1,0 +1,260 @@
+#include "planner/search/option_table.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace parplan {
+namespace {
+
+// What the optimizer's step leaves of `StageOption::states`.
+struct PricedOption {
+  StageOption option;
+  Bytes states_in_step;
+};
+
+bool NowhereWorse(const PricedOption& a, const PricedOption& b) {
+  const StageOption& x = a.option;
+  const StageOption& y = b.option;
+  return x.forward <= y.forward && x.backward <= y.backward && x.sync <= y.sync &&
+         x.states <= y.states && x.kept <= y.kept && x.transient <= y.transient &&
+         x.step <= y.step && x.bucket <= y.bucket && x.communicator_count <= y.communicator_count &&
+         a.states_in_step <= b.states_in_step;
+}
+
+PricedOption Priced(const Strategy& strategy, int layout, const LayerCost& cost,
+                    int pipeline_parallel_degree) {
+  return {.option = {.strategy = strategy,
+                     .layout = layout,
+                     .forward = cost.forward,
+                     .backward = cost.backward,
+                     .sync = cost.gradient_sync + cost.optimizer_step,
+                     .states = cost.states(),
+                     .kept = cost.kept_per_micro_batch(),
+                     .transient = cost.transient(),
+                     .step = cost.memory.step,
+                     .bucket = cost.memory.bucket,
+                     .communicator_count = CommunicatorCount(strategy, pipeline_parallel_degree,
+                                                             /*has_tied_table_elsewhere=*/false)},
+          .states_in_step = cost.memory.states()};
+}
+
+}  // namespace
+
+OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
+                         const StrategySpace& space, int pipeline_parallel_degree,
+                         int64_t micro_batch_size)
+    : pipeline_parallel_degree_(pipeline_parallel_degree),
+      rank_count_(problem.device_count() / pipeline_parallel_degree),
+      micro_batch_size_(micro_batch_size),
+      binds_neighbours_(space.dimensions().has(SearchDimension::kPerLayer) &&
+                        !space.dimensions().has(SearchDimension::kEndStrategies)) {
+  const ModelSpec& model = problem.model();
+  const size_t definition_count = model.layer_definitions().size();
+  options_.resize(definition_count);
+  gathers_.resize(definition_count);
+  messages_.resize(definition_count);
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    if (!options_[run.definition_index].empty()) continue;
+    AddOptions(costs, space, run.definition_index);
+    if (!options_[run.definition_index].empty()) continue;
+    usable_ = false;
+    return;
+  }
+  for (size_t definition = 0; definition < definition_count; ++definition) {
+    if (!options_[definition].empty()) PriceMoves(costs, static_cast<int>(definition));
+  }
+}
+
+int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
+  const bool has_own = binds_neighbours_ && of_end;
+  int place = layout_count();
+  for (int index = 0; index < layout_count(); ++index) {
+    const Layout& layout = layouts_[index];
+    const Strategy& other = layout.strategy;
+    if (other.tensor_parallel_degree != strategy.tensor_parallel_degree ||
+        other.data_parallel_degree != strategy.data_parallel_degree ||
+        other.rank_order != strategy.rank_order) {
+      continue;
+    }
+    place = std::min(place, layout.place);
+    if (other.sequence_parallel == strategy.sequence_parallel && layout.of_end == has_own &&
+        (!binds_neighbours_ || other.sharding_level == strategy.sharding_level)) {
+      return index;
+    }
+  }
+  layouts_.push_back({strategy, place, has_own});
+  return layout_count() - 1;
+}
+
+void OptionTable::AddOptions(const CostModel& costs, const StrategySpace& space,
+                             int definition_index) {
+  const LayerSource& source = costs.layer_source(definition_index);
+  const bool of_end = !IsTransformer(source.definition().kind);
+  // [layout] those that nothing dominates so far.
+  std::vector<std::vector<PricedOption>> best;
+  for (Strategy strategy :
+       space.BareStrategies(definition_index, pipeline_parallel_degree_, micro_batch_size_)) {
+    const auto recompute_levels =
+        space.RecomputeLevels(source.Footprint(strategy, pipeline_parallel_degree_));
+    for (const ShardingLevel sharding : space.ShardingLevels(strategy, pipeline_parallel_degree_)) {
+      strategy.sharding_level = sharding;
+      const int layout = LayoutOf(strategy, of_end);
+      best.resize(layouts_.size());
+      for (const RecomputeLevel recompute : recompute_levels) {
+        strategy.recompute_level = recompute;
+        const PricedOption priced =
+            Priced(strategy, layout,
+                   costs.CostOfLayer(definition_index, strategy, micro_batch_size_,
+                                     pipeline_parallel_degree_),
+                   pipeline_parallel_degree_);
+        const auto beats = [&](const PricedOption& a, const PricedOption& b) {
+          return NowhereWorse(a, b) &&
+                 space.MayReplace(definition_index, b.option.strategy, a.option.strategy);
+        };
+        std::vector<PricedOption>& others = best[layout];
+        // Of equals the first in the order of strategies stays.
+        const bool is_beaten = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+          return beats(other, priced) &&
+                 (other.option.strategy < strategy || !beats(priced, other));
+        });
+        if (is_beaten) continue;
+        std::erase_if(others, [&](const PricedOption& other) { return beats(priced, other); });
+        others.push_back(priced);
+      }
+    }
+  }
+  std::vector<StageOption>& options = options_[definition_index];
+  for (const std::vector<PricedOption>& of_layout : best) {
+    for (const PricedOption& priced : of_layout) options.push_back(priced.option);
+  }
+  std::sort(options.begin(), options.end(),
+            [](const StageOption& a, const StageOption& b) { return a.strategy < b.strategy; });
+}
+
+void OptionTable::PriceMoves(const CostModel& costs, int definition_index) {
+  const bool has_pipeline = pipeline_parallel_degree_ > 1;
+  for (const Layout& layout : layouts_) {
+    const Strategy& strategy = layout.strategy;
+    gathers_[definition_index].push_back(
+        costs.GatherTime(definition_index, strategy, micro_batch_size_));
+    Sent message;
+    if (has_pipeline) {
+      message.size = costs.MessageSize(definition_index, strategy, micro_batch_size_);
+      for (const bool leaves_node : {false, true}) {
+        message.time[leaves_node ? 1 : 0] = costs.MessageTime(
+            definition_index, strategy, rank_count_, leaves_node, micro_batch_size_);
+      }
+    }
+    messages_[definition_index].push_back(message);
+  }
+}
+
+namespace {
+
+using MaskList = std::vector<OptionMask>;
+
+OptionMask MaskOf(const OptionTable& table, int definition_count,
+                  const std::function<bool(int, const Strategy&)>& allows) {
+  OptionMask mask(definition_count);
+  for (int definition = 0; definition < definition_count; ++definition) {
+    for (const StageOption& option : table.options(definition)) {
+      mask[definition].push_back(allows(definition, option.strategy) ? 1 : 0);
+    }
+  }
+  return mask;
+}
+
+// Leaves out a mask without options for a definition that has some, and what another
+// mask allows as well.
+void AddMask(OptionMask mask, MaskList& masks) {
+  for (const std::vector<char>& of_definition : mask) {
+    if (!of_definition.empty() &&
+        std::none_of(of_definition.begin(), of_definition.end(), [](char bit) { return bit; })) {
+      return;
+    }
+  }
+  const auto within = [](const OptionMask& a, const OptionMask& b) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      for (size_t j = 0; j < a[i].size(); ++j) {
+        if (a[i][j] && !b[i][j]) return false;
+      }
+    }
+    return true;
+  };
+  if (std::any_of(masks.begin(), masks.end(), [&](const auto& one) { return within(mask, one); })) {
+    return;
+  }
+  std::erase_if(masks, [&](const OptionMask& one) { return within(one, mask); });
+  masks.push_back(std::move(mask));
+}
+
+}  // namespace
+
+std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table) {
+  if (!table.usable()) return {};
+  const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
+  const int definition_count = static_cast<int>(definitions.size());
+  MaskList masks;
+  // A strategy of some layer that stands for one choice of the inner axis.
+  const auto add = [&](int chosen_definition, const Strategy* chosen) {
+    const auto allows = [&](ContextKind axis) {
+      return [&, axis](int definition, const Strategy& strategy) {
+        if (chosen != nullptr &&
+            !space.GoTogether(chosen_definition, *chosen, definition, strategy)) {
+          return false;
+        }
+        if (!space.target().one_inner_axis) return true;
+        return axis == ContextKind::kUlysses ? strategy.tensor_parallel_degree == 1
+                                             : strategy.context_kind == ContextKind::kRing;
+      };
+    };
+    AddMask(MaskOf(table, definition_count, allows(ContextKind::kRing)), masks);
+    if (space.target().one_inner_axis) {
+      AddMask(MaskOf(table, definition_count, allows(ContextKind::kUlysses)), masks);
+    }
+  };
+  if (space.dimensions().has(SearchDimension::kPerLayer)) {
+    add(0, nullptr);
+    return masks;
+  }
+  for (int definition = 0; definition < definition_count; ++definition) {
+    if (!IsTransformer(definitions[definition].kind) || table.options(definition).empty()) continue;
+    for (const StageOption& option : table.options(definition)) add(definition, &option.strategy);
+    return masks;
+  }
+  add(0, nullptr);
+  return masks;
+}
+
+LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
+                        const StrategySpace& space, int pipeline_parallel_degree,
+                        int64_t micro_batch_size) {
+  const ModelSpec& model = problem.model();
+  const size_t count = model.layer_definitions().size();
+  LeastTimes least;
+  least.forward.assign(count, Seconds::Infinite());
+  least.backward.assign(count, Seconds::Infinite());
+  least.forward_and_backward.assign(count, Seconds::Infinite());
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    const int definition = run.definition_index;
+    if (least.forward[definition].is_finite()) continue;
+    for (const Strategy& strategy :
+         space.BareStrategies(definition, pipeline_parallel_degree, micro_batch_size)) {
+      const LayerCost cost =
+          costs.CostOfLayer(definition, strategy, micro_batch_size, pipeline_parallel_degree);
+      least.forward[definition] = std::min(least.forward[definition], cost.forward);
+      least.backward[definition] = std::min(least.backward[definition], cost.backward);
+      least.forward_and_backward[definition] =
+          std::min(least.forward_and_backward[definition], cost.forward + cost.backward);
+    }
+    if (!least.forward[definition].is_finite()) {
+      least.usable = false;
+      return least;
+    }
+  }
+  return least;
+}
+
+}  // namespace parplan
