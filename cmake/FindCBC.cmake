@@ -1,0 +1,20 @@
+# CBC, the solver of integer programs, with its LP solver (Debian: coinor-libcbc-dev).
+# Defines CBC::CBC. Its package has no CMake files of its own.
+find_path(CBC_INCLUDE_DIR coin/CbcModel.hpp)
+set(CBC_LIBRARIES)
+set(parplan_cbc_missing)
+foreach(name IN ITEMS Cbc Cgl OsiClp Clp Osi CoinUtils)
+  find_library(CBC_${name}_LIBRARY ${name})
+  mark_as_advanced(CBC_${name}_LIBRARY)
+  list(APPEND CBC_LIBRARIES "${CBC_${name}_LIBRARY}")
+  list(APPEND parplan_cbc_missing CBC_${name}_LIBRARY)
+endforeach()
+mark_as_advanced(CBC_INCLUDE_DIR)
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CBC REQUIRED_VARS CBC_INCLUDE_DIR ${parplan_cbc_missing})
+if(CBC_FOUND AND NOT TARGET CBC::CBC)
+  add_library(CBC::CBC INTERFACE IMPORTED)
+  target_include_directories(CBC::CBC SYSTEM INTERFACE "${CBC_INCLUDE_DIR}")
+  target_link_libraries(CBC::CBC INTERFACE ${CBC_LIBRARIES})
+endif()
