@@ -230,14 +230,6 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
   return message;
 }
 
-std::vector<v1::RivalPlan> RivalPlansToProto(absl::Span<const PredictedPlan> rivals,
-                                             const ModelSpec& model) {
-  std::vector<v1::RivalPlan> messages;
-  messages.reserve(rivals.size());
-  for (const PredictedPlan& rival : rivals) messages.push_back(RivalPlanToProto(rival, model));
-  return messages;
-}
-
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
   Plan plan;
   plan.device_count = payload.device_count();

@@ -6,11 +6,8 @@
 #ifndef PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
 
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/base/units.h"
 #include "planner/model/model_spec.h"
@@ -30,10 +27,6 @@ void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSum
 
 // A plan beside the one that was signed. `model` as above, and the same is required.
 v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& model);
-
-// Rivals, each as above.
-std::vector<v1::RivalPlan> RivalPlansToProto(absl::Span<const PredictedPlan> rivals,
-                                             const ModelSpec& model);
 
 // The plan of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field
 // for a payload that is no plan: no stage, ranks or layers that do not follow

@@ -62,6 +62,14 @@ v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
   *plan.mutable_search() = SearchSummaryToProto(found.search, ToSeconds(answer.cpu_duration),
                                                 ToSeconds(answer.wall_duration));
   plan.mutable_comparisons()->Add(answer.comparisons.begin(), answer.comparisons.end());
+  const ModelSpec& model = question.problem.model();
+  for (const PredictedPlan& rival : found.alternatives) {
+    *plan.add_alternatives() = RivalPlanToProto(rival, model);
+  }
+  for (const PredictedPlan& rival : found.memory_front) {
+    *plan.add_memory_front() = RivalPlanToProto(rival, model);
+  }
+  plan.mutable_notes()->Add(found.notes.begin(), found.notes.end());
   *plan.mutable_create_time() = TimestampToProto(issue_time);
   *plan.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
   return plan;

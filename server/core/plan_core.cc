@@ -150,6 +150,7 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
   order.time_limit = question.options.search_time_limit.value_or(to_.limits.max_search_duration);
   order.compare_baselines = question.options.compare_baselines;
   order.queue_duration = queue_duration;
+  order.helpers = &to_.pool.helpers();
   order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
   order.on_progress = [&flight](const v1::SearchProgress& progress) {
     flight.ReportProgress(progress);

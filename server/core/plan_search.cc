@@ -1,9 +1,11 @@
 #include "server/core/plan_search.h"
 
-#include <time.h>
-
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,13 +17,6 @@
 
 namespace parplan {
 namespace {
-
-// Processor time of the calling thread.
-absl::Duration ThreadCpuTime() {
-  timespec time = {};
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return absl::ZeroDuration();
-  return absl::DurationFromTimespec(time);
-}
 
 const SearchSummary& SummaryOf(const PlanningResult& result) {
   return std::visit([](const auto& value) -> const SearchSummary& { return value.search; }, result);
@@ -60,14 +55,34 @@ struct Run {
   absl::Duration wall;
 };
 
+// The plan, and each that is told beside it.
+absl::Status CheckPlans(const PlanningProblem& problem, const PlanFound& found) {
+  PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, found.plan, found.prediction));
+  for (const PredictedPlan& rival : found.alternatives) {
+    PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, rival.plan, rival.prediction));
+  }
+  for (const PredictedPlan& rival : found.memory_front) {
+    PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, rival.plan, rival.prediction));
+  }
+  return absl::OkStatus();
+}
+
 // Runs one planner, checks what it found, and tells the observer.
 Run RunPlanner(const PlannerFunction& planner, const std::string& name,
-               const PlanningProblem& problem, const SearchControl& control,
+               const PlanningProblem& problem, SearchControl control, WorkerThreads* helpers,
                absl::Duration queue_duration, const Clock& clock, Observer& observer) {
+  // Of the helpers.
+  std::atomic<int64_t> helped_nanoseconds = 0;
+  if (helpers != nullptr && helpers->helper_count() > 0) {
+    control.parallel_for = [helpers, &helped_nanoseconds](
+                               int64_t count, const std::function<void(int64_t)>& work) {
+      helped_nanoseconds += absl::ToInt64Nanoseconds(helpers->Run(count, work));
+    };
+  }
   const absl::Duration wall_start = clock.Steady();
   const absl::Duration cpu_start = ThreadCpuTime();
   Run run{planner(problem, name, control), absl::ZeroDuration(), absl::ZeroDuration()};
-  run.cpu = ThreadCpuTime() - cpu_start;
+  run.cpu = ThreadCpuTime() - cpu_start + absl::Nanoseconds(helped_nanoseconds.load());
   run.wall = clock.Steady() - wall_start;
 
   SearchReport report;
@@ -76,7 +91,7 @@ Run RunPlanner(const PlannerFunction& planner, const std::string& name,
   if (run.result.ok()) {
     report.expanded_state_count = SummaryOf(*run.result).expanded_state_count;
     if (const PlanFound* found = std::get_if<PlanFound>(&*run.result)) {
-      const absl::Status checked = CheckPlan(problem, found->plan, found->prediction);
+      const absl::Status checked = CheckPlans(problem, *found);
       if (!checked.ok()) {
         report.outcome = SearchOutcome::kCheckFailed;
         run.result = checked;
@@ -128,10 +143,14 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(
     const PlannerFunction& planner, const PlanningProblem& problem, const SearchOrder& order,
     const SearchControl& control, const Clock& clock, Observer& observer, bool* is_complete) {
   std::vector<v1::PlannerComparison> comparisons;
+  PlanningRules rules = problem.rules();
+  rules.top_plan_count = 1;
+  rules.wants_memory_front = false;
+  const PlanningProblem of_one_plan = problem.WithRules(std::move(rules));
   for (const std::string& name : BaselineNames()) {
     if (name == order.planner) continue;
-    const Run run =
-        RunPlanner(planner, name, problem, control, absl::ZeroDuration(), clock, observer);
+    const Run run = RunPlanner(planner, name, of_one_plan, control, order.helpers,
+                               absl::ZeroDuration(), clock, observer);
     if (HasNoCandidates(run.result.status())) {
       comparisons.emplace_back().set_planner(name);
       continue;
@@ -153,6 +172,17 @@ void SortByPlanner(std::vector<v1::PlannerComparison>* comparisons) {
                    [&position](const auto& a, const auto& b) { return position(a) < position(b); });
 }
 
+size_t BytesOf(const Plan& plan, const Prediction& prediction) {
+  size_t bytes = sizeof(PredictedPlan);
+  for (const StagePlan& stage : plan.stages) {
+    bytes += sizeof(stage) + stage.layer_runs.size() * sizeof(StageLayerRun);
+  }
+  bytes += prediction.stages.size() * sizeof(StagePrediction);
+  bytes += prediction.bottleneck_text.size() + prediction.range_basis.size();
+  for (const std::string& item : prediction.estimated_items) bytes += sizeof(item) + item.size();
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
@@ -169,8 +199,8 @@ absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
       order.on_progress(ProgressToProto(progress));
     };
   }
-  Run run =
-      RunPlanner(planner, order.planner, problem, control, order.queue_duration, clock, observer);
+  Run run = RunPlanner(planner, order.planner, problem, control, order.helpers,
+                       order.queue_duration, clock, observer);
   if (!run.result.ok()) return run.result.status();
 
   const SearchSummary summary = SummaryOf(*run.result);
@@ -200,14 +230,22 @@ absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
 absl::Status NothingFitsError(const PlanningProblem& problem, const NothingFits& nothing) {
   const int64_t needed = nothing.smallest_device_memory.count();
   const int64_t usable = problem.usable_memory().count();
+  std::map<std::string, std::string> metadata = {
+      {"smallestDeviceMemoryBytes", absl::StrCat(needed)},
+      {"usableMemoryBytes", absl::StrCat(usable)},
+      {"memoryIsProved", nothing.memory_is_proved ? "true" : "false"}};
+  std::string more_devices = "more of them";
+  if (nothing.smallest_device_count.has_value()) {
+    more_devices = absl::StrCat("at least ", *nothing.smallest_device_count, " of these");
+    metadata["smallestDeviceCount"] = absl::StrCat(*nothing.smallest_device_count);
+  }
   return MakeError(
       absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
       absl::StrFormat("no plan fits in the %.1f GB a device may hold; use devices of at least "
-                      "%.1f GB (%d bytes), more of them, or a smaller global_batch_size",
+                      "%.1f GB (%d bytes), %s, or a smaller global_batch_size",
                       static_cast<double>(usable) * 1e-9, static_cast<double>(needed) * 1e-9,
-                      needed),
-      {{"smallestDeviceMemoryBytes", absl::StrCat(needed)},
-       {"usableMemoryBytes", absl::StrCat(usable)}});
+                      needed, more_devices),
+      std::move(metadata));
 }
 
 size_t AnswerBytes(const PlannerAnswer& answer) {
@@ -216,14 +254,14 @@ size_t AnswerBytes(const PlannerAnswer& answer) {
     bytes += comparison.SpaceUsedLong();
   }
   if (const PlanFound* found = std::get_if<PlanFound>(&answer.result)) {
-    for (const StagePlan& stage : found->plan.stages) {
-      bytes += sizeof(stage) + stage.layer_runs.size() * sizeof(StageLayerRun);
+    bytes += BytesOf(found->plan, found->prediction);
+    for (const PredictedPlan& rival : found->alternatives) {
+      bytes += BytesOf(rival.plan, rival.prediction);
     }
-    bytes += found->prediction.stages.size() * sizeof(StagePrediction);
-    bytes += found->prediction.bottleneck_text.size();
-    for (const std::string& item : found->prediction.estimated_items) {
-      bytes += sizeof(item) + item.size();
+    for (const PredictedPlan& rival : found->memory_front) {
+      bytes += BytesOf(rival.plan, rival.prediction);
     }
+    for (const std::string& note : found->notes) bytes += sizeof(note) + note.size();
   }
   return bytes;
 }

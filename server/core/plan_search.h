@@ -20,6 +20,7 @@
 #include "planner/search/find_plan.h"
 #include "server/core/clock.h"
 #include "server/core/observer.h"
+#include "threads/worker_threads.h"
 
 namespace parplan {
 
@@ -46,22 +47,25 @@ struct SearchOrder {
   bool compare_baselines = false;
   // For the report: how long the order waited for its turn.
   absl::Duration queue_duration;
-  // Asked now and then on the searching thread; true ends the search with the
-  // best plan so far.
+  // Asked now and then on any thread that searches, by several at once; true ends the
+  // search with the best plan so far.
   std::function<bool()> should_stop;
   // May be empty.
   std::function<void(const v1::SearchProgress&)> on_progress;
+  // Null: the search has only the thread of its caller.
+  WorkerThreads* helpers = nullptr;
 };
 
-// Searches and checks. Baselines, where asked for, run first, so that the time
-// limit is all for the planner asked. DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) when
-// a limit came before the first plan; INTERNAL (CHECK_FAILED); the planner's
-// errors. That nothing fits is an answer.
+// Searches and checks: the plan, and those beside it. Baselines, where asked for, run first, so
+// that the time limit is all for the planner asked. DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) when a
+// limit came before the first plan; INTERNAL (CHECK_FAILED); the planner's errors. That nothing
+// fits is an answer.
 absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
                                         const PlanningProblem& problem, const SearchOrder& order,
                                         const Clock& clock, Observer& observer);
 
-// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would do.
+// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would do and,
+// where the planner looked for it, the smallest number of devices.
 absl::Status NothingFitsError(const PlanningProblem& problem, const NothingFits& nothing);
 
 // Memory an answer holds, about.

@@ -11,7 +11,9 @@
 namespace parplan {
 
 SearchPool::SearchPool(int worker_count, int max_queue_length, Observer& observer)
-    : max_queue_length_(max_queue_length), observer_(observer) {
+    : max_queue_length_(max_queue_length),
+      observer_(observer),
+      helpers_(std::max(worker_count, 1) - 1) {
   PARPLAN_CHECK(worker_count >= 1);
   PARPLAN_CHECK(max_queue_length >= 1);
   workers_.reserve(worker_count);

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/core/observer.h"
+#include "threads/worker_threads.h"
 
 namespace parplan {
 
@@ -52,6 +53,10 @@ class SearchPool {
   // worker's thread.
   void Drain(absl::Duration grace);
 
+  // One thread less than there are workers, for tasks that can be done by several: a
+  // lone search has as many threads as there are workers, and many searches share them.
+  WorkerThreads& helpers() { return helpers_; }
+
  private:
   void Work();
 
@@ -64,6 +69,8 @@ class SearchPool {
   int running_ = 0;         // Guarded by mutex_.
   bool taking_ = true;      // Guarded by mutex_.
   bool stopping_ = false;   // Guarded by mutex_.
+
+  WorkerThreads helpers_;
 
   std::mutex drain_mutex_;            // One `Drain` at a time.
   std::vector<std::thread> workers_;  // Guarded by drain_mutex_.

@@ -175,11 +175,15 @@ absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1:
   PARPLAN_ASSIGN_OR_RETURN(JobKnowledge known,
                            to_.knowledge.Find(topology, question.version,
                                               question.options.rules.allow_estimates, "offers"));
+  // An option tells of one plan.
+  PlanningRules rules = question.options.rules;
+  rules.top_plan_count = 1;
+  rules.wants_memory_front = false;
   PARPLAN_ASSIGN_OR_RETURN(
       const PlanningProblem problem,
       PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
                               std::move(known.knowledge), question.global_batch_size,
-                              question.options.rules));
+                              std::move(rules)));
   return RunSearch(to_.planner, problem, order, to_.clock, to_.observer);
 }
 
@@ -191,6 +195,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
   order.queue_duration = queue_duration;
+  order.helpers = &to_.pool.helpers();
   order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
 
   auto response = std::make_shared<v1::ShapePlanResponse>();

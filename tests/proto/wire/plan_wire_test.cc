@@ -99,7 +99,6 @@ TEST(RivalPlanWire, IsThePlanOfAPayloadAndItsFigures) {
               payload.prediction().step_duration().DebugString());
     EXPECT_EQ(message.samples_per_second(), rival.prediction.samples_per_second);
     EXPECT_EQ(message.peak_memory_bytes(), rival.prediction.peak_memory.count());
-    EXPECT_EQ(RivalPlansToProto({&rival, 1}, model).front().DebugString(), message.DebugString());
   }
 }
 
