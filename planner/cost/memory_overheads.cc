@@ -23,10 +23,12 @@ Bytes MemoryOverheads::DeviceMemory(Bytes tensors, int pipeline_parallel_degree,
 }
 
 Bytes MemoryOverheads::TensorBudget(Bytes usable, int pipeline_parallel_degree,
-                                    int ranks_per_stage) const {
-  const Bytes fixed = DeviceMemory(Bytes(), pipeline_parallel_degree, ranks_per_stage);
+                                    int ranks_per_stage, int communicator_count) const {
+  const Bytes fixed =
+      DeviceMemory(Bytes(), pipeline_parallel_degree, ranks_per_stage, communicator_count);
   const auto fits = [&](Bytes tensors) {
-    return Upper(DeviceMemory(tensors, pipeline_parallel_degree, ranks_per_stage)) <= usable;
+    return Upper(DeviceMemory(tensors, pipeline_parallel_degree, ranks_per_stage,
+                              communicator_count)) <= usable;
   };
   const double budget =
       (usable.as_double() / upper_factor - fixed.as_double()) / (1.0 + fragmentation);

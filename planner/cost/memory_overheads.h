@@ -31,9 +31,10 @@ struct MemoryOverheads {
   // Not exceeded at the accepted risk by a device predicted to use `memory`.
   Bytes Upper(Bytes memory) const { return Bytes::Ceil(memory.as_double() * upper_factor); }
 
-  // The most tensors whose upper bound fits into `usable`; negative when not even
-  // the overheads do. O(1).
-  Bytes TensorBudget(Bytes usable, int pipeline_parallel_degree, int ranks_per_stage) const;
+  // The most tensors whose upper bound fits into `usable` beside so many communicators
+  // (see `DeviceMemory`); negative when not even the overheads do. O(1).
+  Bytes TensorBudget(Bytes usable, int pipeline_parallel_degree, int ranks_per_stage,
+                     int communicator_count = 0) const;
 };
 
 }  // namespace parplan
