@@ -1,0 +1,41 @@
+#include "tests/support/brute_force_plans.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/check/plan_check.h"
+#include "planner/cost/predict_plan.h"
+#include "tests/support/brute_force_space.h"
+#include "tests/support/random_problem.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+// The quicker twin is judged by the plain one.
+TEST(EveryStage, FindsWhatEveryPlanFinds) {
+  int found_count = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const PlanningProblem problem =
+        RandomProblem(seed, {.max_layer_count = 4, .max_plan_count = 20'000.0});
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const BruteForceAnswer every = EveryPlan(problem, costs);
+    const BruteForceAnswer stages = EveryStage(problem, costs);
+    EXPECT_EQ(every.smallest_usable_memory, stages.smallest_usable_memory);
+    ASSERT_EQ(every.best.has_value(), stages.best.has_value());
+    if (!every.best) continue;
+    ++found_count;
+    const double batch = static_cast<double>(every.best->plan.global_batch_size);
+    const double other_batch = static_cast<double>(stages.best->plan.global_batch_size);
+    EXPECT_NEAR(every.best->prediction.step.value() / batch,
+                stages.best->prediction.step.value() / other_batch,
+                1e-12 * every.best->prediction.step.value() / batch);
+    EXPECT_OK(CheckPlan(problem, every.best->plan, every.best->prediction));
+    EXPECT_OK(CheckPlan(problem, stages.best->plan, stages.best->prediction));
+  }
+  EXPECT_GT(found_count, 30);
+}
+
+}  // namespace
+}  // namespace parplan

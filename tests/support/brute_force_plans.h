@@ -1,0 +1,47 @@
+// The best plan of the declared space, and the least memory any plan needs, by looking
+// at all plans: the judge of the exact search. Shares nothing with planner/search.
+
+#ifndef PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_PLANS_H_
+#define PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_PLANS_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/base/units.h"
+#include "planner/cost/cost_model.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
+
+namespace parplan {
+
+struct BruteForceAnswer {
+  // The best plan that fits, by `IsBetterPlan`; where `EveryPlan` did not look, of plans
+  // equally fast any.
+  std::optional<PredictedPlan> best;
+  // The least usable memory with which some plan fits; `Bytes::Max()` without any plan.
+  Bytes smallest_usable_memory = Bytes::Max();
+  // Plans evaluated.
+  int64_t plan_count = 0;
+  // Only of `EveryPlan`: time a sample and upper bound of the memory of the plans that
+  // fit of which none is better in both, ascending by time.
+  std::vector<std::pair<Seconds, Bytes>> front;
+};
+
+// Every plan, one after the other: valid by `CheckPlanStructure`, scored by
+// `PlanEvaluator`, compared by `IsBetterPlan`.
+BruteForceAnswer EveryPlan(const PlanningProblem& problem, const CostModel& costs);
+
+// The same answer sooner: a stage is grown layer by layer, and of two beginnings that the
+// rest cannot tell apart the one that is nowhere better is dropped, as time and memory
+// are monotone in each layer's. Stages are then combined in every way that is not slower
+// than the best plan by sums alone, each played by `ScheduleEvaluator`. Interleaved plans
+// are evaluated one by one.
+//
+// Crashes where the plan it found is not what `PlanEvaluator` says.
+BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& costs);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_PLANS_H_

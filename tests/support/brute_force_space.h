@@ -1,0 +1,55 @@
+// The declared space of docs/search.md, written down once more: by loops over every
+// number there is, sharing nothing with planner/search.
+
+#ifndef PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_SPACE_H_
+#define PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_SPACE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/cost/cost_model.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+// A part of the space: all plans with these numbers.
+struct PlanShape {
+  int64_t global_batch_size = 1;
+  int64_t micro_batch_count = 1;
+  int pipeline_parallel_degree = 1;
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  int virtual_stage_count = 1;
+
+  int stage_count() const { return pipeline_parallel_degree * virtual_stage_count; }
+  int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }
+};
+
+std::vector<PlanShape> ShapesOf(const PlanningProblem& problem);
+
+// Layers of each stage, in the order of the model; one entry a way to cut.
+std::vector<std::vector<int>> PartitionsOf(const PlanningProblem& problem, const PlanShape& shape);
+
+// What a layer of a definition may do by itself.
+std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostModel& costs,
+                                   int definition_index, const PlanShape& shape);
+
+// [layer] its strategies, of which a plan takes any one, whatever the other layers take.
+using LayerMenus = std::vector<std::vector<Strategy>>;
+
+// The plans of a shape are those of the menus together, each with every partition: one
+// of everything, or many where layers are bound to each other. A plan may be in several.
+std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel& costs,
+                                const PlanShape& shape);
+
+// Stages of `partition` with a strategy a layer, in runs as long as can be.
+Plan MakePlan(const PlanningProblem& problem, const PlanShape& shape,
+              const std::vector<int>& partition, const std::vector<Strategy>& strategy_of_layer);
+
+// How many plans all of this makes, counting those in several menus as often.
+double PlanCount(const PlanningProblem& problem, const CostModel& costs);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_SPACE_H_
