@@ -17,7 +17,7 @@ absl::Status Broken(const std::string& fact) {
       {{"fact", fact}});
 }
 
-bool SplitsHeads(const LayerDefinition& layer, int degree) {
+bool SplitsHeads(const LayerDefinition& layer, int64_t degree) {
   return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
 }
 
@@ -56,11 +56,26 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
                                " is context- or expert-parallel, which nobody measures: it takes "
                                "a known device and allow_estimates"));
   }
+  const bool is_ring = strategy.context_kind == ContextKind::kRing;
+  if (context == 1 && !is_ring) {
+    return Broken(absl::StrCat(where, " has a kind of context parallelism although it has none"));
+  }
   // Each rank works on a piece from either end of the sequence, so that causal
   // attention costs all of them the same.
-  if (context > 1 && layer.sequence_length % (2 * context) != 0) {
+  if (context > 1 && is_ring && layer.sequence_length % (2 * context) != 0) {
     return Broken(absl::StrCat(where, " has context_parallel_degree ", context,
                                ", twice of which does not divide its sequence_length"));
+  }
+  if (!is_ring && layer.sequence_length % context != 0) {
+    return Broken(absl::StrCat(where, " has context_parallel_degree ", context,
+                               ", which does not divide its sequence_length"));
+  }
+  // Ranks share heads, those that tensor parallelism leaves them.
+  const int64_t head_ways = int64_t{strategy.tensor_parallel_degree} * context;
+  if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, head_ways)) {
+    return Broken(absl::StrCat(where, " shares heads ", head_ways,
+                               " ways by tensor and context parallelism, which does not divide "
+                               "them"));
   }
   const int expert = strategy.expert_parallel_degree;
   if (expert == 1) return absl::OkStatus();

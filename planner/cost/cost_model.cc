@@ -85,6 +85,25 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
   return exchange;
 }
 
+// Behind the projection every rank trades its tokens of most heads for all tokens of its
+// own heads, and behind attention back: queries, keys, values and output, and the gradients
+// of each (DeepSpeed-Ulysses, arXiv 2309.14509, section 3). Nothing to do meanwhile.
+CostModel::Exchange CostModel::UlyssesExchange(const LayerDefinition& definition,
+                                               const Strategy& strategy, double samples) const {
+  const GroupShape group{strategy.context_parallel_degree, strategy.context_stride()};
+  const double bytes_a_head = samples * definition.sequence_length /
+                              strategy.context_parallel_degree * definition.head_size *
+                              ElementBytes() / strategy.tensor_parallel_degree;
+  const auto time = [&](int head_count) {
+    return collectives_.Time(Collective::kAllToAll, group, bytes_a_head * head_count);
+  };
+  const double attention_count = definition.kind == LayerKind::kCrossDecoder ? 2.0 : 1.0;
+  const Seconds pass =
+      (time(definition.attention_head_count) * 2.0 + time(definition.key_value_head_count) * 2.0) *
+      attention_count;
+  return {pass, pass};
+}
+
 // Ring attention: every rank sees the keys and values of all others, one after the
 // other, and in the backward pass their gradients too. The ring turns as fast as its
 // slowest link. Keys and values travel while attention works on those that are there,
@@ -94,6 +113,9 @@ CostModel::Exchange CostModel::ContextParallel(const LayerDefinition& definition
                                                const LayerPasses& passes) const {
   const int context = strategy.context_parallel_degree;
   if (context == 1 || !IsTransformer(definition.kind)) return {};
+  if (strategy.context_kind == ContextKind::kUlysses) {
+    return UlyssesExchange(definition, strategy, samples);
+  }
   const double keys_and_values =
       2.0 * samples * definition.sequence_length / context * definition.head_size *
       std::max(1, definition.key_value_head_count / strategy.tensor_parallel_degree) *
@@ -244,8 +266,13 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
     cost.forward += exchange.forward;
     cost.backward += exchange.backward + again;
   };
-  // Attention that is done again, selectively too, needs keys and values again.
-  const bool recomputes_attention = passes.recompute > Seconds();
+  // Attention that is done again, selectively too, needs keys and values again. Ulysses
+  // keeps them as attention reads them, unless the operators in front are done again.
+  const bool exchanges_again =
+      strategy.context_kind == ContextKind::kUlysses
+          ? recomputes_all || runtime_.selective_recompute == SelectiveRecompute::kOperators
+          : true;
+  const bool recomputes_attention = passes.recompute > Seconds() && exchanges_again;
   add(tensor, TimeItemKind::kTensorParallel, recomputes_all);
   add(context, TimeItemKind::kContextParallel, recomputes_attention);
   add(expert, TimeItemKind::kExpertParallel, recomputes_all);

@@ -116,9 +116,11 @@ class CostModel {
   };
   Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples, Seconds hiding_backward) const;
-  // As far as attention does not hide it.
+  // As far as attention does not hide it, which is nothing of Ulysses.
   Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
                            double samples, const LayerPasses& passes) const;
+  Exchange UlyssesExchange(const LayerDefinition& definition, const Strategy& strategy,
+                           double samples) const;
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples) const;
   // `forward` and `backward` are the computation that hides traffic.

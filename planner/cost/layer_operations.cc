@@ -96,6 +96,9 @@ class Lister {
         sequence_(layer.sequence_length),
         own_sequence_(sequence_ / shape.context_parallel_degree),
         tokens_(samples * own_sequence_),
+        core_ways_(shape.context_kind == ContextKind::kUlysses ? shape.context_parallel_degree
+                                                               : 1.0),
+        core_rows_(own_sequence_ * core_ways_),
         residual_((shape.sequence_parallel ? tokens_ / tensor_ : tokens_) * layer.hidden_size),
         has_bias_(layer.feed_forward_kind != FeedForwardKind::kSwiglu) {}
 
@@ -203,6 +206,13 @@ class Lister {
     backward_.AddLaunches(backward_count);
   }
 
+  // From tokens to heads and back: queries, keys, values, and output.
+  void UlyssesCollectives() {
+    if (core_ways_ == 1.0) return;
+    forward_.AddLaunches(4);
+    backward_.AddLaunches(4);
+  }
+
   void Attention(bool causal) {
     const double heads = layer_.attention_head_count / tensor_;
     const double head_size = layer_.head_size;
@@ -230,8 +240,9 @@ class Lister {
         backward_.AddElementwise(rotated * (2.0 * element_ + 16.0), 6);
       }
     }
+    UlyssesCollectives();
     if (unfused) {
-      UnfusedAttention(samples_ * heads, head_size);
+      UnfusedAttention(samples_ * heads / core_ways_, head_size);
       // Heads side by side again; gradients of queries, keys and values in one.
       forward_.AddElementwise(Traffic(tokens_ * query, tokens_ * query));
       backward_.AddElementwise(Traffic(tokens_ * query, tokens_ * query));
@@ -240,9 +251,10 @@ class Lister {
       const double flops =
           (causal ? 2.0 : 4.0) * samples_ * heads * head_size * own_sequence_ * sequence_;
       const double slowdown = FusedAttentionSlowdown(causal, head_size, sequence_);
-      forward_.AddFusedAttention(flops, slowdown, shape_.context_parallel_degree);
+      const int kernel_count = core_ways_ > 1.0 ? 1 : shape_.context_parallel_degree;
+      forward_.AddFusedAttention(flops, slowdown, kernel_count);
       // The scores again, and four products (FlashAttention-2, section 3.1).
-      backward_.AddFusedAttention(2.5 * flops, slowdown, 3 * shape_.context_parallel_degree);
+      backward_.AddFusedAttention(2.5 * flops, slowdown, 3 * kernel_count);
       backward_.AddElementwise(Traffic(projected, projected));
     }
     Linear(Cut::kRows, tokens_, query, layer_.hidden_size, has_bias_);
@@ -255,12 +267,12 @@ class Lister {
 
   // Scores, softmax, dropout and the product with the values, `batch_count` heads.
   void UnfusedAttention(double batch_count, double head_size) {
-    const double scores = batch_count * own_sequence_ * sequence_;
+    const double scores = batch_count * core_rows_ * sequence_;
     const bool fused = runtime_.fused_softmax && FusedSoftmaxTakes(batch_count);
     // Scaled, masked, made 32-bit, softmax taken, made 16-bit again.
     const double casts = element_ < 4.0 ? 2.0 * (element_ + 4.0) * scores : 0.0;
-    const MatrixProduct scoring{own_sequence_, sequence_, head_size, batch_count};
-    const MatrixProduct weighting{own_sequence_, head_size, sequence_, batch_count};
+    const MatrixProduct scoring{core_rows_, sequence_, head_size, batch_count};
+    const MatrixProduct weighting{core_rows_, head_size, sequence_, batch_count};
     OperationList* const passes[] = {&forward_, &selective_};
     for (OperationList* pass : passes) {
       pass->AddProduct(scoring);
@@ -277,7 +289,7 @@ class Lister {
     }
     // Of the probabilities and the values, then of the queries and the keys.
     backward_.AddProduct(scoring);
-    backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
+    backward_.AddProduct({sequence_, head_size, core_rows_, batch_count});
     if (runtime_.attention_dropout) backward_.AddScores(Traffic(scores, scores) + scores);
     if (fused) {
       backward_.AddScores(Traffic(2.0 * scores, scores));
@@ -286,7 +298,7 @@ class Lister {
                           casts > 0.0 ? 5 : 3);
     }
     backward_.AddProduct(weighting);
-    backward_.AddProduct({sequence_, head_size, own_sequence_, batch_count});
+    backward_.AddProduct({sequence_, head_size, core_rows_, batch_count});
   }
 
   void FeedForward() {
@@ -415,6 +427,10 @@ class Lister {
   const double sequence_;
   const double own_sequence_;
   const double tokens_;
+  // How many ranks share the heads of an attention, and its rows of scores: all tokens
+  // where they do, else the rank's own.
+  const double core_ways_;
+  const double core_rows_;
   // Elements of the residual stream on this device.
   const double residual_;
   const bool has_bias_;

@@ -8,6 +8,7 @@
 #include "planner/cost/matrix_time.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/runtime_traits.h"
+#include "planner/model/strategy.h"
 
 namespace parplan {
 
@@ -17,6 +18,9 @@ struct LayerShape {
   int context_parallel_degree = 1;
   int expert_parallel_degree = 1;
   bool sequence_parallel = false;
+  // With rings a context-parallel rank has all its heads and a part of the queries, with
+  // Ulysses a part of the heads and all queries.
+  ContextKind context_kind = ContextKind::kRing;
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 

@@ -16,7 +16,8 @@ LayerShape ShapeOf(const Strategy& strategy) {
   return {.tensor_parallel_degree = strategy.tensor_parallel_degree,
           .context_parallel_degree = strategy.context_parallel_degree,
           .expert_parallel_degree = strategy.expert_parallel_degree,
-          .sequence_parallel = strategy.sequence_parallel};
+          .sequence_parallel = strategy.sequence_parallel,
+          .context_kind = strategy.context_kind};
 }
 
 Strategy OfTensorDegree(int tensor_parallel_degree, bool sequence_parallel) {

@@ -82,7 +82,7 @@ struct TargetLimits {
   Target target = Target::kParplan;
   absl::string_view name;
   DimensionSet dimensions;
-  // Degrees of tensor, data and pipeline parallelism are powers of two.
+  // All degrees are powers of two.
   bool only_powers_of_two = false;
   // Highest sharding level with more than one stage.
   ShardingLevel most_sharding_in_pipeline = ShardingLevel::kParameters;

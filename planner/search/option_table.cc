@@ -80,7 +80,8 @@ int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
     }
     place = std::min(place, layout.place);
     if (other.sequence_parallel == strategy.sequence_parallel && layout.of_end == has_own &&
-        (!binds_neighbours_ || other.sharding_level == strategy.sharding_level)) {
+        (!binds_neighbours_ || (other.sharding_level == strategy.sharding_level &&
+                                other.context_kind == strategy.context_kind))) {
       return index;
     }
   }
@@ -196,35 +197,50 @@ std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTa
   if (!table.usable()) return {};
   const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
   const int definition_count = static_cast<int>(definitions.size());
+  const bool per_layer = space.dimensions().has(SearchDimension::kPerLayer);
   MaskList masks;
-  // A strategy of some layer that stands for one choice of the inner axis.
-  const auto add = [&](int chosen_definition, const Strategy* chosen) {
-    const auto allows = [&](ContextKind axis) {
-      return [&, axis](int definition, const Strategy& strategy) {
-        if (chosen != nullptr &&
-            !space.GoTogether(chosen_definition, *chosen, definition, strategy)) {
-          return false;
-        }
-        if (!space.target().one_inner_axis) return true;
-        return axis == ContextKind::kUlysses ? strategy.tensor_parallel_degree == 1
-                                             : strategy.context_kind == ContextKind::kRing;
-      };
-    };
-    AddMask(MaskOf(table, definition_count, allows(ContextKind::kRing)), masks);
-    if (space.target().one_inner_axis) {
-      AddMask(MaskOf(table, definition_count, allows(ContextKind::kUlysses)), masks);
+  const auto is_chosen = [&](int definition) {
+    return !per_layer && IsTransformer(definitions[definition].kind) &&
+           !table.options(definition).empty();
+  };
+  // [definition] the strategy of its layers in the whole plan, where that is one.
+  std::vector<const Strategy*> chosen(definition_count, nullptr);
+  const auto goes_with_chosen = [&](int definition, const Strategy& strategy) {
+    for (int other = 0; other < definition_count; ++other) {
+      if (chosen[other] != nullptr &&
+          !space.GoTogether(other, *chosen[other], definition, strategy)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  const auto add_mask = [&](ContextKind axis) {
+    AddMask(MaskOf(table, definition_count,
+                   [&](int definition, const Strategy& strategy) {
+                     if (!goes_with_chosen(definition, strategy)) return false;
+                     if (!space.target().one_inner_axis) return true;
+                     return axis == ContextKind::kUlysses
+                                ? strategy.tensor_parallel_degree == 1
+                                : strategy.context_kind == ContextKind::kRing;
+                   }),
+            masks);
+  };
+  // Chooses for the definitions from `next` on in all ways that go together.
+  const std::function<void(int)> choose = [&](int next) {
+    while (next < definition_count && !is_chosen(next)) ++next;
+    if (next == definition_count) {
+      add_mask(ContextKind::kRing);
+      if (space.target().one_inner_axis) add_mask(ContextKind::kUlysses);
+      return;
+    }
+    for (const StageOption& option : table.options(next)) {
+      if (!goes_with_chosen(next, option.strategy)) continue;
+      chosen[next] = &option.strategy;
+      choose(next + 1);
+      chosen[next] = nullptr;
     }
   };
-  if (space.dimensions().has(SearchDimension::kPerLayer)) {
-    add(0, nullptr);
-    return masks;
-  }
-  for (int definition = 0; definition < definition_count; ++definition) {
-    if (!IsTransformer(definitions[definition].kind) || table.options(definition).empty()) continue;
-    for (const StageOption& option : table.options(definition)) add(definition, &option.strategy);
-    return masks;
-  }
-  add(0, nullptr);
+  choose(0);
   return masks;
 }
 

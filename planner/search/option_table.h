@@ -72,7 +72,8 @@ class OptionTable {
     const Layout& from = layouts_[from_layout];
     const Layout& to = layouts_[to_layout];
     if (binds_neighbours_ && (from.of_end || to.of_end) &&
-        (from.place != to.place || from.strategy.sharding_level != to.strategy.sharding_level)) {
+        (from.place != to.place || from.strategy.sharding_level != to.strategy.sharding_level ||
+         from.strategy.context_kind != to.strategy.context_kind)) {
       return Seconds::Infinite();
     }
     if (from.place == to.place) return Seconds();
@@ -100,7 +101,7 @@ class OptionTable {
     // Layouts of one place hold the same part of the activations on each rank.
     int place = 0;
     // Where ends follow their neighbours, they have layouts of their own, and layouts have
-    // one sharding level.
+    // one sharding level and kind of context parallelism.
     bool of_end = false;
   };
   struct Sent {

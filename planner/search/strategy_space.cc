@@ -23,7 +23,8 @@ bool SplitsHeads(const LayerDefinition& layer, int degree) {
 bool SameEnds(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree &&
-         a.context_parallel_degree == b.context_parallel_degree && a.rank_order == b.rank_order &&
+         a.context_parallel_degree == b.context_parallel_degree &&
+         a.context_kind == b.context_kind && a.rank_order == b.rank_order &&
          a.sharding_level == b.sharding_level;
 }
 
@@ -231,15 +232,12 @@ bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definiti
   const bool transformer_a = IsTransformerLayer(definition_a);
   const bool transformer_b = IsTransformerLayer(definition_b);
   if (transformer_a && transformer_b) {
-    // Sequence parallelism follows from how a definition was measured, and experts are
-    // shared where there are any.
+    if (definition_a == definition_b) return a == b;
+    // Sequence parallelism follows from how a definition was measured, the share of
+    // experts from how many it has.
     Strategy like_b = a;
     like_b.sequence_parallel = b.sequence_parallel;
-    const std::vector<LayerDefinition>& definitions = problem_.model().layer_definitions();
-    if (definitions[definition_a].expert_count == 0 ||
-        definitions[definition_b].expert_count == 0) {
-      like_b.expert_parallel_degree = b.expert_parallel_degree;
-    }
+    like_b.expert_parallel_degree = b.expert_parallel_degree;
     return like_b == b;
   }
   return dimensions_.has(kEndStrategies) || SameEnds(a, b);

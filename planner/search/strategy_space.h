@@ -57,12 +57,14 @@ class StrategySpace {
   bool GoTogether(int definition_a, const Strategy& a, int definition_b, const Strategy& b) const;
   // Whether layers of these definitions and strategies may follow one another, in one
   // stage or from one to the next: without `end-strategies` a layer that is no transformer
-  // layer has the degrees, the rank order and the sharding level of those beside it.
+  // layer has the degrees, the rank order, the kind of context parallelism and the sharding level
+  // of those beside it.
   bool MayBeNeighbours(int definition_a, const Strategy& a, int definition_b,
                        const Strategy& b) const;
 
-  // Whether any plan of the space may have `other` wherever it has `strategy`, of which it
-  // has the degrees, as far as layers bind each other.
+  // Whether every plan of the space with `strategy` on some layers of a definition is one
+  // as well with `other`, which has the same degrees, in its place on any of them: whether
+  // nothing that binds layers to each other tells them apart.
   bool MayReplace(int definition_index, const Strategy& strategy, const Strategy& other) const;
 
  private:
