@@ -48,6 +48,8 @@ absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansReq
   for (const PlanRecord& record : page.records) {
     PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record.bytes, record.name));
     plan.clear_spec();
+    plan.clear_alternatives();
+    plan.clear_memory_front();
     *response.add_plans() = std::move(plan);
   }
   response.set_next_page_token(page.next_page_token);

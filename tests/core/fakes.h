@@ -7,10 +7,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -148,8 +150,15 @@ class GatedPlanner {
       }
       std::this_thread::yield();
     }
-    return FindPlan(problem, planner, control);
+    if (watch_control) watch_control(control);
+    absl::StatusOr<PlanningResult> result = FindPlan(problem, planner, control);
+    if (result.ok() && change_found) change_found(std::get<PlanFound>(*result));
+    return result;
   }
+
+  // Set before a question is asked; may be empty.
+  std::function<void(const SearchControl&)> watch_control;
+  std::function<void(PlanFound&)> change_found;
 
   std::atomic<bool> is_open = true;
   std::atomic<int> search_count = 0;

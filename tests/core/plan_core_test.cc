@@ -1,7 +1,10 @@
 #include "server/core/plan_core.h"
 
+#include <functional>
 #include <future>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "gmock/gmock.h"
@@ -361,32 +364,28 @@ TEST_F(PlanCoreTest, AStoreThatFailsAtAnyStepGivesUnavailableAndNothingHalfDone)
 }
 
 TEST_F(PlanCoreTest, AnAnswerThatFailsItsCheckIsNeitherSignedNorStored) {
+  const auto halve = [](PredictedPlan& rival) {
+    rival.prediction.step = rival.prediction.step * 0.5;
+  };
+  const std::vector<std::function<void(PlanFound&)>> mistakes = {
+      [](PlanFound& found) { found.prediction.step = found.prediction.step * 0.5; },
+      [halve](PlanFound& found) {
+        found.alternatives.push_back({found.plan, found.prediction});
+        halve(found.alternatives.emplace_back(found.alternatives.front()));
+      },
+      [halve](PlanFound& found) {
+        halve(found.memory_front.emplace_back(PredictedPlan{found.plan, found.prediction}));
+      },
+  };
   StartMeasured();
-  ServerCore wrong(
-      std::make_unique<MemoryStore>(),
-      std::make_unique<KeyRing>(
-          *KeyStore::OpenOrCreate(testing::TempDir() + "core_test-wrong", clock.Now()),
-          clock.Now()),
-      limits, clock, observer,
-      [](const PlanningProblem& problem, absl::string_view name, const SearchControl& control) {
-        absl::StatusOr<PlanningResult> result = FindPlan(problem, name, control);
-        std::get<PlanFound>(*result).prediction.step =
-            std::get<PlanFound>(*result).prediction.step * 0.5;
-        return result;
-      });
-  ASSERT_OK_AND_ASSIGN(const ProfileSet profiles, store().SnapshotProfiles("synthetic"));
-  for (const ProfileRecord& record : profiles.profiles) {
-    ASSERT_OK(wrong.store().PutProfile(record).status());
+  for (const auto& mistake : mistakes) {
+    planner.change_found = mistake;
+    const absl::Status status = Ask(Question()).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
+    EXPECT_EQ(ReasonOf(status), Reason::kCheckFailed);
+    EXPECT_EQ(*store().CountPlans("synthetic"), 0);
+    EXPECT_EQ(observer.searches().back().outcome, SearchOutcome::kCheckFailed);
   }
-  std::promise<absl::Status> answer;
-  wrong.plans().CreatePlan(Call(), Question(), [&answer](const absl::StatusOr<SharedPlan>& plan) {
-    answer.set_value(plan.status());
-  });
-  const absl::Status status = answer.get_future().get();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
-  EXPECT_EQ(ReasonOf(status), Reason::kCheckFailed);
-  EXPECT_EQ(*wrong.store().CountPlans("synthetic"), 0);
-  EXPECT_EQ(observer.searches().back().outcome, SearchOutcome::kCheckFailed);
 }
 
 TEST_F(PlanCoreTest, ASearchThatALimitEndedIsNotGivenToOthers) {
