@@ -86,8 +86,8 @@ struct TargetLimits {
   bool only_powers_of_two = false;
   // Highest sharding level with more than one stage.
   ShardingLevel most_sharding_in_pipeline = ShardingLevel::kParameters;
-  // Within a plan layers split heads and sequence in one way: tensor parallelism or
-  // Ulysses, never both.
+  // A layer splits heads and sequence in one way: tensor parallelism or Ulysses, never
+  // both. Other layers of the plan may do it in the other.
   bool one_inner_axis = false;
 };
 

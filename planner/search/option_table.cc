@@ -214,23 +214,11 @@ std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTa
     }
     return true;
   };
-  const auto add_mask = [&](ContextKind axis) {
-    AddMask(MaskOf(table, definition_count,
-                   [&](int definition, const Strategy& strategy) {
-                     if (!goes_with_chosen(definition, strategy)) return false;
-                     if (!space.target().one_inner_axis) return true;
-                     return axis == ContextKind::kUlysses
-                                ? strategy.tensor_parallel_degree == 1
-                                : strategy.context_kind == ContextKind::kRing;
-                   }),
-            masks);
-  };
   // Chooses for the definitions from `next` on in all ways that go together.
   const std::function<void(int)> choose = [&](int next) {
     while (next < definition_count && !is_chosen(next)) ++next;
     if (next == definition_count) {
-      add_mask(ContextKind::kRing);
-      if (space.target().one_inner_axis) add_mask(ContextKind::kUlysses);
+      AddMask(MaskOf(table, definition_count, goes_with_chosen), masks);
       return;
     }
     for (const StageOption& option : table.options(next)) {

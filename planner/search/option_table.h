@@ -134,7 +134,7 @@ using OptionMask = std::vector<std::vector<char>>;
 // Masks such that the plans of the space are those within one of them: one mask of
 // everything where nothing binds layers to each other, else one for each choice that
 // concerns the whole plan (`StrategySpace::GoTogether`): the strategy of all transformer
-// layers, or the inner axis. Masks that leave a definition without option are left out.
+// layers. Masks that leave a definition without option are left out.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table);
 
 // The least any strategy of a definition takes, whatever the memory; quick to make, for

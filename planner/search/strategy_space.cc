@@ -28,14 +28,6 @@ bool SameEnds(const Strategy& a, const Strategy& b) {
          a.sharding_level == b.sharding_level;
 }
 
-enum class InnerAxis { kNone, kTensor, kUlysses };
-
-InnerAxis InnerAxisOf(const Strategy& strategy) {
-  if (strategy.tensor_parallel_degree > 1) return InnerAxis::kTensor;
-  const bool ulysses = strategy.context_kind == ContextKind::kUlysses;
-  return ulysses && strategy.context_parallel_degree > 1 ? InnerAxis::kUlysses : InnerAxis::kNone;
-}
-
 }  // namespace
 
 StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& costs)
@@ -223,11 +215,6 @@ std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeli
 
 bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definition_b,
                                const Strategy& b) const {
-  if (target_.one_inner_axis) {
-    const InnerAxis axis_a = InnerAxisOf(a);
-    const InnerAxis axis_b = InnerAxisOf(b);
-    if (axis_a != InnerAxis::kNone && axis_b != InnerAxis::kNone && axis_a != axis_b) return false;
-  }
   if (dimensions_.has(kPerLayer)) return true;
   const bool transformer_a = IsTransformerLayer(definition_a);
   const bool transformer_b = IsTransformerLayer(definition_b);
@@ -252,7 +239,6 @@ bool StrategySpace::MayBeNeighbours(int definition_a, const Strategy& a, int def
 
 bool StrategySpace::MayReplace(int definition_index, const Strategy& strategy,
                                const Strategy& other) const {
-  if (target_.one_inner_axis && InnerAxisOf(strategy) != InnerAxisOf(other)) return false;
   if (!dimensions_.has(kEndStrategies) && !SameEnds(strategy, other)) return false;
   return dimensions_.has(kPerLayer) || !IsTransformerLayer(definition_index) ||
          transformer_definition_count_ == 1;

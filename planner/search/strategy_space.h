@@ -52,7 +52,7 @@ class StrategySpace {
   const TargetLimits& target() const { return target_; }
 
   // Whether a plan may have both strategies, of layers of these definitions: by
-  // `per-layer`, `end-strategies` and the target's inner axis. Where ends follow the layers
+  // `per-layer` and `end-strategies`. Where ends follow the layers
   // beside them and these differ, that is a matter of neighbours: `MayBeNeighbours`.
   bool GoTogether(int definition_a, const Strategy& a, int definition_b, const Strategy& b) const;
   // Whether layers of these definitions and strategies may follow one another, in one
