@@ -141,6 +141,41 @@ double BertMicroBatchCountIn2022(int pipeline_parallel_degree, const Strategy& s
   return std::max(1.0, samples < 6.0 ? samples / 2.0 : samples / 8.0 + 2.0);
 }
 
+double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degree,
+                             const Strategy& strategy, int64_t global_batch_size) {
+  if (pipeline_parallel_degree == 1) return 1.0;
+  switch (rule) {
+    case MicroBatchRule2022::kBert:
+      return BertMicroBatchCountIn2022(pipeline_parallel_degree, strategy, global_batch_size);
+    case MicroBatchRule2022::kT5:
+      if (strategy.rank_count() == 1) return 3.0;
+      return global_batch_size < 4 * strategy.data_parallel_degree ? 1.0 : 2.0;
+    case MicroBatchRule2022::kVit:
+      return global_batch_size == 8 * strategy.data_parallel_degree ? 1.0 : 2.0;
+  }
+  return 1.0;
+}
+
+absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
+                                          int pipeline_parallel_degree, const Strategy& from,
+                                          const Strategy& to, int64_t global_batch_size) {
+  // Between strategies that differ in sharding alone: only to keep equal ones together.
+  constexpr double kShardingSwitchMs = 0.1;
+  constexpr double kMbPerSample = 2.0;
+  const int before = from.tensor_parallel_degree;
+  const int after = to.tensor_parallel_degree;
+  const double sharding = from.sharding_level != to.sharding_level ? kShardingSwitchMs : 0.0;
+  const bool other_order = (from.tensor_stride() == 1) != (to.tensor_stride() == 1);
+  const bool gathers = after > before || (after == before && other_order) ||
+                       (to.rank_count() == 8 && before == 4 && after == 2 && other_order);
+  if (!gathers || after == 1) return sharding;
+  PARPLAN_ASSIGN_OR_RETURN(const double speed,
+                           AllReduceSpeed(hardware, pipeline_parallel_degree, after,
+                                          to.tensor_stride() == 1, to.data_parallel_degree == 1));
+  const double samples = static_cast<double>(global_batch_size) / to.data_parallel_degree;
+  return sharding + (after - 1.0) / after * kMbPerSample * samples * speed;
+}
+
 LayerCost ToLayerCost(const Galvatron2022LayerCost& cost) {
   const Seconds tensor_parallel = Seconds::Milliseconds(cost.tensor_parallel_ms);
   LayerCost result;

@@ -100,9 +100,24 @@ absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,
     int64_t global_batch_size, double micro_batch_count);
 
-// The number of micro-batches 2022 took for BERT on 8 devices, fitted by hand.
+// The number of micro-batches 2022 took, by model. 1 without pipeline.
+enum class MicroBatchRule2022 {
+  kBert,  // fitted by hand on 8 devices, with a fraction
+  kT5,    // 2; 1 where a replica has fewer than 4 samples, 3 where it is one device
+  kVit,   // 1 where a replica has 8 samples, else 2
+};
+double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degree,
+                             const Strategy& strategy, int64_t global_batch_size);
+// That of `kBert`.
 double BertMicroBatchCountIn2022(int pipeline_parallel_degree, const Strategy& strategy,
                                  int64_t global_batch_size);
+
+// What it takes a layer of the stage to bring activations from `from` into `to`, in ms:
+// an all-gather within the new tensor-parallel groups where ranks lack a part (papers.md
+// 1.4). 2 MB a sample whatever the model, as in the program. 0 for equal strategies.
+absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
+                                          int pipeline_parallel_degree, const Strategy& from,
+                                          const Strategy& to, int64_t global_batch_size);
 
 // The same as the cost of one micro-batch that holds the whole batch, for a
 // search that adds up forward, backward and gradient_sync of all layers. Half
