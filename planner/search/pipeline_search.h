@@ -1,5 +1,11 @@
 // The best plan of one pipeline degree, micro-batch count and schedule, one stage a
 // device.
+//
+// A lower bound first, from the graph of partitions (partition_graph.h). Then for steps a
+// little longer than that, and if there is no plan again for longer ones, all stages that
+// may be part of such a plan are solved (front_cache.h) and joined (suffix_search.h). The
+// first plan found is the best by the bound of schedules; it is simulated, and where that
+// takes longer than the bound, all plans that may be faster are.
 
 #ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_SEARCH_H_
 #define PARPLAN_PLANNER_SEARCH_PIPELINE_SEARCH_H_
@@ -27,19 +33,27 @@ struct PipelineCandidate {
 };
 
 struct PipelineOutcome {
-  // Plans found, best first by `IsBetterPlan`, at most as many as wanted, distinct.
+  // Plans found, best first by `IsBetterPlan`, at most as many as wanted, distinct
+  // (`AreAlike`).
   std::vector<PredictedPlan> plans;
   // No plan of the candidate has a shorter step than this, or than `most`, whichever is
-  // less.
+  // less. Infinite where there is none at all.
   Seconds bound;
+  // The best plan below `most` was found, or there is none.
   bool is_exact = true;
 };
 
-// Plans whose step is below `most` (infinite: any), the best `wanted` of them.
+// Plans whose step is below `most` (infinite: any), the best `wanted` of them: the first is
+// the best there is, others are those met on the way.
 // REQUIRES: `table` is usable and made for the candidate's degree and micro-batch.
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most, int wanted, SearchMeter& meter);
+
+// The first of its lower bounds alone: no plan has a shorter step than this or `most`,
+// whichever is less; infinite where memory suffices for none.
+Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
+                      const PipelineCandidate& candidate, Seconds most, SearchMeter& meter);
 
 }  // namespace parplan
 

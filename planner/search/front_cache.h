@@ -1,0 +1,64 @@
+// Fronts of stages, each solved once for all stages of a pipeline that ask alike.
+
+#ifndef PARPLAN_PLANNER_SEARCH_FRONT_CACHE_H_
+#define PARPLAN_PLANNER_SEARCH_FRONT_CACHE_H_
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "planner/search/pipeline_setting.h"
+#include "planner/search/search_meter.h"
+#include "planner/search/stage_front.h"
+
+namespace parplan {
+
+// What is asked of a stage besides its memory: at most so many seconds of
+struct StageLimits {
+  // forward and backward of one micro-batch,
+  double way = std::numeric_limits<double>::infinity();
+  // the same and the synchronisation,
+  double way_and_sync = std::numeric_limits<double>::infinity();
+  // all micro-batches and the synchronisation.
+  double work = std::numeric_limits<double>::infinity();
+};
+
+// For one candidate and mask. Keeps references to its arguments.
+class FrontCache {
+ public:
+  FrontCache(const PipelineSetting& setting, const OptionMask& allowed)
+      : setting_(setting), allowed_(allowed) {}
+
+  // The front of layers [first, end) as stage `stage`: of all its choices within `limits`
+  // some is as good; others may be there too. Valid until the cache is gone. A front solved
+  // for fewer micro-batches in flight serves more as well where all its choices fit.
+  // Incomplete once `meter` has ended the search.
+  const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
+                         SearchMeter& meter);
+
+  int64_t solved_count() const { return solved_count_; }
+
+ private:
+  struct Entry {
+    int64_t least_in_flight = 1;
+    int64_t most_in_flight = 1;
+    StageLimits limits;
+    std::unique_ptr<const StageFront> front;
+  };
+  // Layers, whether outputs are kept, more communicators.
+  using Key = std::tuple<std::vector<DefinitionRun>, bool, int>;
+
+  int64_t MostInFlight(const StageQuestion& question, const StageFront& front) const;
+
+  const PipelineSetting& setting_;
+  const OptionMask& allowed_;
+  int64_t solved_count_ = 0;
+  std::map<Key, std::vector<Entry>> entries_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_FRONT_CACHE_H_

@@ -1,0 +1,269 @@
+#include "planner/search/pipeline_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "planner/cost/pipeline_schedule.h"
+#include "planner/cost/predict_plan.h"
+#include "planner/search/front_cache.h"
+#include "planner/search/partition_graph.h"
+#include "planner/search/pipeline_setting.h"
+#include "planner/search/plan_assembly.h"
+#include "planner/search/range_bound.h"
+#include "planner/search/reference_partition.h"
+#include "planner/search/suffix_search.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Steps are as long where they differ by less than rounding explains.
+constexpr double kTolerance = 1e-9;
+// Steps looked for, as shares more than the lower bound, one after the other.
+constexpr double kExcesses[] = {0.001, 0.004, 0.015, 0.05, 0.15, 0.4, 1.0, 3.0, 10.0};
+// Without a reference the first step looked for, and its growth.
+constexpr double kGrowth = 1.25;
+// Stages joined to see all plans that may be faster than one that was simulated, and plans
+// simulated for it.
+constexpr int64_t kMostEnumerated = 200'000;
+constexpr int64_t kMostSimulated = 2'000;
+// Plans by their bound that are simulated before.
+constexpr int kMostTried = 8;
+// Searches with less memory, where plans fit but for what the allocator keeps.
+constexpr int kMostAttempts = 6;
+// Definitions of layers in all stages that may be part of a plan, beyond which only the
+// stages of the best partition by its bound are solved.
+constexpr int64_t kMostRunsSolved = 6'000;
+
+// One candidate under one mask.
+class MaskSearch {
+ public:
+  MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, PlanEvaluator& evaluator,
+             SearchMeter& meter)
+      : setting_(setting),
+        meter_(meter),
+        evaluator_(evaluator),
+        overhead_(setting.costs().step_overhead().value()),
+        reference_(ReferencePartition(setting, allowed)),
+        ranges_(setting, allowed, reference_),
+        graph_(setting, ranges_),
+        fronts_(setting, allowed) {}
+
+  // Of steps without their overhead, up to `most`.
+  double LowerBound(double most) {
+    if (!setting_.has_partition() || setting_.largest_budget() < Bytes()) return kInfinite;
+    double target = std::min(most, PartitionGraph::BoundOf(setting_, ranges_, reference_));
+    if (!(target < kInfinite)) target = graph_.SpreadBound() * kGrowth;
+    while (true) {
+      switch (graph_.Build(target, meter_)) {
+        case PartitionGraph::Outcome::kImpossible:
+          return kInfinite;
+        case PartitionGraph::Outcome::kTooLarge:
+          return graph_.SpreadBound();
+        case PartitionGraph::Outcome::kBuilt:
+          built_for_ = target;
+          return std::min(target, graph_.bound());
+        case PartitionGraph::Outcome::kNothing:
+          if (target >= most) return target;
+          target = std::min(most, target * kGrowth);
+      }
+    }
+  }
+
+  // Adds plans of steps below `most`, which it lowers to the best one's unless more are
+  // wanted, and gives the bound.
+  double Search(double most, int wanted, PlanList& plans, bool& is_exact) {
+    double lower = LowerBound(most);
+    for (const double excess : kExcesses) {
+      if (lower >= most || meter_.stopped()) break;
+      const double target = std::min(most, lower * (1.0 + excess));
+      const PartitionGraph::Outcome outcome = Prepare(target);
+      if (outcome == PartitionGraph::Outcome::kTooLarge) {
+        is_exact = false;
+        break;
+      }
+      if (outcome == PartitionGraph::Outcome::kImpossible) return kInfinite;
+      if (outcome == PartitionGraph::Outcome::kNothing) {
+        lower = std::max(lower, target);
+        continue;
+      }
+      SuffixSearch suffixes(setting_, graph_, fronts_, meter_);
+      const bool is_complete = suffixes.Run(target) && !is_partial_;
+      if (suffixes.result_count() == 0) {
+        if (is_complete) lower = target;
+        continue;
+      }
+      const double found = Try(suffixes, most, wanted, plans);
+      if (!is_complete) {
+        is_exact = false;
+        if (found < kInfinite) break;
+        continue;
+      }
+      lower = std::max(lower, suffixes.bound(0));
+      if (found <= lower * (1.0 + kTolerance)) break;
+      if (!(found < kInfinite)) {
+        // Tensors fit, but not what the allocator keeps besides.
+        is_exact = false;
+        break;
+      }
+      return Enumerate(lower, std::min(most, found), plans, is_exact);
+    }
+    if (meter_.stopped()) is_exact = false;
+    return lower;
+  }
+
+  // What the plans that were refused have too much.
+  Bytes most_excess() const { return most_excess_; }
+
+ private:
+  // The graph for plans of `target`; where that is too large, of one partition.
+  PartitionGraph::Outcome Prepare(double target) {
+    is_partial_ = false;
+    const PartitionGraph::Outcome outcome = graph_.Build(target, meter_);
+    built_for_ = target;
+    if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMostRunsSolved) {
+      graph_.KeepOnly(graph_.BestPartition());
+      is_partial_ = true;
+    }
+    return outcome;
+  }
+
+  int64_t RunCount() const {
+    int64_t count = 0;
+    for (int i = 0; i < setting_.depth() && count <= kMostRunsSolved; ++i) {
+      for (const PartitionGraph::Edge& edge : graph_.edges(i)) {
+        for (int layer = edge.first; layer < edge.end; layer = setting_.EndOfRun(layer)) ++count;
+      }
+    }
+    return count;
+  }
+
+  // Simulates the best results. The shortest step of a plan that fits.
+  double Try(const SuffixSearch& suffixes, double most, int wanted, PlanList& plans) {
+    double best = kInfinite;
+    const int count = std::min(suffixes.result_count(), kMostTried * wanted);
+    for (int k = 0; k < count; ++k) {
+      if (wanted == 1 && suffixes.bound(k) >= std::min(best, most)) break;
+      best = std::min(best, Offer(suffixes.Stages(k), most, plans));
+    }
+    return best;
+  }
+
+  // The step of the plan where it fits and is below `most`; else infinite.
+  double Offer(absl::Span<const ChosenStage> stages, double most, PlanList& plans) {
+    Plan plan = AssemblePlan(setting_, stages);
+    const PlanScore score = evaluator_.Evaluate(plan);
+    const Bytes usable = setting_.problem().usable_memory();
+    if (score.peak_memory_upper > usable) {
+      most_excess_ = std::max(most_excess_, score.peak_memory_upper - usable);
+      return kInfinite;
+    }
+    const double step = score.step.value() - overhead_;
+    if (step >= most) return step;
+    Prediction prediction = evaluator_.Predict(plan);
+    plans.Offer({std::move(plan), std::move(prediction)});
+    return step;
+  }
+
+  // All plans whose bound allows a step below `most`.
+  double Enumerate(double lower, double most, PlanList& plans, bool& is_exact) {
+    const double target = most * (1.0 - kTolerance);
+    double best = most;
+    bool is_complete = false;
+    int64_t simulated = 0;
+    if (Prepare(target) == PartitionGraph::Outcome::kBuilt && !is_partial_) {
+      SuffixSearch suffixes(setting_, graph_, fronts_, meter_);
+      is_complete =
+          suffixes.Run(target) &&
+          suffixes.Enumerate(target, kMostEnumerated, [&](absl::Span<const ChosenStage> stages) {
+            if (++simulated > kMostSimulated) return 0.0;
+            StageTimesOf(setting_, stages, times_);
+            const PipelineRules rules = {
+                .schedule = setting_.candidate().schedule,
+                .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages};
+            const double step =
+                schedule_.StepTime(rules, times_, setting_.candidate().micro_batch_count).value();
+            if (step < best) best = std::min(best, Offer(stages, best, plans));
+            return best * (1.0 - kTolerance);
+          });
+    }
+    if (is_complete && simulated <= kMostSimulated) return best;
+    is_exact = false;
+    return lower;
+  }
+
+  const PipelineSetting& setting_;
+  SearchMeter& meter_;
+  PlanEvaluator& evaluator_;
+  const double overhead_;
+  const std::vector<int> reference_;
+  RangeBounds ranges_;
+  PartitionGraph graph_;
+  FrontCache fronts_;
+  double built_for_ = 0.0;
+  bool is_partial_ = false;
+  Bytes most_excess_;
+  ScheduleEvaluator schedule_;
+  std::vector<StageTimes> times_;
+};
+
+}  // namespace
+
+PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, const PipelineCandidate& candidate,
+                               Seconds most, int wanted, SearchMeter& meter) {
+  PlanEvaluator evaluator(space.problem(), costs);
+  const double overhead = costs.step_overhead().value();
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
+  PipelineOutcome outcome;
+  PlanList plans(wanted);
+  double limit = most.value() - overhead;
+  double bound = kInfinite;
+  Bytes usable = space.problem().usable_memory();
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const PipelineSetting setting(space, costs, table, candidate, usable);
+    double lower = kInfinite;
+    Bytes excess;
+    for (const OptionMask& mask : masks) {
+      if (meter.stopped()) {
+        lower = 0.0;
+        outcome.is_exact = false;
+        break;
+      }
+      MaskSearch search(setting, mask, evaluator, meter);
+      lower = std::min(lower, search.Search(limit, wanted, plans, outcome.is_exact));
+      excess = std::max(excess, search.most_excess());
+      if (plans.is_full()) {
+        limit = std::min(limit, plans.plans().back().prediction.step.value() - overhead);
+      }
+    }
+    // With less memory only to find a plan; the bound is that of the first attempt.
+    if (attempt == 0) bound = lower;
+    if (!plans.plans().empty() || excess == Bytes() || meter.stopped()) break;
+    outcome.is_exact = false;
+    usable -= excess;
+  }
+  outcome.plans = plans.Take();
+  outcome.bound = Seconds::Of(bound + overhead);
+  return outcome;
+}
+
+Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
+                      const PipelineCandidate& candidate, Seconds most, SearchMeter& meter) {
+  const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
+  PlanEvaluator evaluator(space.problem(), costs);
+  const double overhead = costs.step_overhead().value();
+  double bound = kInfinite;
+  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+    if (meter.stopped()) return Seconds();
+    MaskSearch search(setting, mask, evaluator, meter);
+    bound = std::min(bound, search.LowerBound(std::min(bound, most.value() - overhead)));
+  }
+  return Seconds::Of(bound + overhead);
+}
+
+}  // namespace parplan
