@@ -107,6 +107,7 @@ class CostModel {
   Confidence confidence() const { return confidence_; }
 
  private:
+  friend class LayerPricing;
   CostModel() = default;
 
   // Times of one layer's collectives.
@@ -123,8 +124,11 @@ class CostModel {
                            double samples) const;
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples) const;
+  // Parameters gathered and gradients reduced, both whole.
+  Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
+                        ShardingLevel level) const;
   // `forward` and `backward` are the computation that hides traffic.
-  void AddDataParallel(const LayerFootprint& footprint, const Strategy& strategy, Seconds forward,
+  void AddDataParallel(const Exchange& exchange, ShardingLevel level, Seconds forward,
                        Seconds backward, LayerCost& cost) const;
   // Gradients or parameters that are exchanged in buckets, or alone.
   Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,

@@ -40,24 +40,19 @@ double AttentionCoreShare(const LayerDefinition& layer) {
 
 double ShareOf(Seconds part, Seconds whole) { return whole > Seconds() ? part / whole : 1.0; }
 
-LayerPasses AnalyticPassesOf(const AnalyticLayer& analytic, const LayerDefinition& definition,
-                             double factor, const Strategy& strategy, double samples) {
+LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& definition,
+                         double factor, const Strategy& strategy, double samples) {
   const LayerTimes times = analytic.Times(ShapeOf(strategy), samples);
-  LayerPasses passes;
-  passes.forward = times.forward.device * factor;
-  passes.backward = times.backward.device * factor;
-  passes.hiding_backward = times.hiding_backward * factor;
-  passes.forward_host = times.forward.host;
-  passes.backward_host = times.backward.host;
-  if (!IsTransformer(definition.kind) || strategy.recompute_level == RecomputeLevel::kNone) {
-    return passes;
-  }
-  const PassTime& again = strategy.recompute_level == RecomputeLevel::kFull
-                              ? times.full_recompute
-                              : times.selective_recompute;
-  passes.recompute = again.device * factor;
-  passes.backward_host += again.host;
-  return passes;
+  LayerWork work;
+  work.bare.forward = times.forward.device * factor;
+  work.bare.backward = times.backward.device * factor;
+  work.bare.hiding_backward = times.hiding_backward * factor;
+  work.bare.forward_host = times.forward.host;
+  work.bare.backward_host = times.backward.host;
+  if (!IsTransformer(definition.kind)) return work;
+  work.full = {times.full_recompute.device * factor, times.full_recompute.host};
+  work.selective = {times.selective_recompute.device * factor, times.selective_recompute.host};
+  return work;
 }
 
 }  // namespace
@@ -108,9 +103,11 @@ LayerEstimator LayerSource::Estimator() const {
       double work = static_cast<double>(shape.sequence_length) / definition.sequence_length;
       const double flops = ForwardFlopsPerSample(definition, definition.sequence_length);
       if (flops > 0.0) work = ForwardFlopsPerSample(definition, shape.sequence_length) / flops;
-      const LayerPasses passes = AnalyticPassesOf(
-          analytic, definition, factor,
-          OfTensorDegree(shape.tensor_parallel_degree, shape.sequence_parallel), micro_batch_size);
+      const LayerPasses passes =
+          AnalyticWorkOf(analytic, definition, factor,
+                         OfTensorDegree(shape.tensor_parallel_degree, shape.sequence_parallel),
+                         micro_batch_size)
+              .bare;
       return LayerTimeEstimate{std::max(passes.forward, passes.forward_host) * work,
                                std::max(passes.backward, passes.backward_host) * work};
     };
@@ -130,67 +127,80 @@ LayerEstimator LayerSource::Estimator() const {
   return estimator;
 }
 
-LayerPasses LayerSource::Passes(const Strategy& strategy, double samples) const {
-  LayerPasses passes =
-      profile_.has_value() ? MeasuredPasses(strategy, samples) : AnalyticPasses(strategy, samples);
-  passes.forward_attention = passes.forward * attention_share_;
-  passes.backward_attention = passes.backward * attention_share_;
+LayerPasses LayerWork::At(RecomputeLevel level) const {
+  LayerPasses passes = bare;
+  if (level == RecomputeLevel::kNone) return passes;
+  const PassTime& again = level == RecomputeLevel::kFull ? full : selective;
+  passes.recompute = again.device;
+  passes.backward_host += again.host;
   return passes;
 }
 
-LayerPasses LayerSource::MeasuredPasses(const Strategy& strategy, double samples) const {
+LayerPasses LayerSource::Passes(const Strategy& strategy, double samples) const {
+  return Work(strategy, samples, strategy.recompute_level == RecomputeLevel::kSelective)
+      .At(strategy.recompute_level);
+}
+
+LayerWork LayerSource::Work(const Strategy& strategy, double samples, bool with_selective) const {
+  LayerWork work = profile_.has_value() ? MeasuredWork(strategy, samples, with_selective)
+                                        : AnalyticWork(strategy, samples);
+  work.bare.forward_attention = work.bare.forward * attention_share_;
+  work.bare.backward_attention = work.bare.backward * attention_share_;
+  return work;
+}
+
+LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
+                                    bool with_selective) const {
   const int tensor = strategy.tensor_parallel_degree;
-  LayerPasses passes;
+  LayerWork work;
+  LayerPasses& passes = work.bare;
   passes.forward = profile_->Forward(tensor, samples) * time_factor_;
   passes.backward = profile_->Backward(tensor, samples) * time_factor_;
-  if (IsTransformer(definition_.kind)) {
-    switch (strategy.recompute_level) {
-      case RecomputeLevel::kNone:
-        break;
-      case RecomputeLevel::kFull:
-        passes.recompute = passes.forward;
-        break;
-      case RecomputeLevel::kSelective:
-        passes.recompute = passes.forward * SelectiveShare(strategy, samples);
-        break;
-    }
-  }
-  const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1;
+  const bool recomputes = IsTransformer(definition_.kind);
   if (!analytic_.has_value()) {
     const double share = 1.0 / strategy.context_parallel_degree;
+    // Fused attention leaves nothing to save.
+    const double selective =
+        runtime_.attention_kernel == AttentionKernel::kFlash ? 0.0 : attention_share_;
+    if (recomputes) {
+      work.full.device = passes.forward * share;
+      work.selective.device = passes.forward * selective * share;
+    }
     passes.forward = passes.forward * share;
     passes.backward = passes.backward * share;
-    passes.recompute = passes.recompute * share;
-    return passes;
+    return work;
   }
   // Nobody measures what hides collectives, nor context and expert parallelism; theory
-  // says what share of the work that is.
-  if (is_plain && !runtime_.overlap_tensor_parallel) return passes;
-  const LayerPasses theory = AnalyticPasses(strategy, samples);
+  // says what share of the work that is, and what selective recomputation does again.
+  const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1;
+  const bool needs_theory = !is_plain || runtime_.overlap_tensor_parallel;
+  LayerWork theory;
+  if (needs_theory || (recomputes && with_selective)) theory = AnalyticWork(strategy, samples);
+  if (recomputes) {
+    work.full.device = passes.forward;
+    if (with_selective) {
+      work.selective.device =
+          passes.forward * ShareOf(theory.selective.device, theory.bare.forward);
+    }
+  }
+  if (!needs_theory) return work;
   if (!is_plain) {
     const LayerPasses plain =
-        AnalyticPasses(OfTensorDegree(tensor, strategy.sequence_parallel), samples);
-    const double forward_share = ShareOf(theory.forward, plain.forward);
+        AnalyticWork(OfTensorDegree(tensor, strategy.sequence_parallel), samples).bare;
+    const double forward_share = ShareOf(theory.bare.forward, plain.forward);
     passes.forward = passes.forward * forward_share;
-    passes.recompute = passes.recompute * forward_share;
-    passes.backward = passes.backward * ShareOf(theory.backward, plain.backward);
+    work.full.device = work.full.device * forward_share;
+    work.selective.device = work.selective.device * forward_share;
+    passes.backward = passes.backward * ShareOf(theory.bare.backward, plain.backward);
   }
-  passes.hiding_backward = passes.backward * ShareOf(theory.hiding_backward, theory.backward);
-  return passes;
+  passes.hiding_backward =
+      passes.backward * ShareOf(theory.bare.hiding_backward, theory.bare.backward);
+  return work;
 }
 
-double LayerSource::SelectiveShare(const Strategy& strategy, double samples) const {
-  if (analytic_.has_value()) {
-    const LayerPasses theory = AnalyticPasses(strategy, samples);
-    return ShareOf(theory.recompute, theory.forward);
-  }
-  // Fused attention leaves nothing to save.
-  return runtime_.attention_kernel == AttentionKernel::kFlash ? 0.0 : attention_share_;
-}
-
-LayerPasses LayerSource::AnalyticPasses(const Strategy& strategy, double samples) const {
-  return AnalyticPassesOf(*analytic_, definition_, time_factor_ * slowest_device_factor_, strategy,
-                          samples);
+LayerWork LayerSource::AnalyticWork(const Strategy& strategy, double samples) const {
+  return AnalyticWorkOf(*analytic_, definition_, time_factor_ * slowest_device_factor_, strategy,
+                        samples);
 }
 
 LayerFootprint LayerSource::Footprint(const Strategy& strategy,

@@ -35,6 +35,18 @@ struct LayerPasses {
   Seconds backward_attention;
 };
 
+// The same for every level of recomputation.
+struct LayerWork {
+  // Without.
+  LayerPasses bare;
+  // What is done again in front of the backward pass; nothing where the level does not
+  // apply or was not asked for.
+  PassTime full;
+  PassTime selective;
+
+  LayerPasses At(RecomputeLevel level) const;
+};
+
 // Immutable.
 class LayerSource {
  public:
@@ -49,6 +61,9 @@ class LayerSource {
   // although context-parallel ranks share it.
   LayerPasses Passes(const Strategy& strategy, double samples) const;
 
+  // What `Passes` says for any level of recomputation, at little more than the price of one.
+  LayerWork Work(const Strategy& strategy, double samples, bool with_selective) const;
+
   // What memory depends on, for `MemoryOfLayer`. With several stages a head that
   // shares the embedding's table holds a copy of it.
   LayerFootprint Footprint(const Strategy& strategy, int pipeline_parallel_degree) const;
@@ -60,10 +75,8 @@ class LayerSource {
 
  private:
   LayerEstimator Estimator() const;
-  LayerPasses MeasuredPasses(const Strategy& strategy, double samples) const;
-  LayerPasses AnalyticPasses(const Strategy& strategy, double samples) const;
-  // Of the forward pass, what selective recomputation does again.
-  double SelectiveShare(const Strategy& strategy, double samples) const;
+  LayerWork MeasuredWork(const Strategy& strategy, double samples, bool with_selective) const;
+  LayerWork AnalyticWork(const Strategy& strategy, double samples) const;
   LayerFootprint MeasuredFootprint(const Strategy& strategy, LayerFootprint footprint,
                                    bool copies_table) const;
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include "planner/cost/layer_pricing.h"
 
 namespace parplan {
 namespace {
@@ -21,6 +24,12 @@ bool NowhereWorse(const PricedOption& a, const PricedOption& b) {
          x.states <= y.states && x.kept <= y.kept && x.transient <= y.transient &&
          x.step <= y.step && x.bucket <= y.bucket && x.communicator_count <= y.communicator_count &&
          a.states_in_step <= b.states_in_step;
+}
+
+// True of equal strategies, too.
+bool DifferInOrderOnly(Strategy a, const Strategy& b) {
+  a.rank_order = b.rank_order;
+  return a == b;
 }
 
 PricedOption Priced(const Strategy& strategy, int layout, const LayerCost& cost,
@@ -91,38 +100,46 @@ int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
 
 void OptionTable::AddOptions(const CostModel& costs, const StrategySpace& space,
                              int definition_index) {
-  const LayerSource& source = costs.layer_source(definition_index);
-  const bool of_end = !IsTransformer(source.definition().kind);
-  // [layout] those that nothing dominates so far.
-  std::vector<std::vector<PricedOption>> best;
+  const bool of_end = !IsTransformer(costs.layer_source(definition_index).definition().kind);
+  const bool with_selective = space.dimensions().has(SearchDimension::kSelectiveRecompute);
+  const auto beats = [&](const PricedOption& a, const PricedOption& b) {
+    return NowhereWorse(a, b) &&
+           space.MayReplace(definition_index, b.option.strategy, a.option.strategy);
+  };
+  // [layout] those that nothing beats so far.
+  std::vector<std::vector<PricedOption>> best(layouts_.size());
+  const auto add = [&](const PricedOption& priced) {
+    std::vector<PricedOption>& others = best[priced.option.layout];
+    // Of equals the first in the order of strategies stays.
+    for (const PricedOption& other : others) {
+      if (beats(other, priced) &&
+          (other.option.strategy < priced.option.strategy || !beats(priced, other))) {
+        return;
+      }
+    }
+    std::erase_if(others, [&](const PricedOption& other) { return beats(priced, other); });
+    others.push_back(priced);
+  };
+  std::optional<LayerPricing> pricing;
+  Strategy priced_strategy;
   for (Strategy strategy :
        space.BareStrategies(definition_index, pipeline_parallel_degree_, micro_batch_size_)) {
-    const auto recompute_levels =
-        space.RecomputeLevels(source.Footprint(strategy, pipeline_parallel_degree_));
+    if (pricing.has_value() && DifferInOrderOnly(priced_strategy, strategy)) {
+      pricing->UseRankOrder(strategy.rank_order);
+    } else {
+      pricing.emplace(costs, definition_index, strategy, micro_batch_size_,
+                      pipeline_parallel_degree_, with_selective);
+    }
+    priced_strategy = strategy;
+    const auto recompute_levels = space.RecomputeLevels(pricing->footprint());
     for (const ShardingLevel sharding : space.ShardingLevels(strategy, pipeline_parallel_degree_)) {
       strategy.sharding_level = sharding;
       const int layout = LayoutOf(strategy, of_end);
-      best.resize(layouts_.size());
+      if (layout >= static_cast<int>(best.size())) best.resize(layout + 1);
       for (const RecomputeLevel recompute : recompute_levels) {
         strategy.recompute_level = recompute;
-        const PricedOption priced =
-            Priced(strategy, layout,
-                   costs.CostOfLayer(definition_index, strategy, micro_batch_size_,
-                                     pipeline_parallel_degree_),
-                   pipeline_parallel_degree_);
-        const auto beats = [&](const PricedOption& a, const PricedOption& b) {
-          return NowhereWorse(a, b) &&
-                 space.MayReplace(definition_index, b.option.strategy, a.option.strategy);
-        };
-        std::vector<PricedOption>& others = best[layout];
-        // Of equals the first in the order of strategies stays.
-        const bool is_beaten = std::any_of(others.begin(), others.end(), [&](const auto& other) {
-          return beats(other, priced) &&
-                 (other.option.strategy < strategy || !beats(priced, other));
-        });
-        if (is_beaten) continue;
-        std::erase_if(others, [&](const PricedOption& other) { return beats(priced, other); });
-        others.push_back(priced);
+        add(Priced(strategy, layout, pricing->CostOf(sharding, recompute),
+                   pipeline_parallel_degree_));
       }
     }
   }
@@ -244,14 +261,22 @@ LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
   for (const ModelLayerRun& run : model.layer_runs()) {
     const int definition = run.definition_index;
     if (least.forward[definition].is_finite()) continue;
+    std::optional<LayerPricing> pricing;
+    Strategy priced_strategy;
     for (const Strategy& strategy :
          space.BareStrategies(definition, pipeline_parallel_degree, micro_batch_size)) {
-      const LayerCost cost =
-          costs.CostOfLayer(definition, strategy, micro_batch_size, pipeline_parallel_degree);
-      least.forward[definition] = std::min(least.forward[definition], cost.forward);
-      least.backward[definition] = std::min(least.backward[definition], cost.backward);
+      if (pricing.has_value() && DifferInOrderOnly(priced_strategy, strategy)) {
+        pricing->UseRankOrder(strategy.rank_order);
+      } else {
+        pricing.emplace(costs, definition, strategy, micro_batch_size, pipeline_parallel_degree,
+                        /*with_selective_recompute=*/false);
+      }
+      priced_strategy = strategy;
+      const LayerPricing::Passes passes = pricing->BarePasses();
+      least.forward[definition] = std::min(least.forward[definition], passes.forward);
+      least.backward[definition] = std::min(least.backward[definition], passes.backward);
       least.forward_and_backward[definition] =
-          std::min(least.forward_and_backward[definition], cost.forward + cost.backward);
+          std::min(least.forward_and_backward[definition], passes.forward + passes.backward);
     }
     if (!least.forward[definition].is_finite()) {
       least.usable = false;

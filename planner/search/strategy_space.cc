@@ -145,20 +145,20 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
       strategy.context_parallel_degree = context;
       strategy.sequence_parallel = tensor > 1 && costs_.sequence_parallel(definition_index);
       const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
-      for (const RankOrder order : {RankOrder::kTensorInnermost, RankOrder::kDataInnermost}) {
-        if (order == RankOrder::kDataInnermost && !has_order) continue;
-        strategy.rank_order = order;
-        const int most_expert = has_data_sheets_ && layer.expert_count > 0
-                                    ? std::gcd(data * context, layer.expert_count)
-                                    : 1;
-        for (int expert = 1; expert <= most_expert; ++expert) {
-          if (most_expert % expert != 0) continue;
-          strategy.expert_parallel_degree = expert;
-          for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
-            if (!KindApplies(layer, tensor, context, kind)) continue;
-            strategy.context_kind = kind;
-            strategies.push_back(strategy);
-          }
+      const int most_expert = has_data_sheets_ && layer.expert_count > 0
+                                  ? std::gcd(data * context, layer.expert_count)
+                                  : 1;
+      for (int expert = 1; expert <= most_expert; ++expert) {
+        if (most_expert % expert != 0) continue;
+        strategy.expert_parallel_degree = expert;
+        for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
+          if (!KindApplies(layer, tensor, context, kind)) continue;
+          strategy.context_kind = kind;
+          strategy.rank_order = RankOrder::kTensorInnermost;
+          strategies.push_back(strategy);
+          if (!has_order) continue;
+          strategy.rank_order = RankOrder::kDataInnermost;
+          strategies.push_back(strategy);
         }
       }
     }

@@ -37,7 +37,8 @@ class StrategySpace {
   // `CheckPlanStructure`.
   std::vector<Strategy> Strategies(int definition_index, int pipeline_parallel_degree,
                                    int64_t micro_batch_size) const;
-  // The same without recomputation and sharding.
+  // The same without recomputation and sharding, in another order: those that differ in
+  // rank order only follow one another.
   std::vector<Strategy> BareStrategies(int definition_index, int pipeline_parallel_degree,
                                        int64_t micro_batch_size) const;
   // What a bare strategy may be combined with, ascending, `kNone` first: each of

@@ -1,0 +1,135 @@
+#include "planner/cost/layer_pricing.h"
+
+#include <algorithm>
+
+#include "planner/base/check.h"
+#include "planner/cost/optimizer_step.h"
+
+namespace parplan {
+namespace {
+
+double SamplesOf(const Strategy& strategy, int64_t micro_batch_size) {
+  PARPLAN_CHECK(micro_batch_size % strategy.data_parallel_degree == 0);
+  return static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
+}
+
+}  // namespace
+
+LayerPricing::LayerPricing(const CostModel& costs, int definition_index, const Strategy& strategy,
+                           int64_t micro_batch_size, int pipeline_parallel_degree,
+                           bool with_selective_recompute)
+    : costs_(costs),
+      layer_(costs.layers_[definition_index]),
+      pipeline_parallel_degree_(pipeline_parallel_degree),
+      samples_(SamplesOf(strategy, micro_batch_size)),
+      strategy_(strategy),
+      work_(layer_.Work(strategy, samples_, with_selective_recompute)),
+      footprint_(layer_.Footprint(strategy, pipeline_parallel_degree)) {
+  if (pipeline_parallel_degree > 1) {
+    message_ = costs.MessageSize(definition_index, strategy, micro_batch_size);
+  }
+  PriceExchanges();
+}
+
+void LayerPricing::UseRankOrder(RankOrder order) {
+  if (strategy_.rank_order == order) return;
+  strategy_.rank_order = order;
+  data_ = {};
+  timed_ = {};
+  PriceExchanges();
+}
+
+void LayerPricing::PriceExchanges() {
+  const LayerDefinition& definition = layer_.definition();
+  tensor_ = costs_.TensorParallel(definition, strategy_, samples_, work_.bare.hiding_backward);
+  expert_ = costs_.ExpertParallel(definition, strategy_, samples_);
+  context_ = costs_.ContextParallel(definition, strategy_, samples_, work_.bare);
+}
+
+const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
+  std::optional<Timed>& known = timed_[static_cast<int>(recompute) - 1];
+  if (known.has_value()) return *known;
+  Timed& timed = known.emplace();
+  const RuntimeTraits& runtime = costs_.runtime_;
+  const LayerPasses passes = work_.At(recompute);
+  timed.busy_forward = passes.forward;
+  timed.busy_backward = passes.backward + passes.recompute;
+  timed.items[TimeItemKind::kForwardCompute] = passes.forward;
+  timed.items[TimeItemKind::kBackwardCompute] = passes.backward;
+  timed.items[TimeItemKind::kRecompute] = passes.recompute;
+
+  const bool recomputes_all =
+      recompute == RecomputeLevel::kFull && IsTransformer(layer_.definition().kind);
+  const auto add = [&](const Exchange& exchange, TimeItemKind kind, bool repeats) {
+    const Seconds again = repeats ? exchange.forward : Seconds();
+    timed.items[kind] = exchange.forward + exchange.backward + again;
+    timed.forward += exchange.forward;
+    timed.backward += exchange.backward + again;
+  };
+  // Attention that is done again, selectively too, needs keys and values again. Ulysses
+  // keeps them as attention reads them, unless the operators in front are done again.
+  const bool repeats_context = passes.recompute > Seconds() &&
+                               (recomputes_all || strategy_.context_kind == ContextKind::kRing ||
+                                runtime.selective_recompute == SelectiveRecompute::kOperators);
+  add(tensor_, TimeItemKind::kTensorParallel, recomputes_all);
+  add(context_, TimeItemKind::kContextParallel, repeats_context);
+  add(expert_, TimeItemKind::kExpertParallel, recomputes_all);
+  // The device waits where the host is slower, or for every kernel where the host waits
+  // for it.
+  const auto waits = [&runtime](Seconds device, Seconds host) {
+    return runtime.blocking_launches ? host : std::max(Seconds(), host - device);
+  };
+  const Seconds forward_wait = waits(timed.forward + passes.forward, passes.forward_host);
+  const Seconds backward_wait = waits(timed.backward + timed.busy_backward, passes.backward_host);
+  timed.items[TimeItemKind::kLaunch] = forward_wait + backward_wait;
+  timed.forward += passes.forward + forward_wait;
+  timed.backward += timed.busy_backward + backward_wait;
+  return timed;
+}
+
+const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel sharding) {
+  // Whole gradients are scattered where they are kept in parts, whether parameters are
+  // too or not.
+  const ShardingLevel alike = std::min(sharding, ShardingLevel::kGradients);
+  std::optional<Exchange>& known = data_[static_cast<int>(alike) - 1];
+  if (!known.has_value()) known = costs_.DataParallel(footprint_, strategy_, alike);
+  return *known;
+}
+
+LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute) {
+  const Timed& timed = TimeOf(recompute);
+  LayerCost cost;
+  cost.forward = timed.forward;
+  cost.backward = timed.backward;
+  cost.time = timed.items;
+  costs_.AddDataParallel(DataParallelOf(sharding), sharding, timed.busy_forward,
+                         timed.busy_backward, cost);
+  if (pipeline_parallel_degree_ > 1 && costs_.SharesTable(layer_.definition())) {
+    cost.gradient_sync += costs_.TiedTableSync(footprint_, pipeline_parallel_degree_);
+  }
+  if (costs_.device_.has_value()) {
+    const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
+    const auto step = [&](int64_t parameter_count, int replica_count) {
+      return OptimizerStepTime(static_cast<double>(parameter_count), sharding, replica_count,
+                               costs_.precision_, costs_.optimizer_, costs_.runtime_,
+                               *costs_.device_, costs_.coefficients_);
+    };
+    cost.optimizer_step =
+        step(footprint_.parameter_count, replicas) +
+        step(footprint_.expert_parameter_count, replicas / strategy_.expert_parallel_degree);
+  }
+  Strategy strategy = strategy_;
+  strategy.sharding_level = sharding;
+  strategy.recompute_level = recompute;
+  cost.memory = MemoryOfLayer(footprint_, costs_.precision_, costs_.optimizer_, costs_.runtime_,
+                              strategy, samples_);
+  cost.memory.message = message_;
+  return cost;
+}
+
+LayerPricing::Passes LayerPricing::BarePasses() {
+  const Timed& timed = TimeOf(RecomputeLevel::kNone);
+  return {timed.forward, timed.backward};
+}
+
+}  // namespace parplan

@@ -1,0 +1,249 @@
+// What the collectives of a layer take, and what of it computation does not hide.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "planner/cost/cost_model.h"
+
+namespace parplan {
+namespace {
+
+// Collectives of one layer over its tensor-parallel group, each over the
+// activations of the micro-batch, as numbers of all-reduces. With sequence
+// parallelism each is a reduce-scatter and an all-gather instead.
+struct TensorParallelTraffic {
+  // Half all-reduces: an all-gather or a reduce-scatter.
+  int forward_halves = 0;
+  int backward_halves = 0;
+};
+
+// Megatron-LM: the attention and the feed-forward part each end in one
+// all-reduce, and begin with one in the backward pass, where sequence parallelism
+// gathers their inputs once more for the gradients of the weights. A table split by
+// rows sums once; a head split by classes sums the gradient of its input once, and with
+// sequence parallelism gathers its input both ways.
+TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel) {
+  switch (kind) {
+    case LayerKind::kEncoder:
+    case LayerKind::kDecoder:
+      return sequence_parallel ? TensorParallelTraffic{4, 6} : TensorParallelTraffic{4, 4};
+    case LayerKind::kCrossDecoder:
+      return sequence_parallel ? TensorParallelTraffic{6, 9} : TensorParallelTraffic{6, 6};
+    case LayerKind::kEmbedding:
+    case LayerKind::kPatchEmbedding:
+      return sequence_parallel ? TensorParallelTraffic{1, 1} : TensorParallelTraffic{2, 0};
+    case LayerKind::kHead:
+      return sequence_parallel ? TensorParallelTraffic{1, 2} : TensorParallelTraffic{0, 2};
+  }
+  return {};
+}
+
+// Ranks that hold the same parameters: data- and context-parallel ones together.
+GroupShape ReplicaGroup(const Strategy& strategy) {
+  const bool tensor_inner = strategy.rank_order == RankOrder::kTensorInnermost;
+  return {strategy.data_parallel_degree * strategy.context_parallel_degree,
+          tensor_inner ? strategy.tensor_parallel_degree : 1};
+}
+
+}  // namespace
+
+Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) {
+  return std::max(compute, communication) + std::min(compute, communication) * (slowdown - 1.0);
+}
+
+// Exposed, since the next matrix waits for it; but for what hides behind the gradients
+// of weights where the runtime does so (Korthikanti et al., 4.2.2).
+CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
+                                              const Strategy& strategy, double samples,
+                                              Seconds hiding_backward) const {
+  const int tensor = strategy.tensor_parallel_degree;
+  if (tensor == 1) return {};
+  const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
+                         definition.hidden_size * ElementBytes();
+  const GroupShape group{tensor, strategy.tensor_stride()};
+  const Seconds half = strategy.sequence_parallel
+                           ? (collectives_.Time(Collective::kAllGather, group, message) +
+                              collectives_.Time(Collective::kReduceScatter, group, message)) *
+                                 0.5
+                           : collectives_.Time(Collective::kAllReduce, group, message) * 0.5;
+  const TensorParallelTraffic traffic = TrafficOf(definition.kind, strategy.sequence_parallel);
+  Exchange exchange = {half * traffic.forward_halves, half * traffic.backward_halves};
+  if (definition.kind == LayerKind::kHead) {
+    // The largest logit, their sum and the label's, of every token, in 32 bits.
+    const double tokens = samples * definition.sequence_length / strategy.context_parallel_degree;
+    exchange.forward += collectives_.Time(Collective::kAllReduce, group, 4.0 * tokens) * 3.0;
+  }
+  if (runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
+    // Two all-reduces; with sequence parallelism two gathers and two scatters. With
+    // cross-attention three.
+    const Seconds hidden = half * traffic.forward_halves;
+    const Seconds shade = hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
+    exchange.backward =
+        exchange.backward - hidden + OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
+  }
+  return exchange;
+}
+
+// Behind the projection every rank trades its tokens of most heads for all tokens of its
+// own heads, and behind attention back: queries, keys, values and output, and the gradients
+// of each (DeepSpeed-Ulysses, arXiv 2309.14509, section 3). Nothing to do meanwhile.
+CostModel::Exchange CostModel::UlyssesExchange(const LayerDefinition& definition,
+                                               const Strategy& strategy, double samples) const {
+  const GroupShape group{strategy.context_parallel_degree, strategy.context_stride()};
+  const double bytes_a_head = samples * definition.sequence_length /
+                              strategy.context_parallel_degree * definition.head_size *
+                              ElementBytes() / strategy.tensor_parallel_degree;
+  const auto time = [&](int head_count) {
+    return collectives_.Time(Collective::kAllToAll, group, bytes_a_head * head_count);
+  };
+  const double attention_count = definition.kind == LayerKind::kCrossDecoder ? 2.0 : 1.0;
+  const Seconds pass =
+      (time(definition.attention_head_count) * 2.0 + time(definition.key_value_head_count) * 2.0) *
+      attention_count;
+  return {pass, pass};
+}
+
+// Ring attention: every rank sees the keys and values of all others, one after the
+// other, and in the backward pass their gradients too. The ring turns as fast as its
+// slowest link. Keys and values travel while attention works on those that are there,
+// but for the last ones.
+CostModel::Exchange CostModel::ContextParallel(const LayerDefinition& definition,
+                                               const Strategy& strategy, double samples,
+                                               const LayerPasses& passes) const {
+  const int context = strategy.context_parallel_degree;
+  if (context == 1 || !IsTransformer(definition.kind)) return {};
+  if (strategy.context_kind == ContextKind::kUlysses) {
+    return UlyssesExchange(definition, strategy, samples);
+  }
+  const double keys_and_values =
+      2.0 * samples * definition.sequence_length / context * definition.head_size *
+      std::max(1, definition.key_value_head_count / strategy.tensor_parallel_degree) *
+      ElementBytes();
+  const Seconds step = collectives_.Time(Collective::kSendReceive,
+                                         {context, strategy.context_stride()}, keys_and_values);
+  const double hops = context - 1;
+  const double beside = hops / context;
+  return {Exposed(passes.forward_attention * beside, step * hops, /*overlaps=*/true),
+          Exposed(passes.backward_attention * beside, step * (2.0 * hops), /*overlaps=*/true)};
+}
+
+// Tokens go to their experts and come back, forward and backward.
+CostModel::Exchange CostModel::ExpertParallel(const LayerDefinition& definition,
+                                              const Strategy& strategy, double samples) const {
+  const int expert = strategy.expert_parallel_degree;
+  if (expert == 1 || definition.expert_count == 0) return {};
+  double message = samples * definition.sequence_length / strategy.context_parallel_degree *
+                   definition.hidden_size * definition.experts_per_token * ElementBytes();
+  if (strategy.sequence_parallel) message /= strategy.tensor_parallel_degree;
+  const GroupShape group{expert, ReplicaGroup(strategy).rank_stride};
+  const Seconds both = collectives_.Time(Collective::kAllToAll, group, message) * 2.0;
+  return {both, both};
+}
+
+Seconds CostModel::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
+  if (!overlaps) return communication;
+  return OverlappedTime(compute, communication, overlap_slowdown_) - compute;
+}
+
+// Layers smaller than a bucket travel together with others.
+Seconds CostModel::BucketTime(Collective collective, const GroupShape& group, double bytes,
+                              bool in_buckets) const {
+  const double bucket = runtime_.gradient_bucket.as_double();
+  if (!in_buckets || bytes >= bucket) return collectives_.Time(collective, group, bytes);
+  return collectives_.Time(collective, group, bucket) * (bytes / bucket);
+}
+
+// Gradients are made equal once a step, parameters that are sharded are gathered for
+// every pass.
+CostModel::Exchange CostModel::DataParallel(const LayerFootprint& footprint,
+                                            const Strategy& strategy, ShardingLevel level) const {
+  const GroupShape replicas = ReplicaGroup(strategy);
+  const int expert = strategy.expert_parallel_degree;
+  struct Part {
+    int64_t parameter_count;
+    GroupShape group;
+  };
+  // Each expert is on fewer ranks than the rest. Both share the computation that hides
+  // them.
+  const Part parts[] = {{footprint.parameter_count, replicas},
+                        {footprint.expert_parameter_count,
+                         {replicas.participant_count / expert, replicas.rank_stride * expert}}};
+  const bool all_reduces =
+      level == ShardingLevel::kNone ||
+      (level == ShardingLevel::kOptimizer && runtime_.all_reduces_sharded_gradients);
+  const bool in_buckets = level == ShardingLevel::kNone || level == ShardingLevel::kOptimizer;
+  Exchange exchange;
+  for (const Part& part : parts) {
+    if (part.parameter_count == 0 || part.group.participant_count <= 1) continue;
+    const auto count = static_cast<double>(part.parameter_count);
+    const double gradient_bytes =
+        precision_ == Precision::kFp32 ? ElementBytes() : runtime_.gradient_message_bytes;
+    exchange.backward +=
+        BucketTime(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter, part.group,
+                   count * gradient_bytes, in_buckets);
+    if (level == ShardingLevel::kNone) continue;
+    exchange.forward +=
+        BucketTime(Collective::kAllGather, part.group, count * ElementBytes(), in_buckets);
+  }
+  return exchange;
+}
+
+void CostModel::AddDataParallel(const Exchange& exchange, ShardingLevel level, Seconds forward,
+                                Seconds backward, LayerCost& cost) const {
+  const Seconds gather = exchange.forward;
+  const Seconds reduce = exchange.backward;
+  const bool overlaps_reduce = runtime_.overlap_gradient_sync;
+  const bool overlaps_gather = runtime_.overlap_parameter_gather;
+  Seconds in_forward;
+  Seconds in_backward;
+  switch (level) {
+    case ShardingLevel::kNone:
+    case ShardingLevel::kOptimizer:
+      // After the last backward pass; parameters before the next forward pass.
+      cost.gradient_sync +=
+          Exposed(backward, reduce, overlaps_reduce) + Exposed(forward, gather, overlaps_gather);
+      return;
+    case ShardingLevel::kGradients:
+      // Gradients are kept in parts, so every micro-batch scatters its own; the
+      // parameters are gathered once.
+      in_backward = Exposed(backward, reduce, overlaps_reduce);
+      cost.gradient_sync += Exposed(forward, gather, overlaps_gather);
+      break;
+    case ShardingLevel::kParameters: {
+      // Once a pass: what is recomputed finds the parameters gathered for the backward
+      // pass. Those that overlap share the computation that hides them.
+      const Seconds hidden =
+          (overlaps_gather ? gather : Seconds()) + (overlaps_reduce ? reduce : Seconds());
+      in_forward = Exposed(forward, gather, overlaps_gather);
+      in_backward = Exposed(backward, hidden, /*overlaps=*/true) + (gather + reduce - hidden);
+      break;
+    }
+  }
+  cost.forward += in_forward;
+  cost.backward += in_backward;
+  cost.time[TimeItemKind::kShardedDataParallel] += in_forward + in_backward;
+}
+
+bool CostModel::SharesTable(const LayerDefinition& definition) const {
+  if (tied_vocabulary_size_ == 0) return false;
+  return definition.tied_embedding || (definition.kind == LayerKind::kEmbedding &&
+                                       definition.vocabulary_size == tied_vocabulary_size_);
+}
+
+// Both stages take part, each behind its last backward pass.
+Seconds CostModel::TiedTableSync(const LayerFootprint& footprint,
+                                 int pipeline_parallel_degree) const {
+  const int ranks = device_count_ / pipeline_parallel_degree;
+  const double bytes = precision_ == Precision::kFp32 ? 4.0 : runtime_.gradient_bytes;
+  const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;
+  if (collectives_.has_fabric()) {
+    // Within one node the stride, which may not divide it, says nothing.
+    const int stride = device_count_ <= devices_per_node_ ? 1 : device_count_ - ranks;
+    return collectives_.Time(Collective::kAllReduce, {2, stride}, message);
+  }
+  // Nobody measures it from the first to the last stage. Of two ranks, each sends the
+  // other half of the message twice: as long as one message between two stages.
+  return collectives_.Time(Collective::kSendReceive, {2, ranks}, message);
+}
+
+}  // namespace parplan
