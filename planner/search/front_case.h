@@ -1,0 +1,140 @@
+// A stage in which no layer may use more than a given transient memory, with bounds of
+// what its layers take at least.
+//
+// For every cut a price of memory turns time and bytes of an option into one cost. What
+// an option costs above the cheapest one (its reduced cost) is what an assignment loses by
+// it, so options whose loss exceeds what the cut leaves are not there, and an assignment
+// whose losses add up to more is not worth completing.
+
+#ifndef PARPLAN_PLANNER_SEARCH_FRONT_CASE_H_
+#define PARPLAN_PLANNER_SEARCH_FRONT_CASE_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "planner/search/front_stage.h"
+#include "planner/search/tick_scale.h"
+
+namespace parplan {
+
+// Sums over some layers, in ticks and bytes.
+struct FrontSum {
+  int64_t forward = 0;
+  int64_t backward = 0;
+  int64_t sync = 0;
+  int64_t bytes = 0;
+  int64_t step_bytes = 0;
+  int64_t step_bytes_with_bucket = 0;
+
+  void Add(const FrontSum& other, int64_t count) {
+    forward += other.forward * count;
+    backward += other.backward * count;
+    sync += other.sync * count;
+    bytes += other.bytes * count;
+    step_bytes += other.step_bytes * count;
+    step_bytes_with_bucket += other.step_bytes_with_bucket * count;
+  }
+  friend FrontSum operator-(const FrontSum& a, const FrontSum& b) {
+    return {a.forward - b.forward,
+            a.backward - b.backward,
+            a.sync - b.sync,
+            a.bytes - b.bytes,
+            a.step_bytes - b.step_bytes,
+            a.step_bytes_with_bucket - b.step_bytes_with_bucket};
+  }
+  bool NowhereWorse(const FrontSum& other) const {
+    return forward <= other.forward && backward <= other.backward && sync <= other.sync &&
+           bytes <= other.bytes && step_bytes <= other.step_bytes &&
+           step_bytes_with_bucket <= other.step_bytes_with_bucket;
+  }
+};
+
+// The stage in ticks.
+struct TickStage {
+  struct Option {
+    // Index into the options of the definition.
+    int option = 0;
+    int layout = 0;
+    FrontSum cost;
+    int64_t transient = 0;
+    int64_t budget = 0;
+  };
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
+
+  int layout_count = 1;
+  // [kind]
+  std::vector<std::vector<Option>> options;
+  // [kind][from * layout_count + to] half a transition, or `kNever`.
+  std::vector<std::vector<int64_t>> half_moves;
+  std::vector<FrontRun> runs;
+  // [layout], empty where nothing.
+  std::vector<int64_t> output_bytes;
+  bool has_step = false;
+  int64_t gradient_bucket = 0;
+  // `most` in ticks and with what rounding can have moved; at least one.
+  std::vector<LinearCut> cuts;
+};
+
+TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts);
+
+// A cut in a case.
+struct PricedCut {
+  LinearCut cut;
+  double price = 0.0;
+
+  double Cost(const FrontSum& sum) const {
+    return cut.forward * static_cast<double>(sum.forward) +
+           cut.backward * static_cast<double>(sum.backward) +
+           cut.sync * static_cast<double>(sum.sync) + price * static_cast<double>(sum.bytes);
+  }
+};
+
+// What layers that are still free can lose or win, for one cut.
+struct Rates {
+  // A byte less costs at least so much; infinite where none can be saved.
+  double save = std::numeric_limits<double>::infinity();
+  // A byte more that is put to use costs at least so much above its price; so does one
+  // that stays unused. At most the price.
+  double add = 0.0;
+
+  void Include(double reduced, double bytes) {
+    if (bytes < 0.0) save = std::min(save, reduced / -bytes);
+    if (bytes > 0.0) add = std::min(add, reduced / bytes);
+  }
+};
+
+// For one cut: the layers behind some run, at their cheapest.
+struct Behind {
+  // Their cost, less the price of all the room there is.
+  double cost = 0.0;
+  // Their bytes less the room.
+  double bytes = 0.0;
+  Rates rates;
+};
+
+struct FrontCase {
+  const TickStage* stage = nullptr;
+  // What the stage may hold besides its largest transient.
+  int64_t room = 0;
+  // What it may hold in the optimizer's step.
+  int64_t budget = 0;
+  // [kind] those left, the most promising first. Not empty.
+  std::vector<std::vector<TickStage::Option>> options;
+  std::vector<PricedCut> cuts;
+  // [run * cut count + cut] the layers behind the run.
+  std::vector<Behind> behind;
+  // [run] the least bytes of the layers behind it.
+  std::vector<int64_t> least_bytes_behind;
+
+  const Behind* BehindRun(size_t run) const { return &behind[run * cuts.size()]; }
+};
+
+// The cases whose assignments together are all that fit and satisfy the cuts. Of those
+// that allow the same options only the one with the most room.
+std::vector<FrontCase> CasesOf(const TickStage& stage);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_FRONT_CASE_H_

@@ -1,0 +1,376 @@
+#include "planner/search/front_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+namespace parplan {
+
+FrontSearch::FrontSearch(const FrontCase& front_case, SearchMeter& meter)
+    : case_(front_case), meter_(meter) {
+  for (size_t kind = 0; kind < case_.options.size(); ++kind) {
+    std::vector<int> layouts;
+    for (const TickStage::Option& option : case_.options[kind]) layouts.push_back(option.layout);
+    walks_.emplace_back(case_.stage->half_moves[kind], case_.stage->layout_count,
+                        std::move(layouts), TickStage::kNever);
+  }
+}
+
+const std::vector<FrontSearch::Label>& FrontSearch::Run() {
+  labels_ = {Label{}};
+  const int run_count = static_cast<int>(case_.stage->runs.size());
+  for (int run = 0; run < run_count && !meter_.stopped(); ++run) AddRun(run);
+  if (meter_.stopped()) labels_.clear();
+  return labels_;
+}
+
+void FrontSearch::AddRun(int run) {
+  std::vector<Label> finished;
+  const auto option_count = static_cast<int>(case_.options[case_.stage->runs[run].kind].size());
+  for (int reference = 0; reference < option_count; ++reference) {
+    AddReference(run, reference, finished);
+    if (meter_.stopped()) return;
+  }
+  KeepBest(finished);
+  labels_ = std::move(finished);
+}
+
+void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finished) {
+  if (!AnyWithin(run, reference)) return;
+  const FrontRun& layers = case_.stage->runs[run];
+  const auto option_count = static_cast<int>(case_.options[layers.kind].size());
+  LayoutWalks& walks = walks_[layers.kind];
+  const TickStage::Option& option = Option(run, reference);
+  MakeTails(run, reference);
+  const int first_change = layers.layer_count > 1 ? reference + 1 : option_count;
+  std::vector<Label> working;
+  for (const Label& before : labels_) {
+    Label label = before;
+    label.sum.Add(option.cost, layers.layer_count);
+    label.set = LayoutWalks::kEmpty;
+    label.free_count = layers.layer_count - 1;
+    label.choice = reference;
+    label.count = layers.layer_count;
+    if (!IsHopeless(run, label, first_change, 0)) working.push_back(label);
+  }
+  if (!meter_.Expand(static_cast<int64_t>(working.size()))) return;
+  GiveNodes(working);
+  for (int next = reference + 1; next < option_count && layers.layer_count > 1; ++next) {
+    std::vector<Label> changed;
+    for (const Label& label : working) {
+      AddChanges(run, reference, next, label, changed);
+      const int64_t half_move = walks.LeastHalfMove(label.set, option.layout);
+      if (!IsHopeless(run, label, next + 1, half_move)) changed.push_back(label);
+    }
+    if (!meter_.Expand(static_cast<int64_t>(changed.size()))) return;
+    working = std::move(changed);
+    KeepBest(working);
+    if (working.empty()) return;
+  }
+  Finish(run, reference, working, finished);
+}
+
+void FrontSearch::AddChanges(int run, int reference, int next, const Label& label,
+                             std::vector<Label>& changed) {
+  if (label.free_count == 0) return;
+  LayoutWalks& walks = walks_[case_.stage->runs[run].kind];
+  const TickStage::Option& from = Option(run, reference);
+  const TickStage::Option& to = Option(run, next);
+  const FrontSum change = to.cost - from.cost;
+  const int set = walks.With(label.set, to.layout, 1);
+  const Range range =
+      CountsWithin(run, label, change, next + 1, walks.LeastHalfMove(set, from.layout));
+  for (int64_t count = range.least; count <= range.most; ++count) {
+    Label added = label;
+    added.sum.Add(change, count);
+    added.set = walks.With(label.set, to.layout, static_cast<int>(count));
+    added.free_count -= static_cast<int>(count);
+    added.choice = next;
+    added.count = static_cast<int>(count);
+    changed.push_back(added);
+  }
+}
+
+bool FrontSearch::AnyWithin(int run, int reference) const {
+  const auto& options = case_.options[case_.stage->runs[run].kind];
+  const double count = case_.stage->runs[run].layer_count;
+  const Behind* const behind = case_.BehindRun(run);
+  for (const Label& label : labels_) {
+    bool is_within = true;
+    for (size_t index = 0; index < case_.cuts.size() && is_within; ++index) {
+      const PricedCut& cut = case_.cuts[index];
+      const double own = cut.Cost(options[reference].cost);
+      double least = own;
+      for (size_t next = reference + 1; next < options.size() && count > 1; ++next) {
+        least = std::min(least, cut.Cost(options[next].cost));
+      }
+      is_within =
+          cut.Cost(label.sum) + own + least * (count - 1.0) + behind[index].cost <= cut.cut.most;
+    }
+    if (is_within) return true;
+  }
+  return false;
+}
+
+void FrontSearch::MakeTails(int run, int reference) {
+  const auto& options = case_.options[case_.stage->runs[run].kind];
+  const auto option_count = static_cast<int>(options.size());
+  const size_t cut_count = case_.cuts.size();
+  const Behind* const behind = case_.BehindRun(run);
+  const TickStage::Option& from = options[reference];
+  tails_.tails.assign((option_count + 1) * cut_count, {});
+  tails_.bytes.assign(option_count + 1, 0);
+  for (int next = option_count - 1; next > reference; --next) {
+    tails_.bytes[next] =
+        std::min(tails_.bytes[next + 1], options[next].cost.bytes - from.cost.bytes);
+  }
+  for (size_t index = 0; index < cut_count; ++index) {
+    const PricedCut& cut = case_.cuts[index];
+    Tail tail = {0.0, behind[index].rates};
+    const auto include = [&](int next) {
+      const double reduced = cut.Cost(options[next].cost) - cut.Cost(from.cost) - tail.win;
+      tail.rates.Include(std::max(0.0, reduced),
+                         static_cast<double>(options[next].cost.bytes - from.cost.bytes));
+    };
+    tails_.tails[option_count * cut_count + index] = tail;
+    for (int next = option_count - 1; next > reference; --next) {
+      const double reduced = cut.Cost(options[next].cost) - cut.Cost(from.cost);
+      if (reduced < tail.win) {
+        tail = {reduced, behind[index].rates};
+        for (int again = next; again < option_count; ++again) include(again);
+      } else {
+        include(next);
+      }
+      tails_.tails[next * cut_count + index] = tail;
+    }
+  }
+}
+
+bool FrontSearch::IsHopeless(int run, const Label& label, int option, int64_t half_move) const {
+  const int64_t least_bytes =
+      label.sum.bytes + tails_.bytes[option] * label.free_count + case_.least_bytes_behind[run];
+  if (least_bytes > case_.room) return true;
+  const size_t cut_count = case_.cuts.size();
+  const Behind* const behind = case_.BehindRun(run);
+  const Tail* const tails = &tails_.tails[option * cut_count];
+  const auto moved = static_cast<double>(half_move);
+  const auto bytes = static_cast<double>(label.sum.bytes);
+  const double free_count = label.free_count;
+  for (size_t index = 0; index < cut_count; ++index) {
+    const PricedCut& cut = case_.cuts[index];
+    const Tail& tail = tails[index];
+    const double missing = bytes + behind[index].bytes;
+    const double loss = missing > 0.0 ? missing * tail.rates.save : -missing * tail.rates.add;
+    const double least = cut.Cost(label.sum) + (cut.cut.forward + cut.cut.backward) * moved +
+                         behind[index].cost + tail.win * free_count + loss;
+    if (least > cut.cut.most) return true;
+  }
+  return false;
+}
+
+FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const FrontSum& change,
+                                             int option, int64_t half_move) const {
+  double least = 1.0;
+  double most = label.free_count;
+  // Keeps the counts with start + slope * count <= limit, but for rounding.
+  const auto require = [&least, &most](double start, double slope, double limit) {
+    if (slope > 0.0) {
+      most = std::min(most, (limit - start) / slope + 1e-6);
+    } else if (slope < 0.0) {
+      least = std::max(least, (start - limit) / -slope - 1e-6);
+    } else if (start > limit) {
+      most = 0.0;
+    }
+  };
+  const double free_count = label.free_count;
+  const auto bytes = static_cast<double>(label.sum.bytes);
+  const auto bytes_change = static_cast<double>(change.bytes);
+  const auto least_change = static_cast<double>(tails_.bytes[option]);
+  require(bytes + least_change * free_count + static_cast<double>(case_.least_bytes_behind[run]),
+          bytes_change - least_change, static_cast<double>(case_.room) + 0.5);
+  const size_t cut_count = case_.cuts.size();
+  const Behind* const behind = case_.BehindRun(run);
+  const Tail* const tails = &tails_.tails[option * cut_count];
+  for (size_t index = 0; index < cut_count && most >= least; ++index) {
+    const PricedCut& cut = case_.cuts[index];
+    const Tail& tail = tails[index];
+    const double start = cut.Cost(label.sum) +
+                         (cut.cut.forward + cut.cut.backward) * static_cast<double>(half_move) +
+                         behind[index].cost + tail.win * free_count;
+    const double slope = cut.Cost(change) - tail.win;
+    // Bytes beyond the room, at the cheapest behind.
+    const double missing = bytes + behind[index].bytes;
+    // Of too much and too little the loss is the larger of two lines.
+    if (std::isinf(tail.rates.save)) {
+      require(missing, bytes_change, 0.5);
+    } else {
+      require(start + missing * tail.rates.save, slope + bytes_change * tail.rates.save,
+              cut.cut.most);
+    }
+    require(start - missing * tail.rates.add, slope - bytes_change * tail.rates.add, cut.cut.most);
+  }
+  return {static_cast<int64_t>(std::ceil(least)),
+          static_cast<int64_t>(std::floor(std::max(most, 0.0)))};
+}
+
+void FrontSearch::Finish(int run, int reference, const std::vector<Label>& labels,
+                         std::vector<Label>& finished) {
+  const TickStage& stage = *case_.stage;
+  const FrontRun& layers = stage.runs[run];
+  const auto option_count = static_cast<int>(case_.options[layers.kind].size());
+  const int reference_layout = Option(run, reference).layout;
+  const std::vector<int64_t>& half_moves = stage.half_moves[layers.kind];
+  const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
+  const bool has_output = is_last && !stage.output_bytes.empty();
+  const int64_t least_output =
+      has_output ? *std::min_element(stage.output_bytes.begin(), stage.output_bytes.end()) : 0;
+  LayoutWalks& walks = walks_[layers.kind];
+  for (const Label& label : labels) {
+    const int set = walks.With(label.set, reference_layout, label.free_count + 1);
+    const std::vector<LayoutWalk>& ways = walks.Walks(set);
+    for (size_t index = 0; index < ways.size(); ++index) {
+      const LayoutWalk& walk = ways[index];
+      int64_t half_move = walk.half_move;
+      if (run > 0) half_move += half_moves[label.last_layout * stage.layout_count + walk.first()];
+      if (half_move >= TickStage::kNever) continue;
+      Label added = label;
+      added.sum.forward += half_move;
+      added.sum.backward += half_move;
+      if (run == 0) added.first_layout = walk.first();
+      added.last_layout = walk.last();
+      added.set = LayoutWalks::kEmpty;
+      added.free_count = 0;
+      if (has_output) added.sum.bytes += stage.output_bytes[walk.last()] - least_output;
+      if (IsHopeless(run, added, option_count, 0)) continue;
+      if (is_last && stage.has_step) {
+        const int64_t step_bytes = std::min(added.sum.step_bytes_with_bucket,
+                                            added.sum.step_bytes + stage.gradient_bucket);
+        if (step_bytes > case_.budget) continue;
+      }
+      added.choice = kEndOfRun;
+      added.count = static_cast<int>(walk_uses_.size());
+      walk_uses_.push_back({layers.kind, set, static_cast<int>(index)});
+      finished.push_back(added);
+    }
+  }
+}
+
+void FrontSearch::KeepBest(std::vector<Label>& labels) {
+  struct Place {
+    int first_layout;
+    int last_layout;
+    int set;
+    int64_t time;
+    int64_t bytes;
+    int less_free;
+    int index;
+  };
+  const auto key = [](const Place& place) {
+    return std::tie(place.first_layout, place.last_layout, place.set);
+  };
+  std::vector<Place> places;
+  places.reserve(labels.size());
+  for (size_t index = 0; index < labels.size(); ++index) {
+    const Label& label = labels[index];
+    places.push_back({label.first_layout, label.last_layout, label.set,
+                      label.sum.forward + label.sum.backward + label.sum.sync, label.sum.bytes,
+                      -label.free_count, static_cast<int>(index)});
+  }
+  // A label that another one beats comes behind it.
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::tie(a.first_layout, a.last_layout, a.set, a.time, a.bytes, a.less_free, a.index) <
+           std::tie(b.first_layout, b.last_layout, b.set, b.time, b.bytes, b.less_free, b.index);
+  });
+  std::vector<Label> kept;
+  size_t first_of_key = 0;
+  // Which one beat the last one often beats the next.
+  size_t last_beater = 0;
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    if (rank > 0 && key(places[rank]) != key(places[rank - 1])) {
+      first_of_key = kept.size();
+      last_beater = kept.size();
+    }
+    const Label& label = labels[places[rank].index];
+    const auto beats = [&label](const Label& other) {
+      return other.free_count >= label.free_count && other.sum.NowhereWorse(label.sum);
+    };
+    if (last_beater < kept.size() && beats(kept[last_beater])) continue;
+    const auto beater = std::find_if(kept.begin() + first_of_key, kept.end(), beats);
+    if (beater != kept.end()) {
+      last_beater = beater - kept.begin();
+      continue;
+    }
+    kept.push_back(label);
+  }
+  meter_.Prune(static_cast<int64_t>(labels.size() - kept.size()));
+  labels = std::move(kept);
+  GiveNodes(labels);
+}
+
+void FrontSearch::GiveNodes(std::vector<Label>& labels) {
+  for (Label& label : labels) {
+    if (label.choice == kNothing) continue;
+    nodes_.push_back({label.node, label.choice, label.count});
+    label.node = static_cast<int>(nodes_.size()) - 1;
+    label.choice = kNothing;
+  }
+}
+
+std::vector<FrontBlock> FrontSearch::Blocks(const Label& label) {
+  // From the first step on.
+  std::vector<Node> steps;
+  for (int node = label.node; node >= 0; node = nodes_[node].parent) {
+    steps.push_back(nodes_[node]);
+  }
+  std::reverse(steps.begin(), steps.end());
+  std::vector<FrontBlock> blocks;
+  // [choice] layers of the run.
+  std::vector<int> counts;
+  int reference = -1;
+  int run = 0;
+  for (const Node& step : steps) {
+    if (step.choice == kEndOfRun) {
+      const WalkUse& use = walk_uses_[step.count];
+      AddBlocks(run, counts, walks_[use.kind].Walks(use.set)[use.index], blocks);
+      reference = -1;
+      ++run;
+      continue;
+    }
+    if (reference < 0) {
+      reference = step.choice;
+      counts.assign(case_.options[case_.stage->runs[run].kind].size(), 0);
+      counts[reference] = step.count;
+    } else {
+      counts[step.choice] += step.count;
+      counts[reference] -= step.count;
+    }
+  }
+  return blocks;
+}
+
+void FrontSearch::AddBlocks(int run, const std::vector<int>& counts, const LayoutWalk& walk,
+                            std::vector<FrontBlock>& blocks) const {
+  const int kind = case_.stage->runs[run].kind;
+  std::vector<int> left = counts;
+  for (size_t place = 0; place < walk.layouts.size(); ++place) {
+    const int layout = walk.layouts[place];
+    const auto later_visits = static_cast<int>(std::count(
+        walk.layouts.begin() + static_cast<std::ptrdiff_t>(place) + 1, walk.layouts.end(), layout));
+    int all = 0;
+    for (size_t choice = 0; choice < left.size(); ++choice) {
+      if (Option(run, static_cast<int>(choice)).layout == layout) all += left[choice];
+    }
+    // The first visit takes all but one layer for each later one; they come down to one.
+    int taken = all - later_visits;
+    for (size_t choice = 0; choice < left.size() && taken > 0; ++choice) {
+      if (left[choice] == 0 || Option(run, static_cast<int>(choice)).layout != layout) continue;
+      const int count = std::min(taken, left[choice]);
+      blocks.push_back({kind, static_cast<int>(choice), count});
+      left[choice] -= count;
+      taken -= count;
+    }
+  }
+}
+
+}  // namespace parplan

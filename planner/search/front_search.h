@@ -1,0 +1,128 @@
+// The labels of a stage's front in one case.
+//
+// A label is a sum over the runs so far. In a run of equal layers all of them first have
+// one option, the reference; then so many of them change to the next option, then to the
+// one after it: each choice of counts comes once, and a long run takes no longer than a
+// short one. Labels that another one beats, and those that no completion brings within
+// the cuts, are dropped after each option. How many layers may change follows from the
+// bounds, which are linear in it.
+
+#ifndef PARPLAN_PLANNER_SEARCH_FRONT_SEARCH_H_
+#define PARPLAN_PLANNER_SEARCH_FRONT_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/search/front_case.h"
+#include "planner/search/layout_walks.h"
+#include "planner/search/search_meter.h"
+
+namespace parplan {
+
+// Layers of a run under one option, neighbours.
+struct FrontBlock {
+  int kind = 0;
+  // Index into `FrontCase::options`.
+  int choice = 0;
+  int layer_count = 0;
+};
+
+class FrontSearch {
+ public:
+  // What a label did last, besides changing some layers to an option.
+  static constexpr int kNothing = -2;
+  static constexpr int kEndOfRun = -1;
+
+  // Assignments to the layers so far.
+  struct Label {
+    FrontSum sum;
+    int first_layout = -1;
+    // Of the runs before the one that is being added.
+    int last_layout = -1;
+    // Of this run: layouts but for the reference's, and layers still under the reference
+    // that may change.
+    int set = LayoutWalks::kEmpty;
+    int free_count = 0;
+    // The step it came from, and what was done since (as in `Node`).
+    int node = -1;
+    int choice = kNothing;
+    int count = 0;
+  };
+
+  FrontSearch(const FrontCase& front_case, SearchMeter& meter);
+
+  // Labels of the whole stage: of the same first and last layout none is nowhere better
+  // than another. Not all of them when the meter stops.
+  const std::vector<Label>& Run();
+
+  // The stage of a label, from the first layer.
+  std::vector<FrontBlock> Blocks(const Label& label);
+
+ private:
+  struct Node {
+    int parent = -1;
+    // Index into `FrontCase::options`: so many layers changed to it. `kEndOfRun`: `count` is
+    // an index into `walk_uses_`.
+    int choice = kNothing;
+    int count = 0;
+  };
+  struct WalkUse {
+    int kind = 0;
+    int set = 0;
+    int index = 0;
+  };
+  // For one cut: what the layers of this run that still may change can win.
+  struct Tail {
+    // A layer, at the most; not positive.
+    double win = 0.0;
+    Rates rates;
+  };
+  // The layers that may still change: to options from some on.
+  struct Tails {
+    // [option * cut count + cut], one more than there are options.
+    std::vector<Tail> tails;
+    // [option] bytes a layer can save; not positive.
+    std::vector<int64_t> bytes;
+  };
+  // How many layers may change.
+  struct Range {
+    int64_t least;
+    int64_t most;
+  };
+
+  void AddRun(int run);
+  void AddReference(int run, int reference, std::vector<Label>& finished);
+  void MakeTails(int run, int reference);
+  bool AnyWithin(int run, int reference) const;
+  bool IsHopeless(int run, const Label& label, int option, int64_t half_move) const;
+  Range CountsWithin(int run, const Label& label, const FrontSum& change, int option,
+                     int64_t half_move) const;
+  // All ways to change layers to option `next`.
+  void AddChanges(int run, int reference, int next, const Label& label,
+                  std::vector<Label>& changed);
+  void Finish(int run, int reference, const std::vector<Label>& labels,
+              std::vector<Label>& finished);
+  // Leaves those that none beats, in an order that depends on nothing else, and gives them
+  // nodes.
+  void KeepBest(std::vector<Label>& labels);
+  void GiveNodes(std::vector<Label>& labels);
+  void AddBlocks(int run, const std::vector<int>& counts, const LayoutWalk& walk,
+                 std::vector<FrontBlock>& blocks) const;
+  const TickStage::Option& Option(int run, int choice) const {
+    return case_.options[case_.stage->runs[run].kind][choice];
+  }
+
+  const FrontCase& case_;
+  SearchMeter& meter_;
+  // [kind]
+  std::vector<LayoutWalks> walks_;
+  std::vector<Label> labels_;
+  std::vector<Node> nodes_;
+  std::vector<WalkUse> walk_uses_;
+  // Of the reference at hand.
+  Tails tails_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_FRONT_SEARCH_H_

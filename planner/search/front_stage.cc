@@ -1,0 +1,110 @@
+#include "planner/search/front_stage.h"
+
+#include <algorithm>
+
+#include "planner/base/check.h"
+
+namespace parplan {
+namespace {
+
+bool NowhereWorse(const FrontOption& a, const FrontOption& b) {
+  return a.layout == b.layout && a.held <= b.held && a.forward <= b.forward &&
+         a.backward <= b.backward && a.sync <= b.sync && a.transient <= b.transient &&
+         a.budget >= b.budget && a.step_held <= b.step_held &&
+         a.step_held_with_bucket <= b.step_held_with_bucket;
+}
+
+FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion& question,
+                   const BudgetByCommunicators& budget, const std::vector<char>* allowed,
+                   bool has_step) {
+  FrontKind kind;
+  const std::vector<StageOption>& options = table.options(definition);
+  for (size_t index = 0; index < options.size(); ++index) {
+    if (allowed != nullptr && !(*allowed)[index]) continue;
+    const StageOption& option = options[index];
+    const int communicators = option.communicator_count + question.extra_communicator_count;
+    PARPLAN_CHECK(communicators < static_cast<int>(budget.size()));
+    FrontOption added = {
+        .option = static_cast<int>(index),
+        .layout = option.layout,
+        .forward = option.forward,
+        .backward = option.backward,
+        .sync = option.sync,
+        .held = option.states + option.kept * question.in_flight_micro_batch_count,
+        .transient = option.transient,
+        .step_held = has_step ? option.states + option.step : Bytes(),
+        .step_held_with_bucket = has_step ? option.states + option.step + option.bucket : Bytes(),
+        .budget = budget[communicators]};
+    if (added.held + added.transient > added.budget) continue;
+    // Of equals the first stays.
+    if (std::any_of(kind.options.begin(), kind.options.end(),
+                    [&added](const FrontOption& other) { return NowhereWorse(other, added); })) {
+      continue;
+    }
+    std::erase_if(kind.options,
+                  [&added](const FrontOption& other) { return NowhereWorse(added, other); });
+    kind.options.push_back(added);
+  }
+  return kind;
+}
+
+// Only what some layer can come from or go to is asked for.
+void AddTransitions(const OptionTable& table, const std::vector<int>& definitions,
+                    FrontStage& stage) {
+  const int layout_count = stage.layout_count;
+  std::vector<char> occurs(layout_count, 0);
+  for (const FrontKind& kind : stage.kinds) {
+    for (const FrontOption& option : kind.options) occurs[option.layout] = 1;
+  }
+  for (size_t index = 0; index < stage.kinds.size(); ++index) {
+    FrontKind& kind = stage.kinds[index];
+    kind.transitions.assign(layout_count * layout_count, Seconds());
+    for (int from = 0; from < layout_count; ++from) {
+      for (int to = 0; to < layout_count; ++to) {
+        if (!occurs[from] || !occurs[to]) continue;
+        kind.transitions[from * layout_count + to] = table.Transition(definitions[index], from, to);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& question,
+                          const BudgetByCommunicators& budget, const OptionMask& allowed) {
+  PARPLAN_CHECK(!question.runs.empty());
+  FrontStage stage;
+  stage.layout_count = table.layout_count();
+  stage.gradient_bucket = question.gradient_bucket;
+  for (const DefinitionRun& run : question.runs) {
+    for (const StageOption& option : table.options(run.definition_index)) {
+      stage.has_step |= option.step + option.bucket > Bytes();
+    }
+  }
+  // [kind]
+  std::vector<int> definitions;
+  for (const DefinitionRun& run : question.runs) {
+    const auto found = std::find(definitions.begin(), definitions.end(), run.definition_index);
+    const int kind = static_cast<int>(found - definitions.begin());
+    if (!stage.runs.empty() && stage.runs.back().kind == kind) {
+      stage.runs.back().layer_count += run.layer_count;
+      continue;
+    }
+    stage.runs.push_back({kind, run.layer_count});
+    if (found != definitions.end()) continue;
+    definitions.push_back(run.definition_index);
+    stage.kinds.push_back(MakeKind(table, run.definition_index, question, budget,
+                                   allowed.empty() ? nullptr : &allowed[run.definition_index],
+                                   stage.has_step));
+  }
+  AddTransitions(table, definitions, stage);
+  if (question.keeps_outputs) {
+    for (int layout = 0; layout < stage.layout_count; ++layout) {
+      stage.output_held.push_back(table.Message(definitions[stage.runs.back().kind], layout) *
+                                  question.in_flight_micro_batch_count);
+    }
+  }
+  return stage;
+}
+
+}  // namespace parplan

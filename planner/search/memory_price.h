@@ -1,0 +1,35 @@
+// What a byte of memory is worth: the Lagrangian relaxation of a budget that layers share.
+
+#ifndef PARPLAN_PLANNER_SEARCH_MEMORY_PRICE_H_
+#define PARPLAN_PLANNER_SEARCH_MEMORY_PRICE_H_
+
+#include <vector>
+
+namespace parplan {
+
+struct TimeAndBytes {
+  double time = 0.0;
+  double bytes = 0.0;
+};
+
+// Layers that are free to choose, each one of the options.
+struct FreeLayers {
+  double layer_count = 0.0;
+  std::vector<TimeAndBytes> options;
+};
+
+struct MemoryPrice {
+  // Time a byte is worth at the best bound; not negative.
+  double price = 0.0;
+  // No choices that fit take less, up to rounding; infinite where none fit.
+  double bound = 0.0;
+};
+
+// The price at which sum (time + price * bytes) - price * room is largest. It is where
+// choices that fit and choices that do not cost the same. A handful of passes over the
+// options.
+MemoryPrice BestMemoryPrice(const std::vector<FreeLayers>& layers, double room);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_MEMORY_PRICE_H_

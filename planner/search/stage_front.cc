@@ -1,0 +1,156 @@
+#include "planner/search/stage_front.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "planner/search/front_case.h"
+#include "planner/search/front_search.h"
+#include "planner/search/front_stage.h"
+#include "planner/search/memory_price.h"
+
+namespace parplan {
+namespace {
+
+// A label and where it was found.
+struct Found {
+  FrontSearch::Label label;
+  size_t case_index = 0;
+};
+
+// Of the same layouts those that nothing beats, whatever memory they need.
+void KeepFastest(std::vector<Found>& found) {
+  const auto order = [](const Found& one) {
+    const FrontSum& sum = one.label.sum;
+    return std::tuple(one.label.first_layout, one.label.last_layout,
+                      sum.forward + sum.backward + sum.sync, sum.forward, sum.backward, sum.bytes);
+  };
+  std::stable_sort(found.begin(), found.end(),
+                   [&order](const Found& a, const Found& b) { return order(a) < order(b); });
+  std::vector<Found> kept;
+  for (const Found& one : found) {
+    const bool is_beaten = std::any_of(kept.rbegin(), kept.rend(), [&one](const Found& other) {
+      return other.label.first_layout == one.label.first_layout &&
+             other.label.last_layout == one.label.last_layout &&
+             other.label.sum.forward <= one.label.sum.forward &&
+             other.label.sum.backward <= one.label.sum.backward &&
+             other.label.sum.sync <= one.label.sum.sync;
+    });
+    if (!is_beaten) kept.push_back(one);
+  }
+  found = std::move(kept);
+}
+
+const FrontOption& OptionOf(const FrontKind& kind, int option) {
+  return *std::lower_bound(kind.options.begin(), kind.options.end(), option,
+                           [](const FrontOption& one, int wanted) { return one.option < wanted; });
+}
+
+// Sums up as `PlanEvaluator` does: layers of one option together.
+StageChoice ChoiceOf(const FrontStage& stage, const FrontCase& front_case,
+                     const std::vector<FrontBlock>& blocks) {
+  StageChoice choice;
+  const FrontOption* before = nullptr;
+  for (const FrontBlock& block : blocks) {
+    const FrontKind& kind = stage.kinds[block.kind];
+    const FrontOption& option = OptionOf(kind, front_case.options[block.kind][block.choice].option);
+    const double count = block.layer_count;
+    choice.forward += option.forward * count;
+    choice.backward += option.backward * count;
+    choice.sync += option.sync * count;
+    if (before != nullptr) {
+      const Seconds move = kind.transitions[before->layout * stage.layout_count + option.layout];
+      choice.forward += move * 0.5;
+      choice.backward += move * 0.5;
+    } else {
+      choice.first_layout = option.layout;
+    }
+    choice.last_layout = option.layout;
+    choice.options.insert(choice.options.end(), block.layer_count, option.option);
+    before = &option;
+  }
+  return choice;
+}
+
+}  // namespace
+
+StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
+                      SearchMeter& meter) {
+  StageFront front;
+  const TickStage ticks = ToTicks(stage, cuts);
+  const std::vector<FrontCase> cases = CasesOf(ticks);
+  std::vector<FrontSearch> searches;
+  searches.reserve(cases.size());
+  std::vector<Found> found;
+  for (size_t index = 0; index < cases.size(); ++index) {
+    searches.emplace_back(cases[index], meter);
+    for (const FrontSearch::Label& label : searches.back().Run()) found.push_back({label, index});
+  }
+  front.is_complete = !meter.stopped();
+  KeepFastest(found);
+  for (const Found& one : found) {
+    front.choices.push_back(
+        ChoiceOf(stage, cases[one.case_index], searches[one.case_index].Blocks(one.label)));
+  }
+  std::stable_sort(
+      front.choices.begin(), front.choices.end(), [](const StageChoice& a, const StageChoice& b) {
+        return std::tuple(a.first_layout, a.last_layout, a.forward + a.backward, a.sync) <
+               std::tuple(b.first_layout, b.last_layout, b.forward + b.backward, b.sync);
+      });
+  return front;
+}
+
+StageFront SolveStage(const OptionTable& table, const StageQuestion& question,
+                      const BudgetByCommunicators& budget, absl::Span<const LinearCut> cuts,
+                      const OptionMask& allowed, SearchMeter& meter) {
+  return SolveFront(MakeFrontStage(table, question, budget, allowed), cuts, meter);
+}
+
+double StageBound(const OptionTable& table, const StageQuestion& question,
+                  const BudgetByCommunicators& budget, const LinearCut& weights) {
+  std::vector<FreeLayers> layers;
+  // [kind]
+  std::vector<int> definitions;
+  // Whatever a layer needs while it runs, and however few communicators it has.
+  Bytes transient;
+  Bytes most = Bytes::Max();
+  for (const DefinitionRun& run : question.runs) {
+    const auto found = std::find(definitions.begin(), definitions.end(), run.definition_index);
+    if (found != definitions.end()) {
+      layers[found - definitions.begin()].layer_count += run.layer_count;
+      continue;
+    }
+    definitions.push_back(run.definition_index);
+    FreeLayers& kind = layers.emplace_back();
+    kind.layer_count = run.layer_count;
+    const std::vector<StageOption>& options = table.options(run.definition_index);
+    kind.options.reserve(options.size());
+    Bytes least_transient = Bytes::Max();
+    Bytes most_budget = Bytes::Of(-1);
+    for (const StageOption& option : options) {
+      const Bytes held = option.states + option.kept * question.in_flight_micro_batch_count;
+      kind.options.push_back({weights.forward * option.forward.value() +
+                                  weights.backward * option.backward.value() +
+                                  weights.sync * option.sync.value(),
+                              held.as_double()});
+      least_transient = std::min(least_transient, option.transient);
+      most_budget = std::max(most_budget,
+                             budget[option.communicator_count + question.extra_communicator_count]);
+    }
+    transient = std::max(transient, least_transient);
+    most = std::min(most, most_budget);
+  }
+  if (question.keeps_outputs) {
+    Bytes least_output = Bytes::Max();
+    for (int layout = 0; layout < table.layout_count(); ++layout) {
+      least_output =
+          std::min(least_output, table.Message(question.runs.back().definition_index, layout));
+    }
+    most -= least_output * question.in_flight_micro_batch_count;
+  }
+  const double bound = BestMemoryPrice(layers, (most - transient).as_double()).bound;
+  // Sums in another order may come out a little less.
+  return bound * (1.0 - 1e-12);
+}
+
+}  // namespace parplan
