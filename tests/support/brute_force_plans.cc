@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iostream>
 
 #include "planner/base/check.h"
 #include "planner/check/plan_check.h"
@@ -11,6 +12,13 @@
 
 namespace parplan {
 namespace {
+
+// Crashes with what is wrong with a plan made here.
+void CheckIsValid(const PlanningProblem& problem, const Plan& plan) {
+  const absl::Status status = CheckPlanStructure(problem, plan);
+  if (!status.ok()) std::cerr << PlanGist(plan) << ": " << status.message() << '\n';
+  PARPLAN_CHECK(status.ok());
+}
 
 // Calls `visit` with one strategy a layer, in every way.
 void ForEachChoice(const LayerMenus& menus,
@@ -35,7 +43,7 @@ class PlanJudge {
   void Look(const PlanShape& shape, const std::vector<int>& partition,
             const std::vector<Strategy>& strategies) {
     Plan plan = MakePlan(problem_, shape, partition, strategies);
-    PARPLAN_CHECK(CheckPlanStructure(problem_, plan).ok());
+    CheckIsValid(problem_, plan);
     ++answer_.plan_count;
     const PlanScore score = evaluator_.Evaluate(plan);
     answer_.smallest_usable_memory =
@@ -215,7 +223,7 @@ BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& cos
         combiner.Combine(menus, partition, stages, least, strategies, plan_count);
         if (least >= before) continue;
         best.emplace().plan = MakePlan(problem, shape, partition, strategies);
-        PARPLAN_CHECK(CheckPlanStructure(problem, best->plan).ok());
+        CheckIsValid(problem, best->plan);
         best->prediction = evaluator.Predict(best->plan);
         PARPLAN_CHECK(best->prediction.fits());
         PARPLAN_CHECK(best->prediction.step >= least * (1.0 - 1e-12) &&

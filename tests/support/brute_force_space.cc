@@ -54,7 +54,8 @@ bool SpreadApplies(const PlanningProblem& problem, const LayerDefinition& layer,
       (!dimensions.has(kRankOrder) || tensor == 1 || data * context == 1)) {
     return false;
   }
-  return !limits.only_powers_of_two || (IsPowerOfTwo(tensor) && IsPowerOfTwo(data));
+  return !limits.only_powers_of_two ||
+         (IsPowerOfTwo(tensor) && IsPowerOfTwo(context) && IsPowerOfTwo(data));
 }
 
 bool LevelApplies(const PlanningProblem& problem, const Strategy& strategy,
@@ -182,19 +183,6 @@ bool Filter(LayerMenus& menus, const Keeps& keeps) {
   return true;
 }
 
-std::vector<LayerMenus> SplitByInnerAxis(const std::vector<LayerMenus>& all) {
-  std::vector<LayerMenus> split;
-  for (const LayerMenus& menus : all) {
-    LayerMenus tensor = menus;
-    if (Filter(tensor, [](int, const Strategy& s) { return s.context_kind == ContextKind::kRing; }))
-      split.push_back(tensor);
-    LayerMenus ulysses = menus;
-    if (Filter(ulysses, [](int, const Strategy& s) { return s.tensor_parallel_degree == 1; }))
-      split.push_back(ulysses);
-  }
-  return split;
-}
-
 // One menu for every strategy that the layers for which `belongs` holds share, as far as
 // `alike` asks.
 template <typename Belongs, typename Alike>
@@ -269,6 +257,8 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem) {
           shapes.push_back({batch, count, depth, schedule, virtual_stages});
         };
         if (depth == 1) {
+          // One stage is no pipeline: 1F1B and GPipe are the same.
+          if (rules.schedule == Schedule::kInterleaved) continue;
           add(rules.schedule.value_or(Schedule::kOneForwardOneBackward), 1);
           continue;
         }
@@ -359,7 +349,6 @@ std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel&
   const auto is_transformer = [&model](int layer) {
     return IsTransformer(model.layer(layer).kind);
   };
-  if (LimitsOf(problem.rules().target).one_inner_axis) all = SplitByInnerAxis(all);
   if (!dimensions.has(kPerLayer)) all = SplitByOneChoice(all, is_transformer, TreatedAlike);
   if (!dimensions.has(kEndStrategies)) all = SplitByEnds(problem, all);
   for (int definition = 0; definition < static_cast<int>(model.layer_definitions().size());

@@ -1,26 +1,41 @@
 #include "tests/support/brute_force_stage.h"
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <utility>
 
 namespace parplan {
 namespace {
 
 // Numbers of which less is never worse for anything that comes later.
-using Numbers = std::vector<double>;
+using Numbers = std::array<double, 12>;
 
-void Append(const StageMemory& memory, int communicator_count, Numbers& numbers) {
-  for (Bytes bytes :
-       {memory.parameters + memory.gradients + memory.optimizer_states + memory.master_parameters,
-        memory.gathered_all_time, memory.step, memory.bucket, memory.kept.Sum(), memory.peak.extra,
-        memory.most_transient, memory.message}) {
-    numbers.push_back(bytes.as_double());
+Numbers NumbersOf(const GrownStage& stage, bool only_memory) {
+  const StageMemory& memory = stage.memory;
+  const Bytes states =
+      memory.parameters + memory.gradients + memory.optimizer_states + memory.master_parameters;
+  Numbers numbers = {states.as_double(),
+                     memory.gathered_all_time.as_double(),
+                     memory.step.as_double(),
+                     memory.bucket.as_double(),
+                     memory.kept.Sum().as_double(),
+                     memory.peak.extra.as_double(),
+                     memory.most_transient.as_double(),
+                     memory.message.as_double(),
+                     static_cast<double>(stage.communicator_count)};
+  if (!only_memory) {
+    numbers[9] = stage.forward.value();
+    numbers[10] = stage.backward.value();
+    numbers[11] = stage.sync.value();
   }
-  numbers.push_back(communicator_count);
+  return numbers;
 }
 
 bool NowhereMore(const Numbers& a, const Numbers& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return x <= y; });
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] > b[i]) return false;
+  }
+  return true;
 }
 
 // Numbers each equal row of a table.
@@ -47,6 +62,17 @@ StageGrower::StageGrower(const PlanningProblem& problem, const CostModel& costs,
     }
   }
   Classify();
+  for (int layer = 0; layer < static_cast<int>(menus.size()); ++layer) {
+    std::vector<int>& useful = useful_.emplace_back();
+    for (size_t index = 0; index < menus[layer].size(); ++index) {
+      useful.push_back(static_cast<int>(index));
+    }
+    std::vector<int> left;
+    for (const GrownStage& stage : Grow(layer, 1, /*only_memory=*/false)) {
+      left.push_back(stage.options.front());
+    }
+    useful = left;
+  }
 }
 
 Seconds StageGrower::Transition(int layer, int from, int to) const {
@@ -67,7 +93,9 @@ void StageGrower::Classify() {
     std::vector<std::vector<Seconds>> before(menus_[layer].size());
     for (size_t from = 0; from < menus_[layer - 1].size(); ++from) {
       for (size_t to = 0; to < menus_[layer].size(); ++to) {
-        behind[from].push_back(Transition(layer, static_cast<int>(from), static_cast<int>(to)));
+        const Seconds moving = Transition(layer, static_cast<int>(from), static_cast<int>(to));
+        behind[from].push_back(moving);
+        before[to].push_back(moving);
         for (int leaves_node = 0; has_pipeline && leaves_node < 2; ++leaves_node) {
           const Seconds send = costs_.SendTime(sender, menus_[layer - 1][from], menus_[layer][to],
                                                ranks, leaves_node == 1, shape_.micro_batch_size());
@@ -98,29 +126,28 @@ void StageGrower::DropDominated(std::vector<GrownStage>& stages, int first,
   for (size_t index = 0; index < stages.size(); ++index) {
     const GrownStage& stage = stages[index];
     const size_t last = first + stage.options.size() - 1;
-    Rated& one = rated.emplace_back();
-    one.index = index;
+    std::pair<int, int> classes;
     if (!only_memory) {
-      one.classes = {options_[first][stage.options.front()].class_before,
-                     options_[last][stage.options.back()].class_behind};
-      one.numbers = {stage.forward.value(), stage.backward.value(), stage.sync.value()};
+      classes = {options_[first][stage.options.front()].class_before,
+                 options_[last][stage.options.back()].class_behind};
     }
-    Append(stage.memory, stage.communicator_count, one.numbers);
+    rated.push_back({classes, NumbersOf(stage, only_memory), index});
   }
-  // What dominates comes first, so one look back at those kept is enough.
+  // What dominates comes first, so one look back at those kept of the class is enough.
   std::sort(rated.begin(), rated.end(), [](const Rated& a, const Rated& b) {
     return std::tie(a.classes, a.numbers, a.index) < std::tie(b.classes, b.numbers, b.index);
   });
-  std::vector<const Rated*> kept;
+  std::vector<Numbers> kept;
   std::vector<GrownStage> left;
-  for (const Rated& one : rated) {
-    if (std::any_of(kept.begin(), kept.end(), [&one](const Rated* other) {
-          return other->classes == one.classes && NowhereMore(other->numbers, one.numbers);
-        })) {
+  for (size_t i = 0; i < rated.size(); ++i) {
+    if (i > 0 && rated[i].classes != rated[i - 1].classes) kept.clear();
+    const Numbers& numbers = rated[i].numbers;
+    if (std::any_of(kept.begin(), kept.end(),
+                    [&numbers](const Numbers& other) { return NowhereMore(other, numbers); })) {
       continue;
     }
-    kept.push_back(&one);
-    left.push_back(stages[one.index]);
+    kept.push_back(numbers);
+    left.push_back(std::move(stages[rated[i].index]));
   }
   stages = std::move(left);
 }
@@ -131,15 +158,15 @@ std::vector<GrownStage> StageGrower::Grow(int first, int count, bool only_memory
   const int layer = first + count - 1;
   const std::vector<Option>& options = options_[layer];
   for (const GrownStage& begun : Grow(first, count - 1, only_memory)) {
-    for (size_t index = 0; index < options.size(); ++index) {
+    for (const int index : useful_[layer]) {
       const Option& option = options[index];
       GrownStage& stage = stages.emplace_back(begun);
       if (count > 1) {
-        const Seconds moving = Transition(layer, begun.options.back(), static_cast<int>(index));
+        const Seconds moving = Transition(layer, begun.options.back(), index);
         stage.forward += moving * 0.5;
         stage.backward += moving * 0.5;
       }
-      stage.options.push_back(static_cast<int>(index));
+      stage.options.push_back(index);
       stage.forward += option.cost.forward;
       stage.backward += option.cost.backward;
       stage.sync += option.cost.gradient_sync + option.cost.optimizer_step;

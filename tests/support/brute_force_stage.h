@@ -61,6 +61,8 @@ class StageGrower {
   const LayerMenus& menus_;
   // [layer][option]
   std::vector<std::vector<Option>> options_;
+  // [layer] options that no other replaces in any stage.
+  std::vector<std::vector<int>> useful_;
   // By first layer and layers.
   std::map<std::pair<int, int>, std::vector<GrownStage>> grown_;
   std::map<std::pair<int, int>, std::vector<GrownStage>> grown_for_memory_;

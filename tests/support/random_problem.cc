@@ -54,7 +54,7 @@ struct Devices {
 Devices DrawDevices(Dice& dice, int max_device_count) {
   Devices devices;
   do {
-    devices.count = dice.Of({1, 2, 2, 3, 4, 4, 4, 5, 6, 6, 7, 8, 8, 8});
+    devices.count = dice.Of({1, 2, 2, 3, 4, 4, 4, 5, 6, 6, 8, 8, 8});
   } while (devices.count > max_device_count);
   do {
     devices.per_node = dice.Number(1, devices.count);
@@ -62,14 +62,19 @@ Devices DrawDevices(Dice& dice, int max_device_count) {
   return devices;
 }
 
+// Transformer layers, between an embedding and a head.
+int DrawLayerCount(Dice& dice, const RandomProblemShape& shape) {
+  return std::max(1, shape.max_layer_count - 2 - dice.Of({0, 0, 1, 1, 2}));
+}
+
 DimensionSet DrawDimensions(Dice& dice) {
   DimensionSet dimensions = DimensionSet::All();
   for (int i = 0; i < kSearchDimensionCount; ++i) {
     const auto dimension = static_cast<SearchDimension>(i);
-    const bool is_basic = dimension == SearchDimension::kPipeline ||
-                          dimension == SearchDimension::kTensor ||
-                          dimension == SearchDimension::kPerLayer;
-    if (dice.Once(is_basic ? 4 : 2)) dimensions = dimensions.Without(dimension);
+    const bool is_basic =
+        dimension == SearchDimension::kPipeline || dimension == SearchDimension::kUnevenStages ||
+        dimension == SearchDimension::kTensor || dimension == SearchDimension::kPerLayer;
+    if (dice.Once(is_basic ? 6 : 3)) dimensions = dimensions.Without(dimension);
   }
   return dimensions;
 }
@@ -132,7 +137,7 @@ PlanningProblem Measured(Dice& dice, const RandomProblemShape& shape) {
   SyntheticOptions options;
   options.device_count = devices.count;
   options.devices_per_node = devices.per_node;
-  options.decoder_count = dice.Number(1, std::max(1, shape.max_layer_count - 2));
+  options.decoder_count = DrawLayerCount(dice, shape);
   options.hidden_size = dice.Of({256, 512, 1024});
   options.attention_head_count = dice.Of({2, 4, 8});
   options.vocabulary_size = dice.Of({1000, 8000, 32000});
@@ -191,7 +196,7 @@ PlanningProblem Estimated(Dice& dice, const RandomProblemShape& shape) {
   std::vector<ModelLayerRun> runs = {{0, 1}};
   // Of some models one kind only.
   const bool has_other = dice.Once(2);
-  for (int left = dice.Number(1, std::max(1, shape.max_layer_count - 2)); left > 0;) {
+  for (int left = DrawLayerCount(dice, shape); left > 0;) {
     const int count = dice.Number(1, left);
     runs.push_back({has_other ? dice.Number(1, 2) : 1, count});
     left -= count;
@@ -242,21 +247,29 @@ bool IsSmall(const PlanningProblem& problem, const CostModel& costs,
 
 PlanningProblem RandomProblem(uint64_t seed, const RandomProblemShape& shape) {
   Dice dice(seed);
-  PlanningProblem problem = dice.Once(2) ? Measured(dice, shape) : Estimated(dice, shape);
-  const CostModel costs = Valid(CostModel::Create(problem));
-  while (!IsSmall(problem, costs, shape)) {
-    PlanningRules rules = problem.rules();
-    const auto dimension = static_cast<SearchDimension>(dice.Number(0, kSearchDimensionCount - 1));
-    const bool is_bound = dimension == SearchDimension::kGpipe && rules.schedule.has_value();
-    const bool binds = dimension == SearchDimension::kPipeline && dice.Number(1, 3) > 1;
-    if (is_bound || binds) continue;
-    rules.dimensions = rules.dimensions.Without(dimension);
-    problem = problem.WithRules(rules);
+  while (true) {
+    PlanningProblem problem = dice.Once(2) ? Measured(dice, shape) : Estimated(dice, shape);
+    const CostModel costs = Valid(CostModel::Create(problem));
+    while (!IsSmall(problem, costs, shape)) {
+      PlanningRules rules = problem.rules();
+      const auto dimension =
+          static_cast<SearchDimension>(dice.Number(0, kSearchDimensionCount - 1));
+      const bool is_bound = dimension == SearchDimension::kGpipe && rules.schedule.has_value();
+      const bool is_basic = dimension == SearchDimension::kPipeline ||
+                            dimension == SearchDimension::kUnevenStages ||
+                            dimension == SearchDimension::kInterleaved;
+      if (is_bound || (is_basic && !dice.Once(6))) continue;
+      rules.dimensions = rules.dimensions.Without(dimension);
+      problem = problem.WithRules(rules);
+    }
+    if (!shape.memory_binds) return problem;
+    const Bytes least = EveryStage(problem.WithUsableMemory(Bytes()), costs).smallest_usable_memory;
+    // Few problems have no or hardly any plans.
+    if (PlanCount(problem, costs) < 20.0 && !dice.Once(20)) continue;
+    if (least == Bytes::Max()) return problem;
+    const double factor = dice.Of({0.98, 1.0, 1.01, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5, 6.0});
+    return problem.WithUsableMemory(Bytes::Ceil(least.as_double() * factor));
   }
-  const Bytes least = EveryStage(problem.WithUsableMemory(Bytes()), costs).smallest_usable_memory;
-  if (least == Bytes::Max()) return problem;
-  const double factor = dice.Of({0.98, 1.0, 1.01, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5, 6.0});
-  return problem.WithUsableMemory(Bytes::Ceil(least.as_double() * factor));
 }
 
 }  // namespace parplan

@@ -15,13 +15,16 @@ struct RandomProblemShape {
   int max_device_count = 8;
   // Plans of the space at most (`PlanCount`); dimensions are closed until there are no
   // more.
-  double max_plan_count = 1e7;
-  // Sizes of layers times batches searched, a measure of the work of `EveryStage`.
+  double max_plan_count = 1e6;
+  // Strategies of one layer at most.
   int max_strategy_count = 24;
+  // Whether memory is near that of the smallest plan, which takes a search; else there is
+  // plenty.
+  bool memory_binds = true;
 };
 
-// The same seed gives the same problem: devices (1 to 8, also 3, 5, 6 and 7, on one or
-// several nodes), layers (ends, one or two kinds of transformer layer, experts, tied
+// The same seed gives the same problem: devices (1 to 8, on one or several
+// nodes), layers (ends, one or two kinds of transformer layer, experts, tied
 // tables, grouped heads), a measured profile or a data sheet, the runtime, dimensions,
 // target, schedule, a batch or a range of them, and memory around that which the
 // smallest plan needs.

@@ -1,10 +1,14 @@
 #include "tests/support/brute_force_plans.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/search/strategy_space.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
@@ -35,6 +39,28 @@ TEST(EveryStage, FindsWhatEveryPlanFinds) {
     EXPECT_OK(CheckPlan(problem, stages.best->plan, stages.best->prediction));
   }
   EXPECT_GT(found_count, 30);
+}
+
+// Two lists of the same strategies, written apart.
+TEST(StrategySpace, HasTheStrategiesOfTheDeclaredSpace) {
+  int64_t strategy_count = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const PlanningProblem problem = RandomProblem(
+        seed, {.max_plan_count = 1e12, .max_strategy_count = 200, .memory_binds = false});
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const StrategySpace space(problem, costs);
+    for (const PlanShape& shape : ShapesOf(problem)) {
+      for (int definition : problem.model().definition_of_layer()) {
+        std::vector<Strategy> ours = StrategiesOf(problem, costs, definition, shape);
+        std::sort(ours.begin(), ours.end());
+        strategy_count += static_cast<int64_t>(ours.size());
+        EXPECT_EQ(ours, space.Strategies(definition, shape.pipeline_parallel_degree,
+                                         shape.micro_batch_size()));
+      }
+    }
+  }
+  EXPECT_GT(strategy_count, 10'000);
 }
 
 }  // namespace
