@@ -1,0 +1,73 @@
+// How long the planners with an integer program take.
+
+#include <benchmark/benchmark.h>
+
+#include "planner/base/check.h"
+#include "planner/cost/cost_model.h"
+#include "planner/ilp/ilp_planners.h"
+#include "planner/ilp/mesh_search.h"
+#include "tests/support/estimated_problem.h"
+
+namespace parplan {
+namespace {
+
+// GPT of 7.5 billion parameters (Narayanan et al., SC'21, table 1) on one node.
+EstimatedOptions SevenBillion(int decoder_count) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = decoder_count;
+  options.hidden_size = 4096;
+  options.attention_head_count = 32;
+  options.global_batch_size = 8;
+  options.rules.micro_batch_count = 1;
+  return options;
+}
+
+// One mesh of 2 x 4: the program alone, least memory and then least time.
+void BM_LeastMemoryOnMesh(benchmark::State& state) {
+  const PlanningProblem problem = EstimatedProblem(SevenBillion(static_cast<int>(state.range(0))));
+  const CostModel costs = *CostModel::Create(problem);
+  const auto folding = static_cast<Folding>(state.range(1));
+  for (auto _ : state) {
+    MeshSearch search(problem, costs, {}, folding);
+    const auto solution = search.LeastMemory(search.meshes()[1], {8, 1});
+    PARPLAN_CHECK(solution.has_value() && solution->answer.is_proved);
+    state.counters["GiB"] = solution->answer.totals.memory_bytes() / (1 << 30);
+    state.counters["ms"] = solution->answer.totals.seconds * 1e3;
+    state.counters["nodes"] = static_cast<double>(solution->answer.node_count);
+  }
+}
+BENCHMARK(BM_LeastMemoryOnMesh)
+    ->ArgNames({"layers", "folding"})
+    ->Args({36, static_cast<int>(Folding::kAll)})
+    ->Args({36, static_cast<int>(Folding::kMiddle)})
+    ->Args({4, static_cast<int>(Folding::kNone)})
+    ->Args({8, static_cast<int>(Folding::kNone)})
+    ->Args({36, static_cast<int>(Folding::kNone)})
+    ->Unit(benchmark::kMillisecond);
+
+// The whole planner: all meshes, one micro-batch.
+void BM_MinMemoryIlp(benchmark::State& state) {
+  const PlanningProblem problem = EstimatedProblem(SevenBillion(36));
+  const CostModel costs = *CostModel::Create(problem);
+  for (auto _ : state) {
+    auto result = SearchMinMemoryIlp(problem, costs, {});
+    PARPLAN_CHECK(result.has_value());
+    benchmark::DoNotOptimize(result);
+  }
+}
+BENCHMARK(BM_MinMemoryIlp)->Unit(benchmark::kMillisecond);
+
+void BM_AlpaLike(benchmark::State& state) {
+  const PlanningProblem problem = EstimatedProblem(SevenBillion(36));
+  const CostModel costs = *CostModel::Create(problem);
+  for (auto _ : state) {
+    auto result = SearchAlpaLike(problem, costs, {});
+    PARPLAN_CHECK(result.has_value());
+    benchmark::DoNotOptimize(result);
+  }
+}
+BENCHMARK(BM_AlpaLike)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace parplan
