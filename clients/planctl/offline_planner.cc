@@ -1,8 +1,6 @@
 #include "clients/planctl/offline_planner.h"
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,8 +8,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "clients/planctl/report/html.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "planner/check/plan_check.h"
@@ -19,7 +15,6 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/search/find_plan.h"
 #include "proto/wire/digest.h"
-#include "proto/wire/duration_wire.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/known_hardware.h"
 #include "proto/wire/part_of_node.h"
@@ -32,36 +27,6 @@
 
 namespace parplan::planctl {
 namespace {
-
-// Wall and processor time since it was made.
-class Stopwatch {
- public:
-  Seconds wall() const {
-    return Seconds::Of(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_).count());
-  }
-  Seconds cpu() const {
-    return Seconds::Of(static_cast<double>(std::clock() - cpu_) / CLOCKS_PER_SEC);
-  }
-
- private:
-  std::chrono::steady_clock::time_point wall_ = std::chrono::steady_clock::now();
-  std::clock_t cpu_ = std::clock();
-};
-
-v1::SearchProgress ProgressToProto(const SearchProgress& progress) {
-  v1::SearchProgress message;
-  message.set_done_candidate_count(progress.done_candidate_count);
-  message.set_total_candidate_count(progress.total_candidate_count);
-  *message.mutable_step_duration_bound() = DurationToProto(progress.bound);
-  message.set_gap_ratio(1.0);
-  if (progress.incumbent.has_value()) {
-    *message.mutable_incumbent_step_duration() = DurationToProto(*progress.incumbent);
-    message.set_gap_ratio((*progress.incumbent - progress.bound) / *progress.incumbent);
-  }
-  message.set_expanded_state_count(progress.expanded_state_count);
-  return message;
-}
 
 // The fields of a payload that say what it was made from. No name, no times:
 // nobody issued it.
@@ -95,34 +60,28 @@ absl::StatusOr<PlanView> ViewOf(const PlanningProblem& problem, const std::strin
   return view;
 }
 
-v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningResult& result) {
-  v1::PlannerComparison row;
-  row.set_planner(planner);
-  if (const auto* found = std::get_if<PlanFound>(&result)) {
-    row.set_feasible(true);
-    *row.mutable_step_duration() = DurationToProto(found->prediction.step);
-    row.set_samples_per_second(found->prediction.samples_per_second);
-    row.set_peak_memory_bytes(found->prediction.peak_memory.count());
-    row.set_gist(PlanGist(found->plan));
-  } else if (const auto* nothing = std::get_if<NothingFits>(&result)) {
-    row.set_smallest_device_memory_bytes(nothing->smallest_device_memory.count());
-  }
-  return row;
-}
-
 bool IsProfileMissing(const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   return detail.has_value() && detail->reason == Reason::kProfileMissing;
 }
 
+// The same rules where one plan is the whole answer.
+PlanningRules OfOnePlan(PlanningRules rules) {
+  rules.top_plan_count = 1;
+  rules.wants_memory_front = false;
+  return rules;
+}
+
 // A rival without any plan of its kind (pure tensor parallelism over more devices
 // than heads) is a row too, not the end of the comparison.
 absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
-                                              const std::string& planner) {
-  const absl::StatusOr<PlanningResult> result = FindPlan(problem, planner);
-  if (result.ok()) return ComparisonOf(planner, *result);
-  const std::optional<ErrorDetail> detail = GetErrorDetail(result.status());
-  if (!detail.has_value() || detail->reason != Reason::kNoFeasiblePlan) return result.status();
+                                              const std::string& planner,
+                                              const PlanningOptions& options,
+                                              const SearchWatch& watch) {
+  const absl::StatusOr<LocalSearch> search = SearchHere(problem, planner, options, watch);
+  if (search.ok()) return ComparisonOf(planner, search->result);
+  const std::optional<ErrorDetail> detail = GetErrorDetail(search.status());
+  if (!detail.has_value() || detail->reason != Reason::kNoFeasiblePlan) return search.status();
   v1::PlannerComparison row;
   row.set_planner(planner);
   return row;
@@ -176,12 +135,14 @@ int LargestTensorParallelDegree(const Plan& plan) {
 }
 
 // The rules of `options` as far as they leave open what `plan` does.
-absl::StatusOr<PlanningRules> RulesOfPlan(v1::PlanningOptions options, const Plan& plan,
+absl::StatusOr<PlanningRules> RulesOfPlan(const v1::PlanningOptions& options, const Plan& plan,
                                           int devices_per_node) {
-  options.clear_schedule();
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions read, OptionsFromProto(options));
-  PlanningRules rules = read.rules;
+  PlanningRules rules = OfOnePlan(read.rules);
   rules.schedule = plan.schedule;
+  rules.dimensions = DimensionSet::All();
+  rules.target = Target::kParplan;
+  rules.smallest_global_batch_size = 0;
   if (rules.max_tensor_parallel_degree == 0) {
     rules.max_tensor_parallel_degree =
         std::max(devices_per_node, LargestTensorParallelDegree(plan));
@@ -214,58 +175,42 @@ absl::StatusOr<PlanningProblem> OfflineProblem(
   return ProblemUnder(options.rules, spec, profiles, calibration);
 }
 
-absl::StatusOr<PlanView> PlanOffline(
-    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    const std::shared_ptr<const Calibration>& calibration,
-    const std::function<void(const v1::SearchProgress&)>& on_progress) {
+absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
+                                     const std::vector<v1::Profile>& profiles,
+                                     const std::shared_ptr<const Calibration>& calibration,
+                                     const SearchWatch& watch) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
                            OfflineProblem(spec, profiles, calibration));
-  const Stopwatch stopwatch;
-  SearchControl control;
-  control.max_state_count = options.max_state_count;
-  if (options.search_time_limit.has_value()) {
-    const Seconds limit = Seconds::Of(absl::ToDoubleSeconds(*options.search_time_limit));
-    control.should_stop = [&stopwatch, limit] { return stopwatch.wall() >= limit; };
+  PARPLAN_ASSIGN_OR_RETURN(const LocalSearch search,
+                           SearchHere(problem, options.planner, options, watch));
+  if (const auto* nothing = std::get_if<NothingFits>(&search.result)) {
+    return NothingFitsError(problem, options.planner, *nothing);
   }
-  if (on_progress) {
-    control.on_progress = [&on_progress](const SearchProgress& progress) {
-      on_progress(ProgressToProto(progress));
-    };
+  if (const auto* stopped = std::get_if<StoppedEmpty>(&search.result)) {
+    return StoppedEmptyError(stopped->search);
   }
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningResult result,
-                           FindPlan(problem, options.planner, control));
-  const Seconds wall = stopwatch.wall();
-  const Seconds cpu = stopwatch.cpu();
-  if (const auto* nothing = std::get_if<NothingFits>(&result)) {
-    const Bytes smallest = nothing->smallest_device_memory;
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
-        absl::StrCat("no plan of `", options.planner, "` fits in ",
-                     report::Size(problem.usable_memory()), " usable per device; devices with ",
-                     report::Size(smallest), " (", smallest.count(),
-                     " bytes) would do. Use more devices, a smaller batch, or another planner"),
-        {{"smallestDeviceMemoryBytes", absl::StrCat(smallest.count())},
-         {"usableMemoryBytes", absl::StrCat(problem.usable_memory().count())}});
-  }
-  if (std::holds_alternative<StoppedEmpty>(result)) {
-    return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
-                     "the limit ended the search before any plan was found; raise --time-limit "
-                     "or --max-states");
-  }
-  const PlanFound& found = std::get<PlanFound>(result);
-  PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, found.plan, found.prediction));
+  const PlanFound& found = std::get<PlanFound>(search.result);
   PARPLAN_ASSIGN_OR_RETURN(
       PlanView view, ViewOf(problem, options.planner, found.plan, found.prediction, found.search));
-  *view.payload.mutable_search() = SearchSummaryToProto(found.search, cpu, wall);
-  view.cpu_seconds = cpu.value();
-  view.wall_seconds = wall.value();
+  *view.payload.mutable_search() = SearchSummaryToProto(found.search, search.cpu, search.wall);
+  view.cpu_seconds = search.cpu.value();
+  view.wall_seconds = search.wall.value();
+  for (const PredictedPlan& rival : found.alternatives) {
+    view.alternatives.push_back(RivalOf(rival));
+  }
+  for (const PredictedPlan& rival : found.memory_front) {
+    view.memory_front.push_back(RivalOf(rival));
+  }
+  view.notes = found.notes;
   if (options.compare_baselines) {
+    const PlanningProblem of_one_plan = problem.WithRules(OfOnePlan(problem.rules()));
     for (const std::string& name : PlannerNames()) {
       if (name == options.planner) {
-        view.comparisons.push_back(ComparisonOf(name, result));
+        view.comparisons.push_back(ComparisonOf(name, search.result));
       } else if (absl::c_linear_search(BaselineNames(), name)) {
-        PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));
+        PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row,
+                                 Compare(of_one_plan, name, options, watch));
         view.comparisons.push_back(std::move(row));
       }
     }
@@ -301,12 +246,14 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
 
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    const std::shared_ptr<const Calibration>& calibration) {
+    const std::shared_ptr<const Calibration>& calibration, const SearchWatch& watch) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
                            OfflineProblem(spec, profiles, calibration));
+  const PlanningProblem of_one_plan = problem.WithRules(OfOnePlan(problem.rules()));
   std::vector<v1::PlannerComparison> rows;
   for (const std::string& name : PlannerNames()) {
-    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name));
+    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(of_one_plan, name, options, watch));
     rows.push_back(std::move(row));
   }
   return rows;

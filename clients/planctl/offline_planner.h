@@ -3,15 +3,14 @@
 #ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_PLANNER_H_
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_PLANNER_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "clients/planctl/local_search.h"
 #include "clients/planctl/plan_view.h"
 #include "parplan/v1/plan.pb.h"
-#include "parplan/v1/plan_service.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "planner/model/calibration.h"
 #include "planner/model/plan.h"
@@ -35,17 +34,16 @@ absl::StatusOr<PlanningProblem> OfflineProblem(
 
 // Runs the planner that `spec.options` names, and the baselines when it asks
 // for them, checks the answer, and gives it as an unsigned payload with a view
-// on it. `on_progress` may be empty. Beside the errors of `OfflineProblem`:
+// on it. Limits are of each search. Beside the errors of `OfflineProblem`:
 // FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would
-// fit, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT).
+// fit and the smallest number of devices, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT).
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    const std::shared_ptr<const Calibration>& calibration = nullptr,
-    const std::function<void(const v1::SearchProgress&)>& on_progress = {});
+    const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
 
 // What the cost model expects of a plan that is given. Schedule and, where `spec`
-// names none, batch and largest tensor-parallel degree are the plan's, so plans
-// that no search makes (interleaved) have an answer too.
+// names none, batch and largest tensor-parallel degree are the plan's; space, target and
+// range of batches are not asked, so plans that no search makes have an answer too.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` when `spec`
 // has another than the plan, and `plan` when it is none for this model and cluster.
@@ -54,10 +52,11 @@ absl::StatusOr<PlanView> EvaluateOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
-// Every planner on the same question, in the order of `PlannerNames`.
+// Every planner on the same question, in the order of `PlannerNames`, each under the
+// limits of `spec`.
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    const std::shared_ptr<const Calibration>& calibration = nullptr);
+    const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
 
 }  // namespace parplan::planctl
 

@@ -62,8 +62,42 @@ Json StrategyObject(int depth, const Strategy& strategy) {
   object["recompute"] = RecomputeName(strategy.recompute_level);
   object["sequence_parallel"] = strategy.sequence_parallel;
   object["context_parallel_degree"] = strategy.context_parallel_degree;
+  object["context_kind"] = strategy.context_kind == ContextKind::kRing ? "ring" : "ulysses";
   object["expert_parallel_degree"] = strategy.expert_parallel_degree;
   return object;
+}
+
+// Stages, with the ids of their layers where known.
+Json StageArray(const Plan& of, const std::vector<std::string>& layer_names) {
+  Json stages = Json::array();
+  for (const StagePlan& stage : of.stages) {
+    Json object;
+    object["first_rank"] = stage.first_rank;
+    object["rank_count"] = stage.rank_count;
+    object["layer_runs"] = Json::array();
+    for (const StageLayerRun& run : stage.layer_runs) {
+      Json item;
+      item["first_layer_index"] = run.first_layer_index;
+      item["layer_count"] = run.layer_count;
+      const auto first = static_cast<size_t>(run.first_layer_index);
+      item["layer_definition_id"] = first < layer_names.size() ? layer_names[first] : "";
+      item["strategy"] = StrategyObject(of.pipeline_parallel_degree(), run.strategy);
+      object["layer_runs"].push_back(std::move(item));
+    }
+    stages.push_back(std::move(object));
+  }
+  return stages;
+}
+
+// The id of the definition of every layer.
+std::vector<std::string> LayerNames(const v1::PlanPayload& payload) {
+  std::vector<std::string> names;
+  for (const v1::StagePlan& stage : payload.stages()) {
+    for (const v1::StageLayerRun& run : stage.layer_runs()) {
+      names.insert(names.end(), static_cast<size_t>(run.layer_count()), run.layer_definition_id());
+    }
+  }
+  return names;
 }
 
 Json PlanObject(const PlanView& view) {
@@ -85,25 +119,7 @@ Json PlanObject(const PlanView& view) {
   plan["hardware_digest"] = payload.hardware_digest();
   plan["calibration_digest"] = payload.calibration_digest();
   plan["runtime_id"] = payload.runtime_id();
-  plan["stages"] = Json::array();
-  for (int i = 0; i < static_cast<int>(view.plan.stages.size()); ++i) {
-    const StagePlan& stage = view.plan.stages[i];
-    Json object;
-    object["first_rank"] = stage.first_rank;
-    object["rank_count"] = stage.rank_count;
-    object["layer_runs"] = Json::array();
-    for (size_t r = 0; r < stage.layer_runs.size(); ++r) {
-      const StageLayerRun& run = stage.layer_runs[r];
-      Json item;
-      item["first_layer_index"] = run.first_layer_index;
-      item["layer_count"] = run.layer_count;
-      item["layer_definition_id"] =
-          payload.stages(i).layer_runs(static_cast<int>(r)).layer_definition_id();
-      item["strategy"] = StrategyObject(view.plan.pipeline_parallel_degree(), run.strategy);
-      object["layer_runs"].push_back(std::move(item));
-    }
-    plan["stages"].push_back(std::move(object));
-  }
+  plan["stages"] = StageArray(view.plan, LayerNames(payload));
   return plan;
 }
 
@@ -171,6 +187,29 @@ Json SearchObject(const PlanView& view) {
   return object;
 }
 
+Json BesideArray(const std::vector<PlanBeside>& plans, const PlanView& view) {
+  const std::vector<std::string> layer_names = LayerNames(view.payload);
+  Json array = Json::array();
+  for (const PlanBeside& beside : plans) {
+    Json object;
+    object["gist"] = PlanGist(beside.plan);
+    object["step_seconds"] = beside.step.value();
+    object["samples_per_second"] = beside.samples_per_second;
+    object["peak_memory_bytes"] = beside.peak_memory.count();
+    object["time_change"] = beside.SlowerThan(view.prediction.samples_per_second);
+    object["memory_change"] =
+        beside.peak_memory.as_double() / view.prediction.peak_memory.as_double() - 1.0;
+    object["global_batch_size"] = beside.plan.global_batch_size;
+    object["micro_batch_count"] = beside.plan.micro_batch_count;
+    object["pipeline_parallel_degree"] = beside.plan.pipeline_parallel_degree();
+    object["schedule"] = ScheduleName(beside.plan.schedule);
+    object["virtual_stage_count"] = beside.plan.virtual_stage_count;
+    object["stages"] = StageArray(beside.plan, layer_names);
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
 Json ComparisonArray(const std::vector<v1::PlannerComparison>& comparisons) {
   Json array = Json::array();
   for (const v1::PlannerComparison& rival : comparisons) {
@@ -184,6 +223,8 @@ Json ComparisonArray(const std::vector<v1::PlannerComparison>& comparisons) {
       object["gist"] = rival.gist();
     } else {
       object["smallest_device_memory_bytes"] = rival.smallest_device_memory_bytes();
+      object["smallest_device_count"] = rival.smallest_device_count();
+      object["stopped_early"] = rival.stopped_early();
     }
     array.push_back(std::move(object));
   }
@@ -202,6 +243,9 @@ std::string PlanJson(const PlanView& view) {
   object["plan"] = PlanObject(view);
   object["prediction"] = PredictionObject(view);
   object["search"] = SearchObject(view);
+  if (!view.alternatives.empty()) object["alternatives"] = BesideArray(view.alternatives, view);
+  if (!view.memory_front.empty()) object["memory_front"] = BesideArray(view.memory_front, view);
+  if (!view.notes.empty()) object["notes"] = view.notes;
   if (!view.comparisons.empty()) object["comparisons"] = ComparisonArray(view.comparisons);
   return Dump(object);
 }

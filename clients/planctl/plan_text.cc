@@ -30,6 +30,17 @@ std::string Padded(std::string text, int columns) {
   return text;
 }
 
+std::string PaddedLeft(const std::string& text, int columns) {
+  const int missing = columns - ColumnCount(text);
+  return missing > 0 ? absl::StrCat(std::string(static_cast<size_t>(missing), ' '), text) : text;
+}
+
+// `1F1B`, `GPipe`, `V=4` for interleaved stages.
+std::string ShortName(const Plan& plan) {
+  if (plan.schedule != Schedule::kInterleaved) return Name(plan.schedule);
+  return absl::StrCat("V=", plan.virtual_stage_count);
+}
+
 std::string LayerName(const v1::StageLayerRun& run) {
   return report::Shorten(run.layer_definition_id(), kMaxNameColumns);
 }
@@ -119,10 +130,12 @@ std::string SearchText(const PlanView& view) {
   if (view.payload.planner() == kGivenPlanner) return "none: the plan was given";
   std::string text = absl::StrCat(view.payload.planner(), ": ");
   if (view.search.termination == Termination::kOptimal) {
-    text += "optimal in the declared space (bound = prediction)";
+    text += "OPTIMAL in the declared space (bound = prediction)";
   } else {
-    absl::StrAppend(&text, "at most ", Percent(view.search.gap_ratio), " from the proved bound of ",
-                    Time(view.search.bound));
+    absl::StrAppend(&text, "FEASIBLE, at most ", Percent(view.search.gap_ratio),
+                    " from the proved bound of ", Time(view.search.bound));
+    const std::string end = report::EndOfSearch(view.search.limit);
+    if (!end.empty()) absl::StrAppend(&text, ", ended by ", end);
   }
   absl::StrAppend(&text, ", ", view.search.candidate_count, " candidates, ",
                   view.search.expanded_state_count, " states");
@@ -133,7 +146,47 @@ std::string SearchText(const PlanView& view) {
   return text;
 }
 
+// Plans as a table, each beside that of `view`.
+std::string PlansTable(const std::vector<PlanBeside>& plans, const PlanView& view) {
+  // Where the last column starts.
+  constexpr int kPlanColumn = 61;
+  std::string text = absl::StrFormat("  %9s %9s %9s %9s  %-17s  %s\n", "step", "a sample", "peak",
+                                     "memory", "batch", "plan");
+  for (const PlanBeside& beside : plans) {
+    const double memory = beside.peak_memory.as_double() / view.prediction.peak_memory.as_double();
+    const std::string batch =
+        absl::StrCat(beside.plan.micro_batch_count, " x ", beside.plan.micro_batch_size(), " ",
+                     ShortName(beside.plan));
+    absl::StrAppend(
+        &text, "  ", PaddedLeft(Time(beside.step), 9), " ",
+        PaddedLeft(report::Change(beside.SlowerThan(view.prediction.samples_per_second)), 9), " ",
+        PaddedLeft(Size(beside.peak_memory), 9), " ", PaddedLeft(report::Change(memory - 1.0), 9),
+        "  ", Padded(batch, 17), "  ", WrapGist(PlanGist(beside.plan), kPlanColumn), "\n");
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string BesideText(const PlanView& view) {
+  std::string text;
+  if (!view.alternatives.empty()) {
+    absl::StrAppend(&text, "\nnext best plans, beside this one\n",
+                    PlansTable(view.alternatives, view));
+  }
+  if (!view.memory_front.empty()) {
+    absl::StrAppend(&text,
+                    "\ntime against memory: no plan of the search beats one of these in both\n",
+                    PlansTable(view.memory_front, view));
+  }
+  if (!view.notes.empty()) {
+    text += "\nthe planner says\n";
+    for (const std::string& note : view.notes) {
+      absl::StrAppend(&text, "  - ", Wrap(note, 4), "\n");
+    }
+  }
+  return text;
+}
 
 std::string PlanText(const PlanView& view) {
   const Prediction& prediction = view.prediction;
@@ -169,6 +222,7 @@ std::string PlanText(const PlanView& view) {
   for (int i = 0; i < static_cast<int>(view.plan.stages.size()); ++i) {
     text += StageText(view, i, columns);
   }
+  text += BesideText(view);
   if (!view.comparisons.empty()) {
     absl::StrAppend(&text, "\ncompared with plain strategies\n", ComparisonText(view.comparisons));
   }
@@ -192,11 +246,15 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
                                      "of best", "peak", "plan");
   for (const v1::PlannerComparison& rival : comparisons) {
     if (!rival.feasible()) {
-      const std::string why =
-          rival.smallest_device_memory_bytes() > 0
-              ? absl::StrCat("needs ", Size(Bytes::Of(rival.smallest_device_memory_bytes())),
-                             " per device")
-              : "no such plan for these devices, heads and batch";
+      std::string why = "no such plan for these devices, heads and batch";
+      if (rival.smallest_device_memory_bytes() > 0) {
+        why = absl::StrCat("needs ", Size(Bytes::Of(rival.smallest_device_memory_bytes())),
+                           " per device");
+        if (rival.smallest_device_count() > 0) {
+          absl::StrAppend(&why, ", or ", rival.smallest_device_count(), " devices");
+        }
+      }
+      if (rival.stopped_early()) why = "a limit ended its search before any plan was found";
       absl::StrAppendFormat(&text, "  %-15s %9s %8s %10s  %s\n", rival.planner(), "-", "-", "-",
                             why);
       continue;

@@ -9,6 +9,7 @@
 #include "planner/base/status_macros.h"
 #include "planner/model/runtime_traits.h"
 #include "proto/envelope/envelope_json.h"
+#include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/plan_wire.h"
 
@@ -33,6 +34,26 @@ absl::StatusOr<PlanView> ViewOfEnvelope(const v1::SignedPlan& signed_plan) {
   view.signature =
       absl::StrCat("signed by ", KeyIds(signed_plan), " (not checked here: planctl verify does)");
   return view;
+}
+
+double SecondsOf(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
+}
+
+absl::StatusOr<PlanBeside> RivalFromProto(const v1::RivalPlan& message, int device_count) {
+  v1::PlanPayload payload;
+  payload.set_device_count(device_count);
+  payload.set_global_batch_size(message.global_batch_size());
+  payload.set_micro_batch_count(message.micro_batch_count());
+  payload.set_schedule(message.schedule());
+  payload.set_virtual_stage_count(message.virtual_stage_count());
+  *payload.mutable_stages() = message.stages();
+  PlanBeside rival;
+  PARPLAN_ASSIGN_OR_RETURN(rival.plan, PlanFromPayload(payload));
+  PARPLAN_ASSIGN_OR_RETURN(rival.step, SecondsFromProto(message.step_duration(), "step_duration"));
+  rival.samples_per_second = message.samples_per_second();
+  rival.peak_memory = Bytes::Of(message.peak_memory_bytes());
+  return rival;
 }
 
 std::string DevicesOf(const v1::ClusterTopology& topology) {
@@ -61,17 +82,28 @@ absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload) {
   return view;
 }
 
+PlanBeside RivalOf(const PredictedPlan& rival) {
+  return {rival.plan, rival.prediction.step, rival.prediction.samples_per_second,
+          rival.prediction.peak_memory};
+}
+
 absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan) {
   PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfEnvelope(plan.signed_plan()));
   view.comparisons.assign(plan.comparisons().begin(), plan.comparisons().end());
   view.model_id = plan.spec().model().model_id();
   view.devices = DevicesOf(plan.spec().topology());
   view.from_cache = plan.from_cache();
-  const auto seconds = [](const google::protobuf::Duration& duration) {
-    return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
-  };
-  view.cpu_seconds = seconds(plan.search().cpu_duration());
-  view.wall_seconds = seconds(plan.search().wall_duration());
+  view.cpu_seconds = SecondsOf(plan.search().cpu_duration());
+  view.wall_seconds = SecondsOf(plan.search().wall_duration());
+  for (const v1::RivalPlan& rival : plan.alternatives()) {
+    PARPLAN_ASSIGN_OR_RETURN(PlanBeside entry, RivalFromProto(rival, view.plan.device_count));
+    view.alternatives.push_back(std::move(entry));
+  }
+  for (const v1::RivalPlan& rival : plan.memory_front()) {
+    PARPLAN_ASSIGN_OR_RETURN(PlanBeside entry, RivalFromProto(rival, view.plan.device_count));
+    view.memory_front.push_back(std::move(entry));
+  }
+  view.notes.assign(plan.notes().begin(), plan.notes().end());
   return view;
 }
 
@@ -109,14 +141,17 @@ std::string PlanHtml(const PlanView& view) {
     ReportRival row;
     row.planner = rival.planner();
     row.feasible = rival.feasible();
-    row.step = Seconds::Of(static_cast<double>(rival.step_duration().seconds()) +
-                           1e-9 * rival.step_duration().nanos());
+    row.step = Seconds::Of(SecondsOf(rival.step_duration()));
     row.samples_per_second = rival.samples_per_second();
     row.peak_memory = Bytes::Of(rival.peak_memory_bytes());
     row.gist = rival.gist();
     row.smallest_device_memory = Bytes::Of(rival.smallest_device_memory_bytes());
+    row.stopped_early = rival.stopped_early();
     input.rivals.push_back(std::move(row));
   }
+  input.alternatives = view.alternatives;
+  input.memory_front = view.memory_front;
+  input.notes = view.notes;
   const v1::PlanPayload& payload = view.payload;
   const auto add = [&input](const char* label, const std::string& text) {
     if (!text.empty()) input.facts.push_back({label, text});

@@ -13,6 +13,7 @@
 #include "clients/planctl/report/report.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/plan.h"
+#include "planner/model/planning_result.h"
 #include "planner/model/search_summary.h"
 
 namespace parplan::planctl {
@@ -30,6 +31,11 @@ struct PlanView {
   std::optional<double> cpu_seconds;
   std::optional<double> wall_seconds;
   std::vector<v1::PlannerComparison> comparisons;
+  // The next best plans, and those from the fastest to the smallest; where asked for.
+  std::vector<PlanBeside> alternatives;
+  std::vector<PlanBeside> memory_front;
+  // What the planner says of its method.
+  std::vector<std::string> notes;
   // `llama2-7b`, where known.
   std::string model_id;
   // `8 x NVIDIA A100-SXM4-40GB`, where known.
@@ -42,8 +48,10 @@ struct PlanView {
 // The view of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED).
 absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload);
 
+PlanBeside RivalOf(const PredictedPlan& rival);
+
 // The view of a plan that a server gave. The envelope inside is parsed, not
-// verified.
+// verified. INVALID_ARGUMENT (PAYLOAD_MALFORMED), also for a plan beside it.
 absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 
 // The view of a file: a DSSE envelope in JSON, or an unsigned payload in proto
@@ -51,7 +59,7 @@ absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& path);
 
 // The view as lines for a terminal: figures, stages with their layer runs and
-// memory items, what limits it, rivals, what rests on no measurement.
+// memory items, what limits it, plans beside it, rivals, what rests on no measurement.
 std::string PlanText(const PlanView& view);
 
 // The view as one JSON object; docs/planctl.md describes each member.
@@ -59,6 +67,10 @@ std::string PlanJson(const PlanView& view);
 
 // The view as a page.
 std::string PlanHtml(const PlanView& view);
+
+// Alternatives, front and notes as tables and lines for a terminal; empty where there are
+// none.
+std::string BesideText(const PlanView& view);
 
 // Rivals as a table for a terminal, and as a JSON array.
 std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons);

@@ -45,6 +45,11 @@ class PlanEvaluator {
   // The same with every detail.
   Prediction Predict(const Plan& plan);
 
+  // Of the plan seen last: times by virtual stage, the optimizer's step within
+  // `gradient_sync`, and what a device of stage `device` is trusted not to exceed.
+  absl::Span<const StageTimes> stage_times() const { return times_; }
+  Bytes peak_memory_upper(int device) const { return devices_[device].upper; }
+
  private:
   // Virtual stages with the same layers under the same strategies.
   struct StageSum {

@@ -116,6 +116,9 @@ v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningRes
     comparison.set_gist(PlanGist(found->plan));
   } else if (const NothingFits* nothing = std::get_if<NothingFits>(&result)) {
     comparison.set_smallest_device_memory_bytes(nothing->smallest_device_memory.count());
+    comparison.set_smallest_device_count(nothing->smallest_device_count.value_or(0));
+  } else {
+    comparison.set_stopped_early(true);
   }
   return comparison;
 }

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/interrupt.h"
+#include "clients/planctl/commands/local_search_flags.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/offline_planner.h"
@@ -20,6 +22,7 @@ namespace {
 struct CompareFlags {
   QuestionFlags question;
   ServerFlags server;
+  LocalSearchFlags search;
   bool offline = false;
 };
 
@@ -30,7 +33,8 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flag
                              flags.question.ReadProfiles());
     PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                              flags.question.ReadCalibrationFile());
-    return CompareOffline(spec, profiles, calibration);
+    const InterruptWatch interrupt;
+    return CompareOffline(spec, profiles, calibration, flags.search.Watch());
   }
   spec.mutable_options()->set_compare_baselines(true);
   v1::CreatePlanRequest request;
@@ -57,7 +61,9 @@ void AddCompareCommand(CLI::App& app, const Session& session, Action& action) {
       "Example:\n  planctl compare --offline --model m.model.json --cluster c.cluster.json "
       "--profile p.profile.json --batch 64");
   flags->question.AddTo(*command, /*with_planner=*/false);
+  flags->question.AddLimitsTo(*command);
   CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
+  flags->search.AddTo(*command)->needs(offline);
   // A server has profiles and a calibration of its own.
   command->get_option("--profile")->needs(offline);
   command->get_option("--calibration")->needs(offline);

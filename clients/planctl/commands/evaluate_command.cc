@@ -77,7 +77,9 @@ void AddEvaluateCommand(CLI::App& app, const Session& session, Action& action) {
                       "In the place of `chunks` of a Galvatron plan");
   flags->question.AddTo(*command, /*with_planner=*/false);
   // The plan says how it is run.
-  command->remove_option(command->get_option("--schedule"));
+  for (const char* name : {"--batch-step", "--batch-from", "--schedule", "--space", "--target"}) {
+    command->remove_option(command->get_option(name));
+  }
   command->get_option("--batch")->required(false)->description(
       "Samples per optimizer step [the plan's]");
   command->callback([&session, &action, flags] {

@@ -9,6 +9,8 @@
 #include "absl/time/time.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/interrupt.h"
+#include "clients/planctl/commands/local_search_flags.h"
 #include "clients/planctl/commands/progress.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
@@ -26,6 +28,7 @@ namespace {
 struct PlanFlags {
   QuestionFlags question;
   ServerFlags server;
+  LocalSearchFlags search;
   bool offline = false;
   bool compare = false;
   std::string job_id;
@@ -39,10 +42,10 @@ absl::StatusOr<PlanView> PlanHere(const PlanFlags& flags, const v1::PlanSpec& sp
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                            flags.question.ReadCalibrationFile());
-  PARPLAN_ASSIGN_OR_RETURN(PlanView view, PlanOffline(spec, profiles, calibration,
-                                                      [&progress](const v1::SearchProgress& state) {
-                                                        progress.Show(state);
-                                                      }));
+  const InterruptWatch interrupt;
+  SearchWatch watch = flags.search.Watch();
+  watch.on_progress = [&progress](const v1::SearchProgress& state) { progress.Show(state); };
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view, PlanOffline(spec, profiles, calibration, watch));
   if (!flags.output_path.empty()) {
     PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, ToReadableJson(view.payload)));
   }
@@ -102,7 +105,9 @@ void AddPlanCommand(CLI::App& app, const Session& session, Action& action) {
       "  planctl plan --offline --model m.model.json --cluster c.cluster.json --profile "
       "p.profile.json --batch 64");
   flags->question.AddTo(*command, /*with_planner=*/true);
+  flags->question.AddAnswersTo(*command);
   CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
+  flags->search.AddTo(*command)->needs(offline);
   // A server has profiles and a calibration of its own.
   command->get_option("--profile")->needs(offline);
   command->get_option("--calibration")->needs(offline);

@@ -31,7 +31,9 @@ void ProgressLine::Show(const v1::SearchProgress& progress) {
   if (progress.has_incumbent_step_duration()) {
     const double step = static_cast<double>(progress.incumbent_step_duration().seconds()) +
                         1e-9 * progress.incumbent_step_duration().nanos();
-    absl::StrAppendFormat(&text, ", best step %.4g s, at most %.1f %% from the bound", step,
+    const double bound = static_cast<double>(progress.step_duration_bound().seconds()) +
+                         1e-9 * progress.step_duration_bound().nanos();
+    absl::StrAppendFormat(&text, ", best step %.4g s, bound %.4g s, gap %.2f %%", step, bound,
                           100.0 * progress.gap_ratio());
   }
   std::fprintf(stderr, is_terminal_ ? "\r\033[K%s" : "%s\n", text.c_str());

@@ -8,9 +8,12 @@
 #include "clients/planctl/files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "planner/model/planning_problem.h"
 #include "planner/model/runtime_traits.h"
+#include "planner/model/search_space.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/rules_wire.h"
 
 namespace parplan::planctl {
 namespace {
@@ -33,6 +36,21 @@ std::string RuntimeNames() {
     absl::StrAppend(&names, names.empty() ? "" : ", ", runtime.runtime_id);
   }
   return names;
+}
+
+std::string TargetNames() {
+  std::string names;
+  for (const TargetLimits& target : KnownTargets()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", target.name);
+  }
+  return names;
+}
+
+v1::Schedule ScheduleOf(const std::string& name) {
+  if (name == "1f1b") return v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD;
+  if (name == "gpipe") return v1::SCHEDULE_GPIPE;
+  if (name == "interleaved") return v1::SCHEDULE_INTERLEAVED;
+  return v1::SCHEDULE_UNSPECIFIED;
 }
 
 }  // namespace
@@ -63,23 +81,62 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--max-pipeline-parallel", max_pipeline_parallel_degree,
                      "Largest pipeline degree [no limit]");
   command.add_option("--micro-batches", micro_batch_count, "Micro-batches per step [search]");
-  command.add_option("--schedule", schedule, "Pipeline schedule: 1f1b or gpipe [1f1b]")
-      ->check(CLI::IsMember({"1f1b", "gpipe"}));
+  command
+      .add_option("--schedule", schedule,
+                  "Only this pipeline schedule: 1f1b, gpipe or interleaved [search]")
+      ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved"}));
+  command.add_option("--space", space,
+                     "What may vary: `all` or `none`, then names to add and, with `-`, to take "
+                     "away: all,-gpipe (docs/search.md) [all]");
+  command.add_option(
+      "--target", target,
+      absl::StrCat("Only plans that this program can run: ", TargetNames(), " [parplan]"));
+  CLI::Option* from =
+      command
+          .add_option("--batch-from", smallest_global_batch_size,
+                      "Search the batch too, for the least time a sample: from this one up to "
+                      "--batch")
+          ->check(CLI::PositiveNumber);
+  command.add_option("--batch-step", global_batch_size_step, "From one batch to the next [1]")
+      ->check(CLI::PositiveNumber)
+      ->needs(from);
   command.add_flag("--no-recompute", disable_recompute, "Never recompute activations");
   command.add_flag("--no-sharding", disable_sharded_data_parallel, "Never shard parameters");
   command.add_flag("--allow-estimates", allow_estimates,
                    "Fill missing measurements from the nearest ones and from data sheets, and "
                    "say so");
   if (!with_planner) return;
-  command.add_option("--planner", planner, "Planner [galvatron-base]; see docs/search.md");
+  command.add_option("--planner", planner,
+                     absl::StrCat("Planner [", kDefaultPlanner, "]; see docs/search.md"));
+  AddLimitsTo(command);
+}
+
+void QuestionFlags::AddLimitsTo(CLI::App& command) {
   command.add_option("--time-limit", search_time_limit, "Seconds to search at most")
       ->check(CLI::PositiveNumber);
   command.add_option("--max-states", max_state_count, "Partial plans to make at most")
       ->check(CLI::PositiveNumber);
 }
 
+void QuestionFlags::AddAnswersTo(CLI::App& command) {
+  command.add_option("--top", top_plan_count, "So many distinct plans, the best first [1]")
+      ->check(CLI::Range(1, kMaxTopPlanCount));
+  command.add_flag("--front", wants_memory_front,
+                   "Also the plans of which none is both faster and smaller than another");
+}
+
 absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   v1::PlanSpec spec;
+  if (!space.empty()) PARPLAN_RETURN_IF_ERROR(DimensionSet::Parse(space, "--space").status());
+  if (!target.empty() && !FindTarget(target).has_value()) {
+    return FieldError(Reason::kSpecInvalid, "--target",
+                      absl::StrCat("must be one of ", TargetNames()));
+  }
+  // Where the batch is the plan's, there is none yet.
+  if (smallest_global_batch_size > global_batch_size && global_batch_size > 0) {
+    return FieldError(Reason::kSpecInvalid, "--batch-from",
+                      absl::StrCat("must be at most --batch, which is ", global_batch_size));
+  }
   PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_model(), ReadModel(model_path));
   PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_topology(), ReadCluster(cluster_path));
   if (node_count != 0) {
@@ -114,8 +171,13 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   options.set_max_tensor_parallel_degree(max_tensor_parallel_degree);
   options.set_max_pipeline_parallel_degree(max_pipeline_parallel_degree);
   options.set_micro_batch_count(micro_batch_count);
-  options.set_schedule(schedule == "gpipe" ? v1::SCHEDULE_GPIPE
-                                           : v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD);
+  options.set_schedule(ScheduleOf(schedule));
+  options.set_space(space);
+  options.set_target(target);
+  options.set_smallest_global_batch_size(smallest_global_batch_size);
+  options.set_global_batch_size_step(global_batch_size_step);
+  options.set_top_plan_count(top_plan_count);
+  options.set_wants_memory_front(wants_memory_front);
   options.set_disable_recompute(disable_recompute);
   options.set_disable_sharded_data_parallel(disable_sharded_data_parallel);
   options.set_allow_estimates(allow_estimates);

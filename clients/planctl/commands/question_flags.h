@@ -34,18 +34,32 @@ struct QuestionFlags {
   int max_tensor_parallel_degree = 0;
   int max_pipeline_parallel_degree = 0;
   int64_t micro_batch_count = 0;
-  std::string schedule = "1f1b";
+  // Empty: searched.
+  std::string schedule;
+  // Empty: everything, for any program.
+  std::string space;
+  std::string target;
+  // 0: only `global_batch_size`; the step then is 0 as well.
+  int64_t smallest_global_batch_size = 0;
+  int64_t global_batch_size_step = 0;
   bool disable_recompute = false;
   bool disable_sharded_data_parallel = false;
   bool allow_estimates = false;
   // Seconds; 0: none.
   double search_time_limit = 0.0;
   int64_t max_state_count = 0;
+  int top_plan_count = 0;
+  bool wants_memory_front = false;
 
   // Adds the flags. `with_planner`: also those that choose planner and limits.
   void AddTo(CLI::App& command, bool with_planner);
+  // The limits alone.
+  void AddLimitsTo(CLI::App& command);
+  // For more plans than one.
+  void AddAnswersTo(CLI::App& command);
 
-  // Reads the files and puts the question together.
+  // Reads the files and puts the question together. INVALID_ARGUMENT (SPEC_INVALID)
+  // naming the flag or the field of the file.
   absl::StatusOr<v1::PlanSpec> ReadSpec() const;
 
   // Reads the calibration file; null when none was named.

@@ -62,6 +62,27 @@ std::string MemoryBars(const Prediction& prediction) {
   return chart.Html() + legend;
 }
 
+std::string FrontBars(const std::vector<PlanBeside>& plans, const Prediction& prediction) {
+  const int row_count = static_cast<int>(std::min<size_t>(plans.size(), kMaxChartRows));
+  double longest = prediction.usable_memory.as_double();
+  for (const PlanBeside& plan : plans) longest = std::max(longest, plan.peak_memory.as_double());
+  const double end = 1.02 * longest;
+  if (!(end > 0.0)) return "";
+  Chart chart("Memory of plans from the fastest to the smallest", row_count, /*banner=*/true);
+  for (int row = 0; row < row_count; ++row) {
+    const PlanBeside& plan = plans[row];
+    chart.AddRow(Time(plan.step), Size(plan.peak_memory));
+    chart.AddBar(row, 0.0, plan.peak_memory.as_double() / end, "f00",
+                 absl::StrCat(Time(plan.step), " a step, ", Size(plan.peak_memory)));
+  }
+  chart.AddAxis(end, AxisUnit::kBytes);
+  if (prediction.usable_memory > Bytes()) {
+    chart.AddLimit(prediction.usable_memory.as_double() / end,
+                   absl::StrCat(Size(prediction.usable_memory), " usable"));
+  }
+  return chart.Html();
+}
+
 std::string TimeBars(const Prediction& prediction) {
   Seconds longest;
   for (const StagePrediction& stage : prediction.stages) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "clients/planctl/report/report.h"
 #include "planner/model/plan.h"
 
 namespace parplan::report {
@@ -19,6 +20,9 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
 
 // Memory of one device of each stage by item, beside what it may hold.
 std::string MemoryBars(const Prediction& prediction);
+
+// Memory of the fullest device of each plan, a row a plan, beside what it may hold.
+std::string FrontBars(const std::vector<PlanBeside>& plans, const Prediction& prediction);
 
 // Busy time of each stage per micro-batch by item.
 std::string TimeBars(const Prediction& prediction);

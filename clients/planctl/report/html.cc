@@ -217,6 +217,28 @@ const char* Name(TimeItemKind kind) {
   return "";
 }
 
+std::string EndOfSearch(SearchLimit limit) {
+  switch (limit) {
+    case SearchLimit::kNone:
+      return "";
+    case SearchLimit::kTime:
+      return "its limit of time";
+    case SearchLimit::kStates:
+      return "its limit of states";
+    case SearchLimit::kCancelled:
+      return "an interrupt";
+    case SearchLimit::kMethod:
+      return "the planner's own method";
+  }
+  return "";
+}
+
+std::string Change(double ratio) {
+  if (!std::isfinite(ratio)) return "–";
+  if (std::abs(ratio) < 5e-5) return "±0 %";
+  return absl::StrFormat("%+.*f %%", std::abs(ratio) < 0.00095 ? 2 : 1, 100.0 * ratio);
+}
+
 const char* Name(Schedule schedule) {
   switch (schedule) {
     case Schedule::kOneForwardOneBackward:
@@ -240,10 +262,13 @@ std::string StrategyWords(const Strategy& strategy) {
                                                                 : " on distant devices, ";
   }
   if (data) absl::StrAppend(&words, "data parallel ", strategy.data_parallel_degree);
-  if (!tensor && !data) words = "one device";
   if (strategy.context_parallel_degree > 1) {
-    absl::StrAppend(&words, ", context parallel ", strategy.context_parallel_degree);
+    const bool rings = strategy.context_kind == ContextKind::kRing;
+    absl::StrAppend(&words, words.empty() ? "" : ", ",
+                    rings ? "context parallel " : "sequences split by all-to-all (Ulysses) ",
+                    strategy.context_parallel_degree);
   }
+  if (words.empty()) words = "one device";
   if (strategy.expert_parallel_degree > 1) {
     absl::StrAppend(&words, ", expert parallel ", strategy.expert_parallel_degree);
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "planner/base/units.h"
 #include "planner/model/plan.h"
+#include "planner/model/search_summary.h"
 
 namespace parplan::report {
 
@@ -46,7 +47,13 @@ std::string Count(int64_t count, absl::string_view noun);
 const char* Name(MemoryItemKind kind);
 const char* Name(TimeItemKind kind);
 
-// `1F1B` or `GPipe`.
+// What ended a search without a proof, after `ended by`; empty where nothing did.
+std::string EndOfSearch(SearchLimit limit);
+
+// `+3.1 %`, `-12.0 %`, `±0 %`.
+std::string Change(double ratio);
+
+// `1F1B`, `GPipe` or `interleaved 1F1B`.
 const char* Name(Schedule schedule);
 
 // What a strategy does, for example `tensor parallel 4, data parallel 2 with

@@ -34,10 +34,14 @@ std::string SearchTile(const SearchSummary& search) {
   if (search.termination == Termination::kOptimal) {
     return Tile("optimal", "proved, in the space that was searched");
   }
+  const std::string end = report::EndOfSearch(search.limit);
+  const std::string why = end.empty() ? "" : absl::StrCat("; the search ended by ", end);
   if (search.bound > Seconds() && search.gap_ratio < 1.0) {
-    return Tile(absl::StrCat("≤ ", Percent(search.gap_ratio)), "left to gain at best, proved");
+    return Tile(absl::StrCat("≤ ", Percent(search.gap_ratio)),
+                absl::StrCat("left to gain at best, proved: no step is shorter than ",
+                             Time(search.bound), why));
   }
-  return Tile("no proof", "of how much is left to gain");
+  return Tile("no proof", absl::StrCat("of how much is left to gain", why));
 }
 
 std::string Tiles(const ReportInput& input) {
@@ -114,6 +118,33 @@ std::string Rivals(const ReportInput& input) {
   return Section("Compared with plain strategies",
                  "The same model, devices, batch and cost model; only the space differs.",
                  report::RivalTable(input.rivals, input.planner));
+}
+
+std::string Beside(const ReportInput& input) {
+  std::string html;
+  if (!input.memory_front.empty()) {
+    absl::StrAppend(&html,
+                    Section("Time against memory",
+                            "Of the plans that were searched none is both faster and smaller "
+                            "than one of these. A row is a plan with its time of a step, the bar "
+                            "its memory on the fullest device.",
+                            report::FrontBars(input.memory_front, input.prediction) +
+                                report::PlanTable(input.memory_front, input.prediction)));
+  }
+  if (!input.alternatives.empty()) {
+    absl::StrAppend(&html,
+                    Section("Next best plans",
+                            "Each differs in depth, micro-batches, schedule, batch or degrees.",
+                            report::PlanTable(input.alternatives, input.prediction)));
+  }
+  if (!input.notes.empty()) {
+    std::string list = "<ul>";
+    for (const std::string& note : input.notes) {
+      absl::StrAppend(&list, "<li>", Escape(report::Shorten(note, kMaxFactLength)), "</li>");
+    }
+    absl::StrAppend(&html, Section("What the planner says", "", list + "</ul>"));
+  }
+  return html;
 }
 
 std::string Sureness(const Prediction& prediction) {
@@ -193,7 +224,7 @@ std::string RenderReport(const ReportInput& input) {
               Layers(input)),
       Section("Time of one micro-batch", "What each stage is busy with, forward and backward.",
               report::TimeBars(prediction) + rows_left_out + report::TimeTable(prediction)),
-      Rivals(input), Sureness(prediction), Facts(input), "</main></body></html>\n");
+      Beside(input), Rivals(input), Sureness(prediction), Facts(input), "</main></body></html>\n");
 }
 
 }  // namespace parplan

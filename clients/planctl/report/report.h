@@ -22,6 +22,18 @@ struct ReportRival {
   Bytes peak_memory;              // when feasible
   std::string gist;               // when feasible
   Bytes smallest_device_memory;   // when not feasible
+  bool stopped_early = false;     // a limit came before it was known
+};
+
+// A plan of the same search beside the one the page is about.
+struct PlanBeside {
+  Plan plan;
+  Seconds step;
+  double samples_per_second = 0.0;
+  Bytes peak_memory;
+
+  // Time a sample above that of a plan with `rate` samples a second, as a share of it.
+  double SlowerThan(double rate) const { return rate / samples_per_second - 1.0; }
 };
 
 // A label and what it says, printed as they are (escaped).
@@ -45,6 +57,12 @@ struct ReportInput {
   std::vector<std::string> layer_names;
   // May be empty.
   std::vector<ReportRival> rivals;
+  // The next best plans, best first, and those from the fastest to the one that needs
+  // least memory; may be empty.
+  std::vector<PlanBeside> alternatives;
+  std::vector<PlanBeside> memory_front;
+  // What the planner says of its method.
+  std::vector<std::string> notes;
   // Identity and provenance: plan name, digests, expiry, signature.
   std::vector<ReportFact> facts;
 };

@@ -18,6 +18,7 @@ constexpr int kMaxPlannerLength = 40;
 constexpr int kMaxGistLength = 240;
 constexpr int kMaxRunRows = 400;
 constexpr int kMaxStageRows = 512;
+constexpr int kMaxPlanRows = 200;
 
 // A table row by row. Texts are escaped here, markup is not.
 class Table {
@@ -196,6 +197,30 @@ std::string LayerTable(const Plan& plan, const std::vector<Strategy>& strategies
   return std::move(table).Html() + LeftOut(kMaxRunRows, run_count, "runs of layers");
 }
 
+std::string PlanTable(const std::vector<PlanBeside>& plans, const Prediction& prediction) {
+  Table table("Plans");
+  for (const char* name :
+       {"step", "time a sample", "peak memory", "memory", "batch", "micro-batches"}) {
+    table.Head(name);
+  }
+  table.Head("schedule", "left").Head("plan", "left");
+  const size_t rows = std::min<size_t>(plans.size(), kMaxPlanRows);
+  for (size_t i = 0; i < rows; ++i) {
+    const PlanBeside& beside = plans[i];
+    const double memory = beside.peak_memory.as_double() / prediction.peak_memory.as_double();
+    table.Row()
+        .Cell(Time(beside.step))
+        .Cell(Change(beside.SlowerThan(prediction.samples_per_second)))
+        .Cell(Size(beside.peak_memory))
+        .Cell(Change(memory - 1.0))
+        .Cell(absl::StrCat(beside.plan.global_batch_size))
+        .Cell(absl::StrCat(beside.plan.micro_batch_count))
+        .Cell(Name(beside.plan.schedule), "left")
+        .Cell(Shorten(PlanGist(beside.plan), kMaxGistLength), "left words code");
+  }
+  return std::move(table).Html() + LeftOut(rows, plans.size(), "plans");
+}
+
 std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string& planner) {
   double best = 0.0;
   for (const ReportRival& rival : rivals) {
@@ -215,8 +240,10 @@ std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string
       table.Cell("–")
           .Cell("")
           .Cell("–")
-          .Cell("does not fit", "bad")
-          .Cell(rival.smallest_device_memory > Bytes()
+          .Cell(rival.stopped_early ? "not known" : "does not fit", "bad")
+          .Cell(rival.stopped_early
+                    ? std::string("a limit ended its search before any plan was found")
+                : rival.smallest_device_memory > Bytes()
                     ? absl::StrCat("would need ", Size(rival.smallest_device_memory), " per device")
                     : std::string("no degrees divide devices, heads and batch"),
                 "left words");

@@ -26,6 +26,10 @@ std::string StrategyTable(const Plan& plan, const std::vector<Strategy>& strateg
 std::string LayerTable(const Plan& plan, const std::vector<Strategy>& strategies,
                        const std::vector<std::string>& layer_names);
 
+// Plans beside that of `prediction`, and how they differ from it; says when it leaves
+// some out.
+std::string PlanTable(const std::vector<PlanBeside>& plans, const Prediction& prediction);
+
 // Rivals with their throughput as bars; that of `planner` stands out.
 std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string& planner);
 

@@ -186,8 +186,9 @@ TEST(PlanOffline, TakesTheFirstProfileWhereTwoMeasuredTheSame) {
 
 TEST(PlanOffline, ReportsProgressOverAllCandidates) {
   std::vector<v1::SearchProgress> seen;
-  ASSERT_OK(PlanOffline(ExampleSpec(), ExampleProfiles(), nullptr,
-                        [&seen](const v1::SearchProgress& progress) { seen.push_back(progress); }));
+  SearchWatch watch;
+  watch.on_progress = [&seen](const v1::SearchProgress& progress) { seen.push_back(progress); };
+  ASSERT_OK(PlanOffline(ExampleSpec(), ExampleProfiles(), nullptr, watch));
   ASSERT_FALSE(seen.empty());
   EXPECT_TRUE(seen.back().has_incumbent_step_duration());
   for (const v1::SearchProgress& progress : seen) {

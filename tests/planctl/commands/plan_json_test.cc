@@ -61,6 +61,7 @@ const std::vector<std::string> kStrategy = {"notation",
                                             "recompute",
                                             "sequence_parallel",
                                             "context_parallel_degree",
+                                            "context_kind",
                                             "expert_parallel_degree"};
 const std::vector<std::string> kPrediction = {"step_seconds",
                                               "step_seconds_lower",
@@ -86,8 +87,20 @@ const std::vector<std::string> kSearch = {
     "pruned_states", "candidates", "cpu_seconds", "wall_seconds", "from_cache"};
 const std::vector<std::string> kFeasible = {
     "planner", "feasible", "step_seconds", "samples_per_second", "peak_memory_bytes", "gist"};
-const std::vector<std::string> kInfeasible = {"planner", "feasible",
-                                              "smallest_device_memory_bytes"};
+const std::vector<std::string> kInfeasible = {"planner", "feasible", "smallest_device_memory_bytes",
+                                              "smallest_device_count", "stopped_early"};
+const std::vector<std::string> kBeside = {"gist",
+                                          "step_seconds",
+                                          "samples_per_second",
+                                          "peak_memory_bytes",
+                                          "time_change",
+                                          "memory_change",
+                                          "global_batch_size",
+                                          "micro_batch_count",
+                                          "pipeline_parallel_degree",
+                                          "schedule",
+                                          "virtual_stage_count",
+                                          "stages"};
 
 // The plan of the example, of two stages or more where asked.
 PlanView ExampleView(const std::string& planner = "", bool compare = false) {
@@ -123,6 +136,29 @@ TEST(PlanJson, HasExactlyTheMembersDocumented) {
   }
 }
 
+TEST(PlanJson, HasThePlansBesideIt) {
+  PlanView view = ExampleView("deepspeed-3d");
+  PlanBeside beside;
+  beside.plan = view.plan;
+  beside.step = view.prediction.step * 1.25;
+  beside.samples_per_second = view.prediction.samples_per_second / 1.25;
+  beside.peak_memory = Bytes::Ceil(view.prediction.peak_memory.as_double() * 0.5);
+  view.alternatives = {beside};
+  view.memory_front = {beside, beside};
+  view.notes = {"alpha_t 0.5"};
+  const Json object = Json::parse(PlanJson(view));
+  EXPECT_THAT(Members(object),
+              ElementsAre("plan", "prediction", "search", "alternatives", "memory_front", "notes"));
+  ASSERT_EQ(object["alternatives"].size(), 1u);
+  EXPECT_EQ(object["memory_front"].size(), 2u);
+  const Json& first = object["alternatives"][0];
+  EXPECT_THAT(Members(first), ElementsAreArray(kBeside));
+  EXPECT_NEAR(first["time_change"].get<double>(), 0.25, 1e-12);
+  EXPECT_NEAR(first["memory_change"].get<double>(), -0.5, 1e-9);
+  EXPECT_EQ(first["stages"], object["plan"]["stages"]);
+  EXPECT_EQ(object["notes"], Json::array({"alpha_t 0.5"}));
+}
+
 TEST(PlanJson, WithoutRivalsHasNoComparisons) {
   const Json object = Json::parse(PlanJson(ExampleView()));
   EXPECT_THAT(Members(object), ElementsAre("plan", "prediction", "search"));
@@ -133,7 +169,7 @@ TEST(PlanJson, EveryMemberIsInTheDocumentation) {
   std::ostringstream text;
   text << file.rdbuf();
   for (const auto* names : {&kPlan, &kStage, &kLayerRun, &kStrategy, &kPrediction,
-                            &kStagePrediction, &kSearch, &kFeasible, &kInfeasible}) {
+                            &kStagePrediction, &kSearch, &kFeasible, &kInfeasible, &kBeside}) {
     for (const std::string& name : *names) EXPECT_THAT(text.str(), HasSubstr(name));
   }
 }

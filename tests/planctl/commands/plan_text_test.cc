@@ -84,6 +84,56 @@ TEST(PlanText, OfAPlanThatWasGivenTellsOfNoSearch) {
               AllOf(HasSubstr("none: the plan was given"), Not(HasSubstr("candidates"))));
 }
 
+// `view` with a plan that is a quarter slower and needs half as much.
+PlanView WithPlansBeside(PlanView view) {
+  PlanBeside beside;
+  beside.plan = view.plan;
+  beside.step = view.prediction.step * 1.25;
+  beside.samples_per_second = view.prediction.samples_per_second / 1.25;
+  beside.peak_memory = Bytes::Ceil(view.prediction.peak_memory.as_double() * 0.5);
+  view.alternatives = {beside};
+  view.memory_front = {beside, beside};
+  view.notes = {"alpha_t 0.5, alpha_m 0.25"};
+  return view;
+}
+
+TEST(PlanText, TellsThePlansBesideItAndHowTheyDiffer) {
+  ASSERT_OK_AND_ASSIGN(const PlanView alone, View("deepspeed-3d"));
+  EXPECT_EQ(BesideText(alone), "");
+  const PlanView view = WithPlansBeside(alone);
+  const std::string text = PlanText(view);
+  EXPECT_THAT(text, HasSubstr(BesideText(view)));
+  EXPECT_THAT(
+      BesideText(view),
+      AllOf(HasSubstr("next best plans"), HasSubstr("time against memory"), HasSubstr("+25.0 %"),
+            HasSubstr("-50.0 %"), HasSubstr(report::Time(view.alternatives.front().step)),
+            HasSubstr("alpha_t 0.5, alpha_m 0.25")));
+  ExpectTidy(text);
+}
+
+TEST(PlanText, SaysHowTheSearchEnded) {
+  ASSERT_OK_AND_ASSIGN(PlanView view, View("deepspeed-3d"));
+  view.search.termination = Termination::kOptimal;
+  EXPECT_THAT(PlanText(view), HasSubstr("OPTIMAL"));
+  view.search.termination = Termination::kFeasible;
+  view.search.gap_ratio = 0.031;
+  view.search.bound = Seconds::Of(1.5);
+  for (const auto& [limit, words] : std::vector<std::pair<SearchLimit, std::string>>{
+           {SearchLimit::kTime, "its limit of time"},
+           {SearchLimit::kStates, "its limit of states"},
+           {SearchLimit::kCancelled, "an interrupt"},
+           {SearchLimit::kMethod, "the planner's own method"}}) {
+    view.search.limit = limit;
+    std::string text = PlanText(view);
+    text.resize(text.find("stage 0"));
+    for (size_t at; (at = text.find("\n             ")) != std::string::npos;) {
+      text.replace(at, 14, " ");
+    }
+    EXPECT_THAT(text, AllOf(HasSubstr("FEASIBLE, at most 3.1 % from the proved bound of 1.50 s"),
+                            HasSubstr("ended by " + words)));
+  }
+}
+
 TEST(ComparisonText, FoldsEqualStagesAndSaysWhyThereIsNoPlan) {
   v1::PlannerComparison pipeline;
   pipeline.set_planner("pp");
@@ -96,9 +146,14 @@ TEST(ComparisonText, FoldsEqualStagesAndSaysWhyThereIsNoPlan) {
   large.set_smallest_device_memory_bytes(135'000'000'000);
   v1::PlannerComparison none;
   none.set_planner("tp");
-  const std::string text = ComparisonText({pipeline, large, none});
+  v1::PlannerComparison stopped;
+  stopped.set_planner("sdp");
+  stopped.set_stopped_early(true);
+  large.set_smallest_device_count(32);
+  const std::string text = ComparisonText({pipeline, large, none, stopped});
   EXPECT_THAT(text, AllOf(HasSubstr("4-1-1 x4 (3 stages) | 4-1-1 x5"),
-                          HasSubstr("needs 135 GB per device"), HasSubstr("no such plan")));
+                          HasSubstr("needs 135 GB per device, or 32 devices"),
+                          HasSubstr("no such plan"), HasSubstr("a limit ended its search")));
   EXPECT_THAT(text, HasSubstr("100%"));
   ExpectTidy(text);
 }

@@ -9,9 +9,11 @@
 
 #include "clients/planctl/files.h"
 #include "planner/model/runtime_traits.h"
+#include "planner/model/search_space.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/published_calibration.h"
+#include "proto/wire/rules_wire.h"
 #include "proto/wire/topology_wire.h"
 #include "tests/planctl/commands/planctl_test_files.h"
 #include "tests/support/status_matchers.h"
@@ -19,6 +21,7 @@
 namespace parplan::planctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // The question of the flags, after those of the example.
@@ -27,6 +30,7 @@ absl::StatusOr<v1::PlanSpec> Read(std::vector<std::string> arguments,
   QuestionFlags flags;
   CLI::App app;
   flags.AddTo(app, /*with_planner=*/true);
+  flags.AddAnswersTo(app);
   arguments.insert(arguments.end(), {"--model", ExamplePath("llama2-7b.model.json"), "--cluster",
                                      ExamplePath(cluster), "--batch", "64"});
   // CLI11 takes a vector of arguments from its end.
@@ -38,8 +42,54 @@ absl::StatusOr<v1::PlanSpec> Read(std::vector<std::string> arguments,
 TEST(QuestionFlags, GiveTheQuestionOfTheFiles) {
   ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec, Read({}));
   v1::PlanSpec expected = ExampleSpec();
-  expected.mutable_options()->set_schedule(v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD);
+  expected.mutable_options();
   EXPECT_EQ(spec.DebugString(), expected.DebugString());
+}
+
+TEST(QuestionFlags, EveryScheduleHasAName) {
+  for (const auto& [name, schedule] : std::vector<std::pair<std::string, v1::Schedule>>{
+           {"1f1b", v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD},
+           {"gpipe", v1::SCHEDULE_GPIPE},
+           {"interleaved", v1::SCHEDULE_INTERLEAVED}}) {
+    ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec, Read({"--schedule", name}));
+    EXPECT_EQ(spec.options().schedule(), schedule);
+  }
+}
+
+TEST(QuestionFlags, SpaceTargetBatchesAndAnswersReachTheirOptions) {
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec,
+                       Read({"--space", "all,-gpipe", "--target", "megatron", "--batch-from", "8",
+                             "--batch-step", "4", "--top", "5", "--front"}));
+  const v1::PlanningOptions& options = spec.options();
+  EXPECT_EQ(options.space(), "all,-gpipe");
+  EXPECT_EQ(options.target(), "megatron");
+  EXPECT_EQ(options.smallest_global_batch_size(), 8);
+  EXPECT_EQ(options.global_batch_size_step(), 4);
+  EXPECT_EQ(options.top_plan_count(), 5);
+  EXPECT_TRUE(options.wants_memory_front());
+  EXPECT_OK(OptionsFromProto(options));
+}
+
+TEST(QuestionFlags, WhatIsNoSpaceTargetOrRangeIsRefusedByTheNameOfTheFlag) {
+  EXPECT_THAT(Read({"--space", "all,-abacus"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("--space"), HasSubstr("`abacus`"), HasSubstr("gpipe"))));
+  EXPECT_THAT(Read({"--target", "abacus"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("--target"), HasSubstr("deepspeed"))));
+  EXPECT_THAT(Read({"--batch-from", "65"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--batch-from")));
+  EXPECT_OK(Read({"--batch-from", "64"}));
+  EXPECT_THROW((void)Read({"--batch-step", "2"}), CLI::ParseError);
+}
+
+TEST(QuestionFlags, HelpNamesEveryTarget) {
+  QuestionFlags flags;
+  CLI::App app;
+  flags.AddTo(app, /*with_planner=*/false);
+  for (const TargetLimits& target : KnownTargets()) {
+    EXPECT_THAT(app.help(), HasSubstr(std::string(target.name)));
+  }
 }
 
 TEST(QuestionFlags, EachReachesItsOption) {
@@ -127,7 +177,9 @@ TEST(QuestionFlags, ImpossibleNumbersAreRefused) {
                                                         {"--nodes", "0"},
                                                         {"--time-limit", "-1"},
                                                         {"--max-states", "0"},
-                                                        {"--schedule", "interleaved"},
+                                                        {"--batch-from", "0"},
+                                                        {"--top", "0"},
+                                                        {"--top", "101"},
                                                         {"--schedule", "zigzag"}}) {
     EXPECT_THROW((void)Read({flag, value}), CLI::ParseError) << flag << " " << value;
   }

@@ -1,5 +1,6 @@
 #include "clients/planctl/report/html.h"
 
+#include <cmath>
 #include <limits>
 #include <set>
 #include <string>
@@ -12,6 +13,15 @@ namespace parplan::report {
 namespace {
 
 const std::string kReplacement = "\xEF\xBF\xBD";
+
+TEST(Change, IsSignedAndFinite) {
+  EXPECT_EQ(Change(0.031), "+3.1 %");
+  EXPECT_EQ(Change(-0.12), "-12.0 %");
+  EXPECT_EQ(Change(0.0004), "+0.04 %");
+  EXPECT_EQ(Change(0.0), "±0 %");
+  EXPECT_EQ(Change(-1e-9), "±0 %");
+  EXPECT_EQ(Change(std::nan("")), "–");
+}
 
 TEST(Escape, LeavesNoMarkup) {
   EXPECT_EQ(Escape("<b a=\"1\" c='2'>&amp;</b>"),
@@ -114,6 +124,11 @@ TEST(Letter, CountsLikeColumnsOfASheet) {
 
 TEST(StrategyWords, SaysWhatTheNotationMeans) {
   EXPECT_EQ(StrategyWords({}), "one device");
+  EXPECT_EQ(StrategyWords({.context_parallel_degree = 4}), "context parallel 4");
+  EXPECT_EQ(StrategyWords({.data_parallel_degree = 2,
+                           .context_parallel_degree = 4,
+                           .context_kind = ContextKind::kUlysses}),
+            "data parallel 2, sequences split by all-to-all (Ulysses) 4");
   EXPECT_EQ(StrategyWords({.tensor_parallel_degree = 8}), "tensor parallel 8");
   EXPECT_EQ(StrategyWords({.data_parallel_degree = 8,
                            .sharding_level = ShardingLevel::kParameters,

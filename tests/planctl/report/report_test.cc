@@ -86,6 +86,37 @@ TEST(RenderReport, GalleryIsWellFormed) {
   }
 }
 
+TEST(RenderReport, ShowsThePlansBesideTheBest) {
+  ReportInput input = SampleReport({});
+  const std::string alone = VisibleText(RenderReport(input));
+  EXPECT_THAT(alone, Not(HasSubstr("Next best plans")));
+  EXPECT_THAT(alone, Not(HasSubstr("Time against memory")));
+  EXPECT_THAT(alone, Not(HasSubstr("What the planner says")));
+  input.alternatives = SamplePlansBeside(input, 2);
+  input.memory_front = SamplePlansBeside(input, 3);
+  input.notes = {"alpha_t 0.5 <before>"};
+  const std::string page = RenderReport(input);
+  EXPECT_EQ(FaultOfForm(page), "");
+  const std::string text = VisibleText(page);
+  // A quarter, a half, three quarters slower; a half, a third, a quarter of the memory.
+  for (const char* words : {"Next best plans", "Time against memory", "+25.0 %", "+50.0 %",
+                            "+75.0 %", "-50.0 %", "-66.7 %", "-75.0 %", "alpha_t 0.5"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  EXPECT_THAT(text, HasSubstr(report::Size(input.memory_front.back().peak_memory)));
+}
+
+TEST(RenderReport, StaysSmallWithAsManyPlansAsOneMayAskFor) {
+  ReportInput input =
+      SampleReport({.stage_count = 64, .layer_count = 2000, .strategy_count = 2000});
+  input.alternatives = SamplePlansBeside(input, 300);
+  input.memory_front = SamplePlansBeside(input, 300);
+  const std::string page = RenderReport(input);
+  EXPECT_EQ(FaultOfForm(page), "");
+  EXPECT_LT(page.size(), kMaxPageBytes);
+  EXPECT_THAT(VisibleText(page), HasSubstr("The table shows the first 200 of 300 plans."));
+}
+
 TEST(RenderReport, EscapesEveryText) {
   // Every text of the input says which it is, so that none can be forgotten.
   const auto hostile = [](const std::string& where) {

@@ -200,6 +200,20 @@ std::vector<ReportRival> SampleRivals() {
           feasible("deepspeed-3d", 14.77, 36.6, "2-2*-2 x17 | 2-2*-2 x17")};
 }
 
+std::vector<PlanBeside> SamplePlansBeside(const ReportInput& input, int count) {
+  std::vector<PlanBeside> plans;
+  for (int i = 1; i <= count; ++i) {
+    PlanBeside beside;
+    beside.plan = input.plan;
+    beside.plan.global_batch_size = input.plan.global_batch_size * i;
+    beside.step = input.prediction.step * (1.0 + 0.25 * i);
+    beside.samples_per_second = input.prediction.samples_per_second / (1.0 + 0.25 * i);
+    beside.peak_memory = Bytes::Ceil(input.prediction.peak_memory.as_double() / (1.0 + i));
+    plans.push_back(std::move(beside));
+  }
+  return plans;
+}
+
 std::vector<NamedReport> ReportGallery() {
   std::vector<NamedReport> gallery;
   const auto add = [&gallery](std::string name, const SampleShape& shape) -> ReportInput& {

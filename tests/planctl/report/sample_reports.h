@@ -31,6 +31,10 @@ ReportInput SampleReport(const SampleShape& shape);
 // The five plain strategies, two of which do not fit.
 std::vector<ReportRival> SampleRivals();
 
+// So many plans, each slower than the one before, with less memory each and in another
+// batch.
+std::vector<PlanBeside> SamplePlansBeside(const ReportInput& input, int count);
+
 // A report and the name of the file it is for.
 struct NamedReport {
   std::string name;

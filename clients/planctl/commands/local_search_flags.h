@@ -1,0 +1,25 @@
+// The flags of a search in this process.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_LOCAL_SEARCH_FLAGS_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_LOCAL_SEARCH_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+
+#include "clients/planctl/local_search.h"
+
+namespace parplan::planctl {
+
+struct LocalSearchFlags {
+  // 0: as many as the machine has.
+  int thread_count = 0;
+
+  // Adds `--threads` and gives it, so that the caller can say what it needs.
+  CLI::Option* AddTo(CLI::App& command);
+
+  // A watch with these threads that an `InterruptWatch` cancels.
+  SearchWatch Watch() const;
+};
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_LOCAL_SEARCH_FLAGS_H_
