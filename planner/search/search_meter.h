@@ -31,6 +31,11 @@ class SearchMeter {
     return true;
   }
 
+  // Ends the search for the reason another meter ended a part of it.
+  void Stop(SearchLimit limit) {
+    if (limit_ == SearchLimit::kNone) limit_ = limit;
+  }
+
   void Prune(int64_t count) { pruned_ += count; }
 
   // Asks the watcher now. False when the search must end.

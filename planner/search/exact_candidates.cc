@@ -1,0 +1,114 @@
+#include "planner/search/exact_candidates.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "planner/model/plan.h"
+#include "planner/search/pipeline_bound.h"
+
+namespace parplan {
+namespace {
+
+// So many sets of least times are made between two questions whether to go on.
+constexpr int64_t kLeastTimesBetweenQuestions = 32;
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// TODO(E4)
+bool MayInterleave(int, int64_t) { return false; }
+double ScheduleBound(const StrategySpace&, const LeastTimes&, const PipelineCandidate&) { return 0.0; }
+
+double BoundOf(const StrategySpace& space, const LeastTimes& least,
+               const PipelineCandidate& candidate) {
+  if (candidate.schedule == Schedule::kInterleaved) return ScheduleBound(space, least, candidate);
+  double total = 0.0;
+  double longest = 0.0;
+  for (const ModelLayerRun& run : space.problem().model().layer_runs()) {
+    const double way = least.forward_and_backward[run.definition_index].value();
+    total += way * run.layer_count;
+    longest = std::max(longest, way);
+  }
+  return SpreadStepBound(candidate.schedule, candidate.pipeline_parallel_degree,
+                         candidate.micro_batch_count, total, longest) *
+         (1.0 - 1e-12);
+}
+
+}  // namespace
+
+void ForEach(const ParallelFor& parallel_for, int64_t count,
+             const std::function<void(int64_t)>& work) {
+  if (parallel_for && count > 1) {
+    parallel_for(count, work);
+    return;
+  }
+  for (int64_t index = 0; index < count; ++index) work(index);
+}
+
+void TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
+                         const ParallelFor& parallel_for) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  std::erase_if(keys, [this](const Key& key) { return tables_.contains(key); });
+  std::vector<std::unique_ptr<const OptionTable>> made(keys.size());
+  ForEach(parallel_for, static_cast<int64_t>(keys.size()), [&](int64_t index) {
+    made[index] = std::make_unique<const OptionTable>(space.problem(), costs, space,
+                                                      keys[index].first, keys[index].second);
+  });
+  for (size_t index = 0; index < keys.size(); ++index) {
+    tables_[keys[index]] = std::move(made[index]);
+  }
+}
+
+CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
+                             const ParallelFor& parallel_for, SearchMeter& meter) {
+  CandidateList list;
+  std::vector<TableCache::Key> keys;
+  for (const int64_t batch : space.problem().GlobalBatchSizes()) {
+    const std::vector<int64_t> counts = space.MicroBatchCounts(batch);
+    for (const int degree : space.PipelineDegrees()) {
+      for (const Schedule schedule : space.Schedules(degree)) {
+        for (const int64_t count : counts) {
+          if (count > kMaxForwardPassCount / degree) continue;
+          if (schedule == Schedule::kInterleaved && !MayInterleave(degree, count)) continue;
+          list.candidates.push_back({.pipeline = {.global_batch_size = batch,
+                                                  .micro_batch_count = count,
+                                                  .pipeline_parallel_degree = degree,
+                                                  .schedule = schedule}});
+          keys.push_back(TableCache::KeyOf(list.candidates.back().pipeline));
+        }
+      }
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  std::vector<LeastTimes> least(keys.size());
+  const auto key_count = static_cast<int64_t>(keys.size());
+  for (int64_t first = 0; first < key_count; first += kLeastTimesBetweenQuestions) {
+    if (!meter.Ask()) {
+      list.complete = false;
+      list.candidates.clear();
+      return list;
+    }
+    const int64_t count = std::min(kLeastTimesBetweenQuestions, key_count - first);
+    ForEach(parallel_for, count, [&](int64_t index) {
+      const TableCache::Key& key = keys[first + index];
+      least[first + index] =
+          LeastTimesOf(space.problem(), costs, space, key.first, key.second);
+    });
+  }
+  for (ExactCandidate& candidate : list.candidates) {
+    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
+    const LeastTimes& times =
+        least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
+    candidate.bound = times.usable ? BoundOf(space, times, candidate.pipeline) +
+                                         costs.step_overhead().value()
+                                   : kInfinite;
+  }
+  std::erase_if(list.candidates,
+                [](const ExactCandidate& candidate) { return candidate.bound == kInfinite; });
+  std::sort(list.candidates.begin(), list.candidates.end(), MorePromising);
+  return list;
+}
+
+}  // namespace parplan
