@@ -1,0 +1,363 @@
+#include "planner/search/interleaved_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/model/in_flight.h"
+#include "planner/search/interleaved_paths.h"
+#include "planner/search/pipeline_setting.h"
+#include "planner/search/plan_assembly.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// All plans of one partition.
+class PartitionSearch {
+ public:
+  PartitionSearch(const PipelineSetting& setting, PlanEvaluator& evaluator,
+                  const std::vector<int>& layer_counts, double most, SearchMeter& meter,
+                  PlanList& plans, double& least_unseen)
+      : setting_(setting),
+        evaluator_(evaluator),
+        layer_counts_(layer_counts),
+        depth_(setting.depth()),
+        virtual_stage_count_(static_cast<int>(layer_counts.size()) / setting.depth()),
+        counts_(setting.problem().model(), layer_counts),
+        paths_(counts_, depth_, setting.candidate().micro_batch_count, SendsOf(setting)),
+        most_(most),
+        meter_(meter),
+        plans_(plans),
+        least_unseen_(least_unseen) {}
+
+  void Run(const OptionMask& mask) {
+    const ModelSpec& model = setting_.problem().model();
+    const size_t definition_count = model.layer_definitions().size();
+    order_.clear();
+    allowed_.assign(definition_count, {});
+    times_ = {std::vector<double>(definition_count), std::vector<double>(definition_count),
+              std::vector<double>(definition_count)};
+    chosen_.assign(definition_count, -1);
+    std::vector<int64_t> layers(definition_count);
+    for (int definition : model.definition_of_layer()) ++layers[definition];
+    for (int definition = 0; definition < static_cast<int>(definition_count); ++definition) {
+      if (layers[definition] == 0) continue;
+      order_.push_back(definition);
+      const std::vector<StageOption>& options = setting_.table().options(definition);
+      for (int option = 0; option < static_cast<int>(options.size()); ++option) {
+        if (mask[definition][option]) allowed_[definition].push_back(option);
+      }
+      if (allowed_[definition].empty()) return;
+      SetLeast(definition);
+      SortByTime(definition);
+    }
+    // What most layers are, first.
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&layers](int a, int b) { return layers[a] > layers[b]; });
+    Choose(0);
+  }
+
+ private:
+  static std::vector<double> SendsOf(const PipelineSetting& setting) {
+    std::vector<double> sends;
+    for (int device = 0; device < setting.depth(); ++device) {
+      sends.push_back(setting.stage(device).least_send);
+    }
+    return sends;
+  }
+
+  const StageOption& OptionOf(int definition, int option) const {
+    return setting_.table().options(definition)[option];
+  }
+
+  void SetLeast(int definition) {
+    double forward = kInfinite;
+    double both = kInfinite;
+    double sync = kInfinite;
+    for (int index : allowed_[definition]) {
+      const StageOption& option = OptionOf(definition, index);
+      forward = std::min(forward, option.forward.value());
+      both = std::min(both, (option.forward + option.backward).value());
+      sync = std::min(sync, option.sync.value());
+    }
+    times_.forward[definition] = forward;
+    times_.both[definition] = both;
+    times_.sync[definition] = sync;
+  }
+
+  void SetTimes(int definition, const StageOption& option) {
+    times_.forward[definition] = option.forward.value();
+    times_.both[definition] = (option.forward + option.backward).value();
+    times_.sync[definition] = option.sync.value();
+  }
+
+  void SortByTime(int definition) {
+    const auto micro_batches = static_cast<double>(setting_.candidate().micro_batch_count);
+    const auto time = [&](int index) {
+      const StageOption& option = OptionOf(definition, index);
+      return (option.forward + option.backward).value() * micro_batches + option.sync.value();
+    };
+    std::stable_sort(allowed_[definition].begin(), allowed_[definition].end(),
+                     [&time](int a, int b) { return time(a) < time(b); });
+  }
+
+  double Most() const {
+    const double per_sample = plans_.MostTimePerSample();
+    return std::min(most_,
+                    per_sample * static_cast<double>(setting_.candidate().global_batch_size));
+  }
+
+  void Choose(size_t position) {
+    if (position == order_.size()) return Try();
+    const int definition = order_[position];
+    for (int index : allowed_[definition]) {
+      if (!meter_.Expand(1)) {
+        // Nothing is known of what was not looked at but this.
+        SetLeast(definition);
+        least_unseen_ = std::min(least_unseen_, Bound());
+        return;
+      }
+      SetTimes(definition, OptionOf(definition, index));
+      if (Bound() > Most()) {
+        meter_.Prune(1);
+        continue;
+      }
+      chosen_[definition] = index;
+      Choose(position + 1);
+      if (meter_.stopped()) {
+        SetLeast(definition);
+        least_unseen_ = std::min(least_unseen_, Bound());
+        return;
+      }
+    }
+    chosen_[definition] = -1;
+    SetLeast(definition);
+  }
+
+  double Bound() const { return paths_.Bound(times_) + setting_.costs().step_overhead().value(); }
+
+  // Whether strategies of neighbouring layers may be so.
+  bool NeighboursAgree() const {
+    const std::vector<int>& definitions = setting_.problem().model().definition_of_layer();
+    for (size_t layer = 1; layer < definitions.size(); ++layer) {
+      const int before = definitions[layer - 1];
+      const int after = definitions[layer];
+      if (before == after) continue;
+      if (!setting_.table()
+               .Transition(after, OptionOf(before, chosen_[before]).layout,
+                           OptionOf(after, chosen_[after]).layout)
+               .is_finite()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Not all that fit: what is kept and needed, as `RankMemory::tensor_bound` has it but for
+  // outputs that are kept and the optimizer's step. The evaluator has the last word.
+  bool MayFit() const {
+    std::vector<Bytes> kept(virtual_stage_count_);
+    std::vector<int64_t> unused(virtual_stage_count_);
+    for (int device = 0; device < depth_; ++device) {
+      Bytes states;
+      Bytes transient;
+      for (int chunk = 0; chunk < virtual_stage_count_; ++chunk) {
+        kept[chunk] = Bytes();
+        for (int definition : order_) {
+          const int count = counts_.of(chunk * depth_ + device, definition);
+          if (count == 0) continue;
+          const StageOption& option = OptionOf(definition, chosen_[definition]);
+          states += option.states * count;
+          kept[chunk] += option.kept * count;
+          transient = std::max(transient, option.transient);
+        }
+      }
+      const InterleavedDevice place{.pipeline_parallel_degree = depth_,
+                                    .virtual_stage_count = virtual_stage_count_,
+                                    .device_index = device,
+                                    .micro_batch_count = setting_.candidate().micro_batch_count};
+      const Bytes needed = states + InFlightPeak(place, kept, absl::MakeSpan(unused)) + transient;
+      if (needed > setting_.largest_budget()) return false;
+    }
+    return true;
+  }
+
+  Plan Assemble() const {
+    const ModelSpec& model = setting_.problem().model();
+    const PipelineCandidate& candidate = setting_.candidate();
+    Plan plan{.device_count = setting_.problem().device_count(),
+              .global_batch_size = candidate.global_batch_size,
+              .micro_batch_count = candidate.micro_batch_count,
+              .schedule = Schedule::kInterleaved,
+              .virtual_stage_count = virtual_stage_count_};
+    const int rank_count = plan.device_count / depth_;
+    int layer = 0;
+    for (size_t stage_index = 0; stage_index < layer_counts_.size(); ++stage_index) {
+      StagePlan& stage = plan.stages.emplace_back();
+      stage.first_rank = static_cast<int>(stage_index) % depth_ * rank_count;
+      stage.rank_count = rank_count;
+      for (int i = 0; i < layer_counts_[stage_index]; ++i, ++layer) {
+        const int definition = model.definition_of_layer()[layer];
+        if (i > 0 && model.definition_of_layer()[layer - 1] == definition) {
+          ++stage.layer_runs.back().layer_count;
+        } else {
+          stage.layer_runs.push_back(
+              {.first_layer_index = layer,
+               .layer_count = 1,
+               .strategy = OptionOf(definition, chosen_[definition]).strategy});
+        }
+      }
+    }
+    return plan;
+  }
+
+  void Try() {
+    if (!NeighboursAgree() || !MayFit()) return;
+    Plan plan = Assemble();
+    const PlanScore score = evaluator_.Evaluate(plan);
+    if (score.peak_memory_upper > setting_.problem().usable_memory()) return;
+    if (!(score.step.value() < most_)) return;
+    Prediction prediction = evaluator_.Predict(plan);
+    plans_.Offer({std::move(plan), std::move(prediction)});
+  }
+
+  const PipelineSetting& setting_;
+  PlanEvaluator& evaluator_;
+  const std::vector<int>& layer_counts_;
+  const int depth_;
+  const int virtual_stage_count_;
+  const StageCounts counts_;
+  const InterleavedPaths paths_;
+  const double most_;
+  SearchMeter& meter_;
+  PlanList& plans_;
+  double& least_unseen_;
+  // Definitions that layers have, in the order in which they are decided.
+  std::vector<int> order_;
+  std::vector<std::vector<int>> allowed_;
+  DefinitionTimes times_;
+  // [definition] option, or -1.
+  std::vector<int> chosen_;
+};
+
+bool FitsPassLimit(const PipelineCandidate& candidate, int virtual_stage_count) {
+  return candidate.micro_batch_count <=
+         kMaxForwardPassCount / (int64_t{candidate.pipeline_parallel_degree} * virtual_stage_count);
+}
+
+}  // namespace
+
+std::vector<int> VirtualStageCounts(const StrategySpace& space, int pipeline_parallel_degree) {
+  const PlanningProblem& problem = space.problem();
+  const Schedule schedule = problem.rules().schedule.value_or(Schedule::kInterleaved);
+  std::vector<int> counts;
+  if (pipeline_parallel_degree < 2 || schedule != Schedule::kInterleaved ||
+      !space.dimensions().has(SearchDimension::kInterleaved)) {
+    return counts;
+  }
+  for (int count = 2; count <= problem.model().layer_count() / pipeline_parallel_degree; ++count) {
+    if (!EvenPartitions(space, count * pipeline_parallel_degree).empty()) counts.push_back(count);
+  }
+  return counts;
+}
+
+std::vector<std::vector<int>> EvenPartitions(const StrategySpace& space, int stage_count) {
+  const ModelSpec& model = space.problem().model();
+  const int layer_count = model.layer_count();
+  const auto is_transformer = [&model](int layer) {
+    return IsTransformer(model.layer(layer).kind);
+  };
+  int transformer_count = 0;
+  int first = layer_count;
+  int end = 0;
+  for (int layer = 0; layer < layer_count; ++layer) {
+    if (!is_transformer(layer)) continue;
+    ++transformer_count;
+    first = std::min(first, layer);
+    end = layer + 1;
+  }
+  std::vector<std::vector<int>> partitions;
+  if (transformer_count == 0) return partitions;
+  const int most = space.dimensions().has(SearchDimension::kUnevenStages) ? 1 : 0;
+  for (int front = 0; front <= most; ++front) {
+    for (int back = 0; back <= most; ++back) {
+      const int units = transformer_count + front + back;
+      if (units % stage_count != 0) continue;
+      std::vector<int> partition;
+      int next = 0;
+      for (int stage = 0; stage < stage_count; ++stage) {
+        const bool is_last = stage + 1 == stage_count;
+        int left = units / stage_count - (stage == 0 ? front : 0) - (is_last ? back : 0);
+        int stop = stage == 0 ? first : next;
+        // Layers of other kinds in between go with those before them.
+        while (left > 0 && stop < end) left -= is_transformer(stop++) ? 1 : 0;
+        if (is_last) stop = layer_count;
+        if (left < 0 || stop == next) break;
+        partition.push_back(stop - next);
+        next = stop;
+      }
+      const bool is_whole = static_cast<int>(partition.size()) == stage_count;
+      const bool is_new =
+          std::find(partitions.begin(), partitions.end(), partition) == partitions.end();
+      if (is_whole && is_new) partitions.push_back(std::move(partition));
+    }
+  }
+  return partitions;
+}
+
+Seconds InterleavedBound(const StrategySpace& space, const LeastTimes& least,
+                         const PipelineCandidate& candidate) {
+  DefinitionTimes times;
+  for (size_t i = 0; i < least.forward.size(); ++i) {
+    times.forward.push_back(least.forward[i].value());
+    times.both.push_back(least.forward_and_backward[i].value());
+    times.sync.push_back(0.0);
+  }
+  const int depth = candidate.pipeline_parallel_degree;
+  const std::vector<double> no_sends(depth);
+  double bound = kInfinite;
+  for (int count : VirtualStageCounts(space, depth)) {
+    if (!FitsPassLimit(candidate, count)) continue;
+    for (const std::vector<int>& partition : EvenPartitions(space, count * depth)) {
+      const StageCounts counts(space.problem().model(), partition);
+      bound = std::min(
+          bound,
+          InterleavedPaths(counts, depth, candidate.micro_batch_count, no_sends).Bound(times));
+    }
+  }
+  return Seconds::Of(bound);
+}
+
+PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
+                                  const OptionTable& table, const PipelineCandidate& candidate,
+                                  Seconds most, int wanted, SearchMeter& meter) {
+  PipelineOutcome outcome;
+  outcome.bound = most;
+  const PlanningProblem& problem = space.problem();
+  const PipelineSetting setting(space, costs, table, candidate, problem.usable_memory());
+  PlanEvaluator evaluator(problem, costs);
+  PlanList plans(wanted);
+  double least_unseen = kInfinite;
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
+  for (int count : VirtualStageCounts(space, candidate.pipeline_parallel_degree)) {
+    if (!FitsPassLimit(candidate, count)) continue;
+    for (const std::vector<int>& partition :
+         EvenPartitions(space, count * candidate.pipeline_parallel_degree)) {
+      PartitionSearch search(setting, evaluator, partition, most.value(), meter, plans,
+                             least_unseen);
+      for (const OptionMask& mask : masks) search.Run(mask);
+    }
+  }
+  outcome.plans = plans.Take();
+  outcome.is_exact = !meter.stopped();
+  if (!outcome.plans.empty()) {
+    outcome.bound = std::min(outcome.bound, outcome.plans.front().prediction.step);
+  }
+  outcome.bound = std::min(outcome.bound, Seconds::Of(least_unseen));
+  return outcome;
+}
+
+}  // namespace parplan
