@@ -1,13 +1,6 @@
 #include "planner/search/baselines.h"
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "planner/base/error.h"
-#include "planner/search/find_plan.h"
+#include "planner/model/search_space.h"
 
 namespace parplan {
 namespace {
@@ -24,22 +17,11 @@ bool SplitsEveryLayer(const PlanningProblem& problem, int degree) {
 
 }  // namespace
 
-const std::vector<std::string>& PlannerNames() {
-  static const auto* const names = new std::vector<std::string>{
-      "galvatron-base", "galvatron", "dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d"};
-  return *names;
-}
-
-const std::vector<std::string>& BaselineNames() {
-  static const auto* const names =
-      new std::vector<std::string>(PlannerNames().begin() + 2, PlannerNames().end());
-  return *names;
-}
-
 ThreeDegrees EqualDegrees(const PlanningProblem& problem) {
   ThreeDegrees degrees;
   int left = problem.device_count();
-  bool tensor_open = true, pipeline_open = true;
+  bool tensor_open = problem.dimensions().has(SearchDimension::kTensor);
+  bool pipeline_open = problem.dimensions().has(SearchDimension::kPipeline);
   while (left % 2 == 0) {
     tensor_open = tensor_open && SplitsEveryLayer(problem, degrees.tensor_parallel_degree * 2);
     if (tensor_open) {
@@ -61,22 +43,19 @@ ThreeDegrees EqualDegrees(const PlanningProblem& problem) {
   return degrees;
 }
 
-absl::StatusOr<SearchSpace> SpaceOfPlanner(absl::string_view planner,
-                                           const PlanningProblem& problem) {
+std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const PlanningProblem& problem) {
   using Sharding = SearchSpace::Sharding;
   const int device_count = problem.device_count();
   SearchSpace baseline{.sharding = Sharding::kNever, .recompute = false};
-  if (planner == "galvatron-base") return SearchSpace{};
-  if (planner == "galvatron") return SearchSpace{.recompute = false};
-  if (planner == "pp") {
+  if (name == "pp") {
     baseline.pipeline_parallel_degree = device_count;
     return baseline;
   }
-  if (planner == "dp+pp") {
+  if (name == "dp+pp") {
     baseline.tensor_parallel_degree = 1;
     return baseline;
   }
-  if (planner == "deepspeed-3d") {
+  if (name == "deepspeed-3d") {
     const ThreeDegrees degrees = EqualDegrees(problem);
     baseline.pipeline_parallel_degree = degrees.pipeline_parallel_degree;
     baseline.tensor_parallel_degree = degrees.tensor_parallel_degree;
@@ -84,19 +63,34 @@ absl::StatusOr<SearchSpace> SpaceOfPlanner(absl::string_view planner,
     return baseline;
   }
   baseline.pipeline_parallel_degree = 1;
-  if (planner == "dp+tp") return baseline;
-  if (planner == "dp" || planner == "sdp") {
+  if (name == "dp+tp") return baseline;
+  if (name == "dp" || name == "sdp") {
     baseline.tensor_parallel_degree = 1;
-    if (planner == "sdp") baseline.sharding = Sharding::kAlways;
+    if (name == "sdp") baseline.sharding = Sharding::kAlways;
     return baseline;
   }
-  if (planner == "tp") {
+  if (name == "tp") {
     baseline.tensor_parallel_degree = device_count;
     return baseline;
   }
-  return FieldError(
-      Reason::kSpecInvalid, "planner",
-      absl::StrCat("`", planner, "` is unknown; use one of ", absl::StrJoin(PlannerNames(), ", ")));
+  return std::nullopt;
+}
+
+UniformGrid MegatronGrid() {
+  return {.dimensions = LimitsOf(Target::kMegatron).dimensions,
+          .allows = [](const Strategy&) { return true; }};
+}
+
+UniformGrid FsdpGrid() {
+  return {.dimensions = DimensionSet()
+                            .With(SearchDimension::kGradientSharding)
+                            .With(SearchDimension::kParameterSharding)
+                            .With(SearchDimension::kSelectiveRecompute)
+                            .With(SearchDimension::kFullRecompute),
+          .allows = [](const Strategy& strategy) {
+            return strategy.data_parallel_degree == 1 ||
+                   strategy.sharding_level >= ShardingLevel::kGradients;
+          }};
 }
 
 }  // namespace parplan

@@ -1,32 +1,39 @@
-// The planners by name: which part of the space each searches.
+// The planners that are pure or fixed combinations of paradigms.
 
 #ifndef PARPLAN_PLANNER_SEARCH_BASELINES_H_
 #define PARPLAN_PLANNER_SEARCH_BASELINES_H_
 
-#include "absl/status/statusor.h"
+#include <optional>
+
 #include "absl/strings/string_view.h"
 #include "planner/model/planning_problem.h"
 #include "planner/search/strategy_tree.h"
+#include "planner/search/uniform_search.h"
 
 namespace parplan {
 
-// The space of a planner (papers.md 1.1):
+// The space of a baseline that chooses layer by layer (papers.md 1.1), or nothing for
+// another name:
 //
-//   galvatron-base   everything, with recomputation
-//   galvatron        everything, without
-//   dp, sdp, tp      no pipeline; every layer data-parallel, sharded
-//                    data-parallel, tensor-parallel over all devices
+//   dp, sdp, tp      no pipeline; every layer data-parallel, sharded data-parallel,
+//                    tensor-parallel over all devices
 //   pp               one device a stage
 //   dp+tp            no pipeline, no sharding
 //   dp+pp            no tensor parallelism, no sharding
 //   deepspeed-3d     one strategy for all layers, degrees as equal as can be
 //                    (`EqualDegrees`), tensor parallelism on consecutive ranks
 //
-// The baselines search the number of micro-batches and the partition like the
-// others, and do not recompute. INVALID_ARGUMENT (SPEC_INVALID) for an unknown
-// name.
-absl::StatusOr<SearchSpace> SpaceOfPlanner(absl::string_view planner,
-                                           const PlanningProblem& problem);
+// They search the number of micro-batches and the partition, and do not recompute.
+std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const PlanningProblem& problem);
+
+// `megatron`: the best uniform tensor, pipeline, data and context degrees, micro-batch,
+// recomputation and interleaving, as people tune Megatron-LM by hand (Narayanan et al.,
+// SC'21, section 5.4); the distributed optimizer or none.
+UniformGrid MegatronGrid();
+
+// `fsdp-best`: no pipeline, parameters or gradients of all layers sharded over all
+// devices; the best number of micro-batches and recomputation.
+UniformGrid FsdpGrid();
 
 // Degrees of the fixed three-dimensional baseline.
 struct ThreeDegrees {

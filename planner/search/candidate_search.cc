@@ -117,13 +117,15 @@ class CandidateSearch {
         budget_(costs.overheads().TensorBudget(problem.usable_memory(),
                                                tables.pipeline_parallel_degree(), RanksPerStage())),
         solver_(tables, budget_, meter),
-        evaluator_(problem, costs) {}
+        evaluator_(problem, costs),
+        is_even_(!problem.dimensions().has(SearchDimension::kUnevenStages)) {}
 
   CandidateOutcome Run() {
     const Partition even = Even();
     const LeastMemory memory = tables_.LeastMemoryOfStages();
     const std::optional<MemoryBalancedPartition> by_memory =
-        MemoryBalancedSplit(problem_.model().definition_of_layer(), memory, even);
+        is_even_ ? MemoryBalancedPartition{even, LeastOf(memory, even)}
+                 : MemoryBalancedSplit(problem_.model().definition_of_layer(), memory, even);
     PARPLAN_CHECK(by_memory.has_value());
     CandidateOutcome outcome;
     outcome.smallest_usable_memory = costs_.overheads().Upper(costs_.overheads().DeviceMemory(
@@ -157,9 +159,31 @@ class CandidateSearch {
     return EvenSplit(is_transformer, tables_.pipeline_parallel_degree());
   }
 
+  // What the fullest stage of a partition holds at the least.
+  Bytes LeastOf(const LeastMemory& memory, const Partition& partition) const {
+    Bytes fullest;
+    int layer = 0;
+    for (size_t stage = 0; stage < partition.size(); ++stage) {
+      const int first = layer;
+      layer += partition[stage];
+      Bytes least = Bytes::Max();
+      for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
+        Bytes sum = memory.caps[cap];
+        for (int i = first; i < layer && sum != Bytes::Max(); ++i) {
+          const Bytes kept = memory.kept[stage][problem_.model().definition_of_layer()[i]][cap];
+          sum = kept == Bytes::Max() ? kept : sum + kept;
+        }
+        least = std::min(least, sum);
+      }
+      fullest = std::max(fullest, least);
+    }
+    return fullest;
+  }
+
   // The partitions to try, each once.
   std::vector<Partition> Partitions(const StageObjective& objective, const Partition& even,
                                     const LeastMemory& memory, const Partition& by_memory) const {
+    if (is_even_) return {even};
     std::vector<Partition> partitions;
     const auto add = [&partitions](const Partition& partition) {
       if (std::find(partitions.begin(), partitions.end(), partition) == partitions.end()) {
@@ -201,7 +225,7 @@ class CandidateSearch {
   void MoveLayers() {
     const int stage_count = tables_.pipeline_parallel_degree();
     int64_t trials_left = kMostPassesOfMoves / (stage_count * tables_.micro_batch_count());
-    bool improved = own_best_.has_value() && stage_count > 1;
+    bool improved = own_best_.has_value() && stage_count > 1 && !is_even_;
     while (improved && !meter_.stopped()) {
       improved = false;
       const Partition start = own_partition_;
@@ -254,6 +278,8 @@ class CandidateSearch {
   const Bytes budget_;
   StageSolver solver_;
   PlanEvaluator evaluator_;
+  // Stages are equal, whatever that costs.
+  const bool is_even_;
   // The best plan of this candidate, and how it was made.
   std::optional<PredictedPlan> own_best_;
   // Some plan of the tables did not fit after all, so nothing is proved of the rest.

@@ -18,7 +18,8 @@ namespace parplan {
 const std::vector<std::string>& PlannerNames();
 
 // The names among them that are pure or fixed combinations of paradigms, in
-// the same order: `dp`, `sdp`, `tp`, `pp`, `dp+tp`, `dp+pp`, `deepspeed-3d`.
+// the same order: `dp`, `sdp`, `tp`, `pp`, `dp+tp`, `dp+pp`, `deepspeed-3d`, `megatron`,
+// `fsdp-best` (baselines.h).
 const std::vector<std::string>& BaselineNames();
 
 // Answers `problem` with the planner named. Deterministic: the same problem
@@ -27,7 +28,7 @@ const std::vector<std::string>& BaselineNames();
 // INVALID_ARGUMENT (SPEC_INVALID) for an unknown planner, naming those there
 // are; FAILED_PRECONDITION (PROFILE_MISSING) from the cost model;
 // FAILED_PRECONDITION (NO_FEASIBLE_PLAN) when, whatever the memory, no degrees
-// of the planner divide devices, heads and batch under the rules.
+// of the planner divide devices, heads and batch under rules, space and target.
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control = {});
 

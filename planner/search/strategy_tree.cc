@@ -40,6 +40,42 @@ bool InSpace(const SearchSpace& space, const Strategy& strategy) {
   return false;
 }
 
+// By dimensions and target.
+bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy) {
+  const DimensionSet dimensions = problem.dimensions();
+  const TargetLimits& target = LimitsOf(problem.rules().target);
+  const auto is_power_of_two = [](int degree) { return (degree & (degree - 1)) == 0; };
+  if (target.only_powers_of_two && !(is_power_of_two(strategy.tensor_parallel_degree) &&
+                                     is_power_of_two(strategy.data_parallel_degree))) {
+    return false;
+  }
+  if (strategy.tensor_parallel_degree > 1 && !dimensions.has(SearchDimension::kTensor)) {
+    return false;
+  }
+  if (strategy.rank_order != RankOrder::kTensorInnermost &&
+      !dimensions.has(SearchDimension::kRankOrder)) {
+    return false;
+  }
+  if (strategy.recompute_level != RecomputeLevel::kNone &&
+      !dimensions.has(SearchDimension::kFullRecompute)) {
+    return false;
+  }
+  const bool has_pipeline = strategy.rank_count() < problem.device_count();
+  return strategy.sharding_level == ShardingLevel::kNone ||
+         (dimensions.has(SearchDimension::kParameterSharding) &&
+          (!has_pipeline || strategy.sharding_level <= target.most_sharding_in_pipeline));
+}
+
+bool DoesAs(const PlanningProblem& problem, const LayerDefinition& definition, Strategy strategy,
+            Strategy wanted) {
+  if (!IsTransformer(definition.kind)) {
+    if (problem.dimensions().has(SearchDimension::kEndStrategies)) return true;
+    wanted.recompute_level = RecomputeLevel::kNone;
+  }
+  strategy.sequence_parallel = wanted.sequence_parallel;
+  return strategy == wanted;
+}
+
 // True when some transformer layer can be split `degree` times: the degrees for
 // which collectives need to have been measured.
 bool SplitsSomeTransformer(const ModelSpec& model, int degree) {
@@ -94,17 +130,17 @@ bool StrategyApplies(const LayerDefinition& definition, const Strategy& strategy
 std::vector<Strategy> AllowedStrategies(const PlanningProblem& problem, const SearchSpace& space,
                                         const LayerDefinition& definition, int rank_count,
                                         int64_t micro_batch_size, bool sequence_parallel) {
-  const PlanningRules& rules = problem.rules();
   const int max_tensor_degree = problem.max_tensor_parallel_degree();
   std::vector<Strategy> allowed;
-  for (Strategy strategy : StageStrategies(rank_count, space.recompute && rules.allow_recompute)) {
+  for (Strategy strategy : StageStrategies(rank_count, space.recompute)) {
     const int tensor_degree = strategy.tensor_parallel_degree;
     if (tensor_degree > max_tensor_degree) continue;
     if (tensor_degree > 1 && !SplitsSomeTransformer(problem.model(), tensor_degree)) continue;
-    if (strategy.sharding_level != ShardingLevel::kNone && !rules.allow_sharded_data_parallel) {
+    if (!InDeclaredSpace(problem, strategy) || !InSpace(space, strategy)) continue;
+    if (space.transformer_strategy &&
+        !DoesAs(problem, definition, strategy, *space.transformer_strategy)) {
       continue;
     }
-    if (!InSpace(space, strategy)) continue;
     if (!StrategyApplies(definition, strategy, micro_batch_size)) continue;
     strategy.sequence_parallel = sequence_parallel && tensor_degree > 1;
     allowed.push_back(strategy);

@@ -40,6 +40,9 @@ struct SearchSpace {
   bool recompute = true;
   // Tensor-parallel groups only on consecutive ranks.
   bool only_tensor_innermost = false;
+  // All transformer layers do as this one, where set; so do embedding and head, but for
+  // recomputation, where the problem has no `end-strategies`.
+  std::optional<Strategy> transformer_strategy;
 };
 
 // Whether a layer of `definition` can be run under `strategy` in micro-batches
@@ -51,8 +54,8 @@ bool StrategyApplies(const LayerDefinition& definition, const Strategy& strategy
                      int64_t micro_batch_size);
 
 // The strategies of `space` for a layer of `definition` in a stage of
-// `rank_count` ranks that apply and that the rules of `problem` allow, in
-// ascending order. Embeddings and heads are split only as some transformer layer
+// `rank_count` ranks that apply and that rules, dimensions and target of `problem`
+// allow, in ascending order. Embeddings and heads are split only as some transformer layer
 // of the model can be. `sequence_parallel` tells whether the layer was measured
 // with sequence parallelism; every strategy with tensor parallelism then uses
 // it. Empty when there are none.

@@ -82,6 +82,8 @@ TEST(FindPlan, IsNoSlowerThanAnyPlannerOfASmallerSpace) {
     const PlanningResult best = Find(problem);
     for (const std::string& planner : BaselineNames()) {
       SCOPED_TRACE(planner);
+      // These have levels of sharding and recomputation, and schedules, that it has not.
+      if (planner == "megatron" || planner == "fsdp-best") continue;
       const absl::StatusOr<PlanningResult> result = FindPlan(problem, planner);
       if (!result.ok()) continue;
       const auto* found = std::get_if<PlanFound>(&*result);
@@ -226,7 +228,9 @@ TEST(FindPlan, NamesThePlannersThereAre) {
                        testing::AllOf(HasSubstr("best"), HasSubstr("galvatron-base"))));
   EXPECT_EQ(PlannerNames().front(), "galvatron-base");
   EXPECT_EQ(BaselineNames().front(), "dp");
-  EXPECT_EQ(BaselineNames().size() + 2, PlannerNames().size());
+  EXPECT_THAT(BaselineNames(), testing::ElementsAre("dp", "sdp", "tp", "pp", "dp+tp", "dp+pp",
+                                                    "deepspeed-3d", "megatron", "fsdp-best"));
+  EXPECT_LT(BaselineNames().size(), PlannerNames().size());
 }
 
 TEST(FindPlan, SaysWhenNoDegreesDivide) {

@@ -1,0 +1,20 @@
+#include "planner/search/device_memory.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace parplan {
+
+Bytes DeviceMemoryHolding(const PlanningProblem& problem, Bytes usable) {
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  const double share = 1.0 - problem.rules().memory_headroom_ratio;
+  const Bytes reserved = problem.node_group().reserved_memory;
+  const Bytes device = reserved + Bytes::Ceil(usable.as_double() / share);
+  int64_t mebibytes = (device.count() + kMebibyte - 1) / kMebibyte;
+  // Once more where rounding left it a byte short (PlanningProblem::Create).
+  const auto available = static_cast<double>(mebibytes * kMebibyte - reserved.count());
+  if (std::floor(available * share) < usable.as_double()) ++mebibytes;
+  return Bytes::Of(mebibytes * kMebibyte);
+}
+
+}  // namespace parplan

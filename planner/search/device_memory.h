@@ -1,0 +1,17 @@
+// The size of a device, from what a plan needs of it.
+
+#ifndef PARPLAN_PLANNER_SEARCH_DEVICE_MEMORY_H_
+#define PARPLAN_PLANNER_SEARCH_DEVICE_MEMORY_H_
+
+#include "planner/base/units.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan {
+
+// Device memory, in whole MiB, of which `usable` is usable under the problem's headroom
+// and reserve.
+Bytes DeviceMemoryHolding(const PlanningProblem& problem, Bytes usable);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_DEVICE_MEMORY_H_
