@@ -88,7 +88,7 @@ struct NothingFits {
   bool memory_is_proved = true;
   // The fewest devices, in whole nodes of the same kind, with which the same planner
   // finds a plan; with every smaller number it was proved that nothing fits. Absent when
-  // none up to `kMostNodesTried` times as many nodes do, or the planner did not look.
+  // none up to `kMostNodesTried` nodes more do, or the planner did not look.
   std::optional<int> smallest_device_count;
   SearchSummary search;
 };

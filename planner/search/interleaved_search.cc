@@ -8,6 +8,7 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/model/in_flight.h"
 #include "planner/search/interleaved_paths.h"
+#include "planner/search/interleaved_plan.h"
 #include "planner/search/pipeline_setting.h"
 #include "planner/search/plan_assembly.h"
 
@@ -139,23 +140,6 @@ class PartitionSearch {
 
   double Bound() const { return paths_.Bound(times_) + setting_.costs().step_overhead().value(); }
 
-  // Whether strategies of neighbouring layers may be so.
-  bool NeighboursAgree() const {
-    const std::vector<int>& definitions = setting_.problem().model().definition_of_layer();
-    for (size_t layer = 1; layer < definitions.size(); ++layer) {
-      const int before = definitions[layer - 1];
-      const int after = definitions[layer];
-      if (before == after) continue;
-      if (!setting_.table()
-               .Transition(after, OptionOf(before, chosen_[before]).layout,
-                           OptionOf(after, chosen_[after]).layout)
-               .is_finite()) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   // Not all that fit: what is kept and needed, as `RankMemory::tensor_bound` has it but for
   // outputs that are kept and the optimizer's step. The evaluator has the last word.
   bool MayFit() const {
@@ -185,38 +169,9 @@ class PartitionSearch {
     return true;
   }
 
-  Plan Assemble() const {
-    const ModelSpec& model = setting_.problem().model();
-    const PipelineCandidate& candidate = setting_.candidate();
-    Plan plan{.device_count = setting_.problem().device_count(),
-              .global_batch_size = candidate.global_batch_size,
-              .micro_batch_count = candidate.micro_batch_count,
-              .schedule = Schedule::kInterleaved,
-              .virtual_stage_count = virtual_stage_count_};
-    const int rank_count = plan.device_count / depth_;
-    int layer = 0;
-    for (size_t stage_index = 0; stage_index < layer_counts_.size(); ++stage_index) {
-      StagePlan& stage = plan.stages.emplace_back();
-      stage.first_rank = static_cast<int>(stage_index) % depth_ * rank_count;
-      stage.rank_count = rank_count;
-      for (int i = 0; i < layer_counts_[stage_index]; ++i, ++layer) {
-        const int definition = model.definition_of_layer()[layer];
-        if (i > 0 && model.definition_of_layer()[layer - 1] == definition) {
-          ++stage.layer_runs.back().layer_count;
-        } else {
-          stage.layer_runs.push_back(
-              {.first_layer_index = layer,
-               .layer_count = 1,
-               .strategy = OptionOf(definition, chosen_[definition]).strategy});
-        }
-      }
-    }
-    return plan;
-  }
-
   void Try() {
-    if (!NeighboursAgree() || !MayFit()) return;
-    Plan plan = Assemble();
+    if (!NeighboursAgree(setting_, chosen_) || !MayFit()) return;
+    Plan plan = InterleavedPlan(setting_, layer_counts_, chosen_);
     const PlanScore score = evaluator_.Evaluate(plan);
     if (score.peak_memory_upper > setting_.problem().usable_memory()) return;
     if (!(score.step.value() < most_)) return;

@@ -28,11 +28,8 @@ std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, con
 // Whether any plan fits in the problem's memory: the same with an early end.
 bool AnyPlanFits(const StrategySpace& space, const CostModel& costs, SearchMeter& meter);
 
-// Device memory in whole MiB of which `usable` is usable under the problem's rules.
-Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable);
-
 // The fewest devices, in whole nodes, with which some plan of `exact` fits, tried one
-// node after the other up to `kMostNodesTried` times as many. `costs` of other sizes are
+// node after the other up to `kMostNodesTried` more. `costs` of other sizes are
 // made here; sizes whose measurements are missing are passed over.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
