@@ -23,8 +23,7 @@ LayerPricing::LayerPricing(const CostModel& costs, int definition_index, const S
       pipeline_parallel_degree_(pipeline_parallel_degree),
       samples_(SamplesOf(strategy, micro_batch_size)),
       strategy_(strategy),
-      work_(layer_.Work(strategy, samples_, with_selective_recompute)),
-      footprint_(layer_.Footprint(strategy, pipeline_parallel_degree)) {
+      work_(layer_.Work(strategy, samples_, with_selective_recompute)) {
   if (pipeline_parallel_degree > 1) {
     message_ = costs.MessageSize(definition_index, strategy, micro_batch_size);
   }
@@ -37,6 +36,13 @@ void LayerPricing::UseRankOrder(RankOrder order) {
   data_ = {};
   timed_ = {};
   PriceExchanges();
+}
+
+const LayerFootprint& LayerPricing::footprint() {
+  if (!footprint_.has_value()) {
+    footprint_ = layer_.Footprint(strategy_, pipeline_parallel_degree_);
+  }
+  return *footprint_;
 }
 
 void LayerPricing::PriceExchanges() {
@@ -92,12 +98,13 @@ const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel shardin
   // too or not.
   const ShardingLevel alike = std::min(sharding, ShardingLevel::kGradients);
   std::optional<Exchange>& known = data_[static_cast<int>(alike) - 1];
-  if (!known.has_value()) known = costs_.DataParallel(footprint_, strategy_, alike);
+  if (!known.has_value()) known = costs_.DataParallel(footprint(), strategy_, alike);
   return *known;
 }
 
 LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute) {
   const Timed& timed = TimeOf(recompute);
+  const LayerFootprint& footprint = this->footprint();
   LayerCost cost;
   cost.forward = timed.forward;
   cost.backward = timed.backward;
@@ -105,7 +112,7 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   costs_.AddDataParallel(DataParallelOf(sharding), sharding, timed.busy_forward,
                          timed.busy_backward, cost);
   if (pipeline_parallel_degree_ > 1 && costs_.SharesTable(layer_.definition())) {
-    cost.gradient_sync += costs_.TiedTableSync(footprint_, pipeline_parallel_degree_);
+    cost.gradient_sync += costs_.TiedTableSync(footprint, pipeline_parallel_degree_);
   }
   if (costs_.device_.has_value()) {
     const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
@@ -115,13 +122,13 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
                                *costs_.device_, costs_.coefficients_);
     };
     cost.optimizer_step =
-        step(footprint_.parameter_count, replicas) +
-        step(footprint_.expert_parameter_count, replicas / strategy_.expert_parallel_degree);
+        step(footprint.parameter_count, replicas) +
+        step(footprint.expert_parameter_count, replicas / strategy_.expert_parallel_degree);
   }
   Strategy strategy = strategy_;
   strategy.sharding_level = sharding;
   strategy.recompute_level = recompute;
-  cost.memory = MemoryOfLayer(footprint_, costs_.precision_, costs_.optimizer_, costs_.runtime_,
+  cost.memory = MemoryOfLayer(footprint, costs_.precision_, costs_.optimizer_, costs_.runtime_,
                               strategy, samples_);
   cost.memory.message = message_;
   return cost;

@@ -30,7 +30,7 @@ class LayerPricing {
   // From here on costs are those of the other order. REQUIRES: it is canonical.
   void UseRankOrder(RankOrder order);
 
-  const LayerFootprint& footprint() const { return footprint_; }
+  const LayerFootprint& footprint();
   LayerCost CostOf(ShardingLevel sharding, RecomputeLevel recompute);
 
   // Forward and backward of one micro-batch without either level.
@@ -62,7 +62,8 @@ class LayerPricing {
   double samples_;
   Strategy strategy_;
   LayerWork work_;
-  LayerFootprint footprint_;
+  // Once asked for.
+  std::optional<LayerFootprint> footprint_;
   Bytes message_;
   Exchange tensor_;
   Exchange context_;

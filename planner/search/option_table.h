@@ -5,10 +5,13 @@
 #define PARPLAN_PLANNER_SEARCH_OPTION_TABLE_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "planner/base/units.h"
 #include "planner/cost/cost_model.h"
+#include "planner/cost/layer_pricing.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/strategy.h"
 #include "planner/search/strategy_space.h"
@@ -152,6 +155,44 @@ struct LeastTimes {
 LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_size);
+
+// The same for one question after the other: remembers what strategies take that mean the
+// same work for a rank at other pipeline degrees and micro-batches, which most do. Keeps
+// references to its arguments. Not to be used by two threads at once.
+class LeastTimesFinder {
+ public:
+  LeastTimesFinder(const PlanningProblem& problem, const CostModel& costs,
+                   const StrategySpace& space)
+      : problem_(problem), costs_(costs), space_(space) {}
+
+  LeastTimes Find(int pipeline_parallel_degree, int64_t micro_batch_size);
+
+ private:
+  // What the time of a bare strategy depends on.
+  struct Work {
+    int definition_index = 0;
+    int64_t samples = 0;
+    int tensor_parallel_degree = 1;
+    int context_parallel_degree = 1;
+    int expert_parallel_degree = 1;
+    ContextKind context_kind = ContextKind::kRing;
+    // Distance of a tensor-parallel group's ranks; 1 but for the other order.
+    int tensor_stride = 1;
+
+    template <typename H>
+    friend H AbslHashValue(H h, const Work& work) {
+      return H::combine(std::move(h), work.definition_index, work.samples,
+                        work.tensor_parallel_degree, work.context_parallel_degree,
+                        work.expert_parallel_degree, work.context_kind, work.tensor_stride);
+    }
+    friend bool operator==(const Work&, const Work&) = default;
+  };
+
+  const PlanningProblem& problem_;
+  const CostModel& costs_;
+  const StrategySpace& space_;
+  absl::flat_hash_map<Work, LayerPricing::Passes> passes_;
+};
 
 }  // namespace parplan
 
