@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "planner/base/check.h"
 #include "planner/base/status_macros.h"
 #include "planner/search/dense_assignment.h"
+#include "planner/search/galvatron_partition.h"
 #include "planner/search/search_meter.h"
 #include "planner/search/strategy_tree.h"
 
@@ -126,40 +126,6 @@ std::vector<int> RunOfLayer(const Question2022& question) {
   return run_of_layer;
 }
 
-// Stages are filled from the last one on up to the mean, a layer more where more than
-// half of it stays below (papers.md 2.4). `shared_mb` counts in the mean.
-std::vector<int> BalanceMemory(const std::vector<double>& layer_mb, double shared_mb,
-                               int stage_count) {
-  const double target =
-      (std::accumulate(layer_mb.begin(), layer_mb.end(), 0.0) + shared_mb) / stage_count;
-  std::vector<int> sizes(stage_count, 0);
-  std::vector<double> filled(stage_count, 0.0);
-  int layer = static_cast<int>(layer_mb.size()) - 1;
-  for (int stage = stage_count - 1; stage > 0; --stage) {
-    while (layer >= 0 && target - filled[stage] >= 0.5 * layer_mb[layer]) {
-      filled[stage] += layer_mb[layer--];
-      ++sizes[stage];
-    }
-  }
-  sizes[0] = layer + 1;
-  // What is too much for a stage goes to the next; stages that got nothing take a layer
-  // of the next.
-  int first = 0;
-  for (int stage = 0; stage + 1 < stage_count; ++stage) {
-    const auto begin = layer_mb.begin() + first;
-    while (sizes[stage] > 1 && std::accumulate(begin, begin + sizes[stage], 0.0) > 1.3 * target) {
-      --sizes[stage];
-      ++sizes[stage + 1];
-    }
-    while (sizes[stage] < 1) {
-      ++sizes[stage];
-      --sizes[stage + 1];
-    }
-    first += sizes[stage];
-  }
-  return sizes;
-}
-
 std::vector<int> Sizes(const Question2022& question, const Table2022& table,
                        const std::vector<int>& run_of_layer, int stage_count, int64_t batch) {
   const int layer_count = static_cast<int>(run_of_layer.size());
@@ -174,7 +140,7 @@ std::vector<int> Sizes(const Question2022& question, const Table2022& table,
   const double shared_mb = question.model.other_states_mb + question.model.context_mb +
                            question.model.other_activation_mb_per_sample *
                                static_cast<double>(batch) / question.device_count;
-  return BalanceMemory(layer_mb, shared_mb, stage_count);
+  return GreedyMemorySplit(layer_mb, shared_mb, stage_count);
 }
 
 // Plans of one batch and depth, by budget; nothing where none fits.

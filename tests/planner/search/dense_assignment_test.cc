@@ -8,63 +8,10 @@
 #include <vector>
 
 #include "planner/search/dense_kernels.h"
+#include "tests/planner/search/plain_programme.h"
 
 namespace parplan {
 namespace {
-
-// The programme as the paper writes it: every state, every predecessor, marks to go back.
-// "At most" so many units; ties go to the lowest strategy.
-std::optional<std::vector<int>> PlainProgramme(const DenseStage& stage, int64_t capacity) {
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  if (capacity < 0) return std::nullopt;
-  const size_t layer_count = stage.kind_of_layer.size();
-  std::vector<std::vector<double>> costs(capacity + 1);
-  std::vector<std::vector<std::vector<int>>> marks(layer_count,
-                                                   std::vector<std::vector<int>>(capacity + 1));
-  for (size_t layer = 0; layer < layer_count; ++layer) {
-    const DenseKind& kind = stage.kinds[stage.kind_of_layer[layer]];
-    std::vector<std::vector<double>> next(capacity + 1);
-    for (int64_t units = 0; units <= capacity; ++units) {
-      next[units].assign(kind.options.size(), kNone);
-      marks[layer][units].assign(kind.options.size(), -1);
-      for (size_t index = 0; index < kind.options.size(); ++index) {
-        const DenseOption& option = kind.options[index];
-        if (option.units > units) continue;
-        if (layer == 0) {
-          next[units][index] = option.time.value();
-          continue;
-        }
-        const DenseKind& before = stage.kinds[stage.kind_of_layer[layer - 1]];
-        for (size_t other = 0; other < before.options.size(); ++other) {
-          const double cost =
-              costs[units - option.units][other] +
-              kind.transitions[before.options[other].layout * stage.layout_count + option.layout]
-                  .value() +
-              option.time.value();
-          if (cost >= next[units][index]) continue;
-          next[units][index] = cost;
-          marks[layer][units][index] = static_cast<int>(other);
-        }
-      }
-    }
-    costs = std::move(next);
-  }
-  int best = -1;
-  for (size_t index = 0; index < costs[capacity].size(); ++index) {
-    if (costs[capacity][index] == kNone) continue;
-    if (best < 0 || costs[capacity][index] < costs[capacity][best]) best = static_cast<int>(index);
-  }
-  if (best < 0) return std::nullopt;
-  std::vector<int> options(layer_count);
-  int64_t units = capacity;
-  for (size_t layer = layer_count; layer-- > 0;) {
-    options[layer] = best;
-    const int before = marks[layer][units][best];
-    units -= stage.kinds[stage.kind_of_layer[layer]].options[best].units;
-    best = before;
-  }
-  return options;
-}
 
 // Times are multiples of 1/64 s, so that both programmes add them exactly.
 DenseStage RandomDenseStage(std::mt19937_64& random) {
@@ -107,8 +54,9 @@ TEST(DenseAssignment, IsThePlainProgrammeStateByState) {
     SearchMeter meter(control);
     // Rows in blocks in every other case.
     DenseAssignment dense(stage, least, capacity, meter, seed % 2 == 0 ? 0 : int64_t{1} << 28);
+    const PlainProgramme programme(stage, capacity);
     for (const int64_t asked : {capacity, least, (least + capacity) / 2}) {
-      const std::optional<std::vector<int>> plain = PlainProgramme(stage, asked);
+      const std::optional<std::vector<int>> plain = programme.At(asked);
       const std::optional<DenseSolution> clever = dense.At(asked);
       ASSERT_EQ(clever.has_value(), plain.has_value()) << asked << " of " << capacity;
       ++(plain ? answer_count : nothing_count);
