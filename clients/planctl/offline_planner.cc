@@ -218,9 +218,9 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
   return view;
 }
 
-absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
-                                         const std::vector<v1::Profile>& profiles, const Plan& plan,
-                                         const std::shared_ptr<const Calibration>& calibration) {
+absl::StatusOr<PlanningProblem> ProblemOfPlan(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
+    const std::shared_ptr<const Calibration>& calibration) {
   v1::PlanSpec question = spec;
   if (question.global_batch_size() == 0) question.set_global_batch_size(plan.global_batch_size);
   if (question.global_batch_size() != plan.global_batch_size) {
@@ -233,11 +233,19 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
       spec.topology().node_groups().empty() ? 1 : spec.topology().node_groups(0).devices_per_node();
   PARPLAN_ASSIGN_OR_RETURN(const PlanningRules rules,
                            RulesOfPlan(spec.options(), plan, devices_per_node));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+  PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
                            ProblemUnder(rules, question, profiles, calibration));
   if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
     return NoPlanOfThese(broken);
   }
+  return problem;
+}
+
+absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
+                                         const std::vector<v1::Profile>& profiles, const Plan& plan,
+                                         const std::shared_ptr<const Calibration>& calibration) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           ProblemOfPlan(spec, profiles, plan, calibration));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   SearchSummary none;
   none.limit = SearchLimit::kMethod;

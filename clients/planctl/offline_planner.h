@@ -41,6 +41,11 @@ absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
 
+// The problem that a given plan answers: as `EvaluateOffline`, and with its errors.
+absl::StatusOr<PlanningProblem> ProblemOfPlan(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
+    const std::shared_ptr<const Calibration>& calibration = nullptr);
+
 // What the cost model expects of a plan that is given. Schedule and, where `spec`
 // names none, batch and largest tensor-parallel degree are the plan's; space, target and
 // range of batches are not asked, so plans that no search makes have an answer too.

@@ -100,13 +100,12 @@ std::string StageText(const PlanView& view, int index, const RunColumns& columns
   const StagePrediction& prediction = view.prediction.stages[index % depth];
   std::string text = absl::StrFormat("\nstage %d   %s", index, RanksText(stage));
   if (index < depth) {
+    const bool has_several = view.plan.virtual_stage_count > 1;
     const std::string of_all =
-        view.plan.virtual_stage_count > 1
-            ? absl::StrCat(" over ", view.plan.virtual_stage_count, " stages")
-            : "";
-    absl::StrAppendFormat(&text, "   per micro-batch%s: forward %s, backward %s   waits %s", of_all,
-                          Time(prediction.forward), Time(prediction.backward),
-                          Percent(prediction.idle_ratio));
+        has_several ? absl::StrCat(" over ", view.plan.virtual_stage_count, " stages") : "";
+    absl::StrAppendFormat(&text, "%sper micro-batch%s: forward %s, backward %s   waits %s",
+                          has_several ? "\n  " : "   ", of_all, Time(prediction.forward),
+                          Time(prediction.backward), Percent(prediction.idle_ratio));
   }
   text += "\n";
   for (size_t i = 0; i < stage.layer_runs.size(); ++i) {
@@ -254,7 +253,7 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
           absl::StrAppend(&why, ", or ", rival.smallest_device_count(), " devices");
         }
       }
-      if (rival.stopped_early()) why = "a limit ended its search before any plan was found";
+      if (rival.stopped_early()) why = "stopped before any plan was found";
       absl::StrAppendFormat(&text, "  %-15s %9s %8s %10s  %s\n", rival.planner(), "-", "-", "-",
                             why);
       continue;

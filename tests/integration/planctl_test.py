@@ -101,7 +101,15 @@ class Arguments(PlanctlTest):
                           ["plan", *self.offline(), "--headroom", "2"],
                           ["plan", *self.offline(), "--job", "4711"],
                           ["plan", *self.offline(), "--risk", "0.6"],
-                          ["plan", *self.offline(), "--schedule", "interleaved"],
+                          ["plan", *self.offline(), "--space", "all,-abacus"],
+                          ["plan", *self.offline(), "--target", "abacus"],
+                          ["plan", *self.offline(), "--batch-step", "2"],
+                          ["plan", *self.offline(), "--batch-from", "65"],
+                          ["plan", *self.offline(), "--top", "0"],
+                          ["plan", *self.question(), "--threads", "2"],
+                          ["explain", "plan.json", "--sensitivities"],
+                          ["explain", "plan.json", "--rival", "other.json"],
+                          ["explain", "plan.json", "--why-not", "dp", "--cluster", "c.json"],
                           ["plan", *self.offline(), "--runtime", "abacus"],
                           ["plan", *self.question(), "--profile", "p.json"],
                           ["plan", *self.question(), "--calibration", "c.json"],
@@ -135,6 +143,38 @@ class Offline(PlanctlTest):
         self.text("report", plan, "--out", self.folder / "again.html")
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
                          ["again.html", "plan.html", "plan.json"])
+
+    def test_explain_says_why_a_plan_is_not_another(self):
+        plan, rival = self.folder / "plan.json", self.folder / "rival.json"
+        self.json("plan", *self.offline(), "--out", plan)
+        self.json("plan", *self.offline(), "--planner", "deepspeed-3d", "--out", rival)
+        arguments = ["explain", plan, "--rival", rival, "--why-not", "deepspeed-3d", "--why-not",
+                     "dp", "--sensitivities", *self.offline()[1:]]
+        answer = self.json(*arguments)
+        self.assertEqual(list(answer), ["against", "why_not", "sensitivities"])
+        self.assertEqual(answer["against"], answer["why_not"][0]["explanation"])
+        for side in ("plan", "rival"):
+            terms = answer["against"]["differences"]
+            self.assertAlmostEqual(sum(term[f"{side}_seconds"] for term in terms),
+                                   answer["against"][side]["step_seconds"], 9)
+        self.assertFalse(answer["why_not"][1]["feasible"])
+        self.assertLess(answer["why_not"][1]["smallest"]["bytes_left"], 0)
+        self.assertEqual([entry["resource"] for entry in answer["sensitivities"]],
+                         ["memory", "bandwidth inside nodes", "speed of devices"])
+        text = self.text(*arguments).stdout
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 96, line)
+        self.assertIn("against `deepspeed-3d`", text)
+        self.assertIn("why not `dp`", text)
+        self.assertIn("what more would buy", text)
+
+    def test_any_number_of_threads_gives_the_same_plan(self):
+        one, four = (self.json("plan", *self.offline(), "--threads", count)
+                     for count in ("1", "4"))
+        for answer in (one, four):
+            for clock in ("cpu_seconds", "wall_seconds"):
+                del answer["search"][clock]
+        self.assertEqual(one, four)
 
     def test_a_report_is_one_file_without_script_or_request(self):
         page = self.folder / "plan.html"

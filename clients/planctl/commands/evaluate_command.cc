@@ -3,18 +3,14 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/given_plan.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/show_view.h"
-#include "clients/planctl/files.h"
 #include "clients/planctl/import/galvatron_plan.h"
 #include "clients/planctl/offline_planner.h"
-#include "planner/base/error.h"
 #include "planner/base/status_macros.h"
-#include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {
 namespace {
@@ -26,32 +22,13 @@ struct EvaluateFlags {
   std::string report_path;
 };
 
-// The plan in a file of either kind, and what was assumed about it.
-absl::StatusOr<Plan> ReadPlan(const Session& session, const EvaluateFlags& flags,
-                              const v1::PlanSpec& spec) {
-  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(flags.plan_path));
-  if (text.find("\"pp_deg\"") == std::string::npos) {
-    PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfFile(text, flags.plan_path));
-    return std::move(view.plan);
-  }
-  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(spec.model()));
-  GalvatronPlanOptions options = flags.galvatron;
-  if (options.device_count == 0 && !spec.topology().node_groups().empty()) {
-    const v1::NodeGroup& group = spec.topology().node_groups(0);
-    options.device_count = group.node_count() * group.devices_per_node();
-  }
-  PARPLAN_ASSIGN_OR_RETURN(GalvatronPlanImport import,
-                           ImportGalvatronPlan({flags.plan_path, std::move(text)}, model, options));
-  for (const std::string& note : import.notes) Note(session, absl::StrCat("note: ", note));
-  return std::move(import.plan);
-}
-
 absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanSpec spec, flags.question.ReadSpec());
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                            flags.question.ReadCalibrationFile());
-  PARPLAN_ASSIGN_OR_RETURN(const Plan plan, ReadPlan(session, flags, spec));
+  PARPLAN_ASSIGN_OR_RETURN(const Plan plan,
+                           ReadGivenPlan(session, flags.plan_path, flags.galvatron, spec));
   PARPLAN_ASSIGN_OR_RETURN(const PlanView view, EvaluateOffline(spec, profiles, plan, calibration));
   if (!view.prediction.fits()) {
     Note(session, "the plan needs more memory than a device has");

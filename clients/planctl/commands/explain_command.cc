@@ -1,13 +1,22 @@
-// `planctl explain` and `planctl report`: a plan file as text or as a page.
+// `planctl explain` and `planctl report`: a plan file as text or as a page, and why it is
+// this plan and not another.
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/given_plan.h"
+#include "clients/planctl/commands/interrupt.h"
+#include "clients/planctl/commands/local_search_flags.h"
+#include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
+#include "clients/planctl/offline_explainer.h"
+#include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 
 namespace parplan::planctl {
@@ -18,9 +27,52 @@ struct PlanFileFlags {
   std::string output_path;
 };
 
-absl::Status Explain(const Session& session, const PlanFileFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
-  return ShowView(session, view, "");
+struct ExplainFlags {
+  std::string plan_path;
+  std::string rival_path;
+  std::vector<std::string> why_not;
+  bool sensitivities = false;
+  QuestionFlags question;
+  LocalSearchFlags search;
+
+  // Whether anything is asked for that needs the question.
+  bool asks_why() const { return !rival_path.empty() || !why_not.empty() || sensitivities; }
+};
+
+absl::Status NeedsQuestion(const char* flag) {
+  return FieldError(Reason::kSpecInvalid, flag,
+                    "is needed with --rival, --why-not and --sensitivities");
+}
+
+absl::Status Explain(const Session& session, const ExplainFlags& flags) {
+  if (!flags.asks_why()) {
+    PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
+    return ShowView(session, view, "");
+  }
+  if (flags.question.model_path.empty()) return NeedsQuestion("--model");
+  if (flags.question.cluster_path.empty()) return NeedsQuestion("--cluster");
+  ExplainContext context;
+  PARPLAN_ASSIGN_OR_RETURN(context.spec, flags.question.ReadSpec());
+  PARPLAN_ASSIGN_OR_RETURN(context.profiles, flags.question.ReadProfiles());
+  PARPLAN_ASSIGN_OR_RETURN(context.calibration, flags.question.ReadCalibrationFile());
+  PARPLAN_ASSIGN_OR_RETURN(const Plan plan,
+                           ReadGivenPlan(session, flags.plan_path, {}, context.spec));
+  ExplainAnswer answer;
+  if (!flags.rival_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const Plan rival,
+                             ReadGivenPlan(session, flags.rival_path, {}, context.spec));
+    PARPLAN_ASSIGN_OR_RETURN(answer.against, ExplainOffline(context, plan, rival));
+  }
+  const InterruptWatch interrupt;
+  const SearchWatch watch = flags.search.Watch();
+  for (const std::string& planner : flags.why_not) {
+    PARPLAN_ASSIGN_OR_RETURN(WhyNot why_not, WhyNotOffline(context, plan, planner, watch));
+    answer.why_not.push_back(std::move(why_not));
+  }
+  if (flags.sensitivities) {
+    PARPLAN_ASSIGN_OR_RETURN(answer.sensitivities, SensitivitiesOffline(context, plan, watch));
+  }
+  return Print(session, session.json ? ExplainJson(answer) : ExplainText(answer));
 }
 
 absl::Status Report(const Session& session, const PlanFileFlags& flags) {
@@ -37,11 +89,33 @@ absl::Status Report(const Session& session, const PlanFileFlags& flags) {
 }  // namespace
 
 void AddExplainCommand(CLI::App& app, const Session& session, Action& action) {
-  auto flags = std::make_shared<PlanFileFlags>();
-  CLI::App* command = app.add_subcommand("explain", "Say what a plan does and what limits it");
-  command->footer("Example:\n  planctl explain plan.dsse.json");
+  auto flags = std::make_shared<ExplainFlags>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "Say what a plan does and what limits it, and why it is not another");
+  command->footer(
+      "Why it is not another is answered in this process and needs the question: --model, "
+      "--cluster and, where there is one, --profile.\nExample:\n"
+      "  planctl explain plan.dsse.json\n"
+      "  planctl explain plan.dsse.json --rival other.plan.json --model m.model.json --cluster "
+      "c.cluster.json\n"
+      "  planctl explain plan.dsse.json --why-not dp+tp --sensitivities --model m.model.json "
+      "--cluster c.cluster.json");
   command->add_option("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
       ->required();
+  command->add_option("--rival", flags->rival_path,
+                      "Another plan file, also of Galvatron: where the two differ");
+  command->add_option("--why-not", flags->why_not,
+                      "A planner; may be given several times: where its plan differs, or what it "
+                      "lacks");
+  command->add_flag("--sensitivities", flags->sensitivities,
+                    "What 10 % more memory, bandwidth or speed would buy");
+  flags->question.AddTo(*command, /*with_planner=*/true);
+  flags->search.AddTo(*command);
+  for (const char* name : {"--model", "--cluster"}) {
+    command->get_option(name)->required(false);
+  }
+  command->get_option("--batch")->required(false)->description(
+      "Samples per optimizer step [the plan's]");
   command->callback([&session, &action, flags] {
     action = [&session, flags] { return Explain(session, *flags); };
   });

@@ -1,0 +1,24 @@
+// A plan from a file of ours or of Galvatron's.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/import/galvatron_plan.h"
+#include "parplan/v1/plan.pb.h"
+#include "planner/model/plan.h"
+
+namespace parplan::planctl {
+
+// Reads an envelope, an unsigned plan, or a strategy file of Galvatron, whose layers are
+// those of the model of `spec` and whose devices are its cluster unless `options` has
+// others. What was assumed of the latter is noted on standard error.
+absl::StatusOr<Plan> ReadGivenPlan(const Session& session, const std::string& path,
+                                   const GalvatronPlanOptions& options, const v1::PlanSpec& spec);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
