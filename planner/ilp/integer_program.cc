@@ -6,10 +6,6 @@
 #include <coin/CbcEventHandler.hpp>
 #include <coin/CbcHeuristic.hpp>
 #include <coin/CbcModel.hpp>
-#include <coin/CglGomory.hpp>
-#include <coin/CglKnapsackCover.hpp>
-#include <coin/CglMixedIntegerRounding2.hpp>
-#include <coin/CglProbing.hpp>
 #include <coin/ClpEventHandler.hpp>
 #include <coin/ClpSimplex.hpp>
 #include <coin/CoinPackedMatrix.hpp>
@@ -148,15 +144,8 @@ class ProgramSolver::Body {
       model.setMaximumNumberIterations(
           static_cast<int>(std::max<int64_t>(1, allowed - solution.iteration_count)));
     }
-    CglProbing probing;
-    probing.setUsingObjective(1);
-    CglGomory gomory;
-    CglKnapsackCover covers;
-    CglMixedIntegerRounding2 rounding;
-    model.addCutGenerator(&probing, -1, "Probing");
-    model.addCutGenerator(&gomory, -1, "Gomory");
-    model.addCutGenerator(&covers, -1, "Knapsack");
-    model.addCutGenerator(&rounding, -1, "MixedIntegerRounding2");
+    // No cuts: none helps where rows per edge make the relaxation tight, and
+    // CglMixedIntegerRounding2 cuts optima off where coefficients are as large as here.
     CbcRounding simple(model);
     model.addHeuristic(&simple);
     StopSearch stop(limits);

@@ -57,9 +57,12 @@ class Writer {
     const int loss = AddElementwise("loss", layer_.vocabulary_size, {table});
     graph_.operators[loss].column_units = 0;
     graph_.operators[loss].row_sum_count = 3;
-    graph_.operators[loss].keeps_input = false;
+    // Its gradient and what is computed in 32 bits, besides the logits themselves.
+    const double bytes_per_logit =
+        runtime_.fp32_logits ? runtime_.loss_bytes_per_logit : 2.0 * element_;
+    graph_.operators[loss].keeps_input = true;
     graph_.operators[loss].extra_transient_bytes =
-        logits * (runtime_.fp32_logits ? runtime_.loss_bytes_per_logit : 2.0 * element_);
+        logits * std::max(0.0, bytes_per_logit - element_);
     return std::move(graph_);
   }
 
