@@ -151,7 +151,10 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
                                                         Bytes most, SearchMeter& meter) {
   const PlanningProblem& problem = space.problem();
   const int depth = candidate.pipeline_parallel_degree;
-  const PipelineSetting setting(space, costs, table, candidate, problem.usable_memory());
+  // Of the setting only what does not depend on the schedule is used.
+  PipelineCandidate place = candidate;
+  place.schedule = Schedule::kOneForwardOneBackward;
+  const PipelineSetting setting(space, costs, table, place, problem.usable_memory());
   std::optional<SmallestMemory> best;
   const std::vector<int> virtual_stage_counts = VirtualStageCounts(space, depth);
   for (const OptionMask& mask : PlanWideMasks(space, table)) {

@@ -292,7 +292,10 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   PipelineOutcome outcome;
   outcome.bound = most;
   const PlanningProblem& problem = space.problem();
-  const PipelineSetting setting(space, costs, table, candidate, problem.usable_memory());
+  // Of the setting only what does not depend on the schedule is used.
+  PipelineCandidate place = candidate;
+  place.schedule = Schedule::kOneForwardOneBackward;
+  const PipelineSetting setting(space, costs, table, place, problem.usable_memory());
   PlanEvaluator evaluator(problem, costs);
   PlanList plans(wanted);
   double least_unseen = kInfinite;
