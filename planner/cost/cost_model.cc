@@ -13,14 +13,22 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
       .CostOf(strategy.sharding_level, strategy.recompute_level);
 }
 
-Seconds CostModel::GatherTime(int definition_index, const Strategy& strategy,
-                              int64_t micro_batch_size) const {
+CostModel::MoveTimes CostModel::MovesOf(int definition_index, const Strategy& strategy,
+                                        int64_t micro_batch_size) const {
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
-  const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                         definition.hidden_size * ElementBytes();
-  return collectives_.Time(Collective::kAllGather,
-                           {strategy.tensor_parallel_degree, strategy.tensor_stride()}, message);
+  const int context = strategy.context_parallel_degree;
+  const double message =
+      samples * definition.sequence_length / context * definition.hidden_size * ElementBytes();
+  MoveTimes moves;
+  moves.gather = collectives_.Time(
+      Collective::kAllGather, {strategy.tensor_parallel_degree, strategy.tensor_stride()}, message);
+  moves.regroup = moves.gather;
+  if (context == 1) return moves;
+  const double part = MessageBytes(definition, strategy, samples);
+  moves.regroup +=
+      collectives_.Time(Collective::kAllToAll, {context, strategy.context_stride()}, part) * 2.0;
+  return moves;
 }
 
 namespace {
@@ -34,20 +42,20 @@ bool SameRanks(const Strategy& a, const Strategy& b) {
 
 // Widening the group gathers activations in the forward pass, narrowing it gathers their
 // gradients in the backward pass; the other way ranks keep a slice. Equal degrees on other
-// ranks gather both ways.
-Seconds CostModel::TransitionTime(const Strategy& from, const Strategy& to, Seconds gather_from,
-                                  Seconds gather_to) {
+// ranks gather both ways, and so do samples where tokens were shared.
+Seconds CostModel::TransitionTime(const Strategy& from, const Strategy& to,
+                                  const MoveTimes& moves_from, const MoveTimes& moves_to) {
   if (SameRanks(from, to)) return Seconds();
-  if (from.tensor_parallel_degree < to.tensor_parallel_degree) return gather_to;
-  if (from.tensor_parallel_degree > to.tensor_parallel_degree) return gather_from;
-  return gather_from + gather_to;
+  if (from.tensor_parallel_degree < to.tensor_parallel_degree) return moves_to.gather;
+  if (from.tensor_parallel_degree > to.tensor_parallel_degree) return moves_from.gather;
+  return moves_from.regroup + moves_to.regroup;
 }
 
 Seconds CostModel::TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                                   int64_t micro_batch_size) const {
   if (SameRanks(from, to)) return Seconds();
-  return TransitionTime(from, to, GatherTime(definition_index, from, micro_batch_size),
-                        GatherTime(definition_index, to, micro_batch_size));
+  return TransitionTime(from, to, MovesOf(definition_index, from, micro_batch_size),
+                        MovesOf(definition_index, to, micro_batch_size));
 }
 
 double CostModel::MessageBytes(const LayerDefinition& definition, const Strategy& strategy,

@@ -54,14 +54,19 @@ class CostModel {
   Seconds TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                          int64_t micro_batch_size) const;
 
-  // The same from what `GatherTime` says of both.
-  static Seconds TransitionTime(const Strategy& from, const Strategy& to, Seconds gather_from,
-                                Seconds gather_to);
-  // Time in which the ranks of a tensor-parallel group of `strategy` get all the
-  // activations of their samples, of which each holds a part, in front of a layer of
-  // `definition_index`.
-  Seconds GatherTime(int definition_index, const Strategy& strategy,
-                     int64_t micro_batch_size) const;
+  // What that depends on, of one of the two.
+  struct MoveTimes {
+    // The ranks of a tensor-parallel group get all the activations of their samples, of
+    // which each holds a part.
+    Seconds gather;
+    // The same, and tokens shared by context-parallel ranks brought together or taken
+    // apart, forward and backward.
+    Seconds regroup;
+  };
+  // In front of a layer of `definition_index`.
+  MoveTimes MovesOf(int definition_index, const Strategy& strategy, int64_t micro_batch_size) const;
+  static Seconds TransitionTime(const Strategy& from, const Strategy& to,
+                                const MoveTimes& moves_from, const MoveTimes& moves_to);
 
   // Time to hand the output of a layer of `definition_index` under `from` to the next
   // stage, whose first layer is under `to`, one way: each rank sends its part, then the

@@ -30,6 +30,15 @@ LayerPricing::LayerPricing(const CostModel& costs, int definition_index, const S
   PriceExchanges();
 }
 
+bool LayerPricing::Serves(const Strategy& strategy) const {
+  return strategy.tensor_parallel_degree == strategy_.tensor_parallel_degree &&
+         strategy.data_parallel_degree == strategy_.data_parallel_degree &&
+         strategy.context_parallel_degree == strategy_.context_parallel_degree &&
+         strategy.context_kind == strategy_.context_kind &&
+         strategy.expert_parallel_degree == strategy_.expert_parallel_degree &&
+         strategy.sequence_parallel == strategy_.sequence_parallel;
+}
+
 void LayerPricing::UseRankOrder(RankOrder order) {
   if (strategy_.rank_order == order) return;
   strategy_.rank_order = order;

@@ -27,6 +27,8 @@ class LayerPricing {
                int64_t micro_batch_size, int pipeline_parallel_degree,
                bool with_selective_recompute);
 
+  // Whether `strategy` differs from the one given in rank order and levels only.
+  bool Serves(const Strategy& strategy) const;
   // From here on costs are those of the other order. REQUIRES: it is canonical.
   void UseRankOrder(RankOrder order);
 

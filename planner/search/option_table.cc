@@ -1,8 +1,8 @@
 #include "planner/search/option_table.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,45 +11,31 @@
 namespace parplan {
 namespace {
 
-// What the optimizer's step leaves of `StageOption::states`.
-struct PricedOption {
-  StageOption option;
-  Bytes states_in_step;
-};
-
-bool NowhereWorse(const PricedOption& a, const PricedOption& b) {
-  const StageOption& x = a.option;
-  const StageOption& y = b.option;
-  return x.forward <= y.forward && x.backward <= y.backward && x.sync <= y.sync &&
-         x.states <= y.states && x.kept <= y.kept && x.transient <= y.transient &&
-         x.step <= y.step && x.bucket <= y.bucket && x.communicator_count <= y.communicator_count &&
-         a.states_in_step <= b.states_in_step;
-}
-
-// True of equal strategies, too.
-bool DifferInOrderOnly(Strategy a, const Strategy& b) {
-  a.rank_order = b.rank_order;
-  return a == b;
-}
-
-PricedOption Priced(const Strategy& strategy, int layout, const LayerCost& cost,
-                    int pipeline_parallel_degree) {
-  return {.option = {.strategy = strategy,
-                     .layout = layout,
-                     .forward = cost.forward,
-                     .backward = cost.backward,
-                     .sync = cost.gradient_sync + cost.optimizer_step,
-                     .states = cost.states(),
-                     .kept = cost.kept_per_micro_batch(),
-                     .transient = cost.transient(),
-                     .step = cost.memory.step,
-                     .bucket = cost.memory.bucket,
-                     .communicator_count = CommunicatorCount(strategy, pipeline_parallel_degree,
-                                                             /*has_tied_table_elsewhere=*/false)},
+StageOption OptionOf(const Strategy& strategy, int layout, const LayerCost& cost,
+                     int pipeline_parallel_degree) {
+  return {.strategy = strategy,
+          .layout = layout,
+          .forward = cost.forward,
+          .backward = cost.backward,
+          .sync = cost.gradient_sync + cost.optimizer_step,
+          .states = cost.states(),
+          .kept = cost.kept_per_micro_batch(),
+          .transient = cost.transient(),
+          .step = cost.memory.step,
+          .bucket = cost.memory.bucket,
+          .communicator_count = CommunicatorCount(strategy, pipeline_parallel_degree,
+                                                  /*has_tied_table_elsewhere=*/false),
           .states_in_step = cost.memory.states()};
 }
 
 }  // namespace
+
+bool StageOption::NowhereWorse(const StageOption& other) const {
+  return forward <= other.forward && backward <= other.backward && sync <= other.sync &&
+         states <= other.states && kept <= other.kept && transient <= other.transient &&
+         step <= other.step && bucket <= other.bucket &&
+         communicator_count <= other.communicator_count && states_in_step <= other.states_in_step;
+}
 
 OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
                          const StrategySpace& space, int pipeline_parallel_degree,
@@ -62,18 +48,24 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   const ModelSpec& model = problem.model();
   const size_t definition_count = model.layer_definitions().size();
   options_.resize(definition_count);
-  gathers_.resize(definition_count);
+  moves_.resize(definition_count);
   messages_.resize(definition_count);
+  std::vector<OptionsByLayout> priced(definition_count);
   for (const ModelLayerRun& run : model.layer_runs()) {
-    if (!options_[run.definition_index].empty()) continue;
-    AddOptions(costs, space, run.definition_index);
-    if (!options_[run.definition_index].empty()) continue;
+    OptionsByLayout& of_definition = priced[run.definition_index];
+    if (!of_definition.empty()) continue;
+    of_definition = PriceOptions(costs, space, run.definition_index);
+    if (!of_definition.empty()) continue;
     usable_ = false;
+    layouts_.clear();
     return;
   }
   for (size_t definition = 0; definition < definition_count; ++definition) {
-    if (!options_[definition].empty()) PriceMoves(costs, static_cast<int>(definition));
+    if (priced[definition].empty()) continue;
+    priced[definition].resize(layouts_.size());
+    PriceMoves(costs, static_cast<int>(definition));
   }
+  Keep(priced, BeatenLayouts(space, priced));
 }
 
 int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
@@ -98,39 +90,35 @@ int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
   return layout_count() - 1;
 }
 
-void OptionTable::AddOptions(const CostModel& costs, const StrategySpace& space,
-                             int definition_index) {
+OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
+                                                       const StrategySpace& space,
+                                                       int definition_index) {
   const bool of_end = !IsTransformer(costs.layer_source(definition_index).definition().kind);
   const bool with_selective = space.dimensions().has(SearchDimension::kSelectiveRecompute);
-  const auto beats = [&](const PricedOption& a, const PricedOption& b) {
-    return NowhereWorse(a, b) &&
-           space.MayReplace(definition_index, b.option.strategy, a.option.strategy);
+  const auto beats = [&](const StageOption& a, const StageOption& b) {
+    return a.NowhereWorse(b) && space.MayReplace(definition_index, b.strategy, a.strategy);
   };
-  // [layout] those that nothing beats so far.
-  std::vector<std::vector<PricedOption>> best(layouts_.size());
-  const auto add = [&](const PricedOption& priced) {
-    std::vector<PricedOption>& others = best[priced.option.layout];
+  OptionsByLayout best;
+  const auto add = [&](const StageOption& priced) {
+    std::vector<StageOption>& others = best[priced.layout];
     // Of equals the first in the order of strategies stays.
-    for (const PricedOption& other : others) {
-      if (beats(other, priced) &&
-          (other.option.strategy < priced.option.strategy || !beats(priced, other))) {
+    for (const StageOption& other : others) {
+      if (beats(other, priced) && (other.strategy < priced.strategy || !beats(priced, other))) {
         return;
       }
     }
-    std::erase_if(others, [&](const PricedOption& other) { return beats(priced, other); });
+    std::erase_if(others, [&](const StageOption& other) { return beats(priced, other); });
     others.push_back(priced);
   };
   std::optional<LayerPricing> pricing;
-  Strategy priced_strategy;
   for (Strategy strategy :
        space.BareStrategies(definition_index, pipeline_parallel_degree_, micro_batch_size_)) {
-    if (pricing.has_value() && DifferInOrderOnly(priced_strategy, strategy)) {
+    if (pricing.has_value() && pricing->Serves(strategy)) {
       pricing->UseRankOrder(strategy.rank_order);
     } else {
       pricing.emplace(costs, definition_index, strategy, micro_batch_size_,
                       pipeline_parallel_degree_, with_selective);
     }
-    priced_strategy = strategy;
     const auto recompute_levels = space.RecomputeLevels(pricing->footprint());
     for (const ShardingLevel sharding : space.ShardingLevels(strategy, pipeline_parallel_degree_)) {
       strategy.sharding_level = sharding;
@@ -138,25 +126,20 @@ void OptionTable::AddOptions(const CostModel& costs, const StrategySpace& space,
       if (layout >= static_cast<int>(best.size())) best.resize(layout + 1);
       for (const RecomputeLevel recompute : recompute_levels) {
         strategy.recompute_level = recompute;
-        add(Priced(strategy, layout, pricing->CostOf(sharding, recompute),
-                   pipeline_parallel_degree_));
+        const LayerCost cost = pricing->CostOf(sharding, recompute);
+        add(OptionOf(strategy, layout, cost, pipeline_parallel_degree_));
       }
     }
   }
-  std::vector<StageOption>& options = options_[definition_index];
-  for (const std::vector<PricedOption>& of_layout : best) {
-    for (const PricedOption& priced : of_layout) options.push_back(priced.option);
-  }
-  std::sort(options.begin(), options.end(),
-            [](const StageOption& a, const StageOption& b) { return a.strategy < b.strategy; });
+  return best;
 }
 
 void OptionTable::PriceMoves(const CostModel& costs, int definition_index) {
   const bool has_pipeline = pipeline_parallel_degree_ > 1;
   for (const Layout& layout : layouts_) {
     const Strategy& strategy = layout.strategy;
-    gathers_[definition_index].push_back(
-        costs.GatherTime(definition_index, strategy, micro_batch_size_));
+    moves_[definition_index].push_back(
+        costs.MovesOf(definition_index, strategy, micro_batch_size_));
     Sent message;
     if (has_pipeline) {
       message.size = costs.MessageSize(definition_index, strategy, micro_batch_size_);
@@ -169,136 +152,110 @@ void OptionTable::PriceMoves(const CostModel& costs, int definition_index) {
   }
 }
 
-namespace {
-
-using MaskList = std::vector<OptionMask>;
-
-OptionMask MaskOf(const OptionTable& table, int definition_count,
-                  const std::function<bool(int, const Strategy&)>& allows) {
-  OptionMask mask(definition_count);
-  for (int definition = 0; definition < definition_count; ++definition) {
-    for (const StageOption& option : table.options(definition)) {
-      mask[definition].push_back(allows(definition, option.strategy) ? 1 : 0);
-    }
-  }
-  return mask;
-}
-
-// Leaves out a mask without options for a definition that has some, and what another
-// mask allows as well.
-void AddMask(OptionMask mask, MaskList& masks) {
-  for (const std::vector<char>& of_definition : mask) {
-    if (!of_definition.empty() &&
-        std::none_of(of_definition.begin(), of_definition.end(), [](char bit) { return bit; })) {
-      return;
-    }
-  }
-  const auto within = [](const OptionMask& a, const OptionMask& b) {
-    for (size_t i = 0; i < a.size(); ++i) {
-      for (size_t j = 0; j < a[i].size(); ++j) {
-        if (a[i][j] && !b[i][j]) return false;
+bool OptionTable::PlaceBeats(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
+                             int better, int worse) const {
+  for (size_t definition = 0; definition < priced.size(); ++definition) {
+    if (priced[definition].empty()) continue;
+    for (int b = 0; b < layout_count(); ++b) {
+      if (layouts_[b].place != worse) continue;
+      // The one of the other place with as much sequence parallelism.
+      int a = 0;
+      while (a < layout_count() &&
+             (layouts_[a].place != better ||
+              layouts_[a].strategy.sequence_parallel != layouts_[b].strategy.sequence_parallel)) {
+        ++a;
       }
-    }
-    return true;
-  };
-  if (std::any_of(masks.begin(), masks.end(), [&](const auto& one) { return within(mask, one); })) {
-    return;
-  }
-  std::erase_if(masks, [&](const OptionMask& one) { return within(one, mask); });
-  masks.push_back(std::move(mask));
-}
-
-}  // namespace
-
-std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table) {
-  if (!table.usable()) return {};
-  const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
-  const int definition_count = static_cast<int>(definitions.size());
-  const bool per_layer = space.dimensions().has(SearchDimension::kPerLayer);
-  MaskList masks;
-  const auto is_chosen = [&](int definition) {
-    return !per_layer && IsTransformer(definitions[definition].kind) &&
-           !table.options(definition).empty();
-  };
-  // [definition] the strategy of its layers in the whole plan, where that is one.
-  std::vector<const Strategy*> chosen(definition_count, nullptr);
-  const auto goes_with_chosen = [&](int definition, const Strategy& strategy) {
-    for (int other = 0; other < definition_count; ++other) {
-      if (chosen[other] != nullptr &&
-          !space.GoTogether(other, *chosen[other], definition, strategy)) {
+      if (a == layout_count()) return false;
+      const CostModel::MoveTimes& moves_a = moves_[definition][a];
+      const CostModel::MoveTimes& moves_b = moves_[definition][b];
+      const Sent& sent_a = messages_[definition][a];
+      const Sent& sent_b = messages_[definition][b];
+      if (moves_a.gather > moves_b.gather || moves_a.regroup > moves_b.regroup ||
+          sent_a.time[0] > sent_b.time[0] || sent_a.time[1] > sent_b.time[1] ||
+          sent_a.size > sent_b.size) {
         return false;
       }
-    }
-    return true;
-  };
-  // Chooses for the definitions from `next` on in all ways that go together.
-  const std::function<void(int)> choose = [&](int next) {
-    while (next < definition_count && !is_chosen(next)) ++next;
-    if (next == definition_count) {
-      AddMask(MaskOf(table, definition_count, goes_with_chosen), masks);
-      return;
-    }
-    for (const StageOption& option : table.options(next)) {
-      if (!goes_with_chosen(next, option.strategy)) continue;
-      chosen[next] = &option.strategy;
-      choose(next + 1);
-      chosen[next] = nullptr;
-    }
-  };
-  choose(0);
-  return masks;
-}
-
-LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
-                        const StrategySpace& space, int pipeline_parallel_degree,
-                        int64_t micro_batch_size) {
-  return LeastTimesFinder(problem, costs, space).Find(pipeline_parallel_degree, micro_batch_size);
-}
-
-LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_batch_size) {
-  const ModelSpec& model = problem_.model();
-  const size_t count = model.layer_definitions().size();
-  LeastTimes least;
-  least.forward.assign(count, Seconds::Infinite());
-  least.backward.assign(count, Seconds::Infinite());
-  least.forward_and_backward.assign(count, Seconds::Infinite());
-  for (const ModelLayerRun& run : model.layer_runs()) {
-    const int definition = run.definition_index;
-    if (least.forward[definition].is_finite()) continue;
-    std::optional<LayerPricing> pricing;
-    Strategy priced;
-    for (const Strategy& strategy :
-         space_.BareStrategies(definition, pipeline_parallel_degree, micro_batch_size)) {
-      const Work work = {.definition_index = definition,
-                         .samples = micro_batch_size / strategy.data_parallel_degree,
-                         .tensor_parallel_degree = strategy.tensor_parallel_degree,
-                         .context_parallel_degree = strategy.context_parallel_degree,
-                         .expert_parallel_degree = strategy.expert_parallel_degree,
-                         .context_kind = strategy.context_kind,
-                         .tensor_stride = strategy.tensor_stride()};
-      const auto [known, is_new] = passes_.try_emplace(work);
-      if (is_new) {
-        if (pricing.has_value() && DifferInOrderOnly(priced, strategy)) {
-          pricing->UseRankOrder(strategy.rank_order);
-        } else {
-          pricing.emplace(costs_, definition, strategy, micro_batch_size, pipeline_parallel_degree,
-                          /*with_selective_recompute=*/false);
-        }
-        priced = strategy;
-        known->second = pricing->BarePasses();
+      for (const StageOption& option : priced[definition][b]) {
+        const std::vector<StageOption>& others = priced[definition][a];
+        const bool is_beaten = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+          return other.NowhereWorse(option) &&
+                 space.MayReplace(static_cast<int>(definition), option.strategy, other.strategy);
+        });
+        if (!is_beaten) return false;
       }
-      const LayerPricing::Passes& passes = known->second;
-      least.forward[definition] = std::min(least.forward[definition], passes.forward);
-      least.backward[definition] = std::min(least.backward[definition], passes.backward);
-      least.forward_and_backward[definition] =
-          std::min(least.forward_and_backward[definition], passes.forward + passes.backward);
-    }
-    if (!least.forward[definition].is_finite()) {
-      least.usable = false;
-      return least;
     }
   }
-  return least;
+  return true;
+}
+
+std::vector<char> OptionTable::BeatenLayouts(const StrategySpace& space,
+                                             const std::vector<OptionsByLayout>& priced) const {
+  std::vector<char> beaten(layouts_.size(), 0);
+  // Places are named by their first layout. Those with the most samples at once first: they
+  // beat most others.
+  std::vector<int> places;
+  for (int layout = 0; layout < layout_count(); ++layout) {
+    if (layouts_[layout].place == layout) places.push_back(layout);
+  }
+  const auto strategy = [&](int place) -> const Strategy& { return layouts_[place].strategy; };
+  std::sort(places.begin(), places.end(), [&](int a, int b) {
+    const auto key = [&](int place) {
+      const Strategy& s = strategy(place);
+      return std::make_tuple(s.tensor_parallel_degree, -s.data_parallel_degree, s.rank_order);
+    };
+    return key(a) < key(b);
+  });
+  // One place after the other goes, with all layers of a plan in it: moves between those
+  // that are left are no longer then, since a move within a tensor-parallel degree is a sum
+  // of what either side takes, and one to another degree asks one side only.
+  if (binds_neighbours_) return beaten;
+  for (auto it = places.rbegin(); it != places.rend(); ++it) {
+    const int worse = *it;
+    for (const int better : places) {
+      if (better == worse || beaten[better] ||
+          strategy(better).tensor_parallel_degree != strategy(worse).tensor_parallel_degree) {
+        continue;
+      }
+      if (!PlaceBeats(space, priced, better, worse)) continue;
+      for (int layout = 0; layout < layout_count(); ++layout) {
+        if (layouts_[layout].place == worse) beaten[layout] = 1;
+      }
+      break;
+    }
+  }
+  return beaten;
+}
+
+void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
+                       const std::vector<char>& beaten) {
+  std::vector<int> new_number(layouts_.size(), -1);
+  std::vector<Layout> left;
+  for (int layout = 0; layout < layout_count(); ++layout) {
+    if (beaten[layout]) continue;
+    new_number[layout] = static_cast<int>(left.size());
+    left.push_back(layouts_[layout]);
+    left.back().place = new_number[layouts_[layout].place];
+  }
+  for (size_t definition = 0; definition < priced.size(); ++definition) {
+    if (priced[definition].empty()) continue;
+    std::vector<CostModel::MoveTimes> moves;
+    std::vector<Sent> messages;
+    std::vector<StageOption>& options = options_[definition];
+    for (int layout = 0; layout < layout_count(); ++layout) {
+      if (beaten[layout]) continue;
+      moves.push_back(moves_[definition][layout]);
+      messages.push_back(messages_[definition][layout]);
+      for (const StageOption& option : priced[definition][layout]) {
+        options.push_back(option);
+        options.back().layout = new_number[layout];
+      }
+    }
+    moves_[definition] = std::move(moves);
+    messages_[definition] = std::move(messages);
+    std::sort(options.begin(), options.end(),
+              [](const StageOption& a, const StageOption& b) { return a.strategy < b.strategy; });
+  }
+  layouts_ = std::move(left);
 }
 
 }  // namespace parplan

@@ -41,6 +41,11 @@ struct StageOption {
   Bytes bucket;
   // Communicators a rank needs for it; a device has the largest number of its layers.
   int communicator_count = 0;
+  // Of `states`, what is there in the optimizer's step as well.
+  Bytes states_in_step;
+
+  // Whether nothing of it is larger than of `other`.
+  bool NowhereWorse(const StageOption& other) const;
 };
 
 // Options of all definitions. Immutable.
@@ -61,9 +66,11 @@ class OptionTable {
 
   // [option] of a definition, ascending by strategy; empty for a definition no layer has.
   // None is dominated: no other of the same layout is nowhere worse and, where the space
-  // binds layers to each other (`PlanWideMasks`), bound in the same way. Each strategy's
-  // costs are as `CostModel::CostOfLayer` says, so sums of them are what `PlanEvaluator`
-  // computes.
+  // binds layers to each other (`PlanWideMasks`), bound in the same way. Nor is a layout:
+  // where another one of the same tensor-parallel degree has for each of its options, of
+  // all definitions, one that is nowhere worse, and moves take no longer, plans lose nothing
+  // by it. Each strategy's costs are as `CostModel::CostOfLayer` says, so sums of them are
+  // what `PlanEvaluator` computes.
   const std::vector<StageOption>& options(int definition_index) const {
     return options_[definition_index];
   }
@@ -80,9 +87,9 @@ class OptionTable {
       return Seconds::Infinite();
     }
     if (from.place == to.place) return Seconds();
-    const std::vector<Seconds>& gathers = gathers_[definition_index];
-    return CostModel::TransitionTime(from.strategy, to.strategy, gathers[from_layout],
-                                     gathers[to_layout]);
+    const std::vector<CostModel::MoveTimes>& moves = moves_[definition_index];
+    return CostModel::TransitionTime(from.strategy, to.strategy, moves[from_layout],
+                                     moves[to_layout]);
   }
   // One way, from a stage that ends in a layer of `definition_index` under `from_layout`
   // to one that begins under `to_layout`. 0 with one stage. `leaves_node`: see
@@ -98,6 +105,7 @@ class OptionTable {
   }
 
  private:
+  using OptionsByLayout = std::vector<std::vector<StageOption>>;
   struct Layout {
     // One of those that share it.
     Strategy strategy;
@@ -114,8 +122,19 @@ class OptionTable {
   };
 
   int LayoutOf(const Strategy& strategy, bool of_end);
-  void AddOptions(const CostModel& costs, const StrategySpace& space, int definition_index);
+  // [layout] options of a definition, none of which another of the layout beats.
+  OptionsByLayout PriceOptions(const CostModel& costs, const StrategySpace& space,
+                               int definition_index);
   void PriceMoves(const CostModel& costs, int definition_index);
+  // Whether a plan with layers in place `worse` is nowhere better than with all of them in
+  // place `better`.
+  bool PlaceBeats(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
+                  int better, int worse) const;
+  // [layout] whether its place is beaten by one that stays.
+  std::vector<char> BeatenLayouts(const StrategySpace& space,
+                                  const std::vector<OptionsByLayout>& priced) const;
+  // Fills `options_` with those of the other layouts, which it numbers anew.
+  void Keep(const std::vector<OptionsByLayout>& priced, const std::vector<char>& beaten);
 
   int pipeline_parallel_degree_;
   int rank_count_;
@@ -126,18 +145,19 @@ class OptionTable {
   std::vector<Layout> layouts_;
   // [definition][option]
   std::vector<std::vector<StageOption>> options_;
-  // [definition][layout] what `CostModel::GatherTime` says.
-  std::vector<std::vector<Seconds>> gathers_;
+  // [definition][layout]
+  std::vector<std::vector<CostModel::MoveTimes>> moves_;
   std::vector<std::vector<Sent>> messages_;
 };
 
 // [definition][option] whether it may be used.
 using OptionMask = std::vector<std::vector<char>>;
 
-// Masks such that the plans of the space are those within one of them: one mask of
+// Masks such that the best plans of the space are those within one of them: one mask of
 // everything where nothing binds layers to each other, else one for each choice that
 // concerns the whole plan (`StrategySpace::GoTogether`): the strategy of all transformer
-// layers. Masks that leave a definition without option are left out.
+// layers, or the inner axis. Left out are masks that leave a definition without option,
+// and those of choices that are nowhere better than another.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table);
 
 // The least any strategy of a definition takes, whatever the memory; quick to make, for
