@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/model/plan.h"
+#include "planner/search/interleaved_search.h"
 #include "planner/search/pipeline_bound.h"
 
 namespace parplan {
@@ -15,13 +16,11 @@ constexpr int64_t kLeastTimesBetweenQuestions = 32;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// TODO(E4)
-bool MayInterleave(int, int64_t) { return false; }
-double ScheduleBound(const StrategySpace&, const LeastTimes&, const PipelineCandidate&) { return 0.0; }
-
 double BoundOf(const StrategySpace& space, const LeastTimes& least,
                const PipelineCandidate& candidate) {
-  if (candidate.schedule == Schedule::kInterleaved) return ScheduleBound(space, least, candidate);
+  if (candidate.schedule == Schedule::kInterleaved) {
+    return InterleavedBound(space, least, candidate).value();
+  }
   double total = 0.0;
   double longest = 0.0;
   for (const ModelLayerRun& run : space.problem().model().layer_runs()) {
@@ -70,7 +69,7 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
       for (const Schedule schedule : space.Schedules(degree)) {
         for (const int64_t count : counts) {
           if (count > kMaxForwardPassCount / degree) continue;
-          if (schedule == Schedule::kInterleaved && !MayInterleave(degree, count)) continue;
+          if (schedule == Schedule::kInterleaved && count % degree != 0) continue;
           list.candidates.push_back({.pipeline = {.global_batch_size = batch,
                                                   .micro_batch_count = count,
                                                   .pipeline_parallel_degree = degree,
@@ -93,17 +92,15 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
     const int64_t count = std::min(kLeastTimesBetweenQuestions, key_count - first);
     ForEach(parallel_for, count, [&](int64_t index) {
       const TableCache::Key& key = keys[first + index];
-      least[first + index] =
-          LeastTimesOf(space.problem(), costs, space, key.first, key.second);
+      least[first + index] = LeastTimesOf(space.problem(), costs, space, key.first, key.second);
     });
   }
+  const double overhead = costs.step_overhead().value();
   for (ExactCandidate& candidate : list.candidates) {
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
-    const LeastTimes& times =
-        least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
-    candidate.bound = times.usable ? BoundOf(space, times, candidate.pipeline) +
-                                         costs.step_overhead().value()
-                                   : kInfinite;
+    const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
+    candidate.bound =
+        times.usable ? BoundOf(space, times, candidate.pipeline) + overhead : kInfinite;
   }
   std::erase_if(list.candidates,
                 [](const ExactCandidate& candidate) { return candidate.bound == kInfinite; });

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/search/device_memory.h"
 #include "planner/search/exact_candidates.h"
+#include "planner/search/interleaved_search.h"
 #include "planner/search/option_table.h"
 #include "planner/search/pipeline_search.h"
 #include "planner/search/plan_assembly.h"
 #include "planner/search/search_meter.h"
+#include "planner/search/smallest_memory.h"
 #include "planner/search/strategy_space.h"
 
 namespace parplan {
@@ -106,9 +109,8 @@ class ExactSearch {
       if (candidate.bound_per_sample() >= most) continue;
       open.push_back(index);
     }
-    std::sort(open.begin(), open.end(), [this](size_t a, size_t b) {
-      return MorePromising(candidates_[a], candidates_[b]);
-    });
+    std::sort(open.begin(), open.end(),
+              [this](size_t a, size_t b) { return MorePromising(candidates_[a], candidates_[b]); });
     if (open.empty()) return open;
     const ExactCandidate::State state = candidates_[open.front()].state;
     // Before there is a plan, one candidate at a time: the next are most likely closed by it.
@@ -116,8 +118,7 @@ class ExactSearch {
                             : plans_.plans().empty()                ? 1
                                                                     : kSearchedTogether;
     size_t count = 0;
-    while (count < open.size() && count < together &&
-           candidates_[open[count]].state == state) {
+    while (count < open.size() && count < together && candidates_[open[count]].state == state) {
       ++count;
     }
     open.resize(count);
@@ -136,9 +137,8 @@ class ExactSearch {
           std::max<int64_t>(1, control.max_state_count - meter_.expanded_state_count());
     }
     std::vector<Visited> visited(batch.size());
-    ForEach(control_.parallel_for, static_cast<int64_t>(batch.size()), [&](int64_t k) {
-      visited[k] = VisitOne(candidates_[batch[k]], control);
-    });
+    ForEach(control_.parallel_for, static_cast<int64_t>(batch.size()),
+            [&](int64_t k) { visited[k] = VisitOne(candidates_[batch[k]], control); });
     for (size_t k = 0; k < batch.size(); ++k) {
       ExactCandidate& candidate = candidates_[batch[k]];
       candidate.bound = std::max(candidate.bound, visited[k].bound);
@@ -163,16 +163,18 @@ class ExactSearch {
       return visited;
     }
     SearchMeter meter(control);
-    const Seconds most =
-        Seconds::Of(plans_.MostTimePerSample() *
-                    static_cast<double>(candidate.pipeline.global_batch_size));
+    const Seconds most = Seconds::Of(plans_.MostTimePerSample() *
+                                     static_cast<double>(candidate.pipeline.global_batch_size));
+    const bool interleaves = candidate.pipeline.schedule == Schedule::kInterleaved;
     if (candidate.state == ExactCandidate::State::kListed) {
-      const Seconds bound =
-          PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
-      if (!meter.stopped()) visited.bound = bound.value();
+      // Interleaved plans have no bound between that of the least times and the search.
+      if (!interleaves) {
+        const Seconds bound = PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
+        if (!meter.stopped()) visited.bound = bound.value();
+      }
     } else {
-      PipelineOutcome outcome =
-          SearchPipeline(space_, costs_, table, candidate.pipeline, most, wanted_, meter);
+      PipelineOutcome outcome = (interleaves ? SearchInterleaved : SearchPipeline)(
+          space_, costs_, table, candidate.pipeline, most, wanted_, meter);
       visited.bound = outcome.bound.value();
       visited.plans = std::move(outcome.plans);
     }
@@ -269,6 +271,21 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
   return front;
 }
 
+// With the least that would do, each proved.
+PlanningResult NothingFitsIn(const PlanningProblem& problem, const CostModel& costs,
+                             const ExactSearch& search, SearchMeter& meter) {
+  NothingFits nothing;
+  const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
+  if (smallest) {
+    nothing.smallest_usable_memory = smallest->usable_memory;
+    nothing.smallest_device_memory = DeviceMemoryFor(problem, smallest->usable_memory);
+    nothing.memory_is_proved = smallest->is_proved;
+  }
+  nothing.smallest_device_count = FindSmallestDeviceCount(problem, meter);
+  nothing.search = SummaryOf(search, nullptr, meter);
+  return nothing;
+}
+
 }  // namespace
 
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
@@ -281,7 +298,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   search.Run();
   if (search.plans().plans().empty()) {
     if (meter.stopped()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
-    return NothingFits{.search = SummaryOf(search, nullptr, meter)};
+    return NothingFitsIn(problem, costs, search, meter);
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{.plan = plans.front().plan,

@@ -51,6 +51,36 @@ int64_t FrontCache::MostInFlight(const StageQuestion& question, const StageFront
   return std::max(most, question.in_flight_micro_batch_count);
 }
 
+// As `PlanEvaluator` does: layers of one option together.
+void FrontCache::SumTimes(const StageQuestion& question, StageFront& front) const {
+  for (StageChoice& choice : front.choices) {
+    choice.forward = choice.backward = choice.sync = Seconds();
+    size_t layer = 0;
+    int before = -1;
+    for (const DefinitionRun& run : question.runs) {
+      const std::vector<StageOption>& options = setting_.table().options(run.definition_index);
+      for (int k = 0; k < run.layer_count;) {
+        const int index = choice.options[layer];
+        int count = 1;
+        while (k + count < run.layer_count && choice.options[layer + count] == index) ++count;
+        const StageOption& option = options[index];
+        choice.forward += option.forward * count;
+        choice.backward += option.backward * count;
+        choice.sync += option.sync * count;
+        if (before >= 0) {
+          const Seconds move =
+              setting_.table().Transition(run.definition_index, before, option.layout);
+          choice.forward += move * 0.5;
+          choice.backward += move * 0.5;
+        }
+        before = option.layout;
+        layer += count;
+        k += count;
+      }
+    }
+  }
+}
+
 const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                                    const StageLimits& limits, SearchMeter& meter) {
   const PipelineSetting::Stage& facts = setting_.stage(stage);
@@ -58,9 +88,12 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                             .in_flight_micro_batch_count = facts.in_flight,
                             .keeps_outputs = facts.keeps_outputs,
                             .extra_communicator_count = facts.extra_communicator_count,
-                            .gradient_bucket = setting_.costs().runtime().gradient_bucket};
+                            .gradient_bucket = setting_.costs().runtime().gradient_bucket,
+                            .joins_passes = keeps_ == FrontKeeps::kWays,
+                            .ignores_sync = keeps_ == FrontKeeps::kWays && stage > 0};
   std::vector<Entry>& entries =
-      entries_[Key(question.runs, question.keeps_outputs, question.extra_communicator_count)];
+      entries_[Key(question.runs, question.keeps_outputs, question.extra_communicator_count,
+                   question.ignores_sync)];
   for (const Entry& entry : entries) {
     if (facts.in_flight >= entry.least_in_flight && facts.in_flight <= entry.most_in_flight &&
         Covers(entry.limits, limits)) {
@@ -75,10 +108,16 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
     if (most < kInfinite) cuts.push_back({passes, passes, sync, most});
   };
   add(1.0, 0.0, entry.limits.way);
-  add(1.0, 1.0, entry.limits.way_and_sync);
-  add(count, 1.0, entry.limits.work);
-  entry.front = std::make_unique<const StageFront>(
-      SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter));
+  if (!question.ignores_sync) {
+    add(1.0, 1.0, entry.limits.way_and_sync);
+    add(count, 1.0, entry.limits.work);
+  } else {
+    entry.limits.way_and_sync = entry.limits.work = kInfinite;
+  }
+  StageFront front =
+      SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
+  if (keeps_ == FrontKeeps::kWays) SumTimes(question, front);
+  entry.front = std::make_unique<const StageFront>(std::move(front));
   entry.least_in_flight = facts.in_flight;
   entry.most_in_flight =
       entry.front->is_complete ? MostInFlight(question, *entry.front) : facts.in_flight;

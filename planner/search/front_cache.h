@@ -26,16 +26,27 @@ struct StageLimits {
   double work = std::numeric_limits<double>::infinity();
 };
 
+// What makes a choice of a stage worth keeping.
+enum class FrontKeeps {
+  // Forward, backward and synchronisation, each.
+  kAll,
+  // Forward and backward together; the synchronisation only of the first stage.
+  kWays,
+};
+
 // For one candidate and mask. Keeps references to its arguments.
 class FrontCache {
  public:
-  FrontCache(const PipelineSetting& setting, const OptionMask& allowed)
-      : setting_(setting), allowed_(allowed) {}
+  FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps)
+      : setting_(setting), allowed_(allowed), keeps_(keeps) {}
+
+  FrontKeeps keeps() const { return keeps_; }
 
   // The front of layers [first, end) as stage `stage`: of all its choices within `limits`
   // some is as good; others may be there too. Valid until the cache is gone. A front solved
   // for fewer micro-batches in flight serves more as well where all its choices fit.
-  // Incomplete once `meter` has ended the search.
+  // Incomplete once `meter` has ended the search. Times are those of the layers, whatever
+  // is kept.
   const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
                          SearchMeter& meter);
 
@@ -48,13 +59,15 @@ class FrontCache {
     StageLimits limits;
     std::unique_ptr<const StageFront> front;
   };
-  // Layers, whether outputs are kept, more communicators.
-  using Key = std::tuple<std::vector<DefinitionRun>, bool, int>;
+  // Layers, whether outputs are kept, more communicators, whether synchronisation counts.
+  using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool>;
 
+  void SumTimes(const StageQuestion& question, StageFront& front) const;
   int64_t MostInFlight(const StageQuestion& question, const StageFront& front) const;
 
   const PipelineSetting& setting_;
   const OptionMask& allowed_;
+  const FrontKeeps keeps_;
   int64_t solved_count_ = 0;
   std::map<Key, std::vector<Entry>> entries_;
 };

@@ -47,9 +47,9 @@ PartitionGraph::Suffix PartitionGraph::Join(const PipelineSetting& setting, int 
         std::max(suffix.last_backward, suffix.round_trip + (count - 1.0) * times.way);
     suffix.end = behind->round_trip + 2.0 * send + times.work;
   } else {
-    suffix.last_backward = std::max(
-        {suffix.last_backward, count * times.way, times.uneven + 2.0 * send + behind->round_trip,
-         recurrence.RoundCount(stage) * suffix.round_trip});
+    suffix.last_backward = std::max({suffix.last_backward, count * times.way,
+                                     times.uneven + 2.0 * send + behind->round_trip,
+                                     recurrence.RoundCount(stage) * suffix.round_trip});
     suffix.end = times.work;
   }
   suffix.end = std::max({suffix.end, suffix.last_backward,

@@ -60,7 +60,9 @@ class PartitionGraph {
   int end(int stage) const { return end_[stage]; }
   // The least the stages in front take if stage `stage` begins with layer `first`: forward
   // and backward of one micro-batch with their messages, and forward alone.
-  double WayBefore(int stage, int first) const { return ways_before_[stage][first - begin_[stage]]; }
+  double WayBefore(int stage, int first) const {
+    return ways_before_[stage][first - begin_[stage]];
+  }
   double ForwardBefore(int stage, int first) const {
     return forwards_before_[stage][first - begin_[stage]];
   }

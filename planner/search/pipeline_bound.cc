@@ -56,11 +56,11 @@ SuffixTimes SuffixRecurrence::Before(int stage_index, const StageTimes& stage,
   const double rest = others_ - rounds * in_flight;
   const double way = forward + 2.0 * send + backward;
   const double round_trip = way + behind[0];
-  const double last_backward = std::max(
-      std::max(way + behind[1],
-               round_trip + (others_ + 1.0 - in_flight) * forward + others_ * backward),
-      std::max((others_ + 1.0) * (forward + backward),
-               (rounds + 1.0) * round_trip + rest * backward));
+  const double last_backward =
+      std::max(std::max(way + behind[1],
+                        round_trip + (others_ + 1.0 - in_flight) * forward + others_ * backward),
+               std::max((others_ + 1.0) * (forward + backward),
+                        (rounds + 1.0) * round_trip + rest * backward));
   return {round_trip, last_backward, std::max(last_backward + sync, forward + send + behind[2]),
           0.0, 0.0};
 }

@@ -51,7 +51,8 @@ class MaskSearch {
         reference_(ReferencePartition(setting, allowed)),
         ranges_(setting, allowed, reference_),
         graph_(setting, ranges_),
-        fronts_(setting, allowed) {}
+        ways_(setting, allowed, FrontKeeps::kWays),
+        all_(setting, allowed, FrontKeeps::kAll) {}
 
   // Of steps without their overhead, up to `most`.
   double LowerBound(double most) {
@@ -65,7 +66,6 @@ class MaskSearch {
         case PartitionGraph::Outcome::kTooLarge:
           return graph_.SpreadBound();
         case PartitionGraph::Outcome::kBuilt:
-          built_for_ = target;
           return std::min(target, graph_.bound());
         case PartitionGraph::Outcome::kNothing:
           if (target >= most) return target;
@@ -74,45 +74,20 @@ class MaskSearch {
     }
   }
 
-  // Adds plans of steps below `most`, which it lowers to the best one's unless more are
-  // wanted, and gives the bound.
+  // Adds plans of steps below `most` and gives the bound.
   double Search(double most, int wanted, PlanList& plans, bool& is_exact) {
     double lower = LowerBound(most);
-    for (const double excess : kExcesses) {
-      if (lower >= most || meter_.stopped()) break;
-      const double target = std::min(most, lower * (1.0 + excess));
-      const PartitionGraph::Outcome outcome = Prepare(target);
-      if (outcome == PartitionGraph::Outcome::kTooLarge) {
-        is_exact = false;
-        break;
-      }
-      if (outcome == PartitionGraph::Outcome::kImpossible) return kInfinite;
-      if (outcome == PartitionGraph::Outcome::kNothing) {
-        lower = std::max(lower, target);
-        continue;
-      }
-      SuffixSearch suffixes(setting_, graph_, fronts_, meter_);
-      const bool is_complete = suffixes.Run(target) && !is_partial_;
-      if (suffixes.result_count() == 0) {
-        if (is_complete) lower = target;
-        continue;
-      }
-      const double found = Try(suffixes, most, wanted, plans);
-      if (!is_complete) {
-        is_exact = false;
-        if (found < kInfinite) break;
-        continue;
-      }
-      lower = std::max(lower, suffixes.bound(0));
-      if (found <= lower * (1.0 + kTolerance)) break;
-      if (!(found < kInfinite)) {
-        // Tensors fit, but not what the allocator keeps besides.
-        is_exact = false;
-        break;
-      }
-      return Enumerate(lower, std::min(most, found), plans, is_exact);
+    double found = kInfinite;
+    const bool was_seen = SearchRelaxed(most, wanted, plans, lower, found);
+    if (!was_seen || meter_.stopped()) {
+      is_exact = false;
+      return lower;
     }
-    if (meter_.stopped()) is_exact = false;
+    if (lower >= most || found <= lower * (1.0 + kTolerance)) return lower;
+    // Tensors of the plans found may fit, but not what the allocator keeps besides.
+    if (!(found < kInfinite) || !SearchAll(std::min(most, found), wanted, plans, lower)) {
+      is_exact = false;
+    }
     return lower;
   }
 
@@ -124,7 +99,6 @@ class MaskSearch {
   PartitionGraph::Outcome Prepare(double target) {
     is_partial_ = false;
     const PartitionGraph::Outcome outcome = graph_.Build(target, meter_);
-    built_for_ = target;
     if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMostRunsSolved) {
       graph_.KeepOnly(graph_.BestPartition());
       is_partial_ = true;
@@ -140,6 +114,72 @@ class MaskSearch {
       }
     }
     return count;
+  }
+
+  // The best plans by the relaxed bound. Raises `lower`, and to `most` where there are none
+  // below; `found` is the shortest step simulated. False where not all were looked at.
+  bool SearchRelaxed(double most, int wanted, PlanList& plans, double& lower, double& found) {
+    for (const double excess : kExcesses) {
+      if (lower >= most) return true;
+      const double target = std::min(most, lower * (1.0 + excess));
+      const PartitionGraph::Outcome outcome = Prepare(target);
+      if (outcome == PartitionGraph::Outcome::kTooLarge || meter_.stopped()) return false;
+      if (outcome == PartitionGraph::Outcome::kImpossible) {
+        lower = kInfinite;
+        return true;
+      }
+      if (outcome == PartitionGraph::Outcome::kNothing) {
+        lower = std::max(lower, target);
+        continue;
+      }
+      SuffixSearch suffixes(setting_, graph_, ways_, meter_);
+      const bool is_complete = suffixes.Run(target) && !is_partial_;
+      if (suffixes.result_count() > 0) {
+        if (is_complete) lower = std::max(lower, suffixes.bound(0));
+        found = Try(suffixes, most, wanted, plans);
+        return is_complete;
+      }
+      if (is_complete) lower = target;
+      if (meter_.stopped()) return false;
+    }
+    return false;
+  }
+
+  // All plans whose bound allows a step below `most`. Raises `lower` to the best step of all;
+  // false where a limit ended it.
+  bool SearchAll(double most, int wanted, PlanList& plans, double& lower) {
+    const double target = most * (1.0 - kTolerance);
+    const PartitionGraph::Outcome outcome = Prepare(target);
+    if (outcome != PartitionGraph::Outcome::kBuilt) {
+      if (outcome == PartitionGraph::Outcome::kTooLarge) return false;
+      lower = most;
+      return true;
+    }
+    SuffixSearch suffixes(setting_, graph_, all_, meter_);
+    if (is_partial_ || !suffixes.Run(target)) return false;
+    if (suffixes.result_count() == 0) {
+      lower = most;
+      return true;
+    }
+    lower = std::max(lower, suffixes.bound(0));
+    double best = std::min(most, Try(suffixes, most, wanted, plans));
+    if (best <= lower * (1.0 + kTolerance)) return true;
+    int64_t simulated = 0;
+    const bool is_complete = suffixes.Enumerate(
+        best * (1.0 - kTolerance), kMostEnumerated, [&](absl::Span<const ChosenStage> stages) {
+          if (++simulated > kMostSimulated) return 0.0;
+          StageTimesOf(setting_, stages, times_);
+          const PipelineRules rules = {
+              .schedule = setting_.candidate().schedule,
+              .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages};
+          const double step =
+              schedule_.StepTime(rules, times_, setting_.candidate().micro_batch_count).value();
+          if (step < best) best = std::min(best, Offer(stages, best, plans));
+          return best * (1.0 - kTolerance);
+        });
+    if (!is_complete || simulated > kMostSimulated) return false;
+    lower = best;
+    return true;
   }
 
   // Simulates the best results. The shortest step of a plan that fits.
@@ -169,33 +209,6 @@ class MaskSearch {
     return step;
   }
 
-  // All plans whose bound allows a step below `most`.
-  double Enumerate(double lower, double most, PlanList& plans, bool& is_exact) {
-    const double target = most * (1.0 - kTolerance);
-    double best = most;
-    bool is_complete = false;
-    int64_t simulated = 0;
-    if (Prepare(target) == PartitionGraph::Outcome::kBuilt && !is_partial_) {
-      SuffixSearch suffixes(setting_, graph_, fronts_, meter_);
-      is_complete =
-          suffixes.Run(target) &&
-          suffixes.Enumerate(target, kMostEnumerated, [&](absl::Span<const ChosenStage> stages) {
-            if (++simulated > kMostSimulated) return 0.0;
-            StageTimesOf(setting_, stages, times_);
-            const PipelineRules rules = {
-                .schedule = setting_.candidate().schedule,
-                .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages};
-            const double step =
-                schedule_.StepTime(rules, times_, setting_.candidate().micro_batch_count).value();
-            if (step < best) best = std::min(best, Offer(stages, best, plans));
-            return best * (1.0 - kTolerance);
-          });
-    }
-    if (is_complete && simulated <= kMostSimulated) return best;
-    is_exact = false;
-    return lower;
-  }
-
   const PipelineSetting& setting_;
   SearchMeter& meter_;
   PlanEvaluator& evaluator_;
@@ -203,8 +216,8 @@ class MaskSearch {
   const std::vector<int> reference_;
   RangeBounds ranges_;
   PartitionGraph graph_;
-  FrontCache fronts_;
-  double built_for_ = 0.0;
+  FrontCache ways_;
+  FrontCache all_;
   bool is_partial_ = false;
   Bytes most_excess_;
   ScheduleEvaluator schedule_;

@@ -31,8 +31,8 @@ PipelineSetting::PipelineSetting(const StrategySpace& space, const CostModel& co
       most_communicators = std::max(most_communicators, option.communicator_count);
     }
   }
-  budget_ = BudgetsOf(costs.overheads(), usable_memory, depth(),
-                      problem().device_count() / depth(), most_communicators + 1);
+  budget_ = BudgetsOf(costs.overheads(), usable_memory, depth(), problem().device_count() / depth(),
+                      most_communicators + 1);
   largest_budget_ = *std::max_element(budget_.begin(), budget_.end());
   for (const ModelLayerRun& run : problem().model().layer_runs()) {
     const int end = static_cast<int>(end_of_run_.size()) + run.layer_count;
@@ -73,8 +73,7 @@ double PipelineSetting::LeastSend(bool leaves_node) const {
     if (was_seen[run.definition_index]++ > 0) continue;
     for (int from = 0; from < table_.layout_count(); ++from) {
       // Moving into another layout takes no less than staying.
-      least = std::min(least,
-                       table_.Send(run.definition_index, from, from, leaves_node).value());
+      least = std::min(least, table_.Send(run.definition_index, from, from, leaves_node).value());
     }
   }
   return least < std::numeric_limits<double>::infinity() ? least : 0.0;

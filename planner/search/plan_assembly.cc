@@ -37,7 +37,8 @@ Plan AssemblePlan(const PipelineSetting& setting, absl::Span<const ChosenStage> 
       const int definition = setting.definition_of(layer);
       const int option = chosen.choice->options[layer - chosen.first_layer];
       if (definition != previous_definition || option != previous_option) {
-        stage.layer_runs.push_back({layer, 0, setting.table().options(definition)[option].strategy});
+        stage.layer_runs.push_back(
+            {layer, 0, setting.table().options(definition)[option].strategy});
       }
       ++stage.layer_runs.back().layer_count;
       previous_definition = definition;

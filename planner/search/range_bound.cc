@@ -199,8 +199,8 @@ RangeTimes RangeBounds::Times(int stage, const Sums& sums) const {
   const auto highest = [&](int weight) {
     double value = 0.0;
     for (int price = 0; price < kPriceCount; ++price) {
-      value = std::max(value, sums.relaxed[weight * kPriceCount + price] -
-                                  flight.prices[weight][price] * room);
+      value = std::max(
+          value, sums.relaxed[weight * kPriceCount + price] - flight.prices[weight][price] * room);
     }
     return value * kRounding;
   };

@@ -22,16 +22,20 @@ StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* behind, do
   const double count = setting_.recurrence().micro_batch_count();
   const double room_for_way = most * kRoom - graph_.WayBefore(stage, first);
   const double room_for_end = most * kRoom - graph_.ForwardBefore(stage, first);
-  if (behind == nullptr) return {room_for_way / count, kInfinite, room_for_end};
+  if (behind == nullptr) {
+    return {std::min(room_for_way, room_for_end) / count, kInfinite, room_for_end};
+  }
   const double sends = 2.0 * setting_.stage(stage).least_send;
   // Of GPipe all others wait for the longest stage.
-  const double others =
-      setting_.recurrence().is_gpipe() ? behind->round_trip + sends : 0.0;
+  const double others = setting_.recurrence().is_gpipe() ? behind->round_trip + sends : 0.0;
   StageLimits limits;
-  limits.way = std::min(room_for_way - behind->last_backward - sends,
-                        (room_for_way - others) / count);
+  limits.way =
+      std::min(room_for_way - behind->last_backward - sends, (room_for_way - others) / count);
   limits.way_and_sync = room_for_end - behind->last_backward - sends;
   limits.work = room_for_end - others;
+  if (fronts_.keeps() == FrontKeeps::kWays && stage > 0) {
+    limits.way = std::min(limits.way, limits.work / count);
+  }
   return limits;
 }
 
@@ -40,12 +44,17 @@ bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, 
   const SuffixRecurrence& recurrence = setting_.recurrence();
   StageTimes times = {chosen.choice->forward, chosen.choice->backward, Seconds(),
                       chosen.choice->sync};
+  if (fronts_.keeps() == FrontKeeps::kWays) {
+    // As if backward passes took no time, which no chain of passes makes longer.
+    times.forward += times.backward;
+    times.backward = Seconds();
+    if (stage > 0) times.gradient_sync = Seconds();
+  }
   if (next == nullptr) {
     node.times = recurrence.LastStage(times);
   } else {
     times.send = setting_.table().Send(setting_.definition_of(chosen.end_layer - 1),
-                                       chosen.choice->last_layout,
-                                       next->stage.choice->first_layout,
+                                       chosen.choice->last_layout, next->stage.choice->first_layout,
                                        setting_.stage(stage).leaves_node);
     if (!times.send.is_finite()) return false;
     node.times = recurrence.Before(stage, times, next->times);

@@ -7,6 +7,11 @@
 // at the first layer. The simulated step does not follow from those numbers alone: where
 // it is longer than the bound, `Enumerate` looks at all plans of which the bound allows a
 // shorter one.
+//
+// With fronts of ways (`FrontKeeps::kWays`) bounds are those of a relaxation: a stage takes
+// one time for both passes, and only the first one synchronises. Then there are fewer ways
+// to run a stage, and where the best plan's step is as long as its relaxed bound, as is
+// usual, there is no need for the others.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SUFFIX_SEARCH_H_
 #define PARPLAN_PLANNER_SEARCH_SUFFIX_SEARCH_H_
