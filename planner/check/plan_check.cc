@@ -149,7 +149,29 @@ absl::Status CompareStage(const std::string& stage, const StagePrediction& promi
     PARPLAN_RETURN_IF_ERROR(Expect(absl::StrCat(stage, " time item ", kind),
                                    promised.time.duration[kind], recomputed.time.duration[kind]));
   }
-  return absl::OkStatus();
+  return Expect(absl::StrCat(stage, " sum of the time items"), promised.time.Total(),
+                recomputed.forward + recomputed.backward);
+}
+
+// Ranges of the step and of the memory.
+absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
+                         const Prediction& prediction, Seconds step, Bytes peak) {
+  // Whether two ranks of a tensor-parallel group are on different nodes, rank by rank of
+  // the first group.
+  bool across_nodes = false;
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      const int last = (run.strategy.tensor_parallel_degree - 1) * run.strategy.tensor_stride();
+      across_nodes = across_nodes || last >= problem.node_group().devices_per_node;
+    }
+  }
+  const RangeFactors& range = costs.step_range(across_nodes ? TensorParallelReach::kAcrossNodes
+                                                            : TensorParallelReach::kWithinNode);
+  PARPLAN_RETURN_IF_ERROR(Expect("step_lower", prediction.step_lower, step * range.lower));
+  PARPLAN_RETURN_IF_ERROR(Expect("step_upper", prediction.step_upper, step * range.upper));
+  if (prediction.range_basis != range.basis) return Broken("the range rests on another class");
+  return Expect("peak_memory_lower", prediction.peak_memory_lower,
+                Bytes::Of(static_cast<int64_t>(peak.as_double() * costs.overheads().lower_factor)));
 }
 
 // Share of the step in which a stage does nothing. Compared absolutely, because
@@ -168,6 +190,12 @@ absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
                        const Prediction& prediction) {
   PARPLAN_RETURN_IF_ERROR(CheckPlanStructure(problem, plan));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  return CheckPlan(problem, costs, plan, prediction);
+}
+
+absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
+                       const Prediction& prediction) {
+  PARPLAN_RETURN_IF_ERROR(CheckPlanStructure(problem, plan));
   const int stage_count = plan.pipeline_parallel_degree();
   if (static_cast<int>(prediction.stages.size()) != stage_count) {
     return Broken(absl::StrCat(prediction.stages.size(), " stages are predicted of ", stage_count));
@@ -205,6 +233,7 @@ absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
     return Broken(
         absl::StrCat("it may need ", upper.count(), " bytes of ", problem.usable_memory().count()));
   }
+  PARPLAN_RETURN_IF_ERROR(CheckRanges(problem, costs, plan, prediction, step, peak));
   if (prediction.confidence != costs.confidence() ||
       prediction.estimated_items != costs.estimated_items()) {
     return Broken("it does not say what rests on estimates");

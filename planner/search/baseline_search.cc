@@ -241,12 +241,11 @@ class BaselineSearch {
       };
     }
     if (meter_.stopped()) return StoppedEmpty{summary};
-    return NothingFits{
-        .smallest_usable_memory = smallest_usable_memory_,
-        .smallest_device_memory = DeviceMemoryHolding(problem_, smallest_usable_memory_),
-        .memory_is_proved = !KeepsMoreThanTables(costs_.runtime()),
-        .smallest_device_count = std::nullopt,
-        .search = summary};
+    return NothingFits{.smallest_usable_memory = smallest_usable_memory_,
+                       .smallest_device_memory = DeviceMemoryFor(problem_, smallest_usable_memory_),
+                       .memory_is_proved = !KeepsMoreThanTables(costs_.runtime()),
+                       .smallest_device_count = std::nullopt,
+                       .search = summary};
   }
 
   const PlanningProblem& problem_;

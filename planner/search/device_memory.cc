@@ -5,7 +5,7 @@
 
 namespace parplan {
 
-Bytes DeviceMemoryHolding(const PlanningProblem& problem, Bytes usable) {
+Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable) {
   constexpr int64_t kMebibyte = int64_t{1} << 20;
   const double share = 1.0 - problem.rules().memory_headroom_ratio;
   const Bytes reserved = problem.node_group().reserved_memory;

@@ -10,7 +10,7 @@ namespace parplan {
 
 // Device memory, in whole MiB, of which `usable` is usable under the problem's headroom
 // and reserve.
-Bytes DeviceMemoryHolding(const PlanningProblem& problem, Bytes usable);
+Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable);
 
 }  // namespace parplan
 

@@ -10,8 +10,11 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "planner/cost/cost_model.h"
+#include "planner/ilp/ilp_planners.h"
 #include "planner/search/baseline_search.h"
 #include "planner/search/baselines.h"
+#include "planner/search/exact_search.h"
+#include "planner/search/galvatron_search.h"
 #include "planner/search/uniform_search.h"
 
 namespace parplan {
@@ -26,10 +29,10 @@ struct Planner {
   Search search;
 };
 
-Search OfSpace(const SearchSpace& space) {
-  return [space](const PlanningProblem& problem, const CostModel& costs,
-                 const SearchControl& control) {
-    return SearchBaseline(problem, costs, space, control);
+Search OfGalvatron(GalvatronVariant variant) {
+  return [variant](const PlanningProblem& problem, const CostModel& costs,
+                   const SearchControl& control) {
+    return SearchGalvatron(problem, costs, variant, control);
   };
 }
 
@@ -51,8 +54,12 @@ Search OfGrid(const UniformGrid& grid) {
 const std::vector<Planner>& Planners() {
   static const auto* const planners = [] {
     auto* const list = new std::vector<Planner>{
-        {.name = "galvatron-base", .search = OfSpace(SearchSpace{})},
-        {.name = "galvatron", .search = OfSpace(SearchSpace{.recompute = false})},
+        {.name = "exact", .search = SearchExact},
+        {.name = "galvatron", .search = OfGalvatron(GalvatronVariant::kGalvatron)},
+        {.name = "galvatron-base", .search = OfGalvatron(GalvatronVariant::kGalvatronBase)},
+        {.name = "galvatron-bmw", .search = OfGalvatron(GalvatronVariant::kGalvatronBmw)},
+        {.name = "min-memory-ilp", .search = SearchMinMemoryIlp},
+        {.name = "alpa-like", .search = SearchAlpaLike},
     };
     for (const char* name : {"dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d"}) {
       list->push_back({.name = name, .is_baseline = true, .search = OfBaseline(name)});

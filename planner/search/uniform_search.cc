@@ -294,12 +294,11 @@ class UniformSearch {
                        .notes = {}};
     }
     if (meter_.stopped()) return StoppedEmpty{summary};
-    return NothingFits{
-        .smallest_usable_memory = smallest_usable_memory_,
-        .smallest_device_memory = DeviceMemoryHolding(problem_, smallest_usable_memory_),
-        .memory_is_proved = true,
-        .smallest_device_count = std::nullopt,
-        .search = summary};
+    return NothingFits{.smallest_usable_memory = smallest_usable_memory_,
+                       .smallest_device_memory = DeviceMemoryFor(problem_, smallest_usable_memory_),
+                       .memory_is_proved = true,
+                       .smallest_device_count = std::nullopt,
+                       .search = summary};
   }
 
   const PlanningProblem problem_;

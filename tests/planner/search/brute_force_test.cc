@@ -1,6 +1,9 @@
 #include "tests/support/brute_force_plans.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <variant>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -8,6 +11,7 @@
 
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/search/exact_search.h"
 #include "planner/search/strategy_space.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/random_problem.h"
@@ -62,6 +66,55 @@ TEST(StrategySpace, HasTheStrategiesOfTheDeclaredSpace) {
   }
   EXPECT_GT(strategy_count, 10'000);
 }
+
+// Seeds of problems, from this one on.
+class ExactTwin : public testing::TestWithParam<uint64_t> {
+ public:
+  static constexpr uint64_t kSeedsEach = 50;
+};
+
+Seconds PerSample(const Plan& plan, const Prediction& prediction) {
+  return prediction.step / static_cast<double>(plan.global_batch_size);
+}
+
+// `exact` answers as looking at all plans does.
+TEST_P(ExactTwin, AnswersAsBruteForce) {
+  for (uint64_t seed = GetParam(); seed < GetParam() + kSeedsEach; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const PlanningProblem problem = RandomProblem(seed);
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const BruteForceAnswer twin = EveryStage(problem, costs);
+    const std::optional<PlanningResult> result = SearchExact(problem, costs, {});
+    if (twin.smallest_usable_memory == Bytes::Max()) {
+      EXPECT_FALSE(result.has_value());
+      continue;
+    }
+    ASSERT_TRUE(result.has_value());
+    if (!twin.best) {
+      const auto* nothing = std::get_if<NothingFits>(&*result);
+      ASSERT_NE(nothing, nullptr);
+      EXPECT_EQ(nothing->smallest_usable_memory.count(), twin.smallest_usable_memory.count());
+      EXPECT_TRUE(nothing->memory_is_proved);
+      continue;
+    }
+    const auto* found = std::get_if<PlanFound>(&*result);
+    ASSERT_NE(found, nullptr) << "brute force finds " << PlanGist(twin.best->plan);
+    EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
+    const double best = PerSample(twin.best->plan, twin.best->prediction).value();
+    const double ours = PerSample(found->plan, found->prediction).value();
+    EXPECT_NEAR(ours, best, 1e-9 * best)
+        << PlanGist(found->plan) << " and not " << PlanGist(twin.best->plan) << ", batch "
+        << twin.best->plan.global_batch_size << ", micro-batches "
+        << twin.best->plan.micro_batch_count << ", schedule "
+        << static_cast<int>(twin.best->plan.schedule) << ", virtual stages "
+        << twin.best->plan.virtual_stage_count;
+    EXPECT_EQ(found->search.termination, Termination::kOptimal);
+    EXPECT_LE(found->search.bound.value(), found->prediction.step.value());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, ExactTwin,
+                         testing::Range(uint64_t{1}, uint64_t{1001}, ExactTwin::kSeedsEach));
 
 }  // namespace
 }  // namespace parplan

@@ -1,0 +1,169 @@
+// The part of the check that asks whether a plan is of the declared space.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/check/result_check.h"
+
+namespace parplan {
+namespace {
+
+using enum SearchDimension;
+
+absl::Status Outside(const std::string& what) {
+  const std::string fact = absl::StrCat(what, ", which space and target do not allow");
+  return MakeError(
+      absl::StatusCode::kInternal, Reason::kCheckFailed,
+      absl::StrCat("the plan is outside its space: ", fact, "; report this with the problem"),
+      {{"fact", fact}});
+}
+
+bool IsPowerOfTwo(int64_t number) { return (number & (number - 1)) == 0; }
+
+// The same treatment, as far as the layer leaves a choice.
+bool Alike(Strategy a, Strategy b) {
+  a.sequence_parallel = b.sequence_parallel = false;
+  a.expert_parallel_degree = b.expert_parallel_degree = 1;
+  return a == b;
+}
+
+bool AlikeButForRecompute(Strategy end, Strategy neighbour) {
+  end.recompute_level = neighbour.recompute_level;
+  return Alike(end, neighbour);
+}
+
+absl::Status CheckLevels(const PlanningProblem& problem, const std::string& where,
+                         const Strategy& strategy, bool has_pipeline) {
+  const DimensionSet dimensions = problem.dimensions();
+  const TargetLimits& target = LimitsOf(problem.rules().target);
+  const auto needs = [&](bool is_used, SearchDimension dimension) {
+    if (!is_used || dimensions.has(dimension)) return absl::OkStatus();
+    return Outside(absl::StrCat(where, " uses `", SearchDimensionName(dimension), "`"));
+  };
+  const ShardingLevel level = strategy.sharding_level;
+  PARPLAN_RETURN_IF_ERROR(needs(level == ShardingLevel::kOptimizer, kOptimizerSharding));
+  PARPLAN_RETURN_IF_ERROR(needs(level == ShardingLevel::kGradients, kGradientSharding));
+  PARPLAN_RETURN_IF_ERROR(needs(level == ShardingLevel::kParameters, kParameterSharding));
+  const RecomputeLevel recompute = strategy.recompute_level;
+  PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kSelective, kSelectiveRecompute));
+  PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kFull, kFullRecompute));
+  if (has_pipeline && level > target.most_sharding_in_pipeline) {
+    return Outside(absl::StrCat(where, " shards more than a pipeline of ", target.name, " can"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDegrees(const PlanningProblem& problem, const std::string& where,
+                          const Strategy& strategy) {
+  const DimensionSet dimensions = problem.dimensions();
+  const TargetLimits& target = LimitsOf(problem.rules().target);
+  const bool ulysses = strategy.context_kind == ContextKind::kUlysses;
+  const auto needs = [&](bool is_used, SearchDimension dimension) {
+    if (!is_used || dimensions.has(dimension)) return absl::OkStatus();
+    return Outside(absl::StrCat(where, " uses `", SearchDimensionName(dimension), "`"));
+  };
+  PARPLAN_RETURN_IF_ERROR(needs(strategy.tensor_parallel_degree > 1, kTensor));
+  PARPLAN_RETURN_IF_ERROR(needs(strategy.rank_order == RankOrder::kDataInnermost, kRankOrder));
+  PARPLAN_RETURN_IF_ERROR(
+      needs(strategy.context_parallel_degree > 1, ulysses ? kUlysses : kContext));
+  if (target.one_inner_axis && ulysses && strategy.tensor_parallel_degree > 1) {
+    return Outside(absl::StrCat(where, " has tensor parallelism and Ulysses"));
+  }
+  if (target.only_powers_of_two && !(IsPowerOfTwo(strategy.tensor_parallel_degree) &&
+                                     IsPowerOfTwo(strategy.context_parallel_degree) &&
+                                     IsPowerOfTwo(strategy.data_parallel_degree))) {
+    return Outside(absl::StrCat(where, " has a degree that is no power of two"));
+  }
+  return absl::OkStatus();
+}
+
+// Layers that are bound to each other.
+absl::Status CheckTogether(const PlanningProblem& problem,
+                           const std::vector<Strategy>& strategy_of_layer) {
+  const ModelSpec& model = problem.model();
+  const DimensionSet dimensions = problem.dimensions();
+  const std::vector<int>& definitions = model.definition_of_layer();
+  for (int layer = 0; layer < model.layer_count() && !dimensions.has(kPerLayer); ++layer) {
+    for (int other = 0; other < layer; ++other) {
+      if (!IsTransformer(model.layer(layer).kind) || !IsTransformer(model.layer(other).kind)) {
+        continue;
+      }
+      const Strategy& a = strategy_of_layer[layer];
+      const Strategy& b = strategy_of_layer[other];
+      const bool is_alike = definitions[layer] == definitions[other] ? a == b : Alike(a, b);
+      if (!is_alike) {
+        return Outside(
+            absl::StrCat("layer ", layer, " does not do as layer ", other, " (`per-layer`)"));
+      }
+    }
+  }
+  if (dimensions.has(kEndStrategies)) return absl::OkStatus();
+  for (int layer = 1; layer < model.layer_count(); ++layer) {
+    const bool has_end =
+        !IsTransformer(model.layer(layer - 1).kind) || !IsTransformer(model.layer(layer).kind);
+    if (has_end && !AlikeButForRecompute(strategy_of_layer[layer - 1], strategy_of_layer[layer])) {
+      return Outside(absl::StrCat("layer ", layer,
+                                  " does not do as the one before it "
+                                  "(`end-strategies`)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Without `uneven-stages`, or with several virtual stages a device.
+absl::Status CheckEvenStages(const PlanningProblem& problem, const Plan& plan) {
+  const ModelSpec& model = problem.model();
+  int transformer_count = 0;
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    if (IsTransformer(model.layer(layer).kind)) ++transformer_count;
+  }
+  const auto stage_count = static_cast<int>(plan.stages.size());
+  const bool is_even = !problem.dimensions().has(kUnevenStages);
+  for (int index = 0; is_even && index < stage_count; ++index) {
+    const StagePlan& stage = plan.stages[index];
+    int count = 0;
+    const int first = stage.first_layer_index();
+    for (int layer = first; layer < first + stage.layer_count(); ++layer) {
+      if (IsTransformer(model.layer(layer).kind)) ++count;
+    }
+    if (count * stage_count != transformer_count) {
+      return Outside(absl::StrCat("stage ", index, " has ", count, " of ", transformer_count,
+                                  " transformer layers"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan) {
+  const DimensionSet dimensions = problem.dimensions();
+  const int depth = plan.pipeline_parallel_degree();
+  const bool has_pipeline = depth > 1;
+  if (has_pipeline && !dimensions.has(kPipeline)) return Outside("it has several stages");
+  if (has_pipeline && plan.schedule == Schedule::kGpipe && !dimensions.has(kGpipe)) {
+    return Outside("its schedule is GPipe");
+  }
+  if (plan.virtual_stage_count > 1 && !dimensions.has(kInterleaved)) {
+    return Outside("its schedule is interleaved");
+  }
+  if (LimitsOf(problem.rules().target).only_powers_of_two && !IsPowerOfTwo(depth)) {
+    return Outside(absl::StrCat("it has ", depth, " stages"));
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckEvenStages(problem, plan));
+  std::vector<Strategy> strategy_of_layer;
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      const std::string where = absl::StrCat("layer ", run.first_layer_index);
+      PARPLAN_RETURN_IF_ERROR(CheckDegrees(problem, where, run.strategy));
+      PARPLAN_RETURN_IF_ERROR(CheckLevels(problem, where, run.strategy, has_pipeline));
+      strategy_of_layer.insert(strategy_of_layer.end(), run.layer_count, run.strategy);
+    }
+  }
+  return CheckTogether(problem, strategy_of_layer);
+}
+
+}  // namespace parplan

@@ -1,0 +1,156 @@
+#include "planner/check/result_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "planner/check/plan_check.h"
+#include "planner/cost/cost_model.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+absl::Status Broken(const std::string& fact) {
+  return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
+                   absl::StrCat("the answer does not hold what it promises: ", fact,
+                                "; report this with the problem"),
+                   {{"fact", fact}});
+}
+
+Seconds PerSample(const PredictedPlan& plan) {
+  return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
+}
+
+absl::Status CheckOne(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
+                      const Prediction& prediction) {
+  PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, costs, plan, prediction));
+  return CheckDeclaredSpace(problem, plan);
+}
+
+absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& costs,
+                               const PlanFound& found) {
+  const auto most = static_cast<size_t>(problem.rules().top_plan_count - 1);
+  if (found.alternatives.size() > most) {
+    return Broken(
+        absl::StrCat(found.alternatives.size(), " alternatives where the rules allow ", most));
+  }
+  PredictedPlan before{found.plan, found.prediction};
+  for (const PredictedPlan& alternative : found.alternatives) {
+    PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, alternative.plan, alternative.prediction));
+    // Strict, so no plan comes twice.
+    if (!IsBetterPlan(before, alternative)) return Broken("alternatives are not best first");
+    before = alternative;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,
+                        const PlanFound& found) {
+  const std::vector<PredictedPlan>& front = found.memory_front;
+  if (front.empty()) return absl::OkStatus();
+  if (!problem.rules().wants_memory_front) return Broken("a memory front nobody asked for");
+  if (front.front().plan != found.plan) return Broken("the memory front begins with another plan");
+  for (size_t i = 0; i < front.size(); ++i) {
+    PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, front[i].plan, front[i].prediction));
+    if (i == 0) continue;
+    const bool is_slower = PerSample(front[i]) >= PerSample(front[i - 1]) * (1.0 - kTolerance);
+    const bool is_smaller =
+        front[i].prediction.peak_memory_upper < front[i - 1].prediction.peak_memory_upper;
+    if (!is_slower || !is_smaller) {
+      return Broken(absl::StrCat("point ", i, " of the memory front is not slower and smaller"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCounts(const SearchSummary& search) {
+  if (search.expanded_state_count < 0 || search.pruned_state_count < 0 ||
+      search.candidate_count < 0) {
+    return Broken("a count is negative");
+  }
+  if (!search.bound.is_finite() || search.bound < Seconds()) {
+    return Broken("the bound is no time");
+  }
+  const bool is_optimal = search.termination == Termination::kOptimal;
+  if (is_optimal != (search.limit == SearchLimit::kNone)) {
+    return Broken("optimal and stopped by a limit, or neither");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits& nothing) {
+  PARPLAN_RETURN_IF_ERROR(CheckCounts(nothing.search));
+  if (nothing.smallest_usable_memory <= problem.usable_memory()) {
+    return Broken(absl::StrCat("nothing fits, but ", nothing.smallest_usable_memory.count(),
+                               " bytes would do of ", problem.usable_memory().count()));
+  }
+  const Bytes reserved = problem.node_group().reserved_memory;
+  const double share = 1.0 - problem.rules().memory_headroom_ratio;
+  const auto usable_of = [&](Bytes device) {
+    return std::floor((device - reserved).as_double() * share);
+  };
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  const Bytes device = nothing.smallest_device_memory;
+  const double wanted = nothing.smallest_usable_memory.as_double();
+  if (device.count() % kMebibyte != 0 || usable_of(device) < wanted ||
+      usable_of(device - Bytes::Of(2 * kMebibyte)) >= wanted) {
+    return Broken(absl::StrCat("a device of ", device.count(),
+                               " bytes is not the smallest of whole MiB with ",
+                               nothing.smallest_usable_memory.count(), " usable"));
+  }
+  if (!nothing.smallest_device_count.has_value()) return absl::OkStatus();
+  const int64_t count = *nothing.smallest_device_count;
+  const int64_t present = problem.device_count();
+  if (count <= present || count % problem.node_group().devices_per_node != 0 ||
+      count > present * kMostNodesTried) {
+    return Broken(
+        absl::StrCat(count, " devices are no larger number of whole nodes than ", present));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step) {
+  PARPLAN_RETURN_IF_ERROR(CheckCounts(search));
+  if (search.bound > step * (1.0 + kTolerance)) {
+    return Broken(absl::StrFormat("the bound of %.12g s is above the step of %.12g s",
+                                  search.bound.value(), step.value()));
+  }
+  const double gap = std::max(0.0, (step - search.bound) / step);
+  if (std::abs(search.gap_ratio - gap) > kTolerance) {
+    return Broken(
+        absl::StrFormat("the gap is promised as %.9g, recomputed as %.9g", search.gap_ratio, gap));
+  }
+  if (search.termination == Termination::kOptimal && gap > kTolerance * (1.0 + kTolerance)) {
+    return Broken(absl::StrFormat("optimal with a gap of %.9g", gap));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& result) {
+  if (const auto* nothing = std::get_if<NothingFits>(&result)) {
+    return CheckNothingFits(problem, *nothing);
+  }
+  if (const auto* stopped = std::get_if<StoppedEmpty>(&result)) {
+    PARPLAN_RETURN_IF_ERROR(CheckCounts(stopped->search));
+    const bool has_limit = stopped->search.limit != SearchLimit::kNone;
+    return has_limit ? absl::OkStatus() : Broken("stopped by no limit");
+  }
+  const auto& found = std::get<PlanFound>(result);
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, found.plan, found.prediction));
+  PARPLAN_RETURN_IF_ERROR(CheckSearchSummary(found.search, found.prediction.step));
+  PARPLAN_RETURN_IF_ERROR(CheckAlternatives(problem, costs, found));
+  return CheckFront(problem, costs, found);
+}
+
+}  // namespace parplan
