@@ -20,18 +20,6 @@ std::vector<double> LayerCounts(const TickStage& stage) {
   return counts;
 }
 
-// Distinct values of a field, ascending.
-template <typename Field>
-std::vector<int64_t> ValuesOf(const TickStage& stage, Field field) {
-  std::vector<int64_t> values;
-  for (const Options& options : stage.options) {
-    for (const TickStage::Option& option : options) values.push_back(option.*field);
-  }
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-  return values;
-}
-
 // The price and bound of every cut. False when a cut excludes all that fits.
 bool Price(const std::vector<double>& layer_counts, FrontCase& front_case,
            std::vector<double>& bounds) {
@@ -96,15 +84,20 @@ void AddBehind(FrontCase& front_case) {
   const size_t cut_count = front_case.cuts.size();
   front_case.behind.resize(runs.size() * cut_count);
   front_case.least_bytes_behind.assign(runs.size(), 0);
+  front_case.most_bytes_behind.assign(runs.size(), 0);
   const auto room = static_cast<double>(front_case.room);
   for (size_t run = runs.size(); run-- > 0;) {
     if (run + 1 < runs.size()) {
       int64_t least = std::numeric_limits<int64_t>::max();
+      int64_t most = 0;
       for (const auto& option : front_case.options[runs[run + 1].kind]) {
         least = std::min(least, option.cost.bytes);
+        most = std::max(most, option.cost.bytes);
       }
       front_case.least_bytes_behind[run] =
           front_case.least_bytes_behind[run + 1] + least * runs[run + 1].layer_count;
+      front_case.most_bytes_behind[run] =
+          front_case.most_bytes_behind[run + 1] + most * runs[run + 1].layer_count;
     }
     for (size_t index = 0; index < cut_count; ++index) {
       const PricedCut& cut = front_case.cuts[index];
@@ -129,40 +122,97 @@ void AddBehind(FrontCase& front_case) {
   }
 }
 
-std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<double>& layer_counts,
-                                  int64_t transient, int64_t budget) {
-  FrontCase front_case;
-  front_case.stage = &stage;
-  front_case.room = budget - transient;
-  front_case.budget = budget;
-  if (!stage.output_bytes.empty()) {
+// What no assignment can do without. False where nothing fits.
+bool MakeRoom(FrontCase& front_case) {
+  const TickStage& stage = *front_case.stage;
+  front_case.least_transient = 0;
+  front_case.most_budget = std::numeric_limits<int64_t>::max();
+  for (const Options& options : front_case.options) {
+    if (options.empty()) return false;
+    int64_t transient = std::numeric_limits<int64_t>::max();
+    int64_t budget = std::numeric_limits<int64_t>::min();
+    for (const TickStage::Option& option : options) {
+      transient = std::min(transient, option.transient);
+      budget = std::max(budget, option.budget);
+    }
+    front_case.least_transient = std::max(front_case.least_transient, transient);
+    front_case.most_budget = std::min(front_case.most_budget, budget);
+  }
+  front_case.room = front_case.most_budget - front_case.least_transient;
+  front_case.has_output = !stage.output_bytes.empty();
+  if (front_case.has_output) {
     front_case.room -= *std::min_element(stage.output_bytes.begin(), stage.output_bytes.end());
   }
-  if (front_case.room < 0) return std::nullopt;
-  for (const Options& options : stage.options) {
-    Options& allowed = front_case.options.emplace_back();
-    for (const TickStage::Option& option : options) {
-      if (option.transient <= transient && option.budget >= budget) allowed.push_back(option);
+  return front_case.room >= 0;
+}
+
+// The most any assignment can need, and of overheads.
+struct MostNeeded {
+  int64_t bytes = 0;
+  int64_t step_bytes = 0;
+  int64_t transient = 0;
+  int64_t least_budget = std::numeric_limits<int64_t>::max();
+  int64_t output_spread = 0;
+};
+
+MostNeeded MostNeededBy(const FrontCase& front_case, const std::vector<double>& layer_counts) {
+  MostNeeded most;
+  for (size_t kind = 0; kind < front_case.options.size(); ++kind) {
+    int64_t bytes = 0;
+    int64_t step_bytes = 0;
+    for (const TickStage::Option& option : front_case.options[kind]) {
+      bytes = std::max(bytes, option.cost.bytes);
+      step_bytes = std::max(step_bytes, option.cost.step_bytes_with_bucket);
+      most.transient = std::max(most.transient, option.transient);
+      most.least_budget = std::min(most.least_budget, option.budget);
     }
-    if (allowed.empty()) return std::nullopt;
+    most.bytes += bytes * static_cast<int64_t>(layer_counts[kind]);
+    most.step_bytes += step_bytes * static_cast<int64_t>(layer_counts[kind]);
   }
-  std::vector<double> bounds;
-  if (!Price(layer_counts, front_case, bounds)) return std::nullopt;
-  DropHopeless(bounds, front_case);
-  // Without an option that needs the cap, a lower cap allows the same and leaves more.
-  bool has_transient = false;
-  bool has_budget = false;
-  for (const Options& options : front_case.options) {
-    if (options.empty()) return std::nullopt;
-    for (const TickStage::Option& option : options) {
-      has_transient |= option.transient == transient;
-      has_budget |= option.budget == budget;
+  if (front_case.has_output) {
+    const auto [least, largest] = std::minmax_element(front_case.stage->output_bytes.begin(),
+                                                      front_case.stage->output_bytes.end());
+    most.output_spread = *largest - *least;
+  }
+  return most;
+}
+
+// Drops options that are nowhere faster than another of their layout.
+void KeepFast(Options& options) {
+  Options kept;
+  for (size_t index = 0; index < options.size(); ++index) {
+    const TickStage::Option& option = options[index];
+    bool is_beaten = false;
+    for (size_t other = 0; other < options.size() && !is_beaten; ++other) {
+      if (other == index || options[other].layout != option.layout) continue;
+      if (!options[other].cost.IsNowhereSlower(option.cost)) continue;
+      is_beaten = other < index || !option.cost.IsNowhereSlower(options[other].cost);
     }
+    if (!is_beaten) kept.push_back(option);
   }
-  if (!has_transient || !has_budget) return std::nullopt;
-  Sort(bounds, front_case);
-  AddBehind(front_case);
-  return front_case;
+  options = std::move(kept);
+}
+
+// Forgets what cannot bind.
+void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case) {
+  const MostNeeded most = MostNeededBy(front_case, layer_counts);
+  if (front_case.has_step && most.step_bytes <= most.least_budget) front_case.has_step = false;
+  const int64_t overhead =
+      most.transient - front_case.least_transient +
+      (front_case.most_budget - std::min(front_case.most_budget, most.least_budget)) +
+      most.output_spread;
+  front_case.most_overhead = overhead;
+  if (front_case.has_step || most.bytes + overhead > front_case.room) return;
+  front_case.least_transient = front_case.most_budget = front_case.room = 0;
+  front_case.most_overhead = 0;
+  front_case.has_output = false;
+  for (PricedCut& cut : front_case.cuts) cut.price = 0.0;
+  for (Options& options : front_case.options) {
+    for (TickStage::Option& option : options) {
+      option.cost.bytes = option.transient = option.budget = 0;
+    }
+    KeepFast(options);
+  }
 }
 
 }  // namespace
@@ -225,17 +275,22 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   return ticks;
 }
 
-std::vector<FrontCase> CasesOf(const TickStage& stage) {
-  std::vector<FrontCase> cases;
+std::optional<FrontCase> MakeCase(const TickStage& stage) {
+  FrontCase front_case;
+  front_case.stage = &stage;
+  front_case.options = stage.options;
+  front_case.has_step = stage.has_step;
+  if (!MakeRoom(front_case)) return std::nullopt;
   const std::vector<double> layer_counts = LayerCounts(stage);
-  const std::vector<int64_t> transients = ValuesOf(stage, &TickStage::Option::transient);
-  for (int64_t budget : ValuesOf(stage, &TickStage::Option::budget)) {
-    for (int64_t transient : transients) {
-      std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, transient, budget);
-      if (front_case) cases.push_back(*std::move(front_case));
-    }
-  }
-  return cases;
+  std::vector<double> bounds;
+  if (!Price(layer_counts, front_case, bounds)) return std::nullopt;
+  DropHopeless(bounds, front_case);
+  // What is left may need more.
+  if (!MakeRoom(front_case)) return std::nullopt;
+  ForgetMemory(layer_counts, front_case);
+  Sort(bounds, front_case);
+  AddBehind(front_case);
+  return front_case;
 }
 
 }  // namespace parplan

@@ -1,10 +1,11 @@
-// A stage in which no layer may use more than a given transient memory, with bounds of
-// what its layers take at least.
+// A stage before it is searched: bounds of what its layers take and hold at least, and
+// only those options that matter.
 //
 // For every cut a price of memory turns time and bytes of an option into one cost. What
 // an option costs above the cheapest one (its reduced cost) is what an assignment loses by
 // it, so options whose loss exceeds what the cut leaves are not there, and an assignment
-// whose losses add up to more is not worth completing.
+// whose losses add up to more is not worth completing. Where all that is left fits, memory
+// is forgotten, and with it options that only save some.
 
 #ifndef PARPLAN_PLANNER_SEARCH_FRONT_CASE_H_
 #define PARPLAN_PLANNER_SEARCH_FRONT_CASE_H_
@@ -44,10 +45,8 @@ struct FrontSum {
             a.step_bytes - b.step_bytes,
             a.step_bytes_with_bucket - b.step_bytes_with_bucket};
   }
-  bool NowhereWorse(const FrontSum& other) const {
-    return forward <= other.forward && backward <= other.backward && sync <= other.sync &&
-           bytes <= other.bytes && step_bytes <= other.step_bytes &&
-           step_bytes_with_bucket <= other.step_bytes_with_bucket;
+  bool IsNowhereSlower(const FrontSum& other) const {
+    return forward <= other.forward && backward <= other.backward && sync <= other.sync;
   }
 };
 
@@ -79,7 +78,7 @@ struct TickStage {
 
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts);
 
-// A cut in a case.
+// A cut with its price.
 struct PricedCut {
   LinearCut cut;
   double price = 0.0;
@@ -116,24 +115,29 @@ struct Behind {
 
 struct FrontCase {
   const TickStage* stage = nullptr;
-  // What the stage may hold besides its largest transient.
+  // The largest transient and the least budget are no better than these. The room is what
+  // they leave, and what the outputs of the best last layout leave.
+  int64_t least_transient = 0;
+  int64_t most_budget = 0;
   int64_t room = 0;
-  // What it may hold in the optimizer's step.
-  int64_t budget = 0;
+  bool has_output = false;
+  bool has_step = false;
   // [kind] those left, the most promising first. Not empty.
   std::vector<std::vector<TickStage::Option>> options;
   std::vector<PricedCut> cuts;
   // [run * cut count + cut] the layers behind the run.
   std::vector<Behind> behind;
-  // [run] the least bytes of the layers behind it.
+  // [run] the least and the most bytes of the layers behind it.
   std::vector<int64_t> least_bytes_behind;
+  std::vector<int64_t> most_bytes_behind;
+  // Above `least_transient`, below `most_budget`, and of outputs, at the most.
+  int64_t most_overhead = 0;
 
   const Behind* BehindRun(size_t run) const { return &behind[run * cuts.size()]; }
 };
 
-// The cases whose assignments together are all that fit and satisfy the cuts. Of those
-// that allow the same options only the one with the most room.
-std::vector<FrontCase> CasesOf(const TickStage& stage);
+// Nothing when no assignment fits and satisfies the cuts.
+std::optional<FrontCase> MakeCase(const TickStage& stage);
 
 }  // namespace parplan
 

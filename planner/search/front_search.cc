@@ -18,7 +18,10 @@ FrontSearch::FrontSearch(const FrontCase& front_case, SearchMeter& meter)
 }
 
 const std::vector<FrontSearch::Label>& FrontSearch::Run() {
-  labels_ = {Label{}};
+  Label start;
+  start.transient = case_.least_transient;
+  start.budget = case_.most_budget;
+  labels_ = {start};
   const int run_count = static_cast<int>(case_.stage->runs.size());
   for (int run = 0; run < run_count && !meter_.stopped(); ++run) AddRun(run);
   if (meter_.stopped()) labels_.clear();
@@ -32,7 +35,7 @@ void FrontSearch::AddRun(int run) {
     AddReference(run, reference, finished);
     if (meter_.stopped()) return;
   }
-  KeepBest(finished);
+  KeepBest(run, option_count, finished);
   labels_ = std::move(finished);
 }
 
@@ -48,6 +51,8 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
   for (const Label& before : labels_) {
     Label label = before;
     label.sum.Add(option.cost, layers.layer_count);
+    label.transient = std::max(label.transient, option.transient);
+    label.budget = std::min(label.budget, option.budget);
     label.set = LayoutWalks::kEmpty;
     label.free_count = layers.layer_count - 1;
     label.choice = reference;
@@ -65,7 +70,7 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
     }
     if (!meter_.Expand(static_cast<int64_t>(changed.size()))) return;
     working = std::move(changed);
-    KeepBest(working);
+    KeepBest(run, next + 1, working);
     if (working.empty()) return;
   }
   Finish(run, reference, working, finished);
@@ -79,10 +84,13 @@ void FrontSearch::AddChanges(int run, int reference, int next, const Label& labe
   const TickStage::Option& to = Option(run, next);
   const FrontSum change = to.cost - from.cost;
   const int set = walks.With(label.set, to.layout, 1);
+  Label start = label;
+  start.transient = std::max(label.transient, to.transient);
+  start.budget = std::min(label.budget, to.budget);
   const Range range =
-      CountsWithin(run, label, change, next + 1, walks.LeastHalfMove(set, from.layout));
+      CountsWithin(run, start, change, next + 1, walks.LeastHalfMove(set, from.layout));
   for (int64_t count = range.least; count <= range.most; ++count) {
-    Label added = label;
+    Label added = start;
     added.sum.Add(change, count);
     added.set = walks.With(label.set, to.layout, static_cast<int>(count));
     added.free_count -= static_cast<int>(count);
@@ -121,9 +129,11 @@ void FrontSearch::MakeTails(int run, int reference) {
   const TickStage::Option& from = options[reference];
   tails_.tails.assign((option_count + 1) * cut_count, {});
   tails_.bytes.assign(option_count + 1, 0);
+  tails_.more_bytes.assign(option_count + 1, 0);
   for (int next = option_count - 1; next > reference; --next) {
-    tails_.bytes[next] =
-        std::min(tails_.bytes[next + 1], options[next].cost.bytes - from.cost.bytes);
+    const int64_t change = options[next].cost.bytes - from.cost.bytes;
+    tails_.bytes[next] = std::min(tails_.bytes[next + 1], change);
+    tails_.more_bytes[next] = std::max(tails_.more_bytes[next + 1], change);
   }
   for (size_t index = 0; index < cut_count; ++index) {
     const PricedCut& cut = case_.cuts[index];
@@ -148,22 +158,25 @@ void FrontSearch::MakeTails(int run, int reference) {
 }
 
 bool FrontSearch::IsHopeless(int run, const Label& label, int option, int64_t half_move) const {
+  const int64_t needed = label.sum.bytes + Overhead(label);
   const int64_t least_bytes =
-      label.sum.bytes + tails_.bytes[option] * label.free_count + case_.least_bytes_behind[run];
+      needed + tails_.bytes[option] * label.free_count + case_.least_bytes_behind[run];
   if (least_bytes > case_.room) return true;
   const size_t cut_count = case_.cuts.size();
   const Behind* const behind = case_.BehindRun(run);
   const Tail* const tails = &tails_.tails[option * cut_count];
   const auto moved = static_cast<double>(half_move);
-  const auto bytes = static_cast<double>(label.sum.bytes);
+  const auto overhead = static_cast<double>(Overhead(label));
+  const auto bytes = static_cast<double>(needed);
   const double free_count = label.free_count;
   for (size_t index = 0; index < cut_count; ++index) {
     const PricedCut& cut = case_.cuts[index];
     const Tail& tail = tails[index];
     const double missing = bytes + behind[index].bytes;
     const double loss = missing > 0.0 ? missing * tail.rates.save : -missing * tail.rates.add;
-    const double least = cut.Cost(label.sum) + (cut.cut.forward + cut.cut.backward) * moved +
-                         behind[index].cost + tail.win * free_count + loss;
+    const double least = cut.Cost(label.sum) + cut.price * overhead +
+                         (cut.cut.forward + cut.cut.backward) * moved + behind[index].cost +
+                         tail.win * free_count + loss;
     if (least > cut.cut.most) return true;
   }
   return false;
@@ -184,7 +197,8 @@ FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const 
     }
   };
   const double free_count = label.free_count;
-  const auto bytes = static_cast<double>(label.sum.bytes);
+  const auto bytes = static_cast<double>(label.sum.bytes + Overhead(label));
+  const auto overhead = static_cast<double>(Overhead(label));
   const auto bytes_change = static_cast<double>(change.bytes);
   const auto least_change = static_cast<double>(tails_.bytes[option]);
   require(bytes + least_change * free_count + static_cast<double>(case_.least_bytes_behind[run]),
@@ -195,7 +209,7 @@ FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const 
   for (size_t index = 0; index < cut_count && most >= least; ++index) {
     const PricedCut& cut = case_.cuts[index];
     const Tail& tail = tails[index];
-    const double start = cut.Cost(label.sum) +
+    const double start = cut.Cost(label.sum) + cut.price * overhead +
                          (cut.cut.forward + cut.cut.backward) * static_cast<double>(half_move) +
                          behind[index].cost + tail.win * free_count;
     const double slope = cut.Cost(change) - tail.win;
@@ -222,7 +236,7 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
   const int reference_layout = Option(run, reference).layout;
   const std::vector<int64_t>& half_moves = stage.half_moves[layers.kind];
   const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
-  const bool has_output = is_last && !stage.output_bytes.empty();
+  const bool has_output = is_last && case_.has_output;
   const int64_t least_output =
       has_output ? *std::min_element(stage.output_bytes.begin(), stage.output_bytes.end()) : 0;
   LayoutWalks& walks = walks_[layers.kind];
@@ -243,10 +257,10 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
       added.free_count = 0;
       if (has_output) added.sum.bytes += stage.output_bytes[walk.last()] - least_output;
       if (IsHopeless(run, added, option_count, 0)) continue;
-      if (is_last && stage.has_step) {
+      if (is_last && case_.has_step) {
         const int64_t step_bytes = std::min(added.sum.step_bytes_with_bucket,
                                             added.sum.step_bytes + stage.gradient_bucket);
-        if (step_bytes > case_.budget) continue;
+        if (step_bytes > label.budget) continue;
       }
       added.choice = kEndOfRun;
       added.count = static_cast<int>(walk_uses_.size());
@@ -256,7 +270,23 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
   }
 }
 
-void FrontSearch::KeepBest(std::vector<Label>& labels) {
+void FrontSearch::SetBindingBytes(int run, int option, Label& label) const {
+  const int64_t most = label.sum.bytes + tails_.more_bytes[option] * label.free_count +
+                       case_.most_bytes_behind[run] + case_.most_overhead;
+  label.binding_bytes = most <= case_.room ? 0 : label.sum.bytes;
+}
+
+bool FrontSearch::Beats(const Label& a, const Label& b) const {
+  if (!a.sum.IsNowhereSlower(b.sum) || a.free_count < b.free_count) return false;
+  if (a.binding_bytes > 0 &&
+      (a.sum.bytes > b.sum.bytes || a.transient > b.transient || a.budget < b.budget)) {
+    return false;
+  }
+  return !case_.has_step || (a.budget >= b.budget && a.sum.step_bytes <= b.sum.step_bytes &&
+                             a.sum.step_bytes_with_bucket <= b.sum.step_bytes_with_bucket);
+}
+
+void FrontSearch::KeepBest(int run, int option, std::vector<Label>& labels) {
   struct Place {
     int first_layout;
     int last_layout;
@@ -272,12 +302,12 @@ void FrontSearch::KeepBest(std::vector<Label>& labels) {
   std::vector<Place> places;
   places.reserve(labels.size());
   for (size_t index = 0; index < labels.size(); ++index) {
-    const Label& label = labels[index];
+    Label& label = labels[index];
+    SetBindingBytes(run, option, label);
     places.push_back({label.first_layout, label.last_layout, label.set,
-                      label.sum.forward + label.sum.backward + label.sum.sync, label.sum.bytes,
+                      label.sum.forward + label.sum.backward + label.sum.sync, label.binding_bytes,
                       -label.free_count, static_cast<int>(index)});
   }
-  // A label that another one beats comes behind it.
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
     return std::tie(a.first_layout, a.last_layout, a.set, a.time, a.bytes, a.less_free, a.index) <
            std::tie(b.first_layout, b.last_layout, b.set, b.time, b.bytes, b.less_free, b.index);
@@ -292,11 +322,10 @@ void FrontSearch::KeepBest(std::vector<Label>& labels) {
       last_beater = kept.size();
     }
     const Label& label = labels[places[rank].index];
-    const auto beats = [&label](const Label& other) {
-      return other.free_count >= label.free_count && other.sum.NowhereWorse(label.sum);
-    };
-    if (last_beater < kept.size() && beats(kept[last_beater])) continue;
-    const auto beater = std::find_if(kept.begin() + first_of_key, kept.end(), beats);
+    if (last_beater < kept.size() && Beats(kept[last_beater], label)) continue;
+    const auto beater =
+        std::find_if(kept.begin() + static_cast<std::ptrdiff_t>(first_of_key), kept.end(),
+                     [&](const Label& other) { return Beats(other, label); });
     if (beater != kept.end()) {
       last_beater = beater - kept.begin();
       continue;

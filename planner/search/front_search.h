@@ -1,4 +1,4 @@
-// The labels of a stage's front in one case.
+// The labels of a stage's front.
 //
 // A label is a sum over the runs so far. In a run of equal layers all of them first have
 // one option, the reference; then so many of them change to the next option, then to the
@@ -36,6 +36,11 @@ class FrontSearch {
   // Assignments to the layers so far.
   struct Label {
     FrontSum sum;
+    // Not below `FrontCase::least_transient`, not above `FrontCase::most_budget`.
+    int64_t transient = 0;
+    int64_t budget = 0;
+    // Of `sum`, as far as they can ever bind.
+    int64_t binding_bytes = 0;
     int first_layout = -1;
     // Of the runs before the one that is being added.
     int last_layout = -1;
@@ -83,6 +88,8 @@ class FrontSearch {
     std::vector<Tail> tails;
     // [option] bytes a layer can save; not positive.
     std::vector<int64_t> bytes;
+    // The same it can need more; not negative.
+    std::vector<int64_t> more_bytes;
   };
   // How many layers may change.
   struct Range {
@@ -104,7 +111,14 @@ class FrontSearch {
               std::vector<Label>& finished);
   // Leaves those that none beats, in an order that depends on nothing else, and gives them
   // nodes.
-  void KeepBest(std::vector<Label>& labels);
+  void KeepBest(int run, int option, std::vector<Label>& labels);
+  // Whether no completion can need more than there is.
+  void SetBindingBytes(int run, int option, Label& label) const;
+  // Of the label, compared with the best there can be.
+  int64_t Overhead(const Label& label) const {
+    return label.transient - case_.least_transient + case_.most_budget - label.budget;
+  }
+  bool Beats(const Label& a, const Label& b) const;
   void GiveNodes(std::vector<Label>& labels);
   void AddBlocks(int run, const std::vector<int>& counts, const LayoutWalk& walk,
                  std::vector<FrontBlock>& blocks) const;

@@ -27,9 +27,9 @@ FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion
     FrontOption added = {
         .option = static_cast<int>(index),
         .layout = option.layout,
-        .forward = option.forward,
-        .backward = option.backward,
-        .sync = option.sync,
+        .forward = question.joins_passes ? option.forward + option.backward : option.forward,
+        .backward = question.joins_passes ? Seconds() : option.backward,
+        .sync = question.ignores_sync ? Seconds() : option.sync,
         .held = option.states + option.kept * question.in_flight_micro_batch_count,
         .transient = option.transient,
         .step_held = has_step ? option.states + option.step : Bytes(),

@@ -1,6 +1,7 @@
 #include "planner/search/stage_front.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -12,33 +13,25 @@
 namespace parplan {
 namespace {
 
-// A label and where it was found.
-struct Found {
-  FrontSearch::Label label;
-  size_t case_index = 0;
-};
-
 // Of the same layouts those that nothing beats, whatever memory they need.
-void KeepFastest(std::vector<Found>& found) {
-  const auto order = [](const Found& one) {
-    const FrontSum& sum = one.label.sum;
-    return std::tuple(one.label.first_layout, one.label.last_layout,
-                      sum.forward + sum.backward + sum.sync, sum.forward, sum.backward, sum.bytes);
+std::vector<FrontSearch::Label> Fastest(std::vector<FrontSearch::Label> labels) {
+  const auto order = [](const FrontSearch::Label& one) {
+    const FrontSum& sum = one.sum;
+    return std::tuple(one.first_layout, one.last_layout, sum.forward + sum.backward + sum.sync,
+                      sum.forward, sum.backward, sum.bytes);
   };
-  std::stable_sort(found.begin(), found.end(),
-                   [&order](const Found& a, const Found& b) { return order(a) < order(b); });
-  std::vector<Found> kept;
-  for (const Found& one : found) {
-    const bool is_beaten = std::any_of(kept.rbegin(), kept.rend(), [&one](const Found& other) {
-      return other.label.first_layout == one.label.first_layout &&
-             other.label.last_layout == one.label.last_layout &&
-             other.label.sum.forward <= one.label.sum.forward &&
-             other.label.sum.backward <= one.label.sum.backward &&
-             other.label.sum.sync <= one.label.sum.sync;
-    });
+  std::stable_sort(labels.begin(), labels.end(),
+                   [&order](const auto& a, const auto& b) { return order(a) < order(b); });
+  std::vector<FrontSearch::Label> kept;
+  for (const FrontSearch::Label& one : labels) {
+    bool is_beaten = false;
+    for (auto other = kept.rbegin(); other != kept.rend() && !is_beaten; ++other) {
+      if (other->first_layout != one.first_layout || other->last_layout != one.last_layout) break;
+      is_beaten = other->sum.IsNowhereSlower(one.sum);
+    }
     if (!is_beaten) kept.push_back(one);
   }
-  found = std::move(kept);
+  return kept;
 }
 
 const FrontOption& OptionOf(const FrontKind& kind, int option) {
@@ -78,19 +71,13 @@ StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
                       SearchMeter& meter) {
   StageFront front;
   const TickStage ticks = ToTicks(stage, cuts);
-  const std::vector<FrontCase> cases = CasesOf(ticks);
-  std::vector<FrontSearch> searches;
-  searches.reserve(cases.size());
-  std::vector<Found> found;
-  for (size_t index = 0; index < cases.size(); ++index) {
-    searches.emplace_back(cases[index], meter);
-    for (const FrontSearch::Label& label : searches.back().Run()) found.push_back({label, index});
-  }
+  const std::optional<FrontCase> front_case = MakeCase(ticks);
+  if (!front_case) return front;
+  FrontSearch search(*front_case, meter);
+  const std::vector<FrontSearch::Label> labels = Fastest(search.Run());
   front.is_complete = !meter.stopped();
-  KeepFastest(found);
-  for (const Found& one : found) {
-    front.choices.push_back(
-        ChoiceOf(stage, cases[one.case_index], searches[one.case_index].Blocks(one.label)));
+  for (const FrontSearch::Label& label : labels) {
+    front.choices.push_back(ChoiceOf(stage, *front_case, search.Blocks(label)));
   }
   std::stable_sort(
       front.choices.begin(), front.choices.end(), [](const StageChoice& a, const StageChoice& b) {

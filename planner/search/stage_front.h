@@ -39,6 +39,11 @@ struct StageQuestion {
   int extra_communicator_count = 0;
   // `RuntimeTraits::gradient_bucket`: flat copies of gradients take no more.
   Bytes gradient_bucket;
+  // Fewer things that make a choice worth keeping, for relaxations: forward and backward
+  // count only together, synchronisation not at all. Choices then have both in `forward`,
+  // and no `sync`.
+  bool joins_passes = false;
+  bool ignores_sync = false;
 };
 
 // A necessary condition of plans worth finding:
