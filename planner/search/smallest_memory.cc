@@ -215,6 +215,39 @@ std::vector<PipelineCandidate> SmallestCandidates(const StrategySpace& space, Sc
   return candidates;
 }
 
+// Whether ends follow the layers beside them while these may differ: which neighbours a
+// stage has then is no matter of sums.
+bool BindsNeighbours(const StrategySpace& space) {
+  return space.dimensions().has(SearchDimension::kPerLayer) &&
+         !space.dimensions().has(SearchDimension::kEndStrategies);
+}
+
+// Masks of which all plans are in the space: one for all strategies of the same degrees,
+// order and sharding.
+std::vector<OptionMask> MasksOfLikeStrategies(const OptionTable& table, const OptionMask& mask) {
+  const auto key = [](Strategy strategy) {
+    strategy.recompute_level = RecomputeLevel::kNone;
+    strategy.sequence_parallel = false;
+    strategy.expert_parallel_degree = 1;
+    return strategy;
+  };
+  std::map<Strategy, OptionMask> masks;
+  for (size_t definition = 0; definition < mask.size(); ++definition) {
+    const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
+    for (size_t index = 0; index < mask[definition].size(); ++index) {
+      if (!mask[definition][index]) continue;
+      OptionMask& like = masks[key(options[index].strategy)];
+      if (like.empty()) {
+        for (const std::vector<char>& flags : mask) like.emplace_back(flags.size(), 0);
+      }
+      like[definition][index] = 1;
+    }
+  }
+  std::vector<OptionMask> split;
+  for (auto& [strategy, like] : masks) split.push_back(std::move(like));
+  return split;
+}
+
 // The schedule a plan without interleaving has when memory is all that counts; nothing
 // when the rules ask for another kind.
 std::optional<Schedule> LeanSchedule(const StrategySpace& space) {
@@ -264,7 +297,16 @@ class MemorySearch {
               std::optional<Bytes> enough) {
     const PipelineSetting setting(space_, costs_, table, candidate,
                                   space_.problem().usable_memory());
-    for (const OptionMask& mask : PlanWideMasks(space_, table)) {
+    std::vector<OptionMask> masks = PlanWideMasks(space_, table);
+    if (BindsNeighbours(space_)) {
+      std::vector<OptionMask> split;
+      for (const OptionMask& mask : masks) {
+        for (OptionMask& like : MasksOfLikeStrategies(table, mask))
+          split.push_back(std::move(like));
+      }
+      masks = std::move(split);
+    }
+    for (const OptionMask& mask : masks) {
       const PipelineMemory memory(setting, mask);
       Bytes fits = best_ - Bytes::Of(1);
       if (!memory.Fits(fits)) continue;
@@ -287,7 +329,7 @@ class MemorySearch {
     // step.
     const Bytes needed =
         PlanEvaluator(space_.problem(), costs_).Evaluate(answer.plan).peak_memory_upper;
-    answer.is_proved = !meter_.stopped() && needed <= best_;
+    answer.is_proved = !meter_.stopped() && needed <= best_ && !BindsNeighbours(space_);
     answer.usable_memory = std::max(answer.usable_memory, needed);
     return answer;
   }
