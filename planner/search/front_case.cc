@@ -177,16 +177,23 @@ MostNeeded MostNeededBy(const FrontCase& front_case, const std::vector<double>& 
   return most;
 }
 
-// Drops options that are nowhere faster than another of their layout.
-void KeepFast(Options& options) {
+bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
+  return a.layout == b.layout && a.cost.IsNowhereSlower(b.cost) && a.cost.bytes <= b.cost.bytes &&
+         a.cost.step_bytes <= b.cost.step_bytes &&
+         a.cost.step_bytes_with_bucket <= b.cost.step_bytes_with_bucket &&
+         a.transient <= b.transient && a.budget >= b.budget;
+}
+
+// Drops options that are nowhere better than another of their layout, of equals all but
+// the first.
+void DropBeaten(Options& options) {
   Options kept;
   for (size_t index = 0; index < options.size(); ++index) {
     const TickStage::Option& option = options[index];
     bool is_beaten = false;
     for (size_t other = 0; other < options.size() && !is_beaten; ++other) {
-      if (other == index || options[other].layout != option.layout) continue;
-      if (!options[other].cost.IsNowhereSlower(option.cost)) continue;
-      is_beaten = other < index || !option.cost.IsNowhereSlower(options[other].cost);
+      is_beaten = other != index && NowhereWorse(options[other], option) &&
+                  (other < index || !NowhereWorse(option, options[other]));
     }
     if (!is_beaten) kept.push_back(option);
   }
@@ -197,6 +204,12 @@ void KeepFast(Options& options) {
 void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case) {
   const MostNeeded most = MostNeededBy(front_case, layer_counts);
   if (front_case.has_step && most.step_bytes <= most.least_budget) front_case.has_step = false;
+  for (Options& options : front_case.options) {
+    if (front_case.has_step) break;
+    for (TickStage::Option& option : options) {
+      option.cost.step_bytes = option.cost.step_bytes_with_bucket = 0;
+    }
+  }
   const int64_t overhead =
       most.transient - front_case.least_transient +
       (front_case.most_budget - std::min(front_case.most_budget, most.least_budget)) +
@@ -211,7 +224,6 @@ void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case
     for (TickStage::Option& option : options) {
       option.cost.bytes = option.transient = option.budget = 0;
     }
-    KeepFast(options);
   }
 }
 
@@ -244,6 +256,9 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   ticks.runs = stage.runs;
   ticks.has_step = stage.has_step;
   ticks.gradient_bucket = stage.gradient_bucket.count();
+  ticks.joins_passes = stage.joins_passes;
+  ticks.first_layout_matters = stage.first_layout_matters;
+  ticks.last_layout_matters = stage.last_layout_matters;
   for (Bytes bytes : stage.output_held) ticks.output_bytes.push_back(bytes.count());
   for (const FrontKind& kind : stage.kinds) {
     Options& options = ticks.options.emplace_back();
@@ -265,6 +280,8 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   for (const LinearCut& cut : cuts) {
     if (cut.most == kInfinity) continue;
     LinearCut added = cut;
+    // Of the same passes; transitions are forward and backward still.
+    if (stage.joins_passes) added.backward = cut.forward;
     // Half a tick a layer and transition, and double sums of priced bytes.
     const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
                             std::abs(cut.most) * ticks_per_second * 1e-12;
@@ -288,6 +305,7 @@ std::optional<FrontCase> MakeCase(const TickStage& stage) {
   // What is left may need more.
   if (!MakeRoom(front_case)) return std::nullopt;
   ForgetMemory(layer_counts, front_case);
+  for (Options& options : front_case.options) DropBeaten(options);
   Sort(bounds, front_case);
   AddBehind(front_case);
   return front_case;

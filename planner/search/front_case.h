@@ -72,6 +72,9 @@ struct TickStage {
   std::vector<int64_t> output_bytes;
   bool has_step = false;
   int64_t gradient_bucket = 0;
+  bool joins_passes = false;
+  bool first_layout_matters = true;
+  bool last_layout_matters = true;
   // `most` in ticks and with what rounding can have moved; at least one.
   std::vector<LinearCut> cuts;
 };

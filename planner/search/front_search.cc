@@ -35,7 +35,7 @@ void FrontSearch::AddRun(int run) {
     AddReference(run, reference, finished);
     if (meter_.stopped()) return;
   }
-  KeepBest(run, option_count, finished);
+  KeepBest(run, option_count, /*ends_run=*/true, finished);
   labels_ = std::move(finished);
 }
 
@@ -70,7 +70,7 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
     }
     if (!meter_.Expand(static_cast<int64_t>(changed.size()))) return;
     working = std::move(changed);
-    KeepBest(run, next + 1, working);
+    KeepBest(run, next + 1, /*ends_run=*/false, working);
     if (working.empty()) return;
   }
   Finish(run, reference, working, finished);
@@ -250,7 +250,7 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
       if (half_move >= TickStage::kNever) continue;
       Label added = label;
       added.sum.forward += half_move;
-      added.sum.backward += half_move;
+      (stage.joins_passes ? added.sum.forward : added.sum.backward) += half_move;
       if (run == 0) added.first_layout = walk.first();
       added.last_layout = walk.last();
       added.set = LayoutWalks::kEmpty;
@@ -286,7 +286,7 @@ bool FrontSearch::Beats(const Label& a, const Label& b) const {
                              a.sum.step_bytes_with_bucket <= b.sum.step_bytes_with_bucket);
 }
 
-void FrontSearch::KeepBest(int run, int option, std::vector<Label>& labels) {
+void FrontSearch::KeepBest(int run, int option, bool ends_run, std::vector<Label>& labels) {
   struct Place {
     int first_layout;
     int last_layout;
@@ -299,12 +299,16 @@ void FrontSearch::KeepBest(int run, int option, std::vector<Label>& labels) {
   const auto key = [](const Place& place) {
     return std::tie(place.first_layout, place.last_layout, place.set);
   };
+  const bool compares_first = case_.stage->first_layout_matters;
+  const bool is_whole = ends_run && run + 1 == static_cast<int>(case_.stage->runs.size());
+  const bool compares_last = !is_whole || case_.stage->last_layout_matters;
   std::vector<Place> places;
   places.reserve(labels.size());
   for (size_t index = 0; index < labels.size(); ++index) {
     Label& label = labels[index];
     SetBindingBytes(run, option, label);
-    places.push_back({label.first_layout, label.last_layout, label.set,
+    places.push_back({compares_first ? label.first_layout : 0,
+                      compares_last ? label.last_layout : 0, label.set,
                       label.sum.forward + label.sum.backward + label.sum.sync, label.binding_bytes,
                       -label.free_count, static_cast<int>(index)});
   }

@@ -111,7 +111,7 @@ class FrontSearch {
               std::vector<Label>& finished);
   // Leaves those that none beats, in an order that depends on nothing else, and gives them
   // nodes.
-  void KeepBest(int run, int option, std::vector<Label>& labels);
+  void KeepBest(int run, int option, bool ends_run, std::vector<Label>& labels);
   // Whether no completion can need more than there is.
   void SetBindingBytes(int run, int option, Label& label) const;
   // Of the label, compared with the best there can be.

@@ -7,13 +7,6 @@
 namespace parplan {
 namespace {
 
-bool NowhereWorse(const FrontOption& a, const FrontOption& b) {
-  return a.layout == b.layout && a.held <= b.held && a.forward <= b.forward &&
-         a.backward <= b.backward && a.sync <= b.sync && a.transient <= b.transient &&
-         a.budget >= b.budget && a.step_held <= b.step_held &&
-         a.step_held_with_bucket <= b.step_held_with_bucket;
-}
-
 FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion& question,
                    const BudgetByCommunicators& budget, const std::vector<char>* allowed,
                    bool has_step) {
@@ -24,7 +17,7 @@ FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion
     const StageOption& option = options[index];
     const int communicators = option.communicator_count + question.extra_communicator_count;
     PARPLAN_CHECK(communicators < static_cast<int>(budget.size()));
-    FrontOption added = {
+    const FrontOption added = {
         .option = static_cast<int>(index),
         .layout = option.layout,
         .forward = question.joins_passes ? option.forward + option.backward : option.forward,
@@ -35,15 +28,7 @@ FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion
         .step_held = has_step ? option.states + option.step : Bytes(),
         .step_held_with_bucket = has_step ? option.states + option.step + option.bucket : Bytes(),
         .budget = budget[communicators]};
-    if (added.held + added.transient > added.budget) continue;
-    // Of equals the first stays.
-    if (std::any_of(kind.options.begin(), kind.options.end(),
-                    [&added](const FrontOption& other) { return NowhereWorse(other, added); })) {
-      continue;
-    }
-    std::erase_if(kind.options,
-                  [&added](const FrontOption& other) { return NowhereWorse(added, other); });
-    kind.options.push_back(added);
+    if (added.held + added.transient <= added.budget) kind.options.push_back(added);
   }
   return kind;
 }
@@ -76,6 +61,9 @@ FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& questio
   FrontStage stage;
   stage.layout_count = table.layout_count();
   stage.gradient_bucket = question.gradient_bucket;
+  stage.joins_passes = question.joins_passes;
+  stage.first_layout_matters = question.first_layout_matters;
+  stage.last_layout_matters = question.last_layout_matters;
   for (const DefinitionRun& run : question.runs) {
     for (const StageOption& option : table.options(run.definition_index)) {
       stage.has_step |= option.step + option.bucket > Bytes();

@@ -35,7 +35,7 @@ struct FrontOption {
 
 // Layers of one definition.
 struct FrontKind {
-  // Ascending by `option`. None is nowhere better than another of the same layout.
+  // Ascending by `option`.
   std::vector<FrontOption> options;
   // [from * layout_count + to] forward and backward together; may be infinite.
   std::vector<Seconds> transitions;
@@ -58,9 +58,13 @@ struct FrontStage {
   // Whether the optimizer's step holds what other moments do not.
   bool has_step = false;
   Bytes gradient_bucket;
+  // As in `StageQuestion`; options have all in `forward` where passes are joined.
+  bool joins_passes = false;
+  bool first_layout_matters = true;
+  bool last_layout_matters = true;
 };
 
-// Without options that fit nowhere or are nowhere better than another.
+// Without options that fit nowhere.
 FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& question,
                           const BudgetByCommunicators& budget, const OptionMask& allowed);
 

@@ -1,7 +1,7 @@
 #include "planner/search/layout_walks.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
 
 namespace parplan {
 
@@ -91,10 +91,42 @@ std::vector<LayoutWalk> LayoutWalks::FindWalks(const Set& set) {
     walks.push_back({{set[0].first}, 0});
     return walks;
   }
+  // Above so many layouts there are too many orders to try.
+  constexpr size_t kFew = 4;
+  if (set.size() <= kFew && HasNoDetours()) return FindStraightWalks(set);
   for (size_t start = 0; start < set.size(); ++start) {
     AddWalksFrom(set, static_cast<int>(start), walks);
   }
   return walks;
+}
+
+// Every order, and each with a way back to where it began.
+std::vector<LayoutWalk> LayoutWalks::FindStraightWalks(const Set& set) const {
+  const auto size = static_cast<int>(set.size());
+  // [first * size + last]
+  std::vector<LayoutWalk> best(size * size, {{}, never_});
+  std::vector<int> order(size);
+  std::iota(order.begin(), order.end(), 0);
+  const auto offer = [&](int last, int64_t half_move, bool returns) {
+    LayoutWalk& walk = best[order.front() * size + last];
+    if (half_move >= walk.half_move) return;
+    walk.half_move = half_move;
+    walk.layouts.clear();
+    for (int place : order) walk.layouts.push_back(set[place].first);
+    if (returns) walk.layouts.push_back(set[last].first);
+  };
+  do {
+    int64_t half_move = 0;
+    for (int place = 1; place < size; ++place) {
+      half_move += Move(set[order[place - 1]].first, set[order[place]].first);
+    }
+    offer(order.back(), half_move, /*returns=*/false);
+    if (set[order.front()].second < 2) continue;
+    offer(order.front(), half_move + Move(set[order.back()].first, set[order.front()].first),
+          /*returns=*/true);
+  } while (std::next_permutation(order.begin(), order.end()));
+  std::erase_if(best, [](const LayoutWalk& walk) { return walk.layouts.empty(); });
+  return best;
 }
 
 // By the visits made so far and the layout it is in, the shortest walk there.

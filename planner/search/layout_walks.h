@@ -63,6 +63,7 @@ class LayoutWalks {
   bool HasNoDetours();
   int MostVisits();
   std::vector<LayoutWalk> FindWalks(const Set& set);
+  std::vector<LayoutWalk> FindStraightWalks(const Set& set) const;
   void AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk>& walks);
 
   absl::Span<const int64_t> half_moves_;

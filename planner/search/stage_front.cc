@@ -14,7 +14,12 @@ namespace parplan {
 namespace {
 
 // Of the same layouts those that nothing beats, whatever memory they need.
-std::vector<FrontSearch::Label> Fastest(std::vector<FrontSearch::Label> labels) {
+std::vector<FrontSearch::Label> Fastest(const TickStage& stage,
+                                        std::vector<FrontSearch::Label> labels) {
+  for (FrontSearch::Label& label : labels) {
+    if (!stage.first_layout_matters) label.first_layout = 0;
+    if (!stage.last_layout_matters) label.last_layout = 0;
+  }
   const auto order = [](const FrontSearch::Label& one) {
     const FrontSum& sum = one.sum;
     return std::tuple(one.first_layout, one.last_layout, sum.forward + sum.backward + sum.sync,
@@ -54,7 +59,7 @@ StageChoice ChoiceOf(const FrontStage& stage, const FrontCase& front_case,
     if (before != nullptr) {
       const Seconds move = kind.transitions[before->layout * stage.layout_count + option.layout];
       choice.forward += move * 0.5;
-      choice.backward += move * 0.5;
+      (stage.joins_passes ? choice.forward : choice.backward) += move * 0.5;
     } else {
       choice.first_layout = option.layout;
     }
@@ -74,7 +79,7 @@ StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
   const std::optional<FrontCase> front_case = MakeCase(ticks);
   if (!front_case) return front;
   FrontSearch search(*front_case, meter);
-  const std::vector<FrontSearch::Label> labels = Fastest(search.Run());
+  const std::vector<FrontSearch::Label> labels = Fastest(ticks, search.Run());
   front.is_complete = !meter.stopped();
   for (const FrontSearch::Label& label : labels) {
     front.choices.push_back(ChoiceOf(stage, *front_case, search.Blocks(label)));

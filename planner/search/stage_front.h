@@ -44,6 +44,10 @@ struct StageQuestion {
   // and no `sync`.
   bool joins_passes = false;
   bool ignores_sync = false;
+  // Off where nothing is received or nothing is sent: choices are then compared whatever
+  // their first or last layout.
+  bool first_layout_matters = true;
+  bool last_layout_matters = true;
 };
 
 // A necessary condition of plans worth finding:
@@ -68,9 +72,9 @@ struct StageChoice {
 
 struct StageFront {
   // Ascending by (first_layout, last_layout, forward + backward, sync). Each fits and
-  // satisfies all cuts. Of the same layouts none is nowhere better than another. Every
-  // assignment of the stage that fits and satisfies all cuts is matched: some choice of
-  // the same layouts is nowhere worse. All times up to one part in 10^12.
+  // satisfies all cuts. Of the same layouts, as far as they matter, none is nowhere better
+  // than another. Every assignment of the stage that fits and satisfies all cuts is matched:
+  // some choice of the same layouts is nowhere worse. All times up to one part in 10^12.
   std::vector<StageChoice> choices;
   // False where a limit ended the search; then some may be missing.
   bool is_complete = true;
