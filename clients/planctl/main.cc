@@ -50,6 +50,7 @@ int Run(int argc, char** argv) {
   AddCompareCommand(app, session, action);
   AddEvaluateCommand(app, session, action);
   AddAccuracyCommand(app, session, action);
+  AddParityCommand(app, session, action);
   AddVerifyCommand(app, session, action);
   AddExplainCommand(app, session, action);
   AddReportCommand(app, session, action);

@@ -32,6 +32,7 @@ void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action);
 void AddImportCommand(CLI::App& app, const Session& session, Action& action);
 void AddProfileCommand(CLI::App& app, const Session& session, Action& action);
 void AddCalibrationCommand(CLI::App& app, const Session& session, Action& action);
+void AddParityCommand(CLI::App& app, const Session& session, Action& action);
 void AddPlanCommand(CLI::App& app, const Session& session, Action& action);
 void AddShapeCommand(CLI::App& app, const Session& session, Action& action);
 void AddEvaluateCommand(CLI::App& app, const Session& session, Action& action);
