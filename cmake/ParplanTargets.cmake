@@ -15,6 +15,10 @@
 
 set(PARPLAN_GENERATED_DIR "${PROJECT_BINARY_DIR}/gen")
 
+# What the tests need that do not run under the sanitizers: programs, and test binaries
+# with the label `slow`.
+add_custom_target(parplan_unsanitized)
+
 # Adds each named folder that has a CMakeLists.txt.
 function(parplan_add_folders)
   foreach(folder IN LISTS ARGN)
@@ -50,6 +54,7 @@ function(parplan_add_executable name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_DEPS})
+  add_dependencies(parplan_unsanitized ${name})
 endfunction()
 
 # One GoogleTest binary, in ${build}/tests; each TEST becomes a test of CTest when
@@ -73,6 +78,9 @@ function(parplan_add_test name)
   if(TARGET parplan_test_headers)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_precompile_headers(${name} REUSE_FROM parplan_test_headers)
+  endif()
+  if("slow" IN_LIST arg_LABELS)
+    add_dependencies(parplan_unsanitized ${name})
   endif()
   gtest_discover_tests(${name}
     DISCOVERY_MODE PRE_TEST
