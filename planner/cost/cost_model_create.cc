@@ -41,6 +41,7 @@ bool SplitsSomeLayer(const ModelSpec& model, int degree) {
 
 ProblemNeeds NeedsOf(const PlanningProblem& problem) {
   ProblemNeeds needs;
+  const bool shares_tokens = problem.hardware() != nullptr && problem.rules().allow_estimates;
   std::set<int> degrees = {1};
   for (int depth : Divisors(problem.device_count())) {
     if (depth > problem.max_pipeline_parallel_degree()) break;
@@ -50,8 +51,10 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
       if (tensor > problem.max_tensor_parallel_degree()) break;
       if (tensor > 1 && !SplitsSomeLayer(problem.model(), tensor)) continue;
       const int data = ranks / tensor;
-      if (data > problem.global_batch_size()) continue;
+      // More ranks than samples can share tokens, where that has a price.
+      if (data > problem.global_batch_size() && !shares_tokens) continue;
       degrees.insert(tensor);
+      if (data > problem.global_batch_size()) continue;
       if (tensor > 1) {
         needs.tensor_groups.insert({tensor, 1});
         if (data > 1) needs.tensor_groups.insert({tensor, data});
