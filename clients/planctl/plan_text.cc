@@ -131,8 +131,12 @@ std::string SearchText(const PlanView& view) {
   if (view.search.termination == Termination::kOptimal) {
     text += "OPTIMAL in the declared space (bound = prediction)";
   } else {
-    absl::StrAppend(&text, "FEASIBLE, at most ", Percent(view.search.gap_ratio),
-                    " from the proved bound of ", Time(view.search.bound));
+    if (view.search.bound > Seconds()) {
+      absl::StrAppend(&text, "FEASIBLE, at most ", Percent(view.search.gap_ratio),
+                      " from the proved bound of ", Time(view.search.bound));
+    } else {
+      text += "FEASIBLE, with no bound proved";
+    }
     const std::string end = report::EndOfSearch(view.search.limit);
     if (!end.empty()) absl::StrAppend(&text, ", ended by ", end);
   }

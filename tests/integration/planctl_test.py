@@ -190,11 +190,12 @@ class Offline(PlanctlTest):
 
     def test_compare_has_a_row_for_every_planner(self):
         for nodes in (1, 2):
-            rows = self.json("compare", *self.offline(nodes))["comparisons"]
+            rows = self.json("compare", *self.offline(nodes), "--time-limit", "2")["comparisons"]
             self.assertEqual(len({row["planner"] for row in rows}), len(rows))
             self.assertGreaterEqual(len(rows), 9)
             self.assertTrue(any(not row["feasible"] for row in rows))
-        self.assertIn("no such plan", self.text("compare", *self.offline(2)).stdout)
+        text = self.text("compare", *self.offline(2), "--time-limit", "2").stdout
+        self.assertIn("no such plan", text)
 
     def test_nothing_fits_gives_3_and_the_memory_that_would(self):
         def shrink(cluster):
@@ -229,7 +230,8 @@ class Offline(PlanctlTest):
         self.assertTrue(answer["prediction"]["estimated_items"])
         self.assertEqual(answer["plan"]["profile_digest"], "")
         self.assertEqual(len(answer["plan"]["hardware_digest"]), 64)
-        self.assertTrue(self.json("compare", "--offline", *self.question())["comparisons"])
+        self.assertTrue(self.json("compare", "--offline", *self.question(), "--time-limit",
+                                  "2")["comparisons"])
 
         def rename(cluster):
             cluster["node_groups"][0]["device_kind"] = "abacus"
@@ -686,7 +688,8 @@ class Server(PlanctlTest):
     def test_a_comparison_of_the_server_is_the_one_made_offline(self):
         for nodes in (1, 2):
             mine = {row["planner"]: row
-                    for row in self.json("compare", *self.offline(nodes))["comparisons"]}
+                    for row in self.json("compare", *self.offline(nodes), "--time-limit",
+                                          "2")["comparisons"]}
             theirs = self.ask("compare", *self.question(nodes))["comparisons"]
             self.assertGreaterEqual(len(theirs), 8)
             for row in theirs:

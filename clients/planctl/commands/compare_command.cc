@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/interrupt.h"
@@ -15,9 +16,14 @@
 #include "clients/planctl/offline_planner.h"
 #include "clients/planctl/plan_view.h"
 #include "planner/base/status_macros.h"
+#include "proto/wire/duration_wire.h"
 
 namespace parplan::planctl {
 namespace {
+
+// Of each planner: integer programs of large models take minutes, and a comparison is
+// waited for.
+constexpr absl::Duration kSearchTimeLimit = absl::Seconds(20);
 
 struct CompareFlags {
   QuestionFlags question;
@@ -29,6 +35,9 @@ struct CompareFlags {
 absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
   if (flags.offline) {
+    if (!spec.options().has_search_time_limit()) {
+      *spec.mutable_options()->mutable_search_time_limit() = DurationToProto(kSearchTimeLimit);
+    }
     PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles,
                              flags.question.ReadProfiles());
     PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
@@ -62,6 +71,8 @@ void AddCompareCommand(CLI::App& app, const Session& session, Action& action) {
       "--profile p.profile.json --batch 64");
   flags->question.AddTo(*command, /*with_planner=*/false);
   flags->question.AddLimitsTo(*command);
+  command->get_option("--time-limit")
+      ->description("Seconds each planner searches at most [--offline: 20]");
   CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
   flags->search.AddTo(*command)->needs(offline);
   // A server has profiles and a calibration of its own.

@@ -42,6 +42,9 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
   if (strategy.data_parallel_degree == 1 && strategy.sharding_level != ShardingLevel::kNone) {
     return Refuse(absl::StrCat(field, ".sharding_level"), "shards without data parallelism");
   }
+  if (strategy.recompute_level == RecomputeLevel::kSelective) {
+    return Refuse(absl::StrCat(field, ".recompute_level"), "recomputes attention alone");
+  }
   if (strategy.tensor_parallel_degree > 1) {
     if (common->sequence_parallel.value_or(strategy.sequence_parallel) !=
         strategy.sequence_parallel) {

@@ -67,7 +67,7 @@ TEST(PlanText, HasEveryStageRunAndItem) {
 
 TEST(PlanText, IsTidyForEveryPlanner) {
   for (int node_count : {1, 2}) {
-    for (const std::string& planner : PlannerNames()) {
+    for (const std::string& planner : QuickPlannerNames()) {
       const absl::StatusOr<PlanView> view = View(planner, node_count);
       if (!view.ok()) continue;
       SCOPED_TRACE(planner);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "clients/planctl/files.h"
+#include "planner/search/find_plan.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 
@@ -34,6 +35,14 @@ std::vector<v1::Profile> ExampleProfiles(int node_count) {
       node_count == 1 ? "llama2-7b-a100.profile.json" : "llama2-7b-a100-2-nodes.profile.json"));
   EXPECT_OK(profile);
   return {*profile};
+}
+
+std::vector<std::string> QuickPlannerNames() {
+  std::vector<std::string> names = PlannerNames();
+  for (const char* slow : {"min-memory-ilp", "alpa-like"}) {
+    names.erase(std::remove(names.begin(), names.end(), slow), names.end());
+  }
+  return names;
 }
 
 std::string MakeTestFolder() {

@@ -21,6 +21,10 @@ v1::PlanSpec ExampleSpec(int node_count = 1);
 // The profile of such a node.
 std::vector<v1::Profile> ExampleProfiles(int node_count = 1);
 
+// The planners that answer the example at once: not those that solve integer programs,
+// which have tests of their own.
+std::vector<std::string> QuickPlannerNames();
+
 // A new folder under that of the test run.
 std::string MakeTestFolder();
 
