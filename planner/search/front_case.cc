@@ -122,10 +122,11 @@ void AddBehind(FrontCase& front_case) {
   }
 }
 
-// What no assignment can do without. False where nothing fits.
-bool MakeRoom(FrontCase& front_case) {
+// What no assignment can do without, with a transient of at least `least_transient`. False
+// where nothing fits.
+bool MakeRoom(int64_t least_transient, FrontCase& front_case) {
   const TickStage& stage = *front_case.stage;
-  front_case.least_transient = 0;
+  front_case.least_transient = least_transient;
   front_case.most_budget = std::numeric_limits<int64_t>::max();
   for (const Options& options : front_case.options) {
     if (options.empty()) return false;
@@ -219,12 +220,43 @@ void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case
   front_case.least_transient = front_case.most_budget = front_case.room = 0;
   front_case.most_overhead = 0;
   front_case.has_output = false;
+  front_case.memory_fits = true;
   for (PricedCut& cut : front_case.cuts) cut.price = 0.0;
   for (Options& options : front_case.options) {
     for (TickStage::Option& option : options) {
       option.cost.bytes = option.transient = option.budget = 0;
     }
   }
+}
+
+// The assignments whose largest transient is between the two.
+std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<double>& layer_counts,
+                                  int64_t least_transient, int64_t most_transient) {
+  FrontCase front_case;
+  front_case.stage = &stage;
+  front_case.options = stage.options;
+  front_case.has_step = stage.has_step;
+  for (Options& options : front_case.options) {
+    std::erase_if(options, [=](const auto& option) { return option.transient > most_transient; });
+  }
+  if (!MakeRoom(least_transient, front_case)) return std::nullopt;
+  std::vector<double> bounds;
+  if (!Price(layer_counts, front_case, bounds)) return std::nullopt;
+  DropHopeless(bounds, front_case);
+  // What is left may need more, or be all in a case with smaller transients.
+  if (!MakeRoom(least_transient, front_case)) return std::nullopt;
+  bool is_reached = false;
+  for (const Options& options : front_case.options) {
+    for (const TickStage::Option& option : options) {
+      is_reached |= option.transient >= least_transient;
+    }
+  }
+  if (!is_reached) return std::nullopt;
+  ForgetMemory(layer_counts, front_case);
+  for (Options& options : front_case.options) DropBeaten(options);
+  Sort(bounds, front_case);
+  AddBehind(front_case);
+  return front_case;
 }
 
 }  // namespace
@@ -292,23 +324,31 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   return ticks;
 }
 
-std::optional<FrontCase> MakeCase(const TickStage& stage) {
-  FrontCase front_case;
-  front_case.stage = &stage;
-  front_case.options = stage.options;
-  front_case.has_step = stage.has_step;
-  if (!MakeRoom(front_case)) return std::nullopt;
+std::vector<FrontCase> CasesOf(const TickStage& stage) {
+  // Transients whose difference is a small part of what a device holds share a case.
+  constexpr int64_t kCasesOfABudget = 64;
   const std::vector<double> layer_counts = LayerCounts(stage);
-  std::vector<double> bounds;
-  if (!Price(layer_counts, front_case, bounds)) return std::nullopt;
-  DropHopeless(bounds, front_case);
-  // What is left may need more.
-  if (!MakeRoom(front_case)) return std::nullopt;
-  ForgetMemory(layer_counts, front_case);
-  for (Options& options : front_case.options) DropBeaten(options);
-  Sort(bounds, front_case);
-  AddBehind(front_case);
-  return front_case;
+  std::vector<int64_t> transients;
+  int64_t budget = 0;
+  for (const Options& options : stage.options) {
+    for (const TickStage::Option& option : options) {
+      transients.push_back(option.transient);
+      budget = std::max(budget, option.budget);
+    }
+  }
+  std::sort(transients.begin(), transients.end());
+  std::vector<FrontCase> cases;
+  // From the largest on: where everything fits, smaller ones have nothing else.
+  for (auto last = transients.rbegin(); last != transients.rend();) {
+    auto first = last;
+    while (first != transients.rend() && *last - *first <= budget / kCasesOfABudget) ++first;
+    std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, *(first - 1), *last);
+    last = first;
+    if (!front_case) continue;
+    cases.push_back(*std::move(front_case));
+    if (cases.back().memory_fits) break;
+  }
+  return cases;
 }
 
 }  // namespace parplan

@@ -125,6 +125,8 @@ struct FrontCase {
   int64_t room = 0;
   bool has_output = false;
   bool has_step = false;
+  // Whether everything fits, and memory is forgotten.
+  bool memory_fits = false;
   // [kind] those left, the most promising first. Not empty.
   std::vector<std::vector<TickStage::Option>> options;
   std::vector<PricedCut> cuts;
@@ -139,8 +141,10 @@ struct FrontCase {
   const Behind* BehindRun(size_t run) const { return &behind[run * cuts.size()]; }
 };
 
-// Nothing when no assignment fits and satisfies the cuts.
-std::optional<FrontCase> MakeCase(const TickStage& stage);
+// Cases that together have all assignments that fit and satisfy the cuts. The largest
+// transient of an assignment is about the same within a case, so that bounds of a case know
+// it; an assignment may be in several.
+std::vector<FrontCase> CasesOf(const TickStage& stage);
 
 }  // namespace parplan
 

@@ -39,6 +39,57 @@ void FrontSearch::AddRun(int run) {
   labels_ = std::move(finished);
 }
 
+std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference) {
+  const TickStage& stage = *case_.stage;
+  const FrontRun& layers = stage.runs[run];
+  const TickStage::Option& option = Option(run, reference);
+  const std::vector<int> any = {-1};
+  const std::vector<int> own = {option.layout};
+  const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
+  const auto ends = [&](bool matters) -> const std::vector<int>& {
+    if (!matters) return any;
+    return layers.layer_count == 1 ? own : walks_[layers.kind].layouts();
+  };
+  const std::vector<int>& begins_with = ends(run > 0 || stage.first_layout_matters);
+  const std::vector<int>& ends_with =
+      ends(!is_last || stage.last_layout_matters || case_.has_output);
+  std::vector<Label> labels;
+  for (Label label : labels_) {
+    label.sum.Add(option.cost, layers.layer_count);
+    label.transient = std::max(label.transient, option.transient);
+    label.budget = std::min(label.budget, option.budget);
+    label.set = LayoutWalks::kEmpty;
+    label.free_count = layers.layer_count - 1;
+    label.choice = reference;
+    label.count = layers.layer_count;
+    const int before = label.last_layout;
+    label.last_layout = -1;
+    for (int begin : begins_with) {
+      const int64_t half_move =
+          run == 0 ? 0 : stage.half_moves[layers.kind][before * stage.layout_count + begin];
+      if (half_move >= TickStage::kNever) continue;
+      Label begun = label;
+      begun.begin_layout = begin;
+      begun.sum.forward += half_move;
+      (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_move;
+      for (int end : ends_with) {
+        begun.end_layout = end;
+        labels.push_back(begun);
+      }
+    }
+  }
+  return labels;
+}
+
+bool FrontSearch::CanEnd(int run, int reference, int option, const Label& label) const {
+  const auto can_have = [&](int layout) {
+    return layout < 0 || layout == Option(run, reference).layout ||
+           (label.free_count > 0 && end_of_layout_[layout] > option) ||
+           walks_[case_.stage->runs[run].kind].Has(label.set, layout);
+  };
+  return can_have(label.begin_layout) && can_have(label.end_layout);
+}
+
 void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finished) {
   if (!AnyWithin(run, reference)) return;
   const FrontRun& layers = case_.stage->runs[run];
@@ -47,18 +98,10 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
   const TickStage::Option& option = Option(run, reference);
   MakeTails(run, reference);
   const int first_change = layers.layer_count > 1 ? reference + 1 : option_count;
-  std::vector<Label> working;
-  for (const Label& before : labels_) {
-    Label label = before;
-    label.sum.Add(option.cost, layers.layer_count);
-    label.transient = std::max(label.transient, option.transient);
-    label.budget = std::min(label.budget, option.budget);
-    label.set = LayoutWalks::kEmpty;
-    label.free_count = layers.layer_count - 1;
-    label.choice = reference;
-    label.count = layers.layer_count;
-    if (!IsHopeless(run, label, first_change, 0)) working.push_back(label);
-  }
+  std::vector<Label> working = Begin(run, reference);
+  std::erase_if(working, [&](const Label& label) {
+    return !CanEnd(run, reference, first_change, label) || IsHopeless(run, label, first_change, 0);
+  });
   if (!meter_.Expand(static_cast<int64_t>(working.size()))) return;
   GiveNodes(working);
   for (int next = reference + 1; next < option_count && layers.layer_count > 1; ++next) {
@@ -68,6 +111,8 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
       const int64_t half_move = walks.LeastHalfMove(label.set, option.layout);
       if (!IsHopeless(run, label, next + 1, half_move)) changed.push_back(label);
     }
+    std::erase_if(changed,
+                  [&](const Label& label) { return !CanEnd(run, reference, next + 1, label); });
     if (!meter_.Expand(static_cast<int64_t>(changed.size()))) return;
     working = std::move(changed);
     KeepBest(run, next + 1, /*ends_run=*/false, working);
@@ -130,6 +175,8 @@ void FrontSearch::MakeTails(int run, int reference) {
   tails_.tails.assign((option_count + 1) * cut_count, {});
   tails_.bytes.assign(option_count + 1, 0);
   tails_.more_bytes.assign(option_count + 1, 0);
+  end_of_layout_.assign(case_.stage->layout_count, 0);
+  for (int next = 0; next < option_count; ++next) end_of_layout_[options[next].layout] = next + 1;
   for (int next = option_count - 1; next > reference; --next) {
     const int64_t change = options[next].cost.bytes - from.cost.bytes;
     tails_.bytes[next] = std::min(tails_.bytes[next + 1], change);
@@ -234,7 +281,6 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
   const FrontRun& layers = stage.runs[run];
   const auto option_count = static_cast<int>(case_.options[layers.kind].size());
   const int reference_layout = Option(run, reference).layout;
-  const std::vector<int64_t>& half_moves = stage.half_moves[layers.kind];
   const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
   const bool has_output = is_last && case_.has_output;
   const int64_t least_output =
@@ -245,14 +291,15 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
     const std::vector<LayoutWalk>& ways = walks.Walks(set);
     for (size_t index = 0; index < ways.size(); ++index) {
       const LayoutWalk& walk = ways[index];
-      int64_t half_move = walk.half_move;
-      if (run > 0) half_move += half_moves[label.last_layout * stage.layout_count + walk.first()];
-      if (half_move >= TickStage::kNever) continue;
+      if (label.begin_layout >= 0 && label.begin_layout != walk.first()) continue;
+      if (label.end_layout >= 0 && label.end_layout != walk.last()) continue;
+      const int64_t half_move = walk.half_move;
       Label added = label;
       added.sum.forward += half_move;
       (stage.joins_passes ? added.sum.forward : added.sum.backward) += half_move;
       if (run == 0) added.first_layout = walk.first();
       added.last_layout = walk.last();
+      added.begin_layout = added.end_layout = -1;
       added.set = LayoutWalks::kEmpty;
       added.free_count = 0;
       if (has_output) added.sum.bytes += stage.output_bytes[walk.last()] - least_output;
@@ -276,12 +323,13 @@ void FrontSearch::SetBindingBytes(int run, int option, Label& label) const {
   label.binding_bytes = most <= case_.room ? 0 : label.sum.bytes;
 }
 
-bool FrontSearch::Beats(const Label& a, const Label& b) const {
+bool FrontSearch::Beats(LayoutWalks& walks, const Label& a, const Label& b) const {
   if (!a.sum.IsNowhereSlower(b.sum) || a.free_count < b.free_count) return false;
   if (a.binding_bytes > 0 &&
       (a.sum.bytes > b.sum.bytes || a.transient > b.transient || a.budget < b.budget)) {
     return false;
   }
+  if (!walks.NowhereFarther(a.set, b.set, a.begin_layout, a.end_layout)) return false;
   return !case_.has_step || (a.budget >= b.budget && a.sum.step_bytes <= b.sum.step_bytes &&
                              a.sum.step_bytes_with_bucket <= b.sum.step_bytes_with_bucket);
 }
@@ -290,14 +338,15 @@ void FrontSearch::KeepBest(int run, int option, bool ends_run, std::vector<Label
   struct Place {
     int first_layout;
     int last_layout;
-    int set;
+    int begin_layout;
+    int end_layout;
     int64_t time;
     int64_t bytes;
     int less_free;
     int index;
   };
   const auto key = [](const Place& place) {
-    return std::tie(place.first_layout, place.last_layout, place.set);
+    return std::tie(place.first_layout, place.last_layout, place.begin_layout, place.end_layout);
   };
   const bool compares_first = case_.stage->first_layout_matters;
   const bool is_whole = ends_run && run + 1 == static_cast<int>(case_.stage->runs.size());
@@ -308,14 +357,17 @@ void FrontSearch::KeepBest(int run, int option, bool ends_run, std::vector<Label
     Label& label = labels[index];
     SetBindingBytes(run, option, label);
     places.push_back({compares_first ? label.first_layout : 0,
-                      compares_last ? label.last_layout : 0, label.set,
+                      compares_last ? label.last_layout : 0, label.begin_layout, label.end_layout,
                       label.sum.forward + label.sum.backward + label.sum.sync, label.binding_bytes,
                       -label.free_count, static_cast<int>(index)});
   }
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    return std::tie(a.first_layout, a.last_layout, a.set, a.time, a.bytes, a.less_free, a.index) <
-           std::tie(b.first_layout, b.last_layout, b.set, b.time, b.bytes, b.less_free, b.index);
+    return std::tie(a.first_layout, a.last_layout, a.begin_layout, a.end_layout, a.time, a.bytes,
+                    a.less_free, a.index) < std::tie(b.first_layout, b.last_layout, b.begin_layout,
+                                                     b.end_layout, b.time, b.bytes, b.less_free,
+                                                     b.index);
   });
+  LayoutWalks& walks = walks_[case_.stage->runs[run].kind];
   std::vector<Label> kept;
   size_t first_of_key = 0;
   // Which one beat the last one often beats the next.
@@ -326,10 +378,10 @@ void FrontSearch::KeepBest(int run, int option, bool ends_run, std::vector<Label
       last_beater = kept.size();
     }
     const Label& label = labels[places[rank].index];
-    if (last_beater < kept.size() && Beats(kept[last_beater], label)) continue;
+    if (last_beater < kept.size() && Beats(walks, kept[last_beater], label)) continue;
     const auto beater =
         std::find_if(kept.begin() + static_cast<std::ptrdiff_t>(first_of_key), kept.end(),
-                     [&](const Label& other) { return Beats(other, label); });
+                     [&](const Label& other) { return Beats(walks, other, label); });
     if (beater != kept.end()) {
       last_beater = beater - kept.begin();
       continue;

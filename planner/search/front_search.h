@@ -44,8 +44,10 @@ class FrontSearch {
     int first_layout = -1;
     // Of the runs before the one that is being added.
     int last_layout = -1;
-    // Of this run: layouts but for the reference's, and layers still under the reference
-    // that may change.
+    // Of this run: the layouts it will begin and end with (-1: any), those it has but for the
+    // reference's, and layers still under the reference that may change.
+    int begin_layout = -1;
+    int end_layout = -1;
     int set = LayoutWalks::kEmpty;
     int free_count = 0;
     // The step it came from, and what was done since (as in `Node`).
@@ -98,6 +100,9 @@ class FrontSearch {
   };
 
   void AddRun(int run);
+  // The labels before the run, with all its layers under the reference, for each way to
+  // begin and end.
+  std::vector<Label> Begin(int run, int reference);
   void AddReference(int run, int reference, std::vector<Label>& finished);
   void MakeTails(int run, int reference);
   bool AnyWithin(int run, int reference) const;
@@ -118,7 +123,9 @@ class FrontSearch {
   int64_t Overhead(const Label& label) const {
     return label.transient - case_.least_transient + case_.most_budget - label.budget;
   }
-  bool Beats(const Label& a, const Label& b) const;
+  bool Beats(LayoutWalks& walks, const Label& a, const Label& b) const;
+  // Whether it can still begin and end as it will.
+  bool CanEnd(int run, int reference, int option, const Label& label) const;
   void GiveNodes(std::vector<Label>& labels);
   void AddBlocks(int run, const std::vector<int>& counts, const LayoutWalk& walk,
                  std::vector<FrontBlock>& blocks) const;
@@ -135,6 +142,8 @@ class FrontSearch {
   std::vector<WalkUse> walk_uses_;
   // Of the reference at hand.
   Tails tails_;
+  // [layout] one more than the last option of the run that has it.
+  std::vector<int> end_of_layout_;
 };
 
 }  // namespace parplan

@@ -54,6 +54,38 @@ int LayoutWalks::With(int set, int layout, int count) {
   return number->second;
 }
 
+bool LayoutWalks::Has(int set, int layout) const {
+  const Set& members = sets_[set].set;
+  return std::any_of(members.begin(), members.end(),
+                     [layout](const auto& member) { return member.first == layout; });
+}
+
+bool LayoutWalks::NowhereFarther(int a, int b, int first, int last) {
+  if (a == b) return true;
+  if (!HasNoDetours()) return false;
+  const auto is_end = [=](int layout) { return layout == first || layout == last; };
+  const Set& larger = sets_[b].set;
+  const Set& smaller = sets_[a].set;
+  // What is left out of a walk makes it no longer. Ends are visited anyhow, so it is their
+  // layers that count.
+  auto place = larger.begin();
+  for (const auto& [layout, count] : smaller) {
+    while (place != larger.end() && place->first < layout) {
+      if (is_end(place->first)) return false;
+      ++place;
+    }
+    const bool has = place != larger.end() && place->first == layout;
+    if (is_end(layout)) {
+      if (has && place->second > count) return false;
+    } else if (!has) {
+      return false;
+    }
+    if (has) ++place;
+  }
+  return std::none_of(place, larger.end(),
+                      [&is_end](const auto& member) { return is_end(member.first); });
+}
+
 int64_t LayoutWalks::LeastInto(int layout) const {
   int64_t least = never_;
   for (int from : layouts_) {

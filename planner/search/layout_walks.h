@@ -36,10 +36,23 @@ class LayoutWalks {
   LayoutWalks(absl::Span<const int64_t> half_moves, int layout_count, std::vector<int> layouts,
               int64_t never);
 
+  // Ascending.
+  const std::vector<int>& layouts() const { return layouts_; }
+
   // The multiset with nothing in it.
   static constexpr int kEmpty = 0;
   // `set` with `count` more layers under `layout`.
   int With(int set, int layout, int count);
+
+  bool Has(int set, int layout) const;
+
+  // Whether no way over a third layout is shorter; then a walk visits a layout twice only
+  // to end where it began.
+  bool HasNoDetours();
+
+  // Whether walks from `first` to `last` (-1: from or to any) move no more for `a` than for
+  // `b`, whatever is added to both.
+  bool NowhereFarther(int a, int b, int first, int last);
 
   // No walk through all of `set` and `layout` moves less.
   int64_t LeastHalfMove(int set, int layout);
@@ -58,9 +71,6 @@ class LayoutWalks {
 
   int64_t Move(int from, int to) const { return half_moves_[from * layout_count_ + to]; }
   int64_t LeastInto(int layout) const;
-  // Whether no way over a third layout is shorter; then a walk visits a layout twice only
-  // to end where it began.
-  bool HasNoDetours();
   int MostVisits();
   std::vector<LayoutWalk> FindWalks(const Set& set);
   std::vector<LayoutWalk> FindStraightWalks(const Set& set) const;

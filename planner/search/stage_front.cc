@@ -1,7 +1,6 @@
 #include "planner/search/stage_front.h"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -13,26 +12,35 @@
 namespace parplan {
 namespace {
 
+// A label and where it was found.
+struct Found {
+  FrontSearch::Label label;
+  size_t case_index = 0;
+};
+
 // Of the same layouts those that nothing beats, whatever memory they need.
-std::vector<FrontSearch::Label> Fastest(const TickStage& stage,
-                                        std::vector<FrontSearch::Label> labels) {
-  for (FrontSearch::Label& label : labels) {
+std::vector<Found> Fastest(const TickStage& stage, std::vector<Found> found) {
+  for (auto& [label, case_index] : found) {
     if (!stage.first_layout_matters) label.first_layout = 0;
     if (!stage.last_layout_matters) label.last_layout = 0;
   }
-  const auto order = [](const FrontSearch::Label& one) {
+  const auto order = [](const Found& found) {
+    const FrontSearch::Label& one = found.label;
     const FrontSum& sum = one.sum;
     return std::tuple(one.first_layout, one.last_layout, sum.forward + sum.backward + sum.sync,
                       sum.forward, sum.backward, sum.bytes);
   };
-  std::stable_sort(labels.begin(), labels.end(),
-                   [&order](const auto& a, const auto& b) { return order(a) < order(b); });
-  std::vector<FrontSearch::Label> kept;
-  for (const FrontSearch::Label& one : labels) {
+  std::stable_sort(found.begin(), found.end(),
+                   [&order](const Found& a, const Found& b) { return order(a) < order(b); });
+  std::vector<Found> kept;
+  for (const Found& one : found) {
     bool is_beaten = false;
     for (auto other = kept.rbegin(); other != kept.rend() && !is_beaten; ++other) {
-      if (other->first_layout != one.first_layout || other->last_layout != one.last_layout) break;
-      is_beaten = other->sum.IsNowhereSlower(one.sum);
+      if (other->label.first_layout != one.label.first_layout ||
+          other->label.last_layout != one.label.last_layout) {
+        break;
+      }
+      is_beaten = other->label.sum.IsNowhereSlower(one.label.sum);
     }
     if (!is_beaten) kept.push_back(one);
   }
@@ -76,13 +84,18 @@ StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
                       SearchMeter& meter) {
   StageFront front;
   const TickStage ticks = ToTicks(stage, cuts);
-  const std::optional<FrontCase> front_case = MakeCase(ticks);
-  if (!front_case) return front;
-  FrontSearch search(*front_case, meter);
-  const std::vector<FrontSearch::Label> labels = Fastest(ticks, search.Run());
+  const std::vector<FrontCase> cases = CasesOf(ticks);
+  std::vector<FrontSearch> searches;
+  searches.reserve(cases.size());
+  std::vector<Found> found;
+  for (size_t index = 0; index < cases.size(); ++index) {
+    searches.emplace_back(cases[index], meter);
+    for (const FrontSearch::Label& label : searches.back().Run()) found.push_back({label, index});
+  }
   front.is_complete = !meter.stopped();
-  for (const FrontSearch::Label& label : labels) {
-    front.choices.push_back(ChoiceOf(stage, *front_case, search.Blocks(label)));
+  for (const Found& one : Fastest(ticks, std::move(found))) {
+    front.choices.push_back(
+        ChoiceOf(stage, cases[one.case_index], searches[one.case_index].Blocks(one.label)));
   }
   std::stable_sort(
       front.choices.begin(), front.choices.end(), [](const StageChoice& a, const StageChoice& b) {
