@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace parplan {
@@ -77,59 +78,54 @@ void GraphSearch::AddEdges() {
   }
 }
 
-// The sums of `EvaluateChoice`, written down as rows.
+// The sums of `EvaluateChoice`, written down as rows: what is live at a node is what was
+// live at the one before and what the node adds, and under the cap with its transient.
 void GraphSearch::AddLiveRows() {
-  first_live_row_ = static_cast<int>(program_.rows.size());
-  // Of each column, and the same in the order of the walk.
-  std::vector<double> live(program_.column_count);
-  std::vector<double> earlier(program_.column_count);
-  std::vector<double> last(program_.column_count);
-  for (size_t v = 0; v < graph_.nodes.size(); ++v) {
+  const int node_count = static_cast<int>(graph_.nodes.size());
+  const int first_level = program_.column_count;
+  program_.column_count += node_count;
+  program_.unbounded_column_count = node_count;
+  memory_.resize(program_.column_count);
+  time_.resize(program_.column_count);
+
+  // [node][column]: bytes the node adds.
+  std::vector<std::map<int, double>> added(node_count);
+  std::vector<int> begin_of_instance;
+  for (int v = 0; v < node_count; ++v) {
     const GraphNode& node = graph_.nodes[v];
+    if (node.instance == static_cast<int>(begin_of_instance.size())) begin_of_instance.push_back(v);
     for (size_t i = 0; i < node.options.size(); ++i) {
+      const NodeOption& option = node.options[i];
       const int column = first_column_[v] + static_cast<int>(i);
-      live[column] = node.multiplicity * node.options[i].state_bytes;
-      earlier[column] = (node.multiplicity - 1) * node.options[i].kept_bytes;
-      last[column] = node.options[i].kept_bytes;
+      added[0][column] += node.multiplicity * option.state_bytes;
+      added[begin_of_instance.back()][column] += (node.multiplicity - 1) * option.kept_bytes;
+      added[v][column] += option.kept_bytes;
     }
   }
   for (size_t e = 0; e < graph_.edges.size(); ++e) {
     const GraphEdge& edge = graph_.edges[e];
     const int before = graph_.EarlierCopies(edge);
+    const int begin = begin_of_instance[graph_.nodes[edge.to].instance];
     for (size_t pair = 0; pair < edge.kept_bytes.size(); ++pair) {
       const int column = first_edge_column_[e] + static_cast<int>(pair);
-      earlier[column] = before * edge.kept_bytes[pair];
-      last[column] = (edge.multiplicity - before) * edge.kept_bytes[pair];
+      added[begin][column] += before * edge.kept_bytes[pair];
+      added[edge.to][column] += (edge.multiplicity - before) * edge.kept_bytes[pair];
     }
   }
-  const auto add_columns = [&](size_t v, const std::vector<double>& amounts) {
+  for (int v = 0; v < node_count; ++v) {
+    IntegerProgram::Row row{.terms = {{first_level + v, 1.0}}, .lower = 0.0, .upper = 0.0};
+    if (v > 0) row.terms.push_back({first_level + v - 1, -1.0});
+    for (const auto& [column, bytes] : added[v]) {
+      if (bytes != 0.0) row.terms.push_back({column, -bytes / kMebibyte});
+    }
+    program_.rows.push_back(std::move(row));
+  }
+  first_cap_row_ = static_cast<int>(program_.rows.size());
+  for (int v = 0; v < node_count; ++v) {
+    IntegerProgram::Row row{.terms = {{first_level + v, 1.0}}};
     for (size_t i = 0; i < graph_.nodes[v].options.size(); ++i) {
-      live[first_column_[v] + i] += amounts[first_column_[v] + i];
-    }
-    for (size_t e = 0; e < graph_.edges.size(); ++e) {
-      if (graph_.edges[e].to != static_cast<int>(v)) continue;
-      for (size_t pair = 0; pair < graph_.edges[e].kept_bytes.size(); ++pair) {
-        live[first_edge_column_[e] + pair] += amounts[first_edge_column_[e] + pair];
-      }
-    }
-  };
-  int instance = -1;
-  for (size_t v = 0; v < graph_.nodes.size(); ++v) {
-    if (graph_.nodes[v].instance != instance) {
-      instance = graph_.nodes[v].instance;
-      for (size_t u = v; u < graph_.nodes.size() && graph_.nodes[u].instance == instance; ++u) {
-        add_columns(u, earlier);
-      }
-    }
-    add_columns(v, last);
-    IntegerProgram::Row row;
-    for (int column = 0; column < program_.column_count; ++column) {
-      double amount = live[column];
-      const int option = column - first_column_[v];
-      if (option >= 0 && option < static_cast<int>(graph_.nodes[v].options.size())) {
-        amount += graph_.nodes[v].options[option].transient_bytes;
-      }
-      if (amount != 0.0) row.terms.push_back({column, amount / kMebibyte});
+      const double bytes = graph_.nodes[v].options[i].transient_bytes;
+      row.terms.push_back({first_column_[v] + static_cast<int>(i), bytes / kMebibyte});
     }
     program_.rows.push_back(std::move(row));
   }
@@ -137,7 +133,7 @@ void GraphSearch::AddLiveRows() {
 
 void GraphSearch::SetCap(std::optional<double> cap_bytes) {
   for (size_t v = 0; v < graph_.nodes.size(); ++v) {
-    solver_->SetRowUpper(first_live_row_ + static_cast<int>(v),
+    solver_->SetRowUpper(first_cap_row_ + static_cast<int>(v),
                          cap_bytes ? *cap_bytes / kMebibyte : kNoBound);
   }
 }
@@ -152,7 +148,8 @@ GraphChoice GraphSearch::ChoiceOf(const std::vector<double>& values) const {
   return choice;
 }
 
-std::optional<GraphAnswer> GraphSearch::Solve(const std::vector<double>& objective, double unit) {
+std::optional<GraphAnswer> GraphSearch::Solve(const std::vector<double>& objective, double unit,
+                                              const std::vector<double>& start) {
   solver_->SetObjective(objective);
   SolveLimits limits = limits_;
   if (limits.max_iteration_count > 0) {
@@ -161,7 +158,7 @@ std::optional<GraphAnswer> GraphSearch::Solve(const std::vector<double>& objecti
   }
   if (limits.should_stop && limits.should_stop()) stopped_ = true;
   if (stopped_) return std::nullopt;
-  const ProgramSolution solution = solver_->Solve(limits);
+  const ProgramSolution solution = solver_->Solve(limits, start);
   iteration_count_ += solution.iteration_count;
   using Status = ProgramSolution::Status;
   if (solution.status == Status::kStopped || solution.status == Status::kFeasible) stopped_ = true;
@@ -179,9 +176,10 @@ std::optional<GraphAnswer> GraphSearch::Solve(const std::vector<double>& objecti
 namespace {
 
 // What the numbers of `answer` prove of `objective`.
-void Judge(double objective, GraphAnswer& answer) {
+void Judge(double objective, double gap_ratio, GraphAnswer& answer) {
   answer.objective = objective;
-  answer.is_proved = answer.bound >= objective - kTolerance * std::fabs(objective);
+  answer.is_proved =
+      answer.bound >= objective - std::max(kTolerance, gap_ratio) * std::fabs(objective);
   answer.bound = std::min(answer.bound, objective);
   answer.relaxed_bound = std::min(answer.relaxed_bound, objective);
 }
@@ -200,7 +198,9 @@ std::optional<GraphAnswer> GraphSearch::SolveWeighted(double alpha,
         (memory_[column] + alpha * kMillisecond / kMebibyte * time_[column]) / scale;
   }
   std::optional<GraphAnswer> answer = Solve(objective, kMebibyte * scale);
-  if (answer) Judge(answer->totals.memory_bytes() + alpha * answer->totals.seconds, *answer);
+  if (answer)
+    Judge(answer->totals.memory_bytes() + alpha * answer->totals.seconds, limits_.gap_ratio,
+          *answer);
   return answer;
 }
 
@@ -210,7 +210,7 @@ std::optional<GraphAnswer> GraphSearch::SolveLexicographic(double slack,
   solver_->SetRowUpper(memory_row_, kNoBound);
   std::optional<GraphAnswer> first = Solve(memory_, kMebibyte);
   if (!first) return first;
-  Judge(first->totals.memory_bytes(), *first);
+  Judge(first->totals.memory_bytes(), limits_.gap_ratio, *first);
   if (stopped_) return first;
   // A little room for rounding, too little for a mixture of options to use.
   constexpr double kRoom = 1e-9;
@@ -228,11 +228,64 @@ std::optional<GraphAnswer> GraphSearch::SolveLexicographic(double slack,
   return second;
 }
 
+std::vector<double> GraphSearch::ValuesOf(const GraphChoice& choice) const {
+  std::vector<double> values(program_.column_count);
+  for (size_t v = 0; v < graph_.nodes.size(); ++v) values[first_column_[v] + choice[v]] = 1.0;
+  for (size_t e = 0; e < graph_.edges.size(); ++e) {
+    const GraphEdge& edge = graph_.edges[e];
+    values[first_edge_column_[e] + edge.Pair(choice[edge.from], choice[edge.to])] = 1.0;
+  }
+  // Each row of levels follows from what is chosen, in order.
+  for (size_t v = 0; v < graph_.nodes.size(); ++v) {
+    const IntegerProgram::Row& row = program_.rows[first_cap_row_ - graph_.nodes.size() + v];
+    double level = 0.0;
+    for (const IntegerProgram::Term& term : row.terms) level -= term.value * values[term.column];
+    values[row.terms.front().column] = level;
+  }
+  return values;
+}
+
+// The larger the weight the smaller the memory, and a program without a cap is easy. As
+// what is capped is not what is weighted, any weight may be the best.
+std::optional<GraphChoice> GraphSearch::FindWithin(double cap_bytes, const GraphAnswer& fastest) {
+  SetCap(std::nullopt);
+  std::optional<GraphAnswer> best;
+  const auto offer = [&](const std::optional<GraphAnswer>& answer) {
+    const bool within = answer && answer->totals.peak_bytes <= cap_bytes;
+    if (within && (!best || answer->totals.seconds < best->totals.seconds)) best = answer;
+    return within;
+  };
+  const std::optional<GraphAnswer> smallest = SolveLexicographic();
+  if (!smallest) return std::nullopt;
+  offer(smallest);
+  const double saved = fastest.totals.memory_bytes() - smallest->totals.memory_bytes();
+  const double paid = smallest->totals.seconds - fastest.totals.seconds;
+  if (saved > 0.0 && paid > 0.0) {
+    // Weights are bytes a second; bisected by ratio around the slope between both ends.
+    constexpr int kRounds = 8;
+    double least = saved / paid * 1e-3;
+    double most = saved / paid * 1e3;
+    for (int round = 0; round < kRounds && !stopped_; ++round) {
+      const double alpha = std::sqrt(least * most);
+      (offer(SolveWeighted(alpha)) ? least : most) = alpha;
+    }
+  }
+  if (!best) return std::nullopt;
+  return best->choice;
+}
+
 std::optional<GraphAnswer> GraphSearch::SolveLeastTime(std::optional<double> cap_bytes) {
-  SetCap(cap_bytes);
+  SetCap(std::nullopt);
   solver_->SetRowUpper(memory_row_, kNoBound);
   std::optional<GraphAnswer> answer = Solve(time_, kMillisecond);
-  if (answer) Judge(answer->totals.seconds, *answer);
+  if (!answer) return answer;
+  if (cap_bytes && answer->totals.peak_bytes > *cap_bytes) {
+    const std::optional<GraphChoice> start = FindWithin(*cap_bytes, *answer);
+    SetCap(cap_bytes);
+    solver_->SetRowUpper(memory_row_, kNoBound);
+    answer = Solve(time_, kMillisecond, start ? ValuesOf(*start) : std::vector<double>());
+  }
+  if (answer) Judge(answer->totals.seconds, limits_.gap_ratio, *answer);
   return answer;
 }
 

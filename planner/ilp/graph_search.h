@@ -8,7 +8,10 @@
 //   (6)  sum_i X[v][i] = 1                                   every node
 //   (7)  sum_a B[e][a][b] = sum of X[to][j], j in class b    every edge and class
 //   (8)  sum_b B[e][a][b] = sum of X[from][i], i in class a  every edge and class
-//   (9)  states + kept so far + transient <= cap             every node, with a cap
+//   (9)  L[v] + transient of v <= cap                        every node, with a cap
+//
+// where L[v], one more variable a node, is what is live when the backward pass reaches the
+// last copy of v: states, and what is kept of v and all before it.
 //
 // The rows per edge are what makes the relaxation tight: without (9) it is nearly always
 // integral. Classes instead of options in B lose nothing, since costs of an edge depend
@@ -36,7 +39,7 @@ struct GraphAnswer {
   double bound = 0.0;
   // Of the relaxation. At most the optimum.
   double relaxed_bound = 0.0;
-  // bound = objective, up to 1e-6 relative.
+  // bound = objective, up to 1e-6 relative or `SolveLimits::gap_ratio`.
   bool is_proved = false;
   int64_t node_count = 0;
 };
@@ -71,7 +74,13 @@ class GraphSearch {
   void AddNodes();
   void AddEdges();
   void AddLiveRows();
-  std::optional<GraphAnswer> Solve(const std::vector<double>& objective, double unit);
+  std::optional<GraphAnswer> Solve(const std::vector<double>& objective, double unit,
+                                   const std::vector<double>& start = {});
+  // A good choice within the cap, by weighting memory against time; nothing when no weight
+  // gives one.
+  std::optional<GraphChoice> FindWithin(double cap_bytes, const GraphAnswer& fastest);
+  // Of all columns.
+  std::vector<double> ValuesOf(const GraphChoice& choice) const;
   void SetCap(std::optional<double> cap_bytes);
   GraphChoice ChoiceOf(const std::vector<double>& values) const;
 
@@ -84,7 +93,7 @@ class GraphSearch {
   std::vector<double> memory_;
   std::vector<double> time_;
   int memory_row_ = 0;
-  int first_live_row_ = 0;
+  int first_cap_row_ = 0;
   std::optional<ProgramSolver> solver_;
   bool stopped_ = false;
   int64_t iteration_count_ = 0;

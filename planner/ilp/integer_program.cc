@@ -72,11 +72,12 @@ class ProgramSolver::Body {
       upper.push_back(CoinBound(row.upper));
     }
     const std::vector<double> zeros(program.column_count, 0.0);
-    const std::vector<double> ones(program.column_count, 1.0);
+    std::vector<double> most(program.column_count, 1.0);
+    std::fill(most.end() - program.unbounded_column_count, most.end(), COIN_DBL_MAX);
     solver_.messageHandler()->setLogLevel(0);
     solver_.getModelPtr()->setLogLevel(0);
     solver_.setHintParam(OsiDoReducePrint, true, OsiHintDo);
-    solver_.loadProblem(matrix, zeros.data(), ones.data(), zeros.data(), lower.data(),
+    solver_.loadProblem(matrix, zeros.data(), most.data(), zeros.data(), lower.data(),
                         upper.data());
     for (const int column : integer_columns_) solver_.setInteger(column);
   }
@@ -87,7 +88,7 @@ class ProgramSolver::Body {
 
   void SetRowUpper(int row, double upper) { solver_.setRowUpper(row, CoinBound(upper)); }
 
-  ProgramSolution Solve(const SolveLimits& limits) {
+  ProgramSolution Solve(const SolveLimits& limits, const std::vector<double>& start) {
     ProgramSolution solution;
     const StopSimplex stop(limits);
     solver_.getModelPtr()->passInEventHandler(&stop);
@@ -118,7 +119,7 @@ class ProgramSolver::Body {
       solution.status = ProgramSolution::Status::kOptimal;
       return solution;
     }
-    Branch(limits, allowed, solution);
+    Branch(limits, start, allowed, solution);
     return solution;
   }
 
@@ -131,7 +132,8 @@ class ProgramSolver::Body {
     Take(values, objective, solution, solver_.getNumCols());
   }
 
-  void Branch(const SolveLimits& limits, int64_t allowed, ProgramSolution& solution) {
+  void Branch(const SolveLimits& limits, const std::vector<double>& start, int64_t allowed,
+              ProgramSolution& solution) {
     // Works on a copy of the solver.
     CbcModel model(solver_);
     model.setLogLevel(0);
@@ -140,6 +142,7 @@ class ProgramSolver::Body {
     model.setPrintFrequency(0);
     model.setIntegerTolerance(kIntegrality);
     model.setAllowableGap(1e-9 * std::max(1.0, std::fabs(solution.relaxed_objective)));
+    model.setAllowableFractionGap(limits.gap_ratio);
     if (limits.max_iteration_count > 0) {
       model.setMaximumNumberIterations(
           static_cast<int>(std::max<int64_t>(1, allowed - solution.iteration_count)));
@@ -148,6 +151,13 @@ class ProgramSolver::Body {
     // CglMixedIntegerRounding2 cuts optima off where coefficients are as large as here.
     CbcRounding simple(model);
     model.addHeuristic(&simple);
+    if (!start.empty()) {
+      double objective = 0.0;
+      for (size_t column = 0; column < start.size(); ++column) {
+        objective += start[column] * solver_.getObjCoefficients()[column];
+      }
+      model.setBestSolution(start.data(), static_cast<int>(start.size()), objective);
+    }
     StopSearch stop(limits);
     model.passInEventHandler(&stop);
     model.branchAndBound();
@@ -163,8 +173,9 @@ class ProgramSolver::Body {
       Take(model.bestSolution(), model.getObjValue(), solution);
       solution.status =
           optimal ? ProgramSolution::Status::kOptimal : ProgramSolution::Status::kFeasible;
-      solution.bound =
-          optimal ? solution.objective : std::max(solution.bound, model.getBestPossibleObjValue());
+      solution.bound = optimal && limits.gap_ratio == 0.0
+                           ? solution.objective
+                           : std::max(solution.bound, model.getBestPossibleObjValue());
       solution.bound = std::min(solution.bound, solution.objective);
     }
   }
@@ -185,6 +196,8 @@ void ProgramSolver::SetObjective(const std::vector<double>& objective) {
 
 void ProgramSolver::SetRowUpper(int row, double upper) { body_->SetRowUpper(row, upper); }
 
-ProgramSolution ProgramSolver::Solve(const SolveLimits& limits) { return body_->Solve(limits); }
+ProgramSolution ProgramSolver::Solve(const SolveLimits& limits, const std::vector<double>& start) {
+  return body_->Solve(limits, start);
+}
 
 }  // namespace parplan

@@ -18,7 +18,6 @@ namespace parplan {
 
 inline constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
-// Columns lie in [0, 1].
 struct IntegerProgram {
   struct Term {
     int column = 0;
@@ -29,7 +28,9 @@ struct IntegerProgram {
     double lower = -kNoBound;
     double upper = kNoBound;
   };
+  // Columns are at least 0, and at most 1 but for the last ones, which have no bound.
   int column_count = 0;
+  int unbounded_column_count = 0;
   std::vector<int> integer_columns;
   std::vector<Row> rows;
 };
@@ -40,9 +41,12 @@ struct SolveLimits {
   int64_t max_iteration_count = 0;
   // Asked every few hundred steps and at every node; true ends the solve. May be empty.
   std::function<bool()> should_stop;
+  // A solution is taken for optimal when none is better by more than this share of it.
+  double gap_ratio = 0.0;
 };
 
 struct ProgramSolution {
+  // `kOptimal`: up to the gap that was asked for.
   enum class Status { kOptimal, kFeasible, kInfeasible, kStopped };
   // `kFeasible`: stopped with a solution; `kStopped`: without one.
   Status status = Status::kStopped;
@@ -71,7 +75,8 @@ class ProgramSolver {
   // Minimises sum of objective[column] * column.
   void SetObjective(const std::vector<double>& objective);
   void SetRowUpper(int row, double upper);
-  ProgramSolution Solve(const SolveLimits& limits);
+  // `start`: values of a solution to begin with, or empty.
+  ProgramSolution Solve(const SolveLimits& limits, const std::vector<double>& start = {});
 
  private:
   class Body;
