@@ -212,6 +212,12 @@ class GalvatronSearch {
         const GalvatronStage* const each =
             stages.Solve(unit, partition[stage], static_cast<int>(stage));
         if (each == nullptr) return std::nullopt;
+        // A stage's work alone takes longer than the best plan.
+        if (!adjusts && best_ &&
+            each->time * (1.0 - 1e-9) >
+                PerSample(*best_) * static_cast<double>(candidate.global_batch_size)) {
+          return std::nullopt;
+        }
         solved.push_back(each);
         figures.times.push_back(each->time);
         figures.peaks.push_back(each->peak);
