@@ -25,8 +25,9 @@ FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion
         .sync = question.ignores_sync ? Seconds() : option.sync,
         .held = option.states + option.kept * question.in_flight_micro_batch_count,
         .transient = option.transient,
-        .step_held = has_step ? option.states + option.step : Bytes(),
-        .step_held_with_bucket = has_step ? option.states + option.step + option.bucket : Bytes(),
+        .step_held = has_step ? option.states_in_step + option.step : Bytes(),
+        .step_held_with_bucket =
+            has_step ? option.states_in_step + option.step + option.bucket : Bytes(),
         .budget = budget[communicators]};
     if (added.held + added.transient <= added.budget) kind.options.push_back(added);
   }

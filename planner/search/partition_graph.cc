@@ -47,9 +47,10 @@ PartitionGraph::Suffix PartitionGraph::Join(const PipelineSetting& setting, int 
         std::max(suffix.last_backward, suffix.round_trip + (count - 1.0) * times.way);
     suffix.end = behind->round_trip + 2.0 * send + times.work;
   } else {
-    suffix.last_backward = std::max({suffix.last_backward, count * times.way,
-                                     times.uneven + 2.0 * send + behind->round_trip,
-                                     recurrence.RoundCount(stage) * suffix.round_trip});
+    suffix.arc = recurrence.Arc(stage, times.way, send, behind->arc);
+    suffix.last_backward = std::max(
+        {suffix.last_backward, count * times.way, times.uneven + 2.0 * send + behind->round_trip,
+         recurrence.Rounds(stage, times.way, suffix.round_trip, stage == 0 ? suffix.arc : 0.0)});
     suffix.end = times.work;
   }
   suffix.end = std::max({suffix.end, suffix.last_backward,
@@ -132,7 +133,8 @@ bool PartitionGraph::FindWindows(double most) {
 
 PartitionGraph::Suffix PartitionGraph::SuffixAt(int stage, int first) const {
   const int index = first - begin_[stage];
-  return {round_trips_[stage][index], last_backwards_[stage][index], ends_[stage][index]};
+  return {round_trips_[stage][index], last_backwards_[stage][index], ends_[stage][index],
+          arcs_[stage][index]};
 }
 
 bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
@@ -142,7 +144,7 @@ bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
   std::vector<Edge>& edges = edges_[stage];
   for (int first = begin_[stage]; first < end_[stage]; ++first) {
     const int index = first - begin_[stage];
-    Suffix best = {kInfinite, kInfinite, kInfinite};
+    Suffix best = {kInfinite, kInfinite, kInfinite, kInfinite};
     int end = std::max(first + 1, begin_[stage + 1]);
     RangeBounds::Sums sums = ranges_.SumsOf(stage, first, end);
     const double before = ways_of_layers_[first];
@@ -164,6 +166,7 @@ bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
           edges.push_back({first, end, times});
           best.round_trip = std::min(best.round_trip, joined.round_trip);
           best.last_backward = std::min(best.last_backward, joined.last_backward);
+          best.arc = std::min(best.arc, joined.arc);
           if (joined.end < best.end) {
             best.end = joined.end;
             best_ends_[stage][index] = end;
@@ -175,6 +178,7 @@ bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
     round_trips_[stage][index] = best.round_trip;
     last_backwards_[stage][index] = best.last_backward;
     ends_[stage][index] = best.end;
+    arcs_[stage][index] = best.arc;
   }
   return meter.Expand(static_cast<int64_t>(edges.size()));
 }
@@ -217,7 +221,8 @@ PartitionGraph::Outcome PartitionGraph::Build(double most, SearchMeter& meter) {
   if (!FindWindows(most)) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
   const int depth = setting_.depth();
   edges_.assign(depth, {});
-  for (auto* values : {&round_trips_, &last_backwards_, &ends_, &ways_before_, &forwards_before_}) {
+  for (auto* values :
+       {&round_trips_, &last_backwards_, &ends_, &arcs_, &ways_before_, &forwards_before_}) {
     values->resize(depth);
     for (int i = 0; i < depth; ++i) (*values)[i].assign(end_[i] - begin_[i], kInfinite);
   }

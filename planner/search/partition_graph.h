@@ -79,6 +79,7 @@ class PartitionGraph {
     double round_trip = 0.0;
     double last_backward = 0.0;
     double end = 0.0;
+    double arc = 0.0;
   };
 
   static Suffix Join(const PipelineSetting& setting, int stage, const RangeTimes& times,
@@ -100,6 +101,7 @@ class PartitionGraph {
   std::vector<std::vector<double>> round_trips_;
   std::vector<std::vector<double>> last_backwards_;
   std::vector<std::vector<double>> ends_;
+  std::vector<std::vector<double>> arcs_;
   std::vector<std::vector<int>> best_ends_;
   std::vector<std::vector<double>> ways_before_;
   std::vector<std::vector<double>> forwards_before_;

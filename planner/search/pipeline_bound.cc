@@ -14,6 +14,9 @@ SuffixRecurrence::SuffixRecurrence(Schedule schedule, int pipeline_parallel_degr
       others_(static_cast<double>(micro_batch_count - 1)) {
   PARPLAN_CHECK(pipeline_parallel_degree > 0 && micro_batch_count > 0);
   PARPLAN_CHECK(schedule != Schedule::kInterleaved);
+  if (!is_gpipe_ && micro_batch_count > depth_) {
+    arc_length_ = static_cast<int>((micro_batch_count - 1) % depth_);
+  }
 }
 
 double SuffixRecurrence::in_flight(int stage_index) const {
@@ -23,6 +26,19 @@ double SuffixRecurrence::in_flight(int stage_index) const {
 double SuffixRecurrence::RoundCount(int stage_index) const {
   if (is_gpipe_) return 1.0;
   return std::floor(others_ / in_flight(stage_index)) + 1.0;
+}
+
+// From the forward pass of micro-batch k a chain goes on to that of k + 1, behind a backward
+// pass of the stage, or round to that of k + in flight. It begins and ends with a round.
+// The rest of a round of stage 0 goes forward to a stage that has as many fewer in flight
+// and back behind one of its backward passes: an arc.
+double SuffixRecurrence::Rounds(int stage_index, double work, double round_trip, double arc) const {
+  const double in_flight = this->in_flight(stage_index);
+  if (others_ < in_flight) return round_trip;
+  const double rounds = std::floor(others_ / in_flight);
+  const double rest = others_ - rounds * in_flight;
+  return std::max(2.0 * round_trip + (others_ - in_flight) * work,
+                  (rounds + 1.0) * round_trip + std::max(rest * work, arc));
 }
 
 SuffixTimes SuffixRecurrence::LastStage(const StageTimes& stage) const {
@@ -51,18 +67,18 @@ SuffixTimes SuffixRecurrence::Before(int stage_index, const StageTimes& stage,
     times[4] = std::max(behind[4], times[2] + others_ * times[3] + sync);
     return times;
   }
-  const double in_flight = this->in_flight(stage_index);
-  const double rounds = std::floor(others_ / in_flight);
-  const double rest = others_ - rounds * in_flight;
-  const double way = forward + 2.0 * send + backward;
+  const double work = forward + backward;
+  const double way = work + 2.0 * send;
   const double round_trip = way + behind[0];
-  const double last_backward =
-      std::max(std::max(way + behind[1],
-                        round_trip + (others_ + 1.0 - in_flight) * forward + others_ * backward),
-               std::max((others_ + 1.0) * (forward + backward),
-                        (rounds + 1.0) * round_trip + rest * backward));
+  const double in_flight = this->in_flight(stage_index);
+  double last_backward =
+      std::max(std::max(way + behind[1], (others_ + 1.0) * work),
+               round_trip + (others_ + 1.0 - in_flight) * forward + others_ * backward);
+  const double arc = Arc(stage_index, work, send, behind[3]);
+  last_backward =
+      std::max(last_backward, Rounds(stage_index, work, round_trip, stage_index == 0 ? arc : 0.0));
   return {round_trip, last_backward, std::max(last_backward + sync, forward + send + behind[2]),
-          0.0, 0.0};
+          arc, 0.0};
 }
 
 Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages,

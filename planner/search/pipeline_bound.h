@@ -26,6 +26,8 @@ namespace parplan {
 //   1F1B   [0] from when the first micro-batch enters until its backward pass leaves
 //          [1] until the last backward pass of stage i ends
 //          [2] until all of them have synchronised
+//          [3] passes and messages of one micro-batch through those of these stages that the
+//              micro-batches behind the last whole round of stage 0 go through; else 0
 //   GPipe  [0] forward passes of one micro-batch and their messages, one way
 //          [1] the longest forward pass of a stage
 //          [2], [3] the same of backward passes
@@ -60,8 +62,7 @@ class SuffixRecurrence {
 
   // Whether `a` is nowhere later than `b`; then no prefix makes a better bound of `b`.
   bool Dominates(const SuffixTimes& a, const SuffixTimes& b) const {
-    if (a[0] > b[0] || a[1] > b[1] || a[2] > b[2]) return false;
-    return !is_gpipe_ || (a[3] <= b[3] && a[4] <= b[4]);
+    return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] && a[3] <= b[3] && a[4] <= b[4];
   }
 
   bool is_gpipe() const { return is_gpipe_; }
@@ -71,10 +72,23 @@ class SuffixRecurrence {
   // Whole rounds of as many micro-batches as stage `stage_index` has in flight: the step
   // takes at least so many round trips from there.
   double RoundCount(int stage_index) const;
+  // Until the last backward pass of the stage at least, at `work` for both of its passes:
+  // round trips, and between them, one micro-batch after the other. 1F1B only.
+  //
+  //   arc   of stage 0 what `Arc` says, else 0
+  double Rounds(int stage_index, double work, double round_trip, double arc) const;
+  // Place [3], where that of the stages behind is `behind`.
+  double Arc(int stage_index, double work, double send, double behind) const {
+    if (stage_index >= arc_length_) return 0.0;
+    return work + (stage_index + 1 < arc_length_ ? 2.0 * send + behind : 0.0);
+  }
 
  private:
   bool is_gpipe_;
   int depth_;
+  // Micro-batches behind the last whole round of stage 0: the next begins so many stages
+  // from it.
+  int arc_length_ = 0;
   // Micro-batches but for the first.
   double others_;
 };

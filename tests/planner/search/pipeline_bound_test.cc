@@ -64,13 +64,38 @@ TEST_P(PipelineBoundTest, IsNeverAboveTheSimulatedStep) {
       if (!blocking && bound >= step * (1.0 - 1e-12)) ++equal;
     }
   }
-  // Messages of random length make mixtures of chains far more often than models do.
+  // Of random messages, often longer than passes; without messages see below.
   const double share = static_cast<double>(equal) / kTrials;
   RecordProperty("equal_share", std::to_string(share));
   if (GetParam() == Schedule::kGpipe) {
     EXPECT_EQ(equal, kTrials);
   } else {
-    EXPECT_GE(share, 0.8);
+    EXPECT_GE(share, 0.6);
+  }
+}
+
+// Where messages take no time and stages are about alike, or all alike with messages, it is
+// the step.
+TEST_P(PipelineBoundTest, IsTheSimulatedStepOfUsualPipelines) {
+  constexpr uint64_t kSeed = 5;
+  std::mt19937_64 random(kSeed);
+  for (int trial = 0; trial < 5000; ++trial) {
+    const int depth = std::uniform_int_distribution<int>(1, 12)(random);
+    const int64_t count = std::uniform_int_distribution<int64_t>(1, 60)(random);
+    std::vector<StageTimes> stages = RandomStages(random, depth);
+    if (trial % 2 == 0) {
+      for (StageTimes& stage : stages) {
+        stage.forward += Seconds::Of(200);
+        stage.backward += Seconds::Of(400);
+        stage.send = Seconds();
+      }
+    } else {
+      const Seconds sync = stages.back().gradient_sync;
+      stages.assign(depth, {Seconds::Of(3), Seconds::Of(6), Seconds::Of(trial % 3), sync});
+    }
+    const double step = StepTime(PipelineRules{.schedule = GetParam()}, stages, count).value();
+    ASSERT_NEAR(PipelineStepBound(GetParam(), stages, count).value(), step, 1e-9 * step)
+        << "seed " << kSeed << " trial " << trial << ": " << Describe(stages, count);
   }
 }
 
@@ -120,21 +145,22 @@ TEST_P(PipelineBoundTest, SpreadBoundIsNeverAboveAnySpread) {
 INSTANTIATE_TEST_SUITE_P(Schedules, PipelineBoundTest,
                          testing::Values(Schedule::kOneForwardOneBackward, Schedule::kGpipe),
                          [](const auto& info) {
-                           return std::string(info.param == Schedule::kGpipe ? "Gpipe" : "OneForwardOneBackward");
+                           return std::string(
+                               info.param == Schedule::kGpipe ? "Gpipe" : "OneForwardOneBackward");
                          });
 
-// Two stages, two micro-batches, backward twice forward: with 2/3 and 1/3 of the work the
-// step is 4/3 of one micro-batch's, the bound; with even shares 3/2.
+// Two stages, two micro-batches, backward as long as forward: with 2/3 and 1/3 of the work
+// the step is 4/3 of one micro-batch's, the bound; with even shares 3/2.
 TEST(SpreadStepBound, FrontHeavyPipelinesAttainIt) {
   const auto stage = [](double way) {
-    return StageTimes{Seconds::Of(way / 3.0), Seconds::Of(way * 2.0 / 3.0)};
+    return StageTimes{Seconds::Of(way / 2.0), Seconds::Of(way / 2.0)};
   };
   const auto schedule = Schedule::kOneForwardOneBackward;
-  const std::vector<StageTimes> front_heavy = {stage(2.0), stage(1.0)};
-  const std::vector<StageTimes> even = {stage(1.5), stage(1.5)};
-  EXPECT_DOUBLE_EQ(SpreadStepBound(schedule, 2, 2, 3.0, 1.5), 4.0);
-  EXPECT_DOUBLE_EQ(StepTime(schedule, front_heavy, 2).value(), 4.0);
-  EXPECT_DOUBLE_EQ(StepTime(schedule, even, 2).value(), 4.5);
+  const std::vector<StageTimes> front_heavy = {stage(4.0), stage(2.0)};
+  const std::vector<StageTimes> even = {stage(3.0), stage(3.0)};
+  EXPECT_DOUBLE_EQ(SpreadStepBound(schedule, 2, 2, 6.0, 3.0), 8.0);
+  EXPECT_DOUBLE_EQ(StepTime(schedule, front_heavy, 2).value(), 8.0);
+  EXPECT_DOUBLE_EQ(StepTime(schedule, even, 2).value(), 9.0);
 }
 
 }  // namespace
