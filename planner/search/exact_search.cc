@@ -109,8 +109,14 @@ class ExactSearch {
       if (candidate.bound_per_sample() >= most) continue;
       open.push_back(index);
     }
-    std::sort(open.begin(), open.end(),
-              [this](size_t a, size_t b) { return MorePromising(candidates_[a], candidates_[b]); });
+    std::sort(open.begin(), open.end(), [this](size_t a, size_t b) {
+      // Interleaved plans last: their bounds know no memory, so they need a plan to beat.
+      const auto interleaves = [this](size_t index) {
+        return candidates_[index].pipeline.schedule == Schedule::kInterleaved;
+      };
+      if (interleaves(a) != interleaves(b)) return interleaves(b);
+      return MorePromising(candidates_[a], candidates_[b]);
+    });
     if (open.empty()) return open;
     const ExactCandidate::State state = candidates_[open.front()].state;
     // Before there is a plan, one candidate at a time: the next are most likely closed by it.

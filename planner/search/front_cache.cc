@@ -12,10 +12,12 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kAhead = 1.001;
 // A front for much more than is asked has choices nobody wants.
 constexpr double kFarAhead = 1.02;
+// Above the bound, where the shortest way is sought first.
+constexpr double kFirstExcess = 0.0005;
 
 bool Covers(const StageLimits& known, const StageLimits& wanted) {
   const auto covers = [](double limit, double asked) {
-    return limit >= asked && (limit <= asked * kFarAhead || asked <= 0.0);
+    return limit >= asked && (limit <= asked * kFarAhead || limit == kInfinite);
   };
   return covers(known.way, wanted.way) && known.way_and_sync >= wanted.way_and_sync &&
          known.work >= wanted.work;
@@ -90,40 +92,104 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                             .extra_communicator_count = facts.extra_communicator_count,
                             .gradient_bucket = setting_.costs().runtime().gradient_bucket,
                             .joins_passes = keeps_ == FrontKeeps::kWays,
-                            .ignores_sync = keeps_ == FrontKeeps::kWays && stage > 0};
+                            .ignores_sync = keeps_ == FrontKeeps::kWays && stage > 0,
+                            .first_layout_matters = stage > 0,
+                            .last_layout_matters = stage + 1 < setting_.depth()};
   std::vector<Entry>& entries =
       entries_[Key(question.runs, question.keeps_outputs, question.extra_communicator_count,
-                   question.ignores_sync)];
+                   stage == 0, stage + 1 == setting_.depth())];
   for (const Entry& entry : entries) {
     if (facts.in_flight >= entry.least_in_flight && facts.in_flight <= entry.most_in_flight &&
         Covers(entry.limits, limits)) {
       return *entry.front;
     }
   }
+  entries.push_back(Solve(stage, first_layer, question, limits, meter));
+  return *entries.back().front;
+}
+
+FrontCache::Entry FrontCache::Solve(int stage, int first_layer, const StageQuestion& question,
+                                    const StageLimits& limits, SearchMeter& meter) {
   Entry entry;
   entry.limits = {limits.way * kAhead, limits.way_and_sync * kAhead, limits.work * kAhead};
-  std::vector<LinearCut> cuts;
-  const double count = setting_.recurrence().micro_batch_count();
-  const auto add = [&cuts](double passes, double sync, double most) {
-    if (most < kInfinite) cuts.push_back({passes, passes, sync, most});
-  };
-  add(1.0, 0.0, entry.limits.way);
-  if (!question.ignores_sync) {
+  StageFront front;
+  if (question.ignores_sync) {
+    front = SolveWays(stage, first_layer, question, entry.limits.way, meter);
+    entry.limits.way_and_sync = entry.limits.work = kInfinite;
+  } else {
+    std::vector<LinearCut> cuts;
+    const double count = setting_.recurrence().micro_batch_count();
+    const auto add = [&cuts](double passes, double sync, double most) {
+      if (most < kInfinite) cuts.push_back({passes, passes, sync, most});
+    };
+    add(1.0, 0.0, entry.limits.way);
     add(1.0, 1.0, entry.limits.way_and_sync);
     add(count, 1.0, entry.limits.work);
-  } else {
-    entry.limits.way_and_sync = entry.limits.work = kInfinite;
+    front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
+    ++solved_count_;
   }
-  StageFront front =
-      SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
   if (keeps_ == FrontKeeps::kWays) SumTimes(question, front);
-  entry.front = std::make_unique<const StageFront>(std::move(front));
-  entry.least_in_flight = facts.in_flight;
+  entry.least_in_flight = question.in_flight_micro_batch_count;
   entry.most_in_flight =
-      entry.front->is_complete ? MostInFlight(question, *entry.front) : facts.in_flight;
-  ++solved_count_;
-  entries.push_back(std::move(entry));
-  return *entries.back().front;
+      front.is_complete ? MostInFlight(question, front) : question.in_flight_micro_batch_count;
+  entry.front = std::make_unique<const StageFront>(std::move(front));
+  return entry;
+}
+
+// The shortest way, and those that are longer by no more than other layouts can win with
+// their neighbours: all others are never better. So it is sought for little more than the
+// bound first. `most_way` becomes infinite where these are all that matter.
+StageFront FrontCache::SolveWays(int stage, int first_layer, const StageQuestion& question,
+                                 double& most_way, SearchMeter& meter) {
+  const auto solve = [&](double most) {
+    ++solved_count_;
+    const LinearCut cut = {1.0, 1.0, 0.0, most};
+    return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
+  };
+  double range = 0.0;
+  if (stage > 0) {
+    range +=
+        SendRange(setting_.definition_of(first_layer - 1), setting_.stage(stage - 1).leaves_node);
+  }
+  if (stage + 1 < setting_.depth()) {
+    range += SendRange(question.runs.back().definition_index, setting_.stage(stage).leaves_node);
+  }
+  const double bound =
+      StageBound(setting_.table(), question, setting_.budget(), {1.0, 1.0, 0.0, kInfinite});
+  if (!(range < kInfinite) || !(bound > 0.0)) return solve(most_way);
+  for (double excess = kFirstExcess;; excess *= 4.0) {
+    const double most = std::min(most_way, bound * (1.0 + excess) + 2.0 * range);
+    StageFront front = solve(most);
+    if (front.choices.empty() && most < most_way && front.is_complete) continue;
+    if (front.choices.empty() || !front.is_complete) return front;
+    double least = kInfinite;
+    for (const StageChoice& choice : front.choices) {
+      least = std::min(least, (choice.forward + choice.backward).value());
+    }
+    const double enough = (least + 2.0 * range) * (1.0 + 1e-12);
+    if (enough > most && most < most_way) front = solve(std::min(most_way, enough));
+    if (enough <= most_way) most_way = kInfinite;
+    return front;
+  }
+}
+
+// How much longer the longest message is than the shortest, over all layouts on both sides;
+// infinite where some do not go together.
+double FrontCache::SendRange(int definition, bool leaves_node) {
+  const auto [found, is_new] = send_ranges_.try_emplace({definition, leaves_node}, 0.0);
+  if (!is_new) return found->second;
+  double least = kInfinite;
+  double most = 0.0;
+  const int layout_count = setting_.table().layout_count();
+  for (int from = 0; from < layout_count; ++from) {
+    for (int to = 0; to < layout_count; ++to) {
+      const double send = setting_.table().Send(definition, from, to, leaves_node).value();
+      least = std::min(least, send);
+      most = std::max(most, send);
+    }
+  }
+  found->second = most - least;
+  return found->second;
 }
 
 }  // namespace parplan

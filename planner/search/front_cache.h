@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/search/pipeline_setting.h"
@@ -59,9 +60,15 @@ class FrontCache {
     StageLimits limits;
     std::unique_ptr<const StageFront> front;
   };
-  // Layers, whether outputs are kept, more communicators, whether synchronisation counts.
-  using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool>;
+  // Layers, whether outputs are kept, more communicators, whether it is the first stage and
+  // the last.
+  using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool>;
 
+  Entry Solve(int stage, int first_layer, const StageQuestion& question, const StageLimits& limits,
+              SearchMeter& meter);
+  StageFront SolveWays(int stage, int first_layer, const StageQuestion& question, double& most_way,
+                       SearchMeter& meter);
+  double SendRange(int definition, bool leaves_node);
   void SumTimes(const StageQuestion& question, StageFront& front) const;
   int64_t MostInFlight(const StageQuestion& question, const StageFront& front) const;
 
@@ -69,6 +76,8 @@ class FrontCache {
   const OptionMask& allowed_;
   const FrontKeeps keeps_;
   int64_t solved_count_ = 0;
+  // By definition and whether messages leave the node.
+  std::map<std::pair<int, bool>, double> send_ranges_;
   std::map<Key, std::vector<Entry>> entries_;
 };
 

@@ -41,6 +41,15 @@ double SuffixRecurrence::Rounds(int stage_index, double work, double round_trip,
                   (rounds + 1.0) * round_trip + std::max(rest * work, arc));
 }
 
+double SuffixRecurrence::MostWork(int stage_index, double most, double behind) const {
+  const double in_flight = this->in_flight(stage_index);
+  if (is_gpipe_ || others_ < in_flight) return most - behind;
+  const double rounds = std::floor(others_ / in_flight) + 1.0;
+  const double rest = others_ - (rounds - 1.0) * in_flight;
+  return std::min((most - 2.0 * behind) / (2.0 + others_ - in_flight),
+                  (most - rounds * behind) / (rounds + rest));
+}
+
 SuffixTimes SuffixRecurrence::LastStage(const StageTimes& stage) const {
   const double forward = stage.forward.value();
   const double backward = stage.backward.value();

@@ -77,6 +77,9 @@ class SuffixRecurrence {
   //
   //   arc   of stage 0 what `Arc` says, else 0
   double Rounds(int stage_index, double work, double round_trip, double arc) const;
+  // The most `work` with which `Rounds` of stage `stage_index`, without the arc, is at most
+  // `most`, where the round trip behind the stage takes at least `behind`.
+  double MostWork(int stage_index, double most, double behind) const;
   // Place [3], where that of the stages behind is `behind`.
   double Arc(int stage_index, double work, double send, double behind) const {
     if (stage_index >= arc_length_) return 0.0;

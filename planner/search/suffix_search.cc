@@ -31,6 +31,8 @@ StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* behind, do
   StageLimits limits;
   limits.way =
       std::min(room_for_way - behind->last_backward - sends, (room_for_way - others) / count);
+  limits.way = std::min(
+      limits.way, setting_.recurrence().MostWork(stage, room_for_way, behind->round_trip + sends));
   limits.way_and_sync = room_for_end - behind->last_backward - sends;
   limits.work = room_for_end - others;
   if (fronts_.keeps() == FrontKeeps::kWays && stage > 0) {
