@@ -325,8 +325,6 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
 }
 
 std::vector<FrontCase> CasesOf(const TickStage& stage) {
-  // Transients whose difference is a small part of what a device holds share a case.
-  constexpr int64_t kCasesOfABudget = 64;
   const std::vector<double> layer_counts = LayerCounts(stage);
   std::vector<int64_t> transients;
   int64_t budget = 0;
@@ -336,16 +334,12 @@ std::vector<FrontCase> CasesOf(const TickStage& stage) {
       budget = std::max(budget, option.budget);
     }
   }
-  std::sort(transients.begin(), transients.end());
   std::vector<FrontCase> cases;
-  // From the largest on: where everything fits, smaller ones have nothing else.
-  for (auto last = transients.rbegin(); last != transients.rend();) {
-    auto first = last;
-    while (first != transients.rend() && *last - *first <= budget / kCasesOfABudget) ++first;
-    std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, *(first - 1), *last);
-    last = first;
+  for (const auto& [least, most] : TransientRanges(std::move(transients), budget)) {
+    std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, least, most);
     if (!front_case) continue;
     cases.push_back(*std::move(front_case));
+    // Smaller ones have nothing else.
     if (cases.back().memory_fits) break;
   }
   return cases;

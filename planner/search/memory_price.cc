@@ -53,6 +53,20 @@ Chosen Smallest(const std::vector<FreeLayers>& layers) {
 
 }  // namespace
 
+std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> transients,
+                                                         int64_t budget) {
+  constexpr int64_t kRangesOfABudget = 64;
+  std::sort(transients.begin(), transients.end());
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (auto last = transients.rbegin(); last != transients.rend();) {
+    auto first = last;
+    while (first != transients.rend() && *last - *first <= budget / kRangesOfABudget) ++first;
+    ranges.emplace_back(*(first - 1), *last);
+    last = first;
+  }
+  return ranges;
+}
+
 MemoryPrice BestMemoryPrice(const std::vector<FreeLayers>& layers, double room) {
   Chosen beyond = Cheapest(layers, 0.0);
   if (beyond.bytes <= room) return {0.0, beyond.time};

@@ -3,6 +3,8 @@
 #ifndef PARPLAN_PLANNER_SEARCH_MEMORY_PRICE_H_
 #define PARPLAN_PLANNER_SEARCH_MEMORY_PRICE_H_
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace parplan {
@@ -24,6 +26,12 @@ struct MemoryPrice {
   // No choices that fit take less, up to rounding; infinite where none fit.
   double bound = 0.0;
 };
+
+// Ranges of transient memory, from the largest on, that together have all `transients`.
+// The ends of a range differ by less than a small part of `budget`, so that those with a
+// largest transient in it have about the same room.
+std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> transients,
+                                                         int64_t budget);
 
 // The price at which sum (time + price * bytes) - price * room is largest. It is where
 // choices that fit and choices that do not cost the same. A handful of passes over the

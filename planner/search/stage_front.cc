@@ -1,6 +1,8 @@
 #include "planner/search/stage_front.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -113,11 +115,16 @@ StageFront SolveStage(const OptionTable& table, const StageQuestion& question,
 
 double StageBound(const OptionTable& table, const StageQuestion& question,
                   const BudgetByCommunicators& budget, const LinearCut& weights) {
-  std::vector<FreeLayers> layers;
+  struct Priced {
+    TimeAndBytes cost;
+    int64_t transient;
+  };
   // [kind]
   std::vector<int> definitions;
-  // Whatever a layer needs while it runs, and however few communicators it has.
-  Bytes transient;
+  std::vector<std::vector<Priced>> options;
+  std::vector<FreeLayers> layers;
+  std::vector<int64_t> transients;
+  // However few communicators a layer has.
   Bytes most = Bytes::Max();
   for (const DefinitionRun& run : question.runs) {
     const auto found = std::find(definitions.begin(), definitions.end(), run.definition_index);
@@ -126,23 +133,20 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
       continue;
     }
     definitions.push_back(run.definition_index);
-    FreeLayers& kind = layers.emplace_back();
-    kind.layer_count = run.layer_count;
-    const std::vector<StageOption>& options = table.options(run.definition_index);
-    kind.options.reserve(options.size());
-    Bytes least_transient = Bytes::Max();
+    layers.push_back({.layer_count = static_cast<double>(run.layer_count)});
+    std::vector<Priced>& of_kind = options.emplace_back();
     Bytes most_budget = Bytes::Of(-1);
-    for (const StageOption& option : options) {
+    for (const StageOption& option : table.options(run.definition_index)) {
       const Bytes held = option.states + option.kept * question.in_flight_micro_batch_count;
-      kind.options.push_back({weights.forward * option.forward.value() +
-                                  weights.backward * option.backward.value() +
-                                  weights.sync * option.sync.value(),
-                              held.as_double()});
-      least_transient = std::min(least_transient, option.transient);
+      of_kind.push_back(
+          {{weights.forward * option.forward.value() + weights.backward * option.backward.value() +
+                weights.sync * option.sync.value(),
+            held.as_double()},
+           option.transient.count()});
+      transients.push_back(option.transient.count());
       most_budget = std::max(most_budget,
                              budget[option.communicator_count + question.extra_communicator_count]);
     }
-    transient = std::max(transient, least_transient);
     most = std::min(most, most_budget);
   }
   if (question.keeps_outputs) {
@@ -153,7 +157,24 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
     }
     most -= least_output * question.in_flight_micro_batch_count;
   }
-  const double bound = BestMemoryPrice(layers, (most - transient).as_double()).bound;
+  double bound = std::numeric_limits<double>::infinity();
+  for (const auto& [least, largest] : TransientRanges(std::move(transients), most.count())) {
+    bool has_all = true;
+    for (size_t kind = 0; kind < layers.size(); ++kind) {
+      layers[kind].options.clear();
+      for (const Priced& option : options[kind]) {
+        if (option.transient <= largest) layers[kind].options.push_back(option.cost);
+      }
+      has_all &= !layers[kind].options.empty();
+    }
+    // Smaller ranges have even less.
+    if (!has_all) break;
+    const double room = (most - Bytes::Of(least)).as_double();
+    const MemoryPrice priced = BestMemoryPrice(layers, room);
+    bound = std::min(bound, priced.bound);
+    // Everything was allowed, and memory did not count.
+    if (priced.price == 0.0 && std::isfinite(priced.bound)) break;
+  }
   // Sums in another order may come out a little less.
   return bound * (1.0 - 1e-12);
 }
