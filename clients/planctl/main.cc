@@ -60,6 +60,7 @@ int Run(int argc, char** argv) {
   AddHardwareCommand(app, session, action);
   AddCalibrationCommand(app, session, action);
   AddCalibrateCommand(app, session, action);
+  AddOracleCommand(app, session, action);
   AddKeysCommand(app, session, action);
 
   try {
