@@ -1,6 +1,7 @@
 #include "planner/search/front_case.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -73,9 +74,14 @@ void Sort(const std::vector<double>& bounds, FrontCase& front_case) {
   }
   const PricedCut& cut = front_case.cuts[tightest];
   for (Options& options : front_case.options) {
-    std::stable_sort(options.begin(), options.end(), [&cut](const auto& a, const auto& b) {
-      return cut.Cost(a.cost) < cut.Cost(b.cost);
-    });
+    // Where two are equal but for rounding, the faster one.
+    const double unit = LeastCost(cut, options) * 1e-9;
+    const auto rank = [&](const TickStage::Option& option) {
+      return std::pair(unit > 0.0 ? std::floor(cut.Cost(option.cost) / unit + 0.5) : 0.0,
+                       option.cost.forward + option.cost.backward + option.cost.sync);
+    };
+    std::stable_sort(options.begin(), options.end(),
+                     [&rank](const auto& a, const auto& b) { return rank(a) < rank(b); });
   }
 }
 

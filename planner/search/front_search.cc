@@ -35,7 +35,7 @@ void FrontSearch::AddRun(int run) {
     AddReference(run, reference, finished);
     if (meter_.stopped()) return;
   }
-  KeepBest(run, option_count, /*ends_run=*/true, finished);
+  KeepBest(run, /*reference=*/-1, option_count, finished);
   labels_ = std::move(finished);
 }
 
@@ -85,7 +85,7 @@ bool FrontSearch::CanEnd(int run, int reference, int option, const Label& label)
   const auto can_have = [&](int layout) {
     return layout < 0 || layout == Option(run, reference).layout ||
            (label.free_count > 0 && end_of_layout_[layout] > option) ||
-           walks_[case_.stage->runs[run].kind].Has(label.set, layout);
+           walks_[case_.stage->runs[run].kind].Count(label.set, layout) > 0;
   };
   return can_have(label.begin_layout) && can_have(label.end_layout);
 }
@@ -115,7 +115,7 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
                   [&](const Label& label) { return !CanEnd(run, reference, next + 1, label); });
     if (!meter_.Expand(static_cast<int64_t>(changed.size()))) return;
     working = std::move(changed);
-    KeepBest(run, next + 1, /*ends_run=*/false, working);
+    KeepBest(run, reference, next + 1, working);
     if (working.empty()) return;
   }
   Finish(run, reference, working, finished);
@@ -175,12 +175,17 @@ void FrontSearch::MakeTails(int run, int reference) {
   tails_.tails.assign((option_count + 1) * cut_count, {});
   tails_.bytes.assign(option_count + 1, 0);
   tails_.more_bytes.assign(option_count + 1, 0);
+  tails_.more_useful_bytes.assign(option_count + 1, 0);
   end_of_layout_.assign(case_.stage->layout_count, 0);
   for (int next = 0; next < option_count; ++next) end_of_layout_[options[next].layout] = next + 1;
   for (int next = option_count - 1; next > reference; --next) {
     const int64_t change = options[next].cost.bytes - from.cost.bytes;
     tails_.bytes[next] = std::min(tails_.bytes[next + 1], change);
     tails_.more_bytes[next] = std::max(tails_.more_bytes[next + 1], change);
+    tails_.more_useful_bytes[next] = tails_.more_useful_bytes[next + 1];
+    if (!from.cost.IsNowhereSlower(options[next].cost)) {
+      tails_.more_useful_bytes[next] = std::max(tails_.more_useful_bytes[next], change);
+    }
   }
   for (size_t index = 0; index < cut_count; ++index) {
     const PricedCut& cut = case_.cuts[index];
@@ -317,10 +322,23 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
   }
 }
 
-void FrontSearch::SetBindingBytes(int run, int option, Label& label) const {
-  const int64_t most = label.sum.bytes + tails_.more_bytes[option] * label.free_count +
-                       case_.most_bytes_behind[run] + case_.most_overhead;
-  label.binding_bytes = most <= case_.room ? 0 : label.sum.bytes;
+void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& label) {
+  const int64_t bytes = label.sum.bytes + case_.most_bytes_behind[run] + case_.most_overhead;
+  label.binding_bytes = label.sum.bytes;
+  if (bytes + tails_.more_bytes[option] * label.free_count <= case_.room) label.binding_bytes = 0;
+  if (label.binding_bytes == 0 || reference < 0 || case_.has_step) return;
+  if (bytes + tails_.more_useful_bytes[option] * label.free_count > case_.room) return;
+  // It need not follow changes to options that are slower in everything, unless for their
+  // layouts.
+  LayoutWalks& walks = walks_[case_.stage->runs[run].kind];
+  if (!walks.HasNoDetours()) return;
+  // Where it ends as it began, other layouts between are one more visit.
+  const int needed = label.begin_layout == label.end_layout ? 2 : 1;
+  for (const int layout : {label.begin_layout, label.end_layout}) {
+    if (layout < 0 || layout == Option(run, reference).layout) continue;
+    if (walks.Count(label.set, layout) < needed) return;
+  }
+  label.binding_bytes = 0;
 }
 
 bool FrontSearch::Beats(LayoutWalks& walks, const Label& a, const Label& b) const {
@@ -334,7 +352,7 @@ bool FrontSearch::Beats(LayoutWalks& walks, const Label& a, const Label& b) cons
                              a.sum.step_bytes_with_bucket <= b.sum.step_bytes_with_bucket);
 }
 
-void FrontSearch::KeepBest(int run, int option, bool ends_run, std::vector<Label>& labels) {
+void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label>& labels) {
   struct Place {
     int first_layout;
     int last_layout;
@@ -349,13 +367,13 @@ void FrontSearch::KeepBest(int run, int option, bool ends_run, std::vector<Label
     return std::tie(place.first_layout, place.last_layout, place.begin_layout, place.end_layout);
   };
   const bool compares_first = case_.stage->first_layout_matters;
-  const bool is_whole = ends_run && run + 1 == static_cast<int>(case_.stage->runs.size());
+  const bool is_whole = reference < 0 && run + 1 == static_cast<int>(case_.stage->runs.size());
   const bool compares_last = !is_whole || case_.stage->last_layout_matters;
   std::vector<Place> places;
   places.reserve(labels.size());
   for (size_t index = 0; index < labels.size(); ++index) {
     Label& label = labels[index];
-    SetBindingBytes(run, option, label);
+    SetBindingBytes(run, reference, option, label);
     places.push_back({compares_first ? label.first_layout : 0,
                       compares_last ? label.last_layout : 0, label.begin_layout, label.end_layout,
                       label.sum.forward + label.sum.backward + label.sum.sync, label.binding_bytes,

@@ -90,8 +90,10 @@ class FrontSearch {
     std::vector<Tail> tails;
     // [option] bytes a layer can save; not positive.
     std::vector<int64_t> bytes;
-    // The same it can need more; not negative.
+    // The same it can need more; not negative. Then only with options that are faster in
+    // something than the reference.
     std::vector<int64_t> more_bytes;
+    std::vector<int64_t> more_useful_bytes;
   };
   // How many layers may change.
   struct Range {
@@ -114,11 +116,12 @@ class FrontSearch {
                   std::vector<Label>& changed);
   void Finish(int run, int reference, const std::vector<Label>& labels,
               std::vector<Label>& finished);
-  // Leaves those that none beats, in an order that depends on nothing else, and gives them
-  // nodes.
-  void KeepBest(int run, int option, bool ends_run, std::vector<Label>& labels);
-  // Whether no completion can need more than there is.
-  void SetBindingBytes(int run, int option, Label& label) const;
+  // Leaves those that none beats (of labels that may still change from `reference` to options
+  // from `option` on; -1 at the end of the run), in an order that depends on nothing else, and
+  // gives them nodes.
+  void KeepBest(int run, int reference, int option, std::vector<Label>& labels);
+  // No bytes where no completion that is worth it needs more than there is.
+  void SetBindingBytes(int run, int reference, int option, Label& label);
   // Of the label, compared with the best there can be.
   int64_t Overhead(const Label& label) const {
     return label.transient - case_.least_transient + case_.most_budget - label.budget;

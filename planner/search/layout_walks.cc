@@ -54,10 +54,11 @@ int LayoutWalks::With(int set, int layout, int count) {
   return number->second;
 }
 
-bool LayoutWalks::Has(int set, int layout) const {
-  const Set& members = sets_[set].set;
-  return std::any_of(members.begin(), members.end(),
-                     [layout](const auto& member) { return member.first == layout; });
+int LayoutWalks::Count(int set, int layout) const {
+  for (const auto& [member, count] : sets_[set].set) {
+    if (member == layout) return count;
+  }
+  return 0;
 }
 
 bool LayoutWalks::NowhereFarther(int a, int b, int first, int last) {

@@ -44,7 +44,8 @@ class LayoutWalks {
   // `set` with `count` more layers under `layout`.
   int With(int set, int layout, int count);
 
-  bool Has(int set, int layout) const;
+  // Layers under `layout`, as far as they matter.
+  int Count(int set, int layout) const;
 
   // Whether no way over a third layout is shorter; then a walk visits a layout twice only
   // to end where it began.
