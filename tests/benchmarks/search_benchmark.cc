@@ -1,9 +1,10 @@
-// How long the search takes. Run a Release build of it by itself on an idle
-// machine: `cmake --preset bench && cmake --build build/bench -t search_benchmark`,
-// then `build/bench/benchmarks/search_benchmark`.
+// How long `exact` searches, row by row of docs/measurements/search.md. Run a Release build
+// by itself on an idle machine: `cmake --preset bench && cmake --build build/bench -t
+// search_benchmark`, then `build/bench/benchmarks/search_benchmark`.
 
 #include <benchmark/benchmark.h>
 
+#include <string>
 #include <variant>
 
 #include "planner/base/check.h"
@@ -11,6 +12,8 @@
 #include "planner/search/find_plan.h"
 #include "planner/search/layer_assignment.h"
 #include "planner/search/stage_tables.h"
+#include "tests/benchmarks/exact_cases.h"
+#include "tests/benchmarks/timed_search.h"
 #include "tests/support/synthetic_problem.h"
 
 namespace parplan {
@@ -28,36 +31,38 @@ SyntheticOptions Model(int decoder_count, int device_count, int64_t batch, int64
   return options;
 }
 
-// Arguments: decoders, devices, batch, GiB of a device.
-void FindWholePlan(benchmark::State& state) {
-  const PlanningProblem problem =
-      SyntheticProblem(Model(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)),
-                             state.range(2), state.range(3)));
-  SearchSummary summary;
-  for (auto step : state) {
-    const absl::StatusOr<PlanningResult> result = FindPlan(problem, "galvatron-base");
-    PARPLAN_CHECK(result.ok());
-    if (const auto* found = std::get_if<PlanFound>(&*result)) {
-      summary = found->search;
-      state.SetLabel(PlanGist(found->plan).substr(0, 120));
-    } else {
-      state.SetLabel("nothing fits");
-    }
-  }
-  state.counters["states"] = static_cast<double>(summary.expanded_state_count);
-  state.counters["candidates"] = static_cast<double>(summary.candidate_count);
-  state.counters["gap"] = summary.gap_ratio;
+// Argument: threads.
+void Exact(benchmark::State& state, const ExactCase& exact_case) {
+  TimeSearch(state, ProblemOf(exact_case), "exact", static_cast<int>(state.range(0)));
 }
-BENCHMARK(FindWholePlan)
-    ->Unit(benchmark::kMillisecond)
-    ->Args({32, 8, 64, 24})
-    ->Args({32, 8, 64, 40})
-    ->Args({32, 8, 64, 80})
-    ->Args({32, 64, 256, 24})
-    ->Args({80, 64, 512, 40})
-    ->Args({80, 1024, 2048, 24})
-    ->Args({80, 1024, 2048, 40})
-    ->Args({80, 1024, 2048, 80});
+
+benchmark::internal::Benchmark* Row(const char* name, const ExactCase& exact_case) {
+  return benchmark::RegisterBenchmark(
+      name, [exact_case](benchmark::State& state) { Exact(state, exact_case); });
+}
+
+ExactCase WithBatches(ExactCase exact_case, int64_t smallest, int64_t largest, int64_t step) {
+  exact_case.smallest_global_batch_size = smallest;
+  exact_case.global_batch_size = largest;
+  exact_case.global_batch_size_step = step;
+  return exact_case;
+}
+
+// The rows of the table, each over the complete space, on one thread and on two.
+const bool kRegistered = [] {
+  for (benchmark::internal::Benchmark* row :
+       {Row("exact/llama-70b/64", Llama70B(64, 512)),
+        Row("exact/llama-70b/512", Llama70B(512, 1024)),
+        Row("exact/llama-70b/1024", Llama70B(1024, 2048)),
+        Row("exact/llama-70b/64/batches-8-to-512", WithBatches(Llama70B(64, 512), 8, 512, 8)),
+        Row("exact/gpt-3/4096", Gpt3()),
+        Row("exact/2048-layers-of-3-kinds/1024", ManyLayers(2048, 3, 1024)),
+        Row("exact/1000-layers-of-998-kinds/1024", ManyLayers(1000, 998, 1024)),
+        Row("exact/10000-layers-of-8-kinds/16384", ManyLayers(10000, 8, 16384))}) {
+    row->Unit(benchmark::kMillisecond)->UseRealTime()->ArgName("threads")->Arg(1)->Arg(2);
+  }
+  return true;
+}();
 
 // One stage over all devices. Arguments: decoders, devices, budget as
 // thousandths of the way from the least memory to the most that helps.
