@@ -118,6 +118,29 @@ TEST_P(IlpPlanners, MoreMemoryIsNeverSlower) {
   }
 }
 
+// Not for every problem there is: see docs/min-memory-ilp.md, "Limits".
+TEST_P(IlpPlanners, FasterLinksAreNotSlowerHere) {
+  for (const int device_count : {2, 4}) {
+    std::optional<Seconds> before;
+    for (const double speed : {0.25, 1.0, 4.0}) {
+      const PlanningProblem problem = EstimatedProblem({.device_count = device_count,
+                                                        .decoder_count = 4,
+                                                        .hidden_size = 2048,
+                                                        .attention_head_count = 16,
+                                                        .sequence_length = 1024,
+                                                        .global_batch_size = 8,
+                                                        .link_speed = speed});
+      const std::optional<PlanningResult> result = Run(problem);
+      ASSERT_TRUE(std::holds_alternative<PlanFound>(*result));
+      const Seconds step = std::get<PlanFound>(*result).prediction.step;
+      if (before) {
+        EXPECT_LE(step, *before) << device_count << " devices, " << speed;
+      }
+      before = step;
+    }
+  }
+}
+
 TEST_P(IlpPlanners, AnswerTheSameAgain) {
   const PlanningProblem problem = Problems().front();
   const std::optional<PlanningResult> first = Run(problem);
