@@ -61,6 +61,7 @@ int Run(int argc, char** argv) {
   AddCalibrationCommand(app, session, action);
   AddCalibrateCommand(app, session, action);
   AddOracleCommand(app, session, action);
+  AddIlpTableCommand(app, session, action);
   AddKeysCommand(app, session, action);
 
   try {
