@@ -83,7 +83,7 @@ std::vector<Difference> ModelDifferences(const EngineModel& model, const EngineP
     for (size_t i = 0; i < stages.size(); ++i) field(stages[i], wanted[i]);
     note(what, Simulate(ours, stages));
   };
-  replace("computation: measured points and each end by itself, not fitted lines and halves",
+  replace("computation: measured points, imperfect splitting, ends by themselves; no fitted lines",
           [](StageCosts& a, const StageCosts& b) { a.compute = b.compute; });
   replace("tensor parallelism and Ulysses: by message size, hidden where the runtime does",
           [](StageCosts& a, const StageCosts& b) { a.inner = b.inner; });

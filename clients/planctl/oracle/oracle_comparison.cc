@@ -148,7 +148,9 @@ absl::StatusOr<OracleComparison> CompareOracle(const OracleCase& oracle,
                              Judge(oracle, problem, costs, options.wants_own_tables));
   }
   comparison.same_space = Answer(problem, options, "the engine's space");
-  comparison.whole_space = Answer(whole, options, "the whole space");
+  if (options.wants_whole_space) {
+    comparison.whole_space = Answer(whole, options, "the whole space");
+  }
   if (comparison.engine.has_value() && comparison.engine->prediction.has_value() &&
       !comparison.engine->prediction->fits()) {
     comparison.same_memory =

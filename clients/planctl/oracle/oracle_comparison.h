@@ -29,6 +29,8 @@ struct OracleOptions {
   std::shared_ptr<const Calibration> calibration;
   // Seconds of a steady clock. Empty: searches are not timed, and have no time limit.
   std::function<double()> now;
+  // Also searches the whole space, and not only what the engine searched.
+  bool wants_whole_space = true;
   // Also looks for better plans in the engine's own numbers.
   bool wants_own_tables = false;
 };
@@ -81,7 +83,7 @@ struct OracleComparison {
   // In the engine's space, in the whole one, and, where the engine's plan does not fit
   // our memory model, in the engine's space with as much memory as that plan needs.
   OurVerdict same_space;
-  OurVerdict whole_space;
+  std::optional<OurVerdict> whole_space;
   std::optional<OurVerdict> same_memory;
 };
 

@@ -98,7 +98,10 @@ std::string CaseText(const OracleComparison& comparison) {
   if (comparison.same_memory.has_value()) {
     absl::StrAppend(&text, OursText(comparison, *comparison.same_memory));
   }
-  return absl::StrCat(text, OursText(comparison, comparison.whole_space), "\n");
+  if (comparison.whole_space.has_value()) {
+    absl::StrAppend(&text, OursText(comparison, *comparison.whole_space));
+  }
+  return absl::StrCat(text, "\n");
 }
 
 ordered_json OursJson(const OracleComparison& comparison, const OurVerdict& ours) {
@@ -155,7 +158,9 @@ ordered_json CaseJson(const OracleComparison& comparison) {
     json["engine_error"] = comparison.engine_error;
   }
   json["same_space"] = OursJson(comparison, comparison.same_space);
-  json["whole_space"] = OursJson(comparison, comparison.whole_space);
+  if (comparison.whole_space.has_value()) {
+    json["whole_space"] = OursJson(comparison, *comparison.whole_space);
+  }
   if (comparison.same_memory.has_value()) {
     json["same_memory"] = OursJson(comparison, *comparison.same_memory);
   }

@@ -108,6 +108,13 @@ TEST(EngineModel, TakesItsPlansForWhatTheEngineSaid) {
     EXPECT_NEAR(EngineStep(model, plan), said, 2e-8 * said);
     const double simulated = SimulatedEngineStep(model, plan);
     std::printf("%-36s said %.4f s, simulated %.4f s\n", oracle.id.c_str(), said, simulated);
+    const std::vector<double> megabytes = EngineMegabytes(model, plan);
+    ASSERT_EQ(megabytes.size(), oracle.answer->remaining_megabytes.size());
+    for (size_t stage = 0; stage < megabytes.size(); ++stage) {
+      EXPECT_EQ(model.UsableMegabytes() - megabytes[stage],
+                oracle.answer->remaining_megabytes[stage])
+          << stage;
+    }
     // One stage is no pipeline; with more the formula never charges too much.
     if (plan.stages.size() == 1) {
       EXPECT_NEAR(simulated, said, 2e-8 * said);
