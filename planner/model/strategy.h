@@ -49,7 +49,7 @@ struct Strategy {
   // and data parallelism.
   int context_parallel_degree = 1;
   // Data- and context-parallel ranks that share the experts of a layer: divides
-  // their product. Only for layers with experts. The searches use 1.
+  // their product. Only for layers with experts. `exact` alone searches it.
   int expert_parallel_degree = 1;
   // `kRing` where context_parallel_degree is 1.
   ContextKind context_kind = ContextKind::kRing;

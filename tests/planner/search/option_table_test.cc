@@ -247,13 +247,13 @@ bool InMenus(const std::vector<LayerMenus>& all, const std::vector<Strategy>& st
 // What dominance, layouts and masks leave out of the declared space never helps: every
 // plan of it is matched, in time and memory, by one of the table, which are all in it.
 TEST(OptionTable, LosesNoPlanWorthHaving) {
-  constexpr uint64_t kSeedCount = 150;
+  constexpr uint64_t kSeedCount = 300;
   int plan_count = 0;
   int table_plan_count = 0;
   for (uint64_t seed = 1; seed <= kSeedCount; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const PlanningProblem problem =
-        RandomProblem(seed, {.max_layer_count = 4, .max_plan_count = 3000, .memory_binds = false});
+        RandomProblem(seed, {.max_plan_count = 8000, .memory_binds = false});
     const CostModel costs = *CostModel::Create(problem);
     const StrategySpace space(problem, costs);
     PlanEvaluator evaluator(problem, costs);
@@ -266,14 +266,16 @@ TEST(OptionTable, LosesNoPlanWorthHaving) {
       const OptionTable table(problem, costs, space, shape.pipeline_parallel_degree,
                               shape.micro_batch_size());
       std::vector<Point> front;
+      int strange_count = 0;
       if (table.usable()) {
         ForEachTablePlan(problem, space, table, shape,
                          [&](const Plan& plan, const std::vector<Strategy>& strategies) {
                            ++table_plan_count;
-                           EXPECT_TRUE(InMenus(all, strategies));
+                           if (!InMenus(all, strategies)) ++strange_count;
                            front.push_back(point_of(plan));
                          });
       }
+      EXPECT_EQ(strange_count, 0) << "plans are not in the space";
       const auto less = [](const Point& a, const Point& b) {
         return a.step != b.step ? a.step < b.step : a.memory < b.memory;
       };
