@@ -9,6 +9,7 @@
 #include "planner/model/in_flight.h"
 #include "planner/search/interleaved_paths.h"
 #include "planner/search/interleaved_plan.h"
+#include "planner/search/partition_seams.h"
 #include "planner/search/pipeline_setting.h"
 #include "planner/search/plan_assembly.h"
 
@@ -16,50 +17,82 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// What the definitions may use under one mask.
+struct MaskedOptions {
+  // Definitions that layers have, those with most layers first.
+  std::vector<int> order;
+  // [definition] allowed options, the fastest first, and the least of their times.
+  std::vector<std::vector<int>> allowed;
+  DefinitionTimes least;
+  bool usable = true;
+};
+
+MaskedOptions OptionsOf(const PipelineSetting& setting, const OptionMask& mask) {
+  const ModelSpec& model = setting.problem().model();
+  const size_t definition_count = model.layer_definitions().size();
+  MaskedOptions masked;
+  masked.allowed.resize(definition_count);
+  masked.least = {std::vector<double>(definition_count), std::vector<double>(definition_count),
+                  std::vector<double>(definition_count)};
+  std::vector<int64_t> layers(definition_count);
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    layers[run.definition_index] += run.layer_count;
+  }
+  const auto micro_batches = static_cast<double>(setting.candidate().micro_batch_count);
+  for (int definition = 0; definition < static_cast<int>(definition_count); ++definition) {
+    if (layers[definition] == 0) continue;
+    masked.order.push_back(definition);
+    const std::vector<StageOption>& options = setting.table().options(definition);
+    std::vector<int>& allowed = masked.allowed[definition];
+    double forward = kInfinite;
+    double both = kInfinite;
+    double sync = kInfinite;
+    for (int index = 0; index < static_cast<int>(options.size()); ++index) {
+      if (!mask[definition][index]) continue;
+      allowed.push_back(index);
+      forward = std::min(forward, options[index].forward.value());
+      both = std::min(both, (options[index].forward + options[index].backward).value());
+      sync = std::min(sync, options[index].sync.value());
+    }
+    if (allowed.empty()) masked.usable = false;
+    masked.least.forward[definition] = forward;
+    masked.least.both[definition] = both;
+    masked.least.sync[definition] = sync;
+    const auto time = [&](int index) {
+      const StageOption& option = options[index];
+      return (option.forward + option.backward).value() * micro_batches + option.sync.value();
+    };
+    std::stable_sort(allowed.begin(), allowed.end(),
+                     [&time](int a, int b) { return time(a) < time(b); });
+  }
+  std::stable_sort(masked.order.begin(), masked.order.end(),
+                   [&layers](int a, int b) { return layers[a] > layers[b]; });
+  return masked;
+}
+
 // All plans of one partition.
 class PartitionSearch {
  public:
   PartitionSearch(const PipelineSetting& setting, PlanEvaluator& evaluator,
-                  const std::vector<int>& layer_counts, double most, SearchMeter& meter,
-                  PlanList& plans, double& least_unseen)
+                  const std::vector<int>& layer_counts, const MaskedOptions& masked, double most,
+                  SearchMeter& meter, PlanList& plans, double& least_unseen)
       : setting_(setting),
         evaluator_(evaluator),
         layer_counts_(layer_counts),
+        masked_(masked),
         depth_(setting.depth()),
         virtual_stage_count_(static_cast<int>(layer_counts.size()) / setting.depth()),
         counts_(setting.problem().model(), layer_counts),
+        seams_(setting, layer_counts),
         paths_(counts_, depth_, setting.candidate().micro_batch_count, SendsOf(setting)),
         most_(most),
         meter_(meter),
         plans_(plans),
-        least_unseen_(least_unseen) {}
+        least_unseen_(least_unseen),
+        times_(masked.least),
+        chosen_(masked.allowed.size(), -1) {}
 
-  void Run(const OptionMask& mask) {
-    const ModelSpec& model = setting_.problem().model();
-    const size_t definition_count = model.layer_definitions().size();
-    order_.clear();
-    allowed_.assign(definition_count, {});
-    times_ = {std::vector<double>(definition_count), std::vector<double>(definition_count),
-              std::vector<double>(definition_count)};
-    chosen_.assign(definition_count, -1);
-    std::vector<int64_t> layers(definition_count);
-    for (int definition : model.definition_of_layer()) ++layers[definition];
-    for (int definition = 0; definition < static_cast<int>(definition_count); ++definition) {
-      if (layers[definition] == 0) continue;
-      order_.push_back(definition);
-      const std::vector<StageOption>& options = setting_.table().options(definition);
-      for (int option = 0; option < static_cast<int>(options.size()); ++option) {
-        if (mask[definition][option]) allowed_[definition].push_back(option);
-      }
-      if (allowed_[definition].empty()) return;
-      SetLeast(definition);
-      SortByTime(definition);
-    }
-    // What most layers are, first.
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&layers](int a, int b) { return layers[a] > layers[b]; });
-    Choose(0);
-  }
+  void Run() { Choose(0); }
 
  private:
   static std::vector<double> SendsOf(const PipelineSetting& setting) {
@@ -75,34 +108,18 @@ class PartitionSearch {
   }
 
   void SetLeast(int definition) {
-    double forward = kInfinite;
-    double both = kInfinite;
-    double sync = kInfinite;
-    for (int index : allowed_[definition]) {
-      const StageOption& option = OptionOf(definition, index);
-      forward = std::min(forward, option.forward.value());
-      both = std::min(both, (option.forward + option.backward).value());
-      sync = std::min(sync, option.sync.value());
-    }
-    times_.forward[definition] = forward;
-    times_.both[definition] = both;
-    times_.sync[definition] = sync;
+    chosen_[definition] = -1;
+    times_.forward[definition] = masked_.least.forward[definition];
+    times_.both[definition] = masked_.least.both[definition];
+    times_.sync[definition] = masked_.least.sync[definition];
   }
 
-  void SetTimes(int definition, const StageOption& option) {
+  void SetTimes(int definition, int index) {
+    const StageOption& option = OptionOf(definition, index);
+    chosen_[definition] = index;
     times_.forward[definition] = option.forward.value();
     times_.both[definition] = (option.forward + option.backward).value();
     times_.sync[definition] = option.sync.value();
-  }
-
-  void SortByTime(int definition) {
-    const auto micro_batches = static_cast<double>(setting_.candidate().micro_batch_count);
-    const auto time = [&](int index) {
-      const StageOption& option = OptionOf(definition, index);
-      return (option.forward + option.backward).value() * micro_batches + option.sync.value();
-    };
-    std::stable_sort(allowed_[definition].begin(), allowed_[definition].end(),
-                     [&time](int a, int b) { return time(a) < time(b); });
   }
 
   double Most() const {
@@ -111,34 +128,23 @@ class PartitionSearch {
                     per_sample * static_cast<double>(setting_.candidate().global_batch_size));
   }
 
+  double Bound() const { return paths_.Bound(times_) + setting_.costs().step_overhead().value(); }
+
   void Choose(size_t position) {
-    if (position == order_.size()) return Try();
-    const int definition = order_[position];
-    for (int index : allowed_[definition]) {
-      if (!meter_.Expand(1)) {
-        // Nothing is known of what was not looked at but this.
-        SetLeast(definition);
-        least_unseen_ = std::min(least_unseen_, Bound());
-        return;
-      }
-      SetTimes(definition, OptionOf(definition, index));
-      if (Bound() > Most()) {
-        meter_.Prune(1);
-        continue;
-      }
-      chosen_[definition] = index;
-      Choose(position + 1);
-      if (meter_.stopped()) {
-        SetLeast(definition);
-        least_unseen_ = std::min(least_unseen_, Bound());
-        return;
-      }
+    if (!meter_.Expand(1)) {
+      // Nothing is known of what is not looked at but this.
+      least_unseen_ = std::min(least_unseen_, Bound());
+      return;
     }
-    chosen_[definition] = -1;
+    if (Bound() >= Most()) return meter_.Prune(1);
+    if (position == masked_.order.size()) return Try();
+    const int definition = masked_.order[position];
+    for (int index : seams_.Undominated(definition, masked_.allowed[definition], chosen_)) {
+      SetTimes(definition, index);
+      Choose(position + 1);
+    }
     SetLeast(definition);
   }
-
-  double Bound() const { return paths_.Bound(times_) + setting_.costs().step_overhead().value(); }
 
   // Not all that fit: what is kept and needed, as `RankMemory::tensor_bound` has it but for
   // outputs that are kept and the optimizer's step. The evaluator has the last word.
@@ -150,7 +156,7 @@ class PartitionSearch {
       Bytes transient;
       for (int chunk = 0; chunk < virtual_stage_count_; ++chunk) {
         kept[chunk] = Bytes();
-        for (int definition : order_) {
+        for (int definition : masked_.order) {
           const int count = counts_.of(chunk * depth_ + device, definition);
           if (count == 0) continue;
           const StageOption& option = OptionOf(definition, chosen_[definition]);
@@ -182,17 +188,17 @@ class PartitionSearch {
   const PipelineSetting& setting_;
   PlanEvaluator& evaluator_;
   const std::vector<int>& layer_counts_;
+  const MaskedOptions& masked_;
   const int depth_;
   const int virtual_stage_count_;
   const StageCounts counts_;
+  const PartitionSeams seams_;
   const InterleavedPaths paths_;
   const double most_;
   SearchMeter& meter_;
   PlanList& plans_;
   double& least_unseen_;
-  // Definitions that layers have, in the order in which they are decided.
-  std::vector<int> order_;
-  std::vector<std::vector<int>> allowed_;
+  // Of definitions that are not decided the least.
   DefinitionTimes times_;
   // [definition] option, or -1.
   std::vector<int> chosen_;
@@ -299,14 +305,19 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   PlanEvaluator evaluator(problem, costs);
   PlanList plans(wanted);
   double least_unseen = kInfinite;
-  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
-  for (int count : VirtualStageCounts(space, candidate.pipeline_parallel_degree)) {
-    if (!FitsPassLimit(candidate, count)) continue;
-    for (const std::vector<int>& partition :
-         EvenPartitions(space, count * candidate.pipeline_parallel_degree)) {
-      PartitionSearch search(setting, evaluator, partition, most.value(), meter, plans,
-                             least_unseen);
-      for (const OptionMask& mask : masks) search.Run(mask);
+  const std::vector<int> virtual_stage_counts =
+      VirtualStageCounts(space, candidate.pipeline_parallel_degree);
+  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+    const MaskedOptions masked = OptionsOf(setting, mask);
+    if (!masked.usable) continue;
+    for (int count : virtual_stage_counts) {
+      if (!FitsPassLimit(candidate, count)) continue;
+      for (const std::vector<int>& partition :
+           EvenPartitions(space, count * candidate.pipeline_parallel_degree)) {
+        PartitionSearch(setting, evaluator, partition, masked, most.value(), meter, plans,
+                        least_unseen)
+            .Run();
+      }
     }
   }
   outcome.plans = plans.Take();
