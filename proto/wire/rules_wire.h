@@ -17,7 +17,7 @@
 namespace parplan {
 
 // The planner asked when a request names none.
-inline constexpr char kDefaultPlanner[] = "galvatron-base";
+inline constexpr char kDefaultPlanner[] = "exact";
 
 // `v1::PlanningOptions` with its defaults filled in.
 struct PlanningOptions {

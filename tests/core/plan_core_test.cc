@@ -54,7 +54,7 @@ TEST_F(PlanCoreTest, APlanIsSignedStoredAndSaysWhatItWasMadeFor) {
   EXPECT_EQ(payload.job_id(), "job-7");
   EXPECT_EQ(payload.device_count(), 8);
   EXPECT_EQ(payload.topology_digest().size(), 64u);
-  EXPECT_EQ(payload.planner(), "galvatron-base");
+  EXPECT_EQ(payload.planner(), "exact");
   EXPECT_EQ(payload.expire_time().seconds() - payload.issue_time().seconds(), 24 * 3600);
   EXPECT_EQ(Verify(*plan, "job-7").verdict(), Verdict::VALID);
   EXPECT_EQ(Verify(*plan, "job-8").verdict(), Verdict::WRONG_AUDIENCE);
@@ -410,14 +410,14 @@ TEST_F(PlanCoreTest, ComparesEveryBaselineInTheOrderOfThePlanners) {
   double best_baseline = 0.0;
   for (const v1::PlannerComparison& comparison : plan->comparisons()) {
     names.push_back(comparison.planner());
-    if (comparison.feasible() && comparison.planner() != "galvatron-base") {
+    if (comparison.feasible() && comparison.planner() != "exact") {
       best_baseline = std::max(best_baseline, comparison.samples_per_second());
     }
   }
   std::vector<std::string> expected;
   for (const std::string& name : PlannerNames()) {
     const auto& baselines = BaselineNames();
-    if (name == "galvatron-base" ||
+    if (name == "exact" ||
         std::find(baselines.begin(), baselines.end(), name) != baselines.end()) {
       expected.push_back(name);
     }

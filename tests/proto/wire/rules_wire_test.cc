@@ -26,7 +26,7 @@ TEST(OptionsWire, ThereAndBackIsTheSame) {
 
 TEST(OptionsWire, AnEmptyMessageIsTheDefaults) {
   ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto({}));
-  EXPECT_EQ(options.planner, "galvatron-base");
+  EXPECT_EQ(options.planner, "exact");
   EXPECT_TRUE(options.rules == PlanningRules());
   EXPECT_EQ(options.rules.memory_headroom_ratio, 0.0);
   EXPECT_EQ(options.rules.out_of_memory_risk, 0.01);
