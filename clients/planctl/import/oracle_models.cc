@@ -43,22 +43,28 @@ absl::Span<const KnownConfig> KnownConfigs() {
        R"({"dim":6656,"ffn_dim":17920,"n_heads":52,"n_layers":60,"vocab_size":32000})"},
       {"llama2-70b",
        {8192},
-       R"({"dim":8192,"ffn_dim":28672,"n_heads":64,"n_kv_heads":8,"n_layers":80,"vocab_size":32000})"},
+       R"({"dim":8192,"ffn_dim":28672,"n_heads":64,"n_kv_heads":8,"n_layers":80,)"
+       R"("vocab_size":32000})"},
       {"llama3-8b",
        {4096},
-       R"({"dim":4096,"ffn_dim":14336,"n_heads":32,"n_kv_heads":8,"n_layers":32,"vocab_size":128256})"},
+       R"({"dim":4096,"ffn_dim":14336,"n_heads":32,"n_kv_heads":8,"n_layers":32,)"
+       R"("vocab_size":128256})"},
       {"llama3-70b",
        {8192},
-       R"({"dim":8192,"ffn_dim":28672,"n_heads":64,"n_kv_heads":8,"n_layers":80,"vocab_size":128256})"},
+       R"({"dim":8192,"ffn_dim":28672,"n_heads":64,"n_kv_heads":8,"n_layers":80,)"
+       R"("vocab_size":128256})"},
       {"qwen2.5-7b",
        {3584},
-       R"({"dim":3584,"ffn_dim":18944,"n_heads":28,"n_kv_heads":4,"n_layers":28,"vocab_size":152064})"},
+       R"({"dim":3584,"ffn_dim":18944,"n_heads":28,"n_kv_heads":4,"n_layers":28,)"
+       R"("vocab_size":152064})"},
       {"qwen2.5-32b",
        {5120},
-       R"({"dim":5120,"ffn_dim":27648,"n_heads":40,"n_kv_heads":8,"n_layers":64,"vocab_size":152064})"},
+       R"({"dim":5120,"ffn_dim":27648,"n_heads":40,"n_kv_heads":8,"n_layers":64,)"
+       R"("vocab_size":152064})"},
       {"qwen2.5-72b",
        {8192},
-       R"({"dim":8192,"ffn_dim":29568,"n_heads":64,"n_kv_heads":8,"n_layers":80,"vocab_size":152064})"},
+       R"({"dim":8192,"ffn_dim":29568,"n_heads":64,"n_kv_heads":8,"n_layers":80,)"
+       R"("vocab_size":152064})"},
       {"gpt-1.5b", {1600}, R"({"n_embd":1600,"n_head":32,"n_layer":48,"vocab_size":50257})"},
       {"gpt-2.7b", {2560}, R"({"n_embd":2560,"n_head":32,"n_layer":32,"vocab_size":50257})"},
       {"gpt-6.7b", {4096}, R"({"n_embd":4096,"n_head":32,"n_layer":32,"vocab_size":50257})"},
@@ -67,19 +73,25 @@ absl::Span<const KnownConfig> KnownConfigs() {
        R"({"hidden_size":768,"num_hidden_layers":12,"num_attention_heads":12,"vocab_size":30522})"},
       {"bert-large",
        {1024},
-       R"({"hidden_size":1024,"num_hidden_layers":24,"num_attention_heads":16,"vocab_size":30522})"},
+       R"({"hidden_size":1024,"num_hidden_layers":24,"num_attention_heads":16,)"
+       R"("vocab_size":30522})"},
       {"bert-huge",
        {1280},
-       R"({"hidden_size":1280,"num_hidden_layers":32,"num_attention_heads":20,"vocab_size":30522})"},
+       R"({"hidden_size":1280,"num_hidden_layers":32,"num_attention_heads":20,)"
+       R"("vocab_size":30522})"},
       {"vit-huge",
        {1280},
-       R"({"hidden_size":1280,"num_hidden_layers":32,"num_attention_heads":16,"intermediate_size":5120,"image_size":224,"patch_size":16,"num_labels":1000})"},
+       R"({"hidden_size":1280,"num_hidden_layers":32,"num_attention_heads":16,)"
+       R"("intermediate_size":5120,"image_size":224,"patch_size":16,)"
+       R"("num_labels":1000})"},
       {"swin-huge",
        {320, 640, 1280, 2560},
-       R"({"embed_dim":320,"depths":[2,2,42,2],"num_heads":[8,16,32,64],"mlp_ratio":4,"image_size":224,"patch_size":4,"num_labels":1000})"},
+       R"({"embed_dim":320,"depths":[2,2,42,2],"num_heads":[8,16,32,64],)"
+       R"("mlp_ratio":4,"image_size":224,"patch_size":4,"num_labels":1000})"},
       {"t5-3b",
        {1024, 1024},
-       R"({"d_model":1024,"d_ff":16384,"d_kv":128,"num_heads":32,"num_layers":24,"vocab_size":32128})"},
+       R"({"d_model":1024,"d_ff":16384,"d_kv":128,"num_heads":32,)"
+       R"("num_layers":24,"vocab_size":32128})"},
       {"baichuan-7b",
        {4096},
        R"({"dim":4096,"ffn_dim":11008,"n_heads":32,"n_layers":32,"vocab_size":64000})"},
