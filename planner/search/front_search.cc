@@ -81,41 +81,33 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference) {
   return labels;
 }
 
-bool FrontSearch::CanEnd(int run, int reference, int option, const Label& label) const {
-  const auto can_have = [&](int layout) {
-    return layout < 0 || layout == Option(run, reference).layout ||
-           (label.free_count > 0 && end_of_layout_[layout] > option) ||
-           walks_[case_.stage->runs[run].kind].Count(label.set, layout) > 0;
-  };
-  return can_have(label.begin_layout) && can_have(label.end_layout);
-}
-
 void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finished) {
   if (!AnyWithin(run, reference)) return;
   const FrontRun& layers = case_.stage->runs[run];
   const auto option_count = static_cast<int>(case_.options[layers.kind].size());
-  LayoutWalks& walks = walks_[layers.kind];
-  const TickStage::Option& option = Option(run, reference);
   MakeTails(run, reference);
   const int first_change = layers.layer_count > 1 ? reference + 1 : option_count;
   std::vector<Label> working = Begin(run, reference);
   std::erase_if(working, [&](const Label& label) {
-    return !CanEnd(run, reference, first_change, label) || IsHopeless(run, label, first_change, 0);
+    return !CanEnd(run, reference, first_change, label) ||
+           IsHopeless(run, reference, label, first_change);
   });
   if (!meter_.Expand(static_cast<int64_t>(working.size()))) return;
   GiveNodes(working);
   for (int next = reference + 1; next < option_count && layers.layer_count > 1; ++next) {
     std::vector<Label> changed;
+    bool has_new = false;
     for (const Label& label : working) {
+      const size_t before = changed.size();
       AddChanges(run, reference, next, label, changed);
-      const int64_t half_move = walks.LeastHalfMove(label.set, option.layout);
-      if (!IsHopeless(run, label, next + 1, half_move)) changed.push_back(label);
+      has_new |= changed.size() > before;
+      if (!IsHopeless(run, reference, label, next + 1)) changed.push_back(label);
     }
     std::erase_if(changed,
                   [&](const Label& label) { return !CanEnd(run, reference, next + 1, label); });
     if (!meter_.Expand(static_cast<int64_t>(changed.size()))) return;
     working = std::move(changed);
-    KeepBest(run, reference, next + 1, working);
+    if (has_new) KeepBest(run, reference, next + 1, working);
     if (working.empty()) return;
   }
   Finish(run, reference, working, finished);
@@ -128,12 +120,12 @@ void FrontSearch::AddChanges(int run, int reference, int next, const Label& labe
   const TickStage::Option& from = Option(run, reference);
   const TickStage::Option& to = Option(run, next);
   const FrontSum change = to.cost - from.cost;
-  const int set = walks.With(label.set, to.layout, 1);
   Label start = label;
+  start.set = walks.With(label.set, to.layout, 1);
   start.transient = std::max(label.transient, to.transient);
   start.budget = std::min(label.budget, to.budget);
   const Range range =
-      CountsWithin(run, start, change, next + 1, walks.LeastHalfMove(set, from.layout));
+      CountsWithin(run, start, change, next + 1, LeastHalfMove(run, reference, start));
   for (int64_t count = range.least; count <= range.most; ++count) {
     Label added = start;
     added.sum.Add(change, count);
@@ -141,143 +133,11 @@ void FrontSearch::AddChanges(int run, int reference, int next, const Label& labe
     added.free_count -= static_cast<int>(count);
     added.choice = next;
     added.count = static_cast<int>(count);
+    const bool lacks_end = Lacks(run, reference, added, added.begin_layout) ||
+                           Lacks(run, reference, added, added.end_layout);
+    if (lacks_end && IsHopeless(run, reference, added, next + 1)) continue;
     changed.push_back(added);
   }
-}
-
-bool FrontSearch::AnyWithin(int run, int reference) const {
-  const auto& options = case_.options[case_.stage->runs[run].kind];
-  const double count = case_.stage->runs[run].layer_count;
-  const Behind* const behind = case_.BehindRun(run);
-  for (const Label& label : labels_) {
-    bool is_within = true;
-    for (size_t index = 0; index < case_.cuts.size() && is_within; ++index) {
-      const PricedCut& cut = case_.cuts[index];
-      const double own = cut.Cost(options[reference].cost);
-      double least = own;
-      for (size_t next = reference + 1; next < options.size() && count > 1; ++next) {
-        least = std::min(least, cut.Cost(options[next].cost));
-      }
-      is_within =
-          cut.Cost(label.sum) + own + least * (count - 1.0) + behind[index].cost <= cut.cut.most;
-    }
-    if (is_within) return true;
-  }
-  return false;
-}
-
-void FrontSearch::MakeTails(int run, int reference) {
-  const auto& options = case_.options[case_.stage->runs[run].kind];
-  const auto option_count = static_cast<int>(options.size());
-  const size_t cut_count = case_.cuts.size();
-  const Behind* const behind = case_.BehindRun(run);
-  const TickStage::Option& from = options[reference];
-  tails_.tails.assign((option_count + 1) * cut_count, {});
-  tails_.bytes.assign(option_count + 1, 0);
-  tails_.more_bytes.assign(option_count + 1, 0);
-  tails_.more_useful_bytes.assign(option_count + 1, 0);
-  end_of_layout_.assign(case_.stage->layout_count, 0);
-  for (int next = 0; next < option_count; ++next) end_of_layout_[options[next].layout] = next + 1;
-  for (int next = option_count - 1; next > reference; --next) {
-    const int64_t change = options[next].cost.bytes - from.cost.bytes;
-    tails_.bytes[next] = std::min(tails_.bytes[next + 1], change);
-    tails_.more_bytes[next] = std::max(tails_.more_bytes[next + 1], change);
-    tails_.more_useful_bytes[next] = tails_.more_useful_bytes[next + 1];
-    if (!from.cost.IsNowhereSlower(options[next].cost)) {
-      tails_.more_useful_bytes[next] = std::max(tails_.more_useful_bytes[next], change);
-    }
-  }
-  for (size_t index = 0; index < cut_count; ++index) {
-    const PricedCut& cut = case_.cuts[index];
-    Tail tail = {0.0, behind[index].rates};
-    const auto include = [&](int next) {
-      const double reduced = cut.Cost(options[next].cost) - cut.Cost(from.cost) - tail.win;
-      tail.rates.Include(std::max(0.0, reduced),
-                         static_cast<double>(options[next].cost.bytes - from.cost.bytes));
-    };
-    tails_.tails[option_count * cut_count + index] = tail;
-    for (int next = option_count - 1; next > reference; --next) {
-      const double reduced = cut.Cost(options[next].cost) - cut.Cost(from.cost);
-      if (reduced < tail.win) {
-        tail = {reduced, behind[index].rates};
-        for (int again = next; again < option_count; ++again) include(again);
-      } else {
-        include(next);
-      }
-      tails_.tails[next * cut_count + index] = tail;
-    }
-  }
-}
-
-bool FrontSearch::IsHopeless(int run, const Label& label, int option, int64_t half_move) const {
-  const int64_t needed = label.sum.bytes + Overhead(label);
-  const int64_t least_bytes =
-      needed + tails_.bytes[option] * label.free_count + case_.least_bytes_behind[run];
-  if (least_bytes > case_.room) return true;
-  const size_t cut_count = case_.cuts.size();
-  const Behind* const behind = case_.BehindRun(run);
-  const Tail* const tails = &tails_.tails[option * cut_count];
-  const auto moved = static_cast<double>(half_move);
-  const auto overhead = static_cast<double>(Overhead(label));
-  const auto bytes = static_cast<double>(needed);
-  const double free_count = label.free_count;
-  for (size_t index = 0; index < cut_count; ++index) {
-    const PricedCut& cut = case_.cuts[index];
-    const Tail& tail = tails[index];
-    const double missing = bytes + behind[index].bytes;
-    const double loss = missing > 0.0 ? missing * tail.rates.save : -missing * tail.rates.add;
-    const double least = cut.Cost(label.sum) + cut.price * overhead +
-                         (cut.cut.forward + cut.cut.backward) * moved + behind[index].cost +
-                         tail.win * free_count + loss;
-    if (least > cut.cut.most) return true;
-  }
-  return false;
-}
-
-FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const FrontSum& change,
-                                             int option, int64_t half_move) const {
-  double least = 1.0;
-  double most = label.free_count;
-  // Keeps the counts with start + slope * count <= limit, but for rounding.
-  const auto require = [&least, &most](double start, double slope, double limit) {
-    if (slope > 0.0) {
-      most = std::min(most, (limit - start) / slope + 1e-6);
-    } else if (slope < 0.0) {
-      least = std::max(least, (start - limit) / -slope - 1e-6);
-    } else if (start > limit) {
-      most = 0.0;
-    }
-  };
-  const double free_count = label.free_count;
-  const auto bytes = static_cast<double>(label.sum.bytes + Overhead(label));
-  const auto overhead = static_cast<double>(Overhead(label));
-  const auto bytes_change = static_cast<double>(change.bytes);
-  const auto least_change = static_cast<double>(tails_.bytes[option]);
-  require(bytes + least_change * free_count + static_cast<double>(case_.least_bytes_behind[run]),
-          bytes_change - least_change, static_cast<double>(case_.room) + 0.5);
-  const size_t cut_count = case_.cuts.size();
-  const Behind* const behind = case_.BehindRun(run);
-  const Tail* const tails = &tails_.tails[option * cut_count];
-  for (size_t index = 0; index < cut_count && most >= least; ++index) {
-    const PricedCut& cut = case_.cuts[index];
-    const Tail& tail = tails[index];
-    const double start = cut.Cost(label.sum) + cut.price * overhead +
-                         (cut.cut.forward + cut.cut.backward) * static_cast<double>(half_move) +
-                         behind[index].cost + tail.win * free_count;
-    const double slope = cut.Cost(change) - tail.win;
-    // Bytes beyond the room, at the cheapest behind.
-    const double missing = bytes + behind[index].bytes;
-    // Of too much and too little the loss is the larger of two lines.
-    if (std::isinf(tail.rates.save)) {
-      require(missing, bytes_change, 0.5);
-    } else {
-      require(start + missing * tail.rates.save, slope + bytes_change * tail.rates.save,
-              cut.cut.most);
-    }
-    require(start - missing * tail.rates.add, slope - bytes_change * tail.rates.add, cut.cut.most);
-  }
-  return {static_cast<int64_t>(std::ceil(least)),
-          static_cast<int64_t>(std::floor(std::max(most, 0.0)))};
 }
 
 void FrontSearch::Finish(int run, int reference, const std::vector<Label>& labels,
@@ -308,7 +168,7 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
       added.set = LayoutWalks::kEmpty;
       added.free_count = 0;
       if (has_output) added.sum.bytes += stage.output_bytes[walk.last()] - least_output;
-      if (IsHopeless(run, added, option_count, 0)) continue;
+      if (IsHopeless(run, /*reference=*/-1, added, option_count)) continue;
       if (is_last && case_.has_step) {
         const int64_t step_bytes = std::min(added.sum.step_bytes_with_bucket,
                                             added.sum.step_bytes + stage.gradient_bucket);

@@ -11,6 +11,7 @@
 #define PARPLAN_PLANNER_SEARCH_FRONT_SEARCH_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "planner/search/front_case.h"
@@ -84,6 +85,13 @@ class FrontSearch {
     double win = 0.0;
     Rates rates;
   };
+  // For one cut and layout: what a layer under it costs at least above the reference, and
+  // the least and most bytes it adds.
+  struct Forced {
+    double reduced = std::numeric_limits<double>::infinity();
+    double least_bytes = 0.0;
+    double most_bytes = 0.0;
+  };
   // The layers that may still change: to options from some on.
   struct Tails {
     // [option * cut count + cut], one more than there are options.
@@ -108,7 +116,12 @@ class FrontSearch {
   void AddReference(int run, int reference, std::vector<Label>& finished);
   void MakeTails(int run, int reference);
   bool AnyWithin(int run, int reference) const;
-  bool IsHopeless(int run, const Label& label, int option, int64_t half_move) const;
+  // `reference`: -1 at the end of the run.
+  bool IsHopeless(int run, int reference, const Label& label, int option);
+  // The least that layouts of the run move.
+  int64_t LeastHalfMove(int run, int reference, const Label& label);
+  // Whether a layer under `layout` has to come yet.
+  bool Lacks(int run, int reference, const Label& label, int layout) const;
   Range CountsWithin(int run, const Label& label, const FrontSum& change, int option,
                      int64_t half_move) const;
   // All ways to change layers to option `next`.
@@ -147,6 +160,8 @@ class FrontSearch {
   Tails tails_;
   // [layout] one more than the last option of the run that has it.
   std::vector<int> end_of_layout_;
+  // [layout * cut count + cut]
+  std::vector<Forced> forced_;
 };
 
 }  // namespace parplan

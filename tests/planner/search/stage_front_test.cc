@@ -1,27 +1,21 @@
 #include "planner/search/stage_front.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/search/front_stage.h"
+#include "planner/cost/predict_plan.h"
+#include "planner/search/strategy_space.h"
+#include "tests/support/estimated_problem.h"
 
 namespace parplan {
 namespace {
 
 constexpr double kTolerance = 1e-12;
-
-// What a random stage looks like.
-struct Shape {
-  int max_layer_count = 5;
-  int max_kind_count = 3;
-  int max_option_count = 4;
-  int max_layout_count = 3;
-  int max_value = 20;
-};
 
 using Random = std::mt19937_64;
 
@@ -29,250 +23,146 @@ int Draw(Random& random, int low, int high) {
   return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
 }
 
-// Layouts without any order in them: ways over a third one may be shorter, and some are
-// closed.
-std::vector<Seconds> RandomTransitions(Random& random, int layout_count, int max_value) {
-  const bool has_closed_ways = Draw(random, 0, 5) == 0;
-  std::vector<Seconds> transitions;
-  for (int slot = 0; slot < layout_count * layout_count; ++slot) {
-    if (slot / layout_count == slot % layout_count) {
-      transitions.emplace_back();
-    } else if (has_closed_ways && Draw(random, 0, 2) == 0) {
-      transitions.push_back(Seconds::Infinite());
-    } else {
-      transitions.push_back(Seconds::Milliseconds(Draw(random, 0, max_value / 4)));
-    }
-  }
-  return transitions;
-}
-
-FrontStage RandomStage(Random& random, const Shape& shape) {
-  FrontStage stage;
-  stage.layout_count = Draw(random, 1, shape.max_layout_count);
-  stage.first_layout_matters = Draw(random, 0, 3) > 0;
-  stage.last_layout_matters = Draw(random, 0, 3) > 0;
-  stage.has_step = Draw(random, 0, 3) == 0;
-  stage.gradient_bucket = Bytes::Of(Draw(random, 0, shape.max_value));
-  const int kind_count = Draw(random, 1, shape.max_kind_count);
-  const int less_budget = Draw(random, 0, 1) * Draw(random, 0, shape.max_value);
-  for (int index = 0; index < kind_count; ++index) {
-    FrontKind kind;
-    const int option_count = Draw(random, 1, shape.max_option_count);
-    for (int option = 0; option < option_count; ++option) {
-      const Bytes held = Bytes::Of(Draw(random, 0, shape.max_value));
-      const Bytes step_held =
-          stage.has_step ? Bytes::Of(Draw(random, 0, shape.max_value)) : Bytes();
-      kind.options.push_back(
-          {.option = option,
-           .layout = Draw(random, 0, stage.layout_count - 1),
-           .forward = Seconds::Milliseconds(Draw(random, 1, shape.max_value)),
-           .backward = Seconds::Milliseconds(Draw(random, 1, shape.max_value)),
-           .sync = Seconds::Milliseconds(Draw(random, 0, shape.max_value)),
-           .held = held,
-           .transient = Bytes::Of(Draw(random, 0, 2) == 0 ? Draw(random, 0, shape.max_value) : 0),
-           .step_held = step_held,
-           .step_held_with_bucket =
-               stage.has_step ? step_held + Bytes::Of(Draw(random, 0, shape.max_value)) : Bytes(),
-           .budget = Bytes::Of(Draw(random, 0, 3) == 0 ? -less_budget : 0)});
-    }
-    kind.transitions = RandomTransitions(random, stage.layout_count, shape.max_value);
-    stage.kinds.push_back(kind);
-  }
-  int layers_left = Draw(random, 1, shape.max_layer_count);
-  while (layers_left > 0) {
-    const int kind = Draw(random, 0, kind_count - 1);
-    const int count = Draw(random, 1, layers_left);
-    layers_left -= count;
-    if (!stage.runs.empty() && stage.runs.back().kind == kind) {
-      stage.runs.back().layer_count += count;
-    } else {
-      stage.runs.push_back({kind, count});
-    }
-  }
-  // Kinds no layer has are none.
-  std::vector<FrontKind> used;
-  std::vector<int> number(kind_count, -1);
-  for (FrontRun& run : stage.runs) {
-    if (number[run.kind] < 0) {
-      number[run.kind] = static_cast<int>(used.size());
-      used.push_back(stage.kinds[run.kind]);
-    }
-    run.kind = number[run.kind];
-  }
-  stage.kinds = used;
-  if (Draw(random, 0, 2) == 0) {
-    for (int layout = 0; layout < stage.layout_count; ++layout) {
-      stage.output_held.push_back(Bytes::Of(Draw(random, 0, shape.max_value)));
-    }
-  }
-  return stage;
-}
-
-FrontStage WithBudget(FrontStage stage, Bytes budget) {
-  for (FrontKind& kind : stage.kinds) {
-    for (FrontOption& option : kind.options) option.budget += budget;
-  }
-  return stage;
-}
-
-// An assignment, worked out layer by layer.
-struct Worked {
-  StageChoice choice;
-  Bytes held;
-  Bytes needed;
-  Bytes budget = Bytes::Max();
-  bool fits() const { return needed <= budget; }
-};
-
-std::vector<int> KindOfLayer(const FrontStage& stage) {
-  std::vector<int> kinds;
-  for (const FrontRun& run : stage.runs) kinds.insert(kinds.end(), run.layer_count, run.kind);
-  return kinds;
-}
-
-// `positions`: [layer] index into the options of its kind.
-Worked WorkOut(const FrontStage& stage, const std::vector<int>& positions) {
-  const std::vector<int> kinds = KindOfLayer(stage);
-  Worked worked;
-  Bytes transient;
-  Bytes step;
-  Bytes step_with_bucket;
-  int layout_before = -1;
-  for (size_t layer = 0; layer < positions.size(); ++layer) {
-    const FrontKind& kind = stage.kinds[kinds[layer]];
-    const FrontOption& option = kind.options[positions[layer]];
-    worked.choice.forward += option.forward;
-    worked.choice.backward += option.backward;
-    worked.choice.sync += option.sync;
-    if (layer == 0) {
-      worked.choice.first_layout = option.layout;
-    } else {
-      const Seconds move =
-          kind.transitions[layout_before * stage.layout_count + option.layout] * 0.5;
-      worked.choice.forward += move;
-      worked.choice.backward += move;
-    }
-    layout_before = option.layout;
-    worked.choice.options.push_back(option.option);
-    worked.held += option.held;
-    transient = std::max(transient, option.transient);
-    step += option.step_held;
-    step_with_bucket += option.step_held_with_bucket;
-    worked.budget = std::min(worked.budget, option.budget);
-  }
-  worked.choice.last_layout = layout_before;
-  if (!stage.output_held.empty()) worked.held += stage.output_held[layout_before];
-  worked.needed = worked.held + transient;
-  if (stage.has_step) {
-    worked.needed =
-        std::max(worked.needed, std::min(step_with_bucket, step + stage.gradient_bucket));
-  }
-  return worked;
-}
-
-// Every assignment whose transitions exist.
-std::vector<Worked> Everything(const FrontStage& stage) {
-  const std::vector<int> kinds = KindOfLayer(stage);
-  std::vector<int> positions(kinds.size(), 0);
-  std::vector<Worked> all;
-  while (true) {
-    Worked worked = WorkOut(stage, positions);
-    if (worked.choice.forward.is_finite()) all.push_back(std::move(worked));
-    size_t layer = 0;
-    while (layer < positions.size() &&
-           ++positions[layer] == static_cast<int>(stage.kinds[kinds[layer]].options.size())) {
-      positions[layer++] = 0;
-    }
-    if (layer == positions.size()) return all;
-  }
-}
-
 double Value(const LinearCut& cut, const StageChoice& choice) {
   return cut.forward * choice.forward.value() + cut.backward * choice.backward.value() +
          cut.sync * choice.sync.value();
 }
 
-bool Matches(const FrontStage& stage, const StageChoice& a, const StageChoice& b) {
-  const auto at_most = [](Seconds x, Seconds y) {
-    return x.value() <= y.value() * (1.0 + kTolerance);
-  };
-  return (a.first_layout == b.first_layout || !stage.first_layout_matters) &&
-         (a.last_layout == b.last_layout || !stage.last_layout_matters) &&
-         at_most(a.forward, b.forward) && at_most(a.backward, b.backward) &&
-         at_most(a.sync, b.sync);
+// Stages of tables as searches make them.
+class StagesOfTables : public testing::Test {
+ protected:
+  static PlanningProblem Problem() {
+    return EstimatedProblem({.device_count = 4,
+                             .devices_per_node = 4,
+                             .decoder_count = 3,
+                             .hidden_size = 4096,
+                             .attention_head_count = 32,
+                             .vocabulary_size = 32000,
+                             .global_batch_size = 16});
+  }
+
+  StagesOfTables()
+      : problem_(Problem()),
+        costs_(*CostModel::Create(problem_)),
+        space_(problem_, costs_),
+        table_(problem_, costs_, space_, 1, kMicroBatch) {
+    for (const ModelLayerRun& run : problem_.model().layer_runs()) {
+      question_.runs.push_back({run.definition_index, run.layer_count});
+    }
+    question_.gradient_bucket = costs_.runtime().gradient_bucket;
+  }
+
+  static Bytes Gigabytes(double count) { return Bytes::Of(static_cast<int64_t>(count * 1e9)); }
+
+  BudgetByCommunicators Budget(Bytes usable) const {
+    BudgetByCommunicators budget;
+    for (int communicators = 0; communicators < 32; ++communicators) {
+      budget.push_back(costs_.overheads().TensorBudget(usable, 1, 4, communicators));
+    }
+    return budget;
+  }
+
+  Plan PlanOf(const StageChoice& choice) const {
+    Plan plan = {.device_count = 4, .global_batch_size = 16, .micro_batch_count = 16 / kMicroBatch};
+    StagePlan& stage = plan.stages.emplace_back();
+    stage.rank_count = 4;
+    const std::vector<int>& definitions = problem_.model().definition_of_layer();
+    for (size_t layer = 0; layer < choice.options.size(); ++layer) {
+      const int definition = definitions[layer];
+      const Strategy& strategy = table_.options(definition)[choice.options[layer]].strategy;
+      if (!stage.layer_runs.empty() && stage.layer_runs.back().strategy == strategy &&
+          definitions[stage.layer_runs.back().first_layer_index] == definition) {
+        ++stage.layer_runs.back().layer_count;
+      } else {
+        stage.layer_runs.push_back({static_cast<int>(layer), 1, strategy});
+      }
+    }
+    return plan;
+  }
+
+  static constexpr int64_t kMicroBatch = 4;
+  const PlanningProblem problem_;
+  const CostModel costs_;
+  const StrategySpace space_;
+  const OptionTable table_;
+  StageQuestion question_;
+};
+
+TEST_F(StagesOfTables, HaveTheTimesAndMemoryThatAreEvaluated) {
+  PlanEvaluator evaluator(problem_, costs_);
+  const LinearCut weights = {4.0, 4.0, 1.0, 0.0};
+  int choices = 0;
+  for (double gigabytes : {15.0, 20.0, 24.0, 30.0, 75.0}) {
+    SCOPED_TRACE(testing::Message() << gigabytes << " GB");
+    const BudgetByCommunicators budget = Budget(Gigabytes(gigabytes));
+    LinearCut cut = weights;
+    const double bound = StageBound(table_, question_, budget, weights);
+    cut.most = bound * 1.03;
+    const SearchControl control;
+    SearchMeter meter(control);
+    const StageFront front = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
+    for (const StageChoice& choice : front.choices) {
+      ++choices;
+      EXPECT_GE(Value(weights, choice), bound);
+      const Plan plan = PlanOf(choice);
+      const Prediction prediction = evaluator.Predict(plan);
+      const StagePrediction& stage = prediction.stages[0];
+      EXPECT_NEAR(choice.forward / stage.forward, 1.0, kTolerance);
+      EXPECT_NEAR(choice.backward / stage.backward, 1.0, kTolerance);
+      EXPECT_NEAR(choice.sync / (stage.gradient_sync + stage.optimizer_step), 1.0, kTolerance);
+      EXPECT_LE(evaluator.Evaluate(plan).peak_memory_upper, Gigabytes(gigabytes));
+    }
+  }
+  EXPECT_GT(choices, 5);
 }
 
-StageFront Solve(const FrontStage& stage, const std::vector<LinearCut>& cuts) {
+TEST_F(StagesOfTables, AreBoundedBelowEveryPlanThatFits) {
+  PlanEvaluator evaluator(problem_, costs_);
+  const std::vector<int>& definitions = problem_.model().definition_of_layer();
+  int fitting = 0;
+  for (double gigabytes : {15.0, 20.0, 24.0, 30.0, 75.0}) {
+    SCOPED_TRACE(testing::Message() << gigabytes << " GB");
+    const LinearCut weights = {4.0, 4.0, 1.0, 0.0};
+    const double bound = StageBound(table_, question_, Budget(Gigabytes(gigabytes)), weights);
+    Random random(1);
+    for (int round = 0; round < 1000; ++round) {
+      StageChoice choice;
+      const bool is_uniform = round % 2 == 0;
+      for (size_t layer = 0; layer < definitions.size(); ++layer) {
+        const bool repeats =
+            is_uniform && layer > 0 && definitions[layer] == definitions[layer - 1];
+        const int last = static_cast<int>(table_.options(definitions[layer]).size()) - 1;
+        choice.options.push_back(repeats ? choice.options.back() : Draw(random, 0, last));
+      }
+      const Prediction prediction = evaluator.Predict(PlanOf(choice));
+      if (prediction.peak_memory_upper > Gigabytes(gigabytes)) continue;
+      ++fitting;
+      const StagePrediction& stage = prediction.stages[0];
+      choice.forward = stage.forward;
+      choice.backward = stage.backward;
+      choice.sync = stage.gradient_sync + stage.optimizer_step;
+      EXPECT_GE(Value(weights, choice), bound);
+    }
+  }
+  EXPECT_GT(fitting, 500);
+}
+
+TEST_F(StagesOfTables, JoinPassesWhereOnlyTheirSumCounts) {
+  const BudgetByCommunicators budget = Budget(Gigabytes(20.0));
+  LinearCut cut = {1.0, 1.0, 0.0, 0.0};
+  cut.most = StageBound(table_, question_, budget, cut) * 1.05;
   const SearchControl control;
   SearchMeter meter(control);
-  return SolveFront(stage, cuts, meter);
-}
-
-void ExpectFront(const FrontStage& stage, const std::vector<LinearCut>& cuts,
-                 const std::vector<Worked>& all) {
-  const StageFront front = Solve(stage, cuts);
-  EXPECT_TRUE(front.is_complete);
-  for (const StageChoice& choice : front.choices) {
-    const Worked worked = WorkOut(stage, choice.options);
-    EXPECT_TRUE(worked.fits());
-    EXPECT_TRUE(Matches(stage, choice, worked.choice) && Matches(stage, worked.choice, choice));
-    for (const LinearCut& cut : cuts) {
-      EXPECT_LE(Value(cut, choice), cut.most * (1.0 + 1e-9));
-    }
-    for (const StageChoice& other : front.choices) {
-      if (&other == &choice) continue;
-      EXPECT_FALSE(Matches(stage, choice, other));
-    }
+  const StageFront all = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
+  question_.joins_passes = question_.ignores_sync = true;
+  question_.first_layout_matters = question_.last_layout_matters = false;
+  const StageFront joined = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
+  ASSERT_EQ(joined.choices.size(), 1u);
+  double least = std::numeric_limits<double>::infinity();
+  for (const StageChoice& choice : all.choices) {
+    least = std::min(least, (choice.forward + choice.backward).value());
   }
-  for (const Worked& worked : all) {
-    if (!worked.fits()) continue;
-    const bool is_within = std::all_of(cuts.begin(), cuts.end(), [&worked](const LinearCut& cut) {
-      return Value(cut, worked.choice) <= cut.most;
-    });
-    if (!is_within) continue;
-    EXPECT_TRUE(std::any_of(
-        front.choices.begin(), front.choices.end(),
-        [&](const StageChoice& choice) { return Matches(stage, choice, worked.choice); }))
-        << testing::PrintToString(worked.choice.options);
-  }
-}
-
-std::vector<LinearCut> RandomCuts(Random& random, const std::vector<Worked>& all) {
-  std::vector<LinearCut> cuts;
-  for (int count = Draw(random, 0, 3); count > 0; --count) {
-    LinearCut cut = {.forward = 1.0 * Draw(random, 0, 8),
-                     .backward = 1.0 * Draw(random, 0, 8),
-                     .sync = 1.0 * Draw(random, 0, 3)};
-    double least = std::numeric_limits<double>::infinity();
-    for (const Worked& worked : all) {
-      if (worked.fits()) least = std::min(least, Value(cut, worked.choice));
-    }
-    if (!std::isfinite(least)) continue;
-    cut.most = least * (1.0 + 0.05 * Draw(random, 0, 10));
-    cuts.push_back(cut);
-  }
-  return cuts;
-}
-
-TEST(SolveFront, IsAllThatBruteForceFinds) {
-  for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Random random(seed);
-    // Few values make ties, many make none.
-    const FrontStage stage = RandomStage(random, {.max_value = seed % 2 == 0 ? 6 : 1000});
-    Bytes least = Bytes::Max();
-    for (const Worked& worked : Everything(stage)) {
-      least = std::min(least, worked.needed - worked.budget);
-    }
-    if (least == Bytes::Max()) continue;
-    for (double share : {1.0, 1.05, 1.3, 3.0}) {
-      const FrontStage with = WithBudget(stage, Bytes::Ceil(least.as_double() * share));
-      const std::vector<Worked> all = Everything(with);
-      ExpectFront(with, RandomCuts(random, all), all);
-      if (testing::Test::HasFailure()) return;
-    }
-    EXPECT_TRUE(Solve(WithBudget(stage, least - Bytes::Of(1)), {}).choices.empty());
-  }
+  EXPECT_NEAR(joined.choices[0].forward.value(), least, least * kTolerance);
 }
 
 }  // namespace
