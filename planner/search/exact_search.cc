@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -99,6 +101,22 @@ class ExactSearch {
     SearchLimit limit = SearchLimit::kNone;
   };
 
+  // Batch, pipeline degree, micro-batch count.
+  using PlaceInSpace = std::tuple<int64_t, int, int64_t>;
+  static PlaceInSpace PlaceOf(const ExactCandidate& candidate) {
+    return {candidate.pipeline.global_batch_size, candidate.pipeline.pipeline_parallel_degree,
+            candidate.pipeline.micro_batch_count};
+  }
+  // Seconds a sample, by 1F1B.
+  std::map<PlaceInSpace, double> BoundsOfPlain() const {
+    std::map<PlaceInSpace, double> bounds;
+    for (const ExactCandidate& candidate : candidates_) {
+      if (candidate.pipeline.schedule != Schedule::kOneForwardOneBackward) continue;
+      bounds[PlaceOf(candidate)] = candidate.bound_per_sample();
+    }
+    return bounds;
+  }
+
   // The most promising candidates whose bound allows a plan worth having, of one state.
   std::vector<size_t> NextBatch() const {
     const double most = plans_.MostTimePerSample() * (1.0 - kProofTolerance);
@@ -109,12 +127,23 @@ class ExactSearch {
       if (candidate.bound_per_sample() >= most) continue;
       open.push_back(index);
     }
-    std::sort(open.begin(), open.end(), [this](size_t a, size_t b) {
-      // Interleaved plans last: their bounds know no memory, so they need a plan to beat.
-      const auto interleaves = [this](size_t index) {
-        return candidates_[index].pipeline.schedule == Schedule::kInterleaved;
-      };
-      if (interleaves(a) != interleaves(b)) return interleaves(b);
+    const std::map<PlaceInSpace, double> bounds = BoundsOfPlain();
+    // Interleaved plans last, since their bounds know no memory and so they need a plan to
+    // beat; and first where plain ones of the same numbers are promising.
+    const auto order = [&](size_t index) {
+      const ExactCandidate& candidate = candidates_[index];
+      const bool interleaves = candidate.pipeline.schedule == Schedule::kInterleaved;
+      double plain = 0.0;
+      if (interleaves) {
+        const auto found = bounds.find(PlaceOf(candidate));
+        if (found != bounds.end()) plain = found->second;
+      }
+      return std::pair(interleaves, plain);
+    };
+    std::sort(open.begin(), open.end(), [&](size_t a, size_t b) {
+      const auto first = order(a);
+      const auto second = order(b);
+      if (first != second) return first < second;
       return MorePromising(candidates_[a], candidates_[b]);
     });
     if (open.empty()) return open;

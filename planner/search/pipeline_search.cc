@@ -33,6 +33,13 @@ constexpr int64_t kMostEnumerated = 200'000;
 constexpr int64_t kMostSimulated = 2'000;
 // Plans by their bound that are simulated before.
 constexpr int kMostTried = 8;
+// States of one mask before the proof is given up, where there is a plan.
+constexpr int64_t kMostProofStates = 60'000;
+// Where options have more layouts than this, plans of one layout are looked for first: those
+// of the layouts with the best bounds.
+constexpr int kFewLayouts = 2;
+constexpr size_t kLayoutsTried = 2;
+constexpr int64_t kMostDiveStates = 20'000;
 // Searches with less memory, where plans fit but for what the allocator keeps.
 constexpr int kMostAttempts = 6;
 // Definitions of layers in all stages that may be part of a plan, beyond which only the
@@ -224,6 +231,107 @@ class MaskSearch {
   std::vector<StageTimes> times_;
 };
 
+// The part of a mask in which every definition that has options of `layout` has no others.
+OptionMask OfOneLayout(const OptionTable& table, const OptionMask& mask, int layout) {
+  OptionMask part = mask;
+  for (size_t definition = 0; definition < part.size(); ++definition) {
+    const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
+    std::vector<char> kept(part[definition].size(), 0);
+    bool has_any = false;
+    for (size_t k = 0; k < options.size(); ++k) {
+      if (!mask[definition][k] || options[k].layout != layout) continue;
+      kept[k] = 1;
+      has_any = true;
+    }
+    if (has_any) part[definition] = std::move(kept);
+  }
+  return part;
+}
+
+// All masks of a candidate.
+class CandidatePlans {
+ public:
+  CandidatePlans(const PipelineSetting& setting, PlanEvaluator& evaluator, double most, int wanted,
+                 PlanList& plans, SearchMeter& meter)
+      : setting_(setting),
+        evaluator_(evaluator),
+        overhead_(setting.costs().step_overhead().value()),
+        wanted_(wanted),
+        most_(most),
+        plans_(plans),
+        meter_(meter) {}
+
+  // The bound of steps without their overhead.
+  double Search(const std::vector<OptionMask>& masks) {
+    if (setting_.table().layout_count() > kFewLayouts) {
+      for (const OptionMask& mask : masks) Dive(mask);
+    }
+    double lower = kInfinite;
+    for (const OptionMask& mask : masks) {
+      if (meter_.stopped()) {
+        is_exact_ = false;
+        return 0.0;
+      }
+      // Without any plan the search goes on until it has one.
+      const bool has_plan = most_ < kInfinite;
+      lower =
+          std::min(lower, SearchMask(mask, has_plan ? kMostProofStates : kMostStates, is_exact_));
+    }
+    return lower;
+  }
+
+  bool is_exact() const { return is_exact_; }
+  Bytes most_excess() const { return most_excess_; }
+
+ private:
+  static constexpr int64_t kMostStates = int64_t{1} << 60;
+
+  // Looks for a plan of one layout, to have a step to beat.
+  void Dive(const OptionMask& mask) {
+    struct Part {
+      double bound;
+      OptionMask mask;
+    };
+    std::vector<Part> parts;
+    for (int layout = 0; layout < setting_.table().layout_count() && !meter_.stopped(); ++layout) {
+      OptionMask part = OfOneLayout(setting_.table(), mask, layout);
+      if (part == mask) continue;
+      MaskSearch search(setting_, part, evaluator_, meter_);
+      const double bound = search.LowerBound(most_);
+      if (bound < most_) parts.push_back({bound, std::move(part)});
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const Part& a, const Part& b) { return a.bound < b.bound; });
+    for (size_t k = 0; k < parts.size() && k < kLayoutsTried && !meter_.stopped(); ++k) {
+      bool ignored = true;
+      SearchMask(parts[k].mask, kMostDiveStates, ignored);
+    }
+  }
+
+  double SearchMask(const OptionMask& mask, int64_t most_states, bool& is_exact) {
+    const SearchControl control = meter_.PartOf(most_states);
+    SearchMeter part(control);
+    MaskSearch search(setting_, mask, evaluator_, part);
+    const double lower = search.Search(most_, wanted_, plans_, is_exact);
+    meter_.Add(part);
+    most_excess_ = std::max(most_excess_, search.most_excess());
+    if (plans_.is_full()) {
+      most_ = std::min(most_, plans_.plans().back().prediction.step.value() - overhead_);
+    }
+    return lower;
+  }
+
+  const PipelineSetting& setting_;
+  PlanEvaluator& evaluator_;
+  const double overhead_;
+  const int wanted_;
+  double most_;
+  PlanList& plans_;
+  SearchMeter& meter_;
+  bool is_exact_ = true;
+  Bytes most_excess_;
+};
+
 }  // namespace
 
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
@@ -234,34 +342,19 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
   const std::vector<OptionMask> masks = PlanWideMasks(space, table);
   PipelineOutcome outcome;
   PlanList plans(wanted);
-  double limit = most.value() - overhead;
-  double bound = kInfinite;
   Bytes usable = space.problem().usable_memory();
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
-    double lower = kInfinite;
-    Bytes excess;
-    for (const OptionMask& mask : masks) {
-      if (meter.stopped()) {
-        lower = 0.0;
-        outcome.is_exact = false;
-        break;
-      }
-      MaskSearch search(setting, mask, evaluator, meter);
-      lower = std::min(lower, search.Search(limit, wanted, plans, outcome.is_exact));
-      excess = std::max(excess, search.most_excess());
-      if (plans.is_full()) {
-        limit = std::min(limit, plans.plans().back().prediction.step.value() - overhead);
-      }
-    }
+    CandidatePlans search(setting, evaluator, most.value() - overhead, wanted, plans, meter);
+    const double bound = search.Search(masks);
     // With less memory only to find a plan; the bound is that of the first attempt.
-    if (attempt == 0) bound = lower;
-    if (!plans.plans().empty() || excess == Bytes() || meter.stopped()) break;
+    if (attempt == 0) outcome.bound = Seconds::Of(bound + overhead);
+    outcome.is_exact = outcome.is_exact && search.is_exact();
+    if (!plans.plans().empty() || search.most_excess() == Bytes() || meter.stopped()) break;
     outcome.is_exact = false;
-    usable -= excess;
+    usable -= search.most_excess();
   }
   outcome.plans = plans.Take();
-  outcome.bound = Seconds::Of(bound + overhead);
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_PLANNER_SEARCH_SEARCH_METER_H_
 #define PARPLAN_PLANNER_SEARCH_SEARCH_METER_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "planner/model/planning_result.h"
@@ -34,6 +35,27 @@ class SearchMeter {
   // Ends the search for the reason another meter ended a part of it.
   void Stop(SearchLimit limit) {
     if (limit_ == SearchLimit::kNone) limit_ = limit;
+  }
+
+  // For a part of the search that must end after `most` more states, or when this would.
+  SearchControl PartOf(int64_t most) const {
+    SearchControl control = control_;
+    if (control_.max_state_count > 0) {
+      most = std::min(most, std::max<int64_t>(1, control_.max_state_count - expanded_));
+    }
+    control.max_state_count = most;
+    return control;
+  }
+  // Counts what a part did. False when the search must end: for the part's reason, unless
+  // that was its own limit of states.
+  bool Add(const SearchMeter& part) {
+    pruned_ += part.pruned_;
+    const bool goes_on = Expand(part.expanded_);
+    if (part.limit_ != SearchLimit::kNone && part.limit_ != SearchLimit::kStates) {
+      Stop(part.limit_);
+      return false;
+    }
+    return goes_on;
   }
 
   void Prune(int64_t count) { pruned_ += count; }
