@@ -132,6 +132,7 @@ class CandidateSearch {
         by_memory->largest_stage, tables_.pipeline_parallel_degree(), RanksPerStage()));
     if (outcome.smallest_usable_memory > problem_.usable_memory()) {
       outcome.proved_bound = Seconds::Infinite();
+      outcome.smallest_usable_memory = TryLeast(by_memory->layer_counts);
       return outcome;
     }
     for (const StageObjective& objective : Objectives(tables_)) {
@@ -141,6 +142,9 @@ class CandidateSearch {
       }
     }
     MoveLayers();
+    if (!own_best_ && dropped_any_) {
+      outcome.smallest_usable_memory = TryLeast(by_memory->layer_counts);
+    }
     if (tables_.pipeline_parallel_degree() == 1 && !meter_.stopped() && !dropped_any_) {
       // One stage that fits is given up only when it is slower than the best.
       outcome.proved_bound = own_best_ ? own_best_->prediction.step : best_->prediction.step;
@@ -217,6 +221,35 @@ class CandidateSearch {
     own_partition_ = partition;
     own_objective_ = objective;
     return true;
+  }
+
+  // What the plan needs whose stages each hold the least, as far as the tables know; it is
+  // tried like others. So with that memory there is a plan.
+  Bytes TryLeast(const Partition& partition) {
+    Plan plan{.device_count = problem_.device_count(),
+              .global_batch_size = problem_.global_batch_size(),
+              .micro_batch_count = tables_.micro_batch_count(),
+              .schedule = tables_.schedule()};
+    int first_layer = 0;
+    for (int index = 0; index < static_cast<int>(partition.size()); ++index) {
+      const StageChoices choices =
+          tables_.ChoicesOfStage(first_layer, partition[index], index, tables_.WholeStep());
+      const SearchControl no_limit;
+      SearchMeter unlimited(no_limit);
+      const auto least = AssignStrategies(choices, SmallestBudget(choices), unlimited);
+      plan.stages.push_back(
+          StageOf(problem_, tables_, first_layer, std::get<StageAssignment>(least)));
+      plan.stages.back().first_rank = index * RanksPerStage();
+      plan.stages.back().rank_count = RanksPerStage();
+      first_layer += partition[index];
+    }
+    PredictedPlan predicted{std::move(plan), {}};
+    predicted.prediction = evaluator_.Predict(predicted.plan);
+    const Bytes needed = predicted.prediction.peak_memory_upper;
+    if (needed <= problem_.usable_memory() && (!best_ || IsBetterPlan(predicted, *best_))) {
+      best_ = std::move(predicted);
+    }
+    return needed;
   }
 
   // Moves layers from stage to stage, one at a time, as long as the plan gets

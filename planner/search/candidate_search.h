@@ -17,7 +17,8 @@ namespace parplan {
 
 // What came of a candidate.
 struct CandidateOutcome {
-  // Usable memory of a device below which no plan of the candidate fits.
+  // Usable memory of a device with which some plan of the candidate fits: the least that
+  // the tables know of.
   Bytes smallest_usable_memory;
   // No plan of the candidate has a shorter step; infinite when none fits.
   // Absent when the candidate gave no proof.
