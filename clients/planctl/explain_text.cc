@@ -132,13 +132,13 @@ std::string WhyNotText(const WhyNot& why_not) {
 }
 
 std::string SensitivityText(const std::vector<Sensitivity>& sensitivities) {
-  std::string text = absl::StrFormat("%-31s %12s %12s %12s\n", "what more would buy", "same plan",
+  std::string text = absl::StrFormat("%-34s %12s %12s %12s\n", "what more would buy", "same plan",
                                      "best plan", "time saved");
   for (const Sensitivity& sensitivity : sensitivities) {
     const std::string name =
         absl::StrCat(Change(sensitivity.factor - 1.0), " ", ResourceName(sensitivity.resource));
     absl::StrAppend(
-        &text, "  ", absl::StrFormat("%-29s", name), " ",
+        &text, "  ", absl::StrFormat("%-32s", name), " ",
         PaddedLeft(Time(sensitivity.kept_step), 12), " ",
         PaddedLeft(sensitivity.best.has_value() ? Time(sensitivity.best->prediction.step) : "–",
                    12),

@@ -26,7 +26,11 @@ constexpr absl::string_view kTimeItemNames[kTimeItemKindCount] = {"forward",
                                                                   "context parallel",
                                                                   "expert parallel"};
 
-Seconds NotNegative(Seconds seconds) { return std::max(seconds, Seconds()); }
+// What two sums of a step differ by; 0 where rounding explains it.
+Seconds Rest(Seconds whole, Seconds part) {
+  constexpr double kRounding = 1e-12;
+  return whole - part > whole * kRounding ? whole - part : Seconds();
+}
 
 // A stage's work of one step.
 Seconds BusyTime(const StagePrediction& stage, double micro_batch_count) {
@@ -67,10 +71,10 @@ StepTerms StepTermsOf(const CostModel& costs, const Plan& plan, const Prediction
   const Seconds without_sync = step();
   for (StageTimes& stage : times) stage.send = Seconds();
   const Seconds without_messages = step();
-  terms.optimizer_step = NotNegative(prediction.step - terms.overhead - without_optimizer);
-  terms.gradient_sync = NotNegative(without_optimizer - without_sync);
-  terms.messages = NotNegative(without_sync - without_messages);
-  terms.bubble = NotNegative(without_messages - terms.busy.Total());
+  terms.optimizer_step = Rest(prediction.step - terms.overhead, without_optimizer);
+  terms.gradient_sync = Rest(without_optimizer, without_sync);
+  terms.messages = Rest(without_sync, without_messages);
+  terms.bubble = Rest(without_messages, terms.busy.Total());
   return terms;
 }
 
