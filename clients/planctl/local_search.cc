@@ -15,7 +15,7 @@
 #include "planner/check/plan_check.h"
 #include "planner/search/find_plan.h"
 #include "proto/wire/duration_wire.h"
-#include "threads/worker_threads.h"
+#include "server/threads/worker_threads.h"
 
 namespace parplan::planctl {
 namespace {

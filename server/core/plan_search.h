@@ -20,7 +20,7 @@
 #include "planner/search/find_plan.h"
 #include "server/core/clock.h"
 #include "server/core/observer.h"
-#include "threads/worker_threads.h"
+#include "server/threads/worker_threads.h"
 
 namespace parplan {
 

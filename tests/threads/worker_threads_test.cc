@@ -1,4 +1,4 @@
-#include "threads/worker_threads.h"
+#include "server/threads/worker_threads.h"
 
 #include <gtest/gtest.h>
 
