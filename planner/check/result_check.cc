@@ -42,14 +42,27 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
     return Broken(
         absl::StrCat(found.alternatives.size(), " alternatives where the rules allow ", most));
   }
-  PredictedPlan before{found.plan, found.prediction};
+  std::vector<const PredictedPlan*> rivals;
+  const PredictedPlan best{found.plan, found.prediction};
+  rivals.push_back(&best);
   for (const PredictedPlan& alternative : found.alternatives) {
     PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, alternative.plan, alternative.prediction));
-    // Strict, so no plan comes twice.
-    if (!IsBetterPlan(before, alternative)) return Broken("alternatives are not best first");
-    before = alternative;
+    const bool is_new = std::none_of(
+        rivals.begin(), rivals.end(),
+        [&alternative](const PredictedPlan* other) { return other->plan == alternative.plan; });
+    if (!is_new) return Broken("a plan comes twice among the alternatives");
+    rivals.push_back(&alternative);
   }
-  return absl::OkStatus();
+  const auto are_sorted = [&rivals](const auto& comes_first) {
+    return std::is_sorted(
+        rivals.begin(), rivals.end(),
+        [&](const PredictedPlan* a, const PredictedPlan* b) { return comes_first(*a, *b); });
+  };
+  const auto is_smaller = [](const PredictedPlan& a, const PredictedPlan& b) {
+    return a.prediction.peak_memory_upper < b.prediction.peak_memory_upper;
+  };
+  if (are_sorted(IsBetterPlan) || are_sorted(is_smaller)) return absl::OkStatus();
+  return Broken("alternatives are neither fastest nor smallest first");
 }
 
 absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,

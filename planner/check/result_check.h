@@ -21,8 +21,9 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 
 // `CheckPlan`, `CheckDeclaredSpace` and `CheckSearchSummary` of a plan found; the first two
-// of its alternatives and its front, and that these are in order, distinct and as many as
-// the rules allow. Of "nothing fits", that more memory is needed than there is, that the
+// of its alternatives and its front, and that these are in order (of time a sample,
+// or of memory where that is what the planner asks for), distinct and as many as the rules
+// allow. Of "nothing fits", that more memory is needed than there is, that the
 // size of the device follows from it, and that more devices are whole nodes. INTERNAL
 // (CHECK_FAILED) with the fact that is broken.
 absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& result);

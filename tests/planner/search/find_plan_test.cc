@@ -23,7 +23,8 @@ using testing::HasSubstr;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 
-PlanningResult Find(const PlanningProblem& problem, absl::string_view planner = "galvatron-base",
+// By default a baseline that solves one stage to its end and tries to balance several.
+PlanningResult Find(const PlanningProblem& problem, absl::string_view planner = "dp+pp",
                     const SearchControl& control = {}) {
   absl::StatusOr<PlanningResult> result = FindPlan(problem, planner, control);
   EXPECT_OK(result);
@@ -75,26 +76,18 @@ TEST(FindPlan, AnswersPassTheCheck) {
   EXPECT_GT(found_count, 50);
 }
 
-TEST(FindPlan, IsNoSlowerThanAnyPlannerOfASmallerSpace) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+TEST(FindPlan, ExactIsNoSlowerThanAnyBaseline) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const PlanningProblem problem = SyntheticProblem(Variant(seed));
-    const PlanningResult best = Find(problem);
+    const PlanningResult best = Find(problem, "exact");
     for (const std::string& planner : BaselineNames()) {
       SCOPED_TRACE(planner);
-      // These have levels of sharding and recomputation, and schedules, that it has not.
-      if (planner == "megatron" || planner == "fsdp-best") continue;
       const absl::StatusOr<PlanningResult> result = FindPlan(problem, planner);
       if (!result.ok()) continue;
       const auto* found = std::get_if<PlanFound>(&*result);
       if (found == nullptr) continue;
-      // Stages are solved one by one, so with several the space is not searched
-      // to the end; the difference is within the gap that the answer states.
-      const double gap = std::get<PlanFound>(best).search.gap_ratio;
-      EXPECT_LE(StepOf(best).value() * (1.0 - gap), found->prediction.step.value() * (1 + 1e-9));
-      if (found->plan.pipeline_parallel_degree() == 1) {
-        EXPECT_LE(StepOf(best).value(), found->prediction.step.value() * (1 + 1e-9));
-      }
+      EXPECT_LE(StepOf(best).value(), found->prediction.step.value() * (1 + 1e-9));
     }
   }
 }
@@ -106,7 +99,7 @@ TEST(FindPlan, TheSmallestMemoryWorksAndOneMebibyteLessDoesNot) {
     SyntheticOptions options = Variant(seed);
     options.device_memory = Bytes::Of(300 * kMebibyte);
     const PlanningProblem problem = SyntheticProblem(options);
-    for (const char* planner : {"galvatron-base", "galvatron", "dp+pp", "sdp"}) {
+    for (const char* planner : {"dp+tp", "dp+pp", "sdp", "deepspeed-3d", "megatron", "fsdp-best"}) {
       SCOPED_TRACE(planner);
       const absl::StatusOr<PlanningResult> result = FindPlan(problem, planner);
       if (!result.ok()) continue;
@@ -127,8 +120,7 @@ TEST(FindPlan, TheSmallestMemoryWorksAndOneMebibyteLessDoesNot) {
   EXPECT_GT(checked, 20);
 }
 
-// Every stage is solved to the end only by itself, so the laws below hold
-// exactly where one stage is enough to answer.
+// One stage is solved to its end.
 TEST(FindPlan, MoreMemoryIsNeverSlowerOnOneStage) {
   SyntheticOptions options;
   options.rules.max_pipeline_parallel_degree = 1;
@@ -136,7 +128,7 @@ TEST(FindPlan, MoreMemoryIsNeverSlowerOnOneStage) {
   int found_count = 0;
   for (int64_t mebibytes = 512; mebibytes <= 8192; mebibytes += 256) {
     options.device_memory = Bytes::Of(mebibytes * kMebibyte);
-    const Seconds step = StepOf(Find(SyntheticProblem(options)));
+    const Seconds step = StepOf(Find(SyntheticProblem(options), "exact"));
     EXPECT_LE(step.value(), before.value() * (1.0 + 1e-12));
     found_count += step.is_finite() ? 1 : 0;
     before = step;
@@ -151,7 +143,7 @@ TEST(FindPlan, FasterLinksAreNeverSlowerOnOneStage) {
   Seconds before = Seconds::Infinite();
   for (double speed : {0.1, 0.5, 1.0, 3.0, 10.0}) {
     options.link_speed = speed;
-    const Seconds step = StepOf(Find(SyntheticProblem(options)));
+    const Seconds step = StepOf(Find(SyntheticProblem(options), "exact"));
     EXPECT_TRUE(step.is_finite());
     EXPECT_LT(step, before);
     before = step;
@@ -163,7 +155,7 @@ TEST(FindPlan, IsProvedOptimalOnOneStage) {
     SyntheticOptions options;
     options.rules.max_pipeline_parallel_degree = 1;
     options.device_memory = Bytes::Of(mebibytes * kMebibyte);
-    const PlanningResult result = Find(SyntheticProblem(options));
+    const PlanningResult result = Find(SyntheticProblem(options), "sdp");
     const auto& found = std::get<PlanFound>(result);
     EXPECT_EQ(found.search.termination, Termination::kOptimal);
     EXPECT_EQ(found.search.limit, SearchLimit::kNone);
@@ -245,7 +237,7 @@ TEST(FindPlan, StopsAtALimitWithTheBestSoFar) {
   options.device_memory = Bytes::Of(1400 * kMebibyte);
   const PlanningProblem problem = SyntheticProblem(options);
   const PlanningResult whole = Find(problem);
-  const PlanningResult stopped = Find(problem, "galvatron-base", {.max_state_count = 1});
+  const PlanningResult stopped = Find(problem, "dp+pp", {.max_state_count = 1});
   const auto& found = std::get<PlanFound>(stopped);
   EXPECT_EQ(found.search.termination, Termination::kFeasible);
   EXPECT_EQ(found.search.limit, SearchLimit::kStates);
@@ -259,7 +251,7 @@ TEST(FindPlan, SaysWhatStoppedItBeforeAnyPlan) {
   for (bool cancelled : {false, true}) {
     const SearchControl control{.should_stop = [] { return true; },
                                 .stop_means_cancelled = cancelled};
-    const PlanningResult result = Find(problem, "galvatron-base", control);
+    const PlanningResult result = Find(problem, "dp+pp", control);
     const auto& stopped = std::get<StoppedEmpty>(result);
     EXPECT_EQ(stopped.search.limit, cancelled ? SearchLimit::kCancelled : SearchLimit::kTime);
     EXPECT_EQ(stopped.search.termination, Termination::kFeasible);
@@ -273,7 +265,7 @@ TEST(FindPlan, ReportsProgressThatOnlyImproves) {
   std::vector<SearchProgress> reports;
   const SearchControl control{
       .on_progress = [&reports](const SearchProgress& progress) { reports.push_back(progress); }};
-  const PlanningResult result = Find(SyntheticProblem(options), "galvatron-base", control);
+  const PlanningResult result = Find(SyntheticProblem(options), "dp+pp", control);
   const auto& found = std::get<PlanFound>(result);
   ASSERT_FALSE(reports.empty());
   for (size_t index = 1; index < reports.size(); ++index) {
