@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "planner/search/stage_mix.h"
+
 namespace parplan {
 namespace {
 
@@ -53,36 +55,6 @@ int64_t FrontCache::MostInFlight(const StageQuestion& question, const StageFront
   return std::max(most, question.in_flight_micro_batch_count);
 }
 
-// As `PlanEvaluator` does: layers of one option together.
-void FrontCache::SumTimes(const StageQuestion& question, StageFront& front) const {
-  for (StageChoice& choice : front.choices) {
-    choice.forward = choice.backward = choice.sync = Seconds();
-    size_t layer = 0;
-    int before = -1;
-    for (const DefinitionRun& run : question.runs) {
-      const std::vector<StageOption>& options = setting_.table().options(run.definition_index);
-      for (int k = 0; k < run.layer_count;) {
-        const int index = choice.options[layer];
-        int count = 1;
-        while (k + count < run.layer_count && choice.options[layer + count] == index) ++count;
-        const StageOption& option = options[index];
-        choice.forward += option.forward * count;
-        choice.backward += option.backward * count;
-        choice.sync += option.sync * count;
-        if (before >= 0) {
-          const Seconds move =
-              setting_.table().Transition(run.definition_index, before, option.layout);
-          choice.forward += move * 0.5;
-          choice.backward += move * 0.5;
-        }
-        before = option.layout;
-        layer += count;
-        k += count;
-      }
-    }
-  }
-}
-
 const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                                    const StageLimits& limits, SearchMeter& meter) {
   const PipelineSetting::Stage& facts = setting_.stage(stage);
@@ -128,7 +100,9 @@ FrontCache::Entry FrontCache::Solve(int stage, int first_layer, const StageQuest
     front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
     ++solved_count_;
   }
-  if (keeps_ == FrontKeeps::kWays) SumTimes(question, front);
+  if (keeps_ == FrontKeeps::kWays) {
+    for (StageChoice& choice : front.choices) SumTimes(setting_.table(), question.runs, choice);
+  }
   entry.least_in_flight = question.in_flight_micro_batch_count;
   entry.most_in_flight =
       front.is_complete ? MostInFlight(question, front) : question.in_flight_micro_batch_count;

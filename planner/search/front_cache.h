@@ -69,7 +69,6 @@ class FrontCache {
   StageFront SolveWays(int stage, int first_layer, const StageQuestion& question, double& most_way,
                        SearchMeter& meter);
   double SendRange(int definition, bool leaves_node);
-  void SumTimes(const StageQuestion& question, StageFront& front) const;
   int64_t MostInFlight(const StageQuestion& question, const StageFront& front) const;
 
   const PipelineSetting& setting_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -15,6 +16,7 @@
 #include "planner/search/plan_assembly.h"
 #include "planner/search/range_bound.h"
 #include "planner/search/reference_partition.h"
+#include "planner/search/stage_mix.h"
 #include "planner/search/suffix_search.h"
 
 namespace parplan {
@@ -35,11 +37,6 @@ constexpr int64_t kMostSimulated = 2'000;
 constexpr int kMostTried = 8;
 // States of one mask before the proof is given up, where there is a plan.
 constexpr int64_t kMostProofStates = 60'000;
-// Where options have more layouts than this, plans of one layout are looked for first: those
-// of the layouts with the best bounds.
-constexpr int kFewLayouts = 2;
-constexpr size_t kLayoutsTried = 2;
-constexpr int64_t kMostDiveStates = 20'000;
 // Searches with less memory, where plans fit but for what the allocator keeps.
 constexpr int kMostAttempts = 6;
 // Definitions of layers in all stages that may be part of a plan, beyond which only the
@@ -52,6 +49,7 @@ class MaskSearch {
   MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, PlanEvaluator& evaluator,
              SearchMeter& meter)
       : setting_(setting),
+        allowed_(allowed),
         meter_(meter),
         evaluator_(evaluator),
         overhead_(setting.costs().step_overhead().value()),
@@ -73,12 +71,35 @@ class MaskSearch {
         case PartitionGraph::Outcome::kTooLarge:
           return graph_.SpreadBound();
         case PartitionGraph::Outcome::kBuilt:
+          was_built_ = true;
           return std::min(target, graph_.bound());
         case PartitionGraph::Outcome::kNothing:
           if (target >= most) return target;
           target = std::min(most, target * kGrowth);
       }
     }
+  }
+
+  // The plan of the partition of the lower bound, with stages mixed of what is good at the
+  // price of memory. Its step; infinite where it does not fit. REQUIRES: a finite
+  // `LowerBound` of less than its `most`.
+  double TryMix(double most, PlanList& plans) {
+    const std::vector<int> boundaries = was_built_ ? graph_.BestPartition() : reference_;
+    std::vector<StageChoice> choices;
+    choices.reserve(setting_.depth());
+    std::vector<ChosenStage> stages;
+    for (int i = 0; i < setting_.depth(); ++i) {
+      std::optional<StageChoice> choice =
+          MixStage(setting_, allowed_, i, boundaries[i], boundaries[i + 1]);
+      if (!choice) return kInfinite;
+      choices.push_back(*std::move(choice));
+      stages.push_back({boundaries[i], boundaries[i + 1], &choices.back()});
+    }
+    StageTimesOf(setting_, stages, times_);
+    for (const StageTimes& times : times_) {
+      if (!times.send.is_finite()) return kInfinite;
+    }
+    return Offer(stages, most, plans);
   }
 
   // Adds plans of steps below `most` and gives the bound.
@@ -217,10 +238,12 @@ class MaskSearch {
   }
 
   const PipelineSetting& setting_;
+  const OptionMask& allowed_;
   SearchMeter& meter_;
   PlanEvaluator& evaluator_;
   const double overhead_;
   const std::vector<int> reference_;
+  bool was_built_ = false;
   RangeBounds ranges_;
   PartitionGraph graph_;
   FrontCache ways_;
@@ -263,9 +286,7 @@ class CandidatePlans {
 
   // The bound of steps without their overhead.
   double Search(const std::vector<OptionMask>& masks) {
-    if (setting_.table().layout_count() > kFewLayouts) {
-      for (const OptionMask& mask : masks) Dive(mask);
-    }
+    for (const OptionMask& mask : masks) Dive(mask);
     double lower = kInfinite;
     for (const OptionMask& mask : masks) {
       if (meter_.stopped()) {
@@ -286,26 +307,19 @@ class CandidatePlans {
  private:
   static constexpr int64_t kMostStates = int64_t{1} << 60;
 
-  // Looks for a plan of one layout, to have a step to beat.
+  // Quick plans, of one layout each, to have a step to beat.
   void Dive(const OptionMask& mask) {
-    struct Part {
-      double bound;
-      OptionMask mask;
-    };
-    std::vector<Part> parts;
     for (int layout = 0; layout < setting_.table().layout_count() && !meter_.stopped(); ++layout) {
-      OptionMask part = OfOneLayout(setting_.table(), mask, layout);
-      if (part == mask) continue;
+      const OptionMask part = OfOneLayout(setting_.table(), mask, layout);
       MaskSearch search(setting_, part, evaluator_, meter_);
-      const double bound = search.LowerBound(most_);
-      if (bound < most_) parts.push_back({bound, std::move(part)});
+      if (search.LowerBound(most_) < most_) search.TryMix(most_, plans_);
+      TakeMost();
     }
-    std::stable_sort(parts.begin(), parts.end(),
-                     [](const Part& a, const Part& b) { return a.bound < b.bound; });
-    for (size_t k = 0; k < parts.size() && k < kLayoutsTried && !meter_.stopped(); ++k) {
-      bool ignored = true;
-      SearchMask(parts[k].mask, kMostDiveStates, ignored);
-    }
+  }
+
+  void TakeMost() {
+    if (!plans_.is_full()) return;
+    most_ = std::min(most_, plans_.plans().back().prediction.step.value() - overhead_);
   }
 
   double SearchMask(const OptionMask& mask, int64_t most_states, bool& is_exact) {
@@ -315,9 +329,7 @@ class CandidatePlans {
     const double lower = search.Search(most_, wanted_, plans_, is_exact);
     meter_.Add(part);
     most_excess_ = std::max(most_excess_, search.most_excess());
-    if (plans_.is_full()) {
-      most_ = std::min(most_, plans_.plans().back().prediction.step.value() - overhead_);
-    }
+    TakeMost();
     return lower;
   }
 
