@@ -151,7 +151,7 @@ TEST(FindPlan, FasterLinksAreNeverSlowerOnOneStage) {
 }
 
 TEST(FindPlan, IsProvedOptimalOnOneStage) {
-  for (int64_t mebibytes : {900, 1200, 2000, 8000}) {
+  for (int64_t mebibytes : {2000, 2500, 4000, 8000}) {
     SyntheticOptions options;
     options.rules.max_pipeline_parallel_degree = 1;
     options.device_memory = Bytes::Of(mebibytes * kMebibyte);

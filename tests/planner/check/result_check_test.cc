@@ -1,0 +1,187 @@
+#include "planner/check/result_check.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/cost/predict_plan.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/synthetic_problem.h"
+
+namespace parplan {
+namespace {
+
+using enum SearchDimension;
+using testing::HasSubstr;
+
+// Four devices, five layers; two plans may be told beside the best.
+SyntheticOptions Options() {
+  SyntheticOptions options{.device_count = 4, .decoder_count = 3};
+  options.global_batch_size = 4;
+  options.device_memory = Bytes::Of(int64_t{8} << 30);
+  options.rules.top_plan_count = 3;
+  options.rules.wants_memory_front = true;
+  return options;
+}
+
+Plan TwoStages() {
+  const Strategy tensor{.tensor_parallel_degree = 2};
+  const Strategy data{.data_parallel_degree = 2};
+  Plan plan{.device_count = 4, .global_batch_size = 4, .micro_batch_count = 2};
+  plan.stages = {{0, 2, {{0, 1, data}, {1, 1, tensor}}},
+                 {2, 2, {{2, 1, tensor}, {3, 1, data}, {4, 1, data}}}};
+  return plan;
+}
+
+PlanFound Found(const PlanningProblem& problem, const Plan& plan) {
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  EXPECT_OK(costs);
+  PlanFound found{.plan = plan, .prediction = PredictPlan(problem, *costs, plan)};
+  found.search = {.termination = Termination::kOptimal,
+                  .limit = SearchLimit::kNone,
+                  .bound = found.prediction.step,
+                  .gap_ratio = 0.0};
+  return found;
+}
+
+TEST(CheckResult, FindsEveryFalsePromiseOfAPlanFound) {
+  const PlanningProblem problem = SyntheticProblem(Options());
+  const PlanFound good = Found(problem, TwoStages());
+  EXPECT_OK(CheckResult(problem, good));
+  const std::vector<std::pair<const char*, std::function<void(PlanFound&)>>> lies = {
+      {"step", [](PlanFound& f) { f.prediction.step = f.prediction.step * 0.999; }},
+      {"step_upper", [](PlanFound& f) { f.prediction.step_upper += Seconds::Of(1); }},
+      {"step_lower", [](PlanFound& f) { f.prediction.step_lower = Seconds(); }},
+      {"class", [](PlanFound& f) { f.prediction.range_basis = "none"; }},
+      {"peak_memory_lower", [](PlanFound& f) { f.prediction.peak_memory_lower = Bytes(); }},
+      {"above the step", [](PlanFound& f) { f.search.bound = f.search.bound * 1.1; }},
+      {"the gap", [](PlanFound& f) { f.search.gap_ratio = 0.1; }},
+      {"the gap", [](PlanFound& f) { f.search.bound = f.search.bound * 0.9; }},
+      {"optimal with a gap",
+       [](PlanFound& f) {
+         f.search.bound = f.search.bound * 0.5;
+         f.search.gap_ratio = 0.5;
+       }},
+      {"optimal and stopped", [](PlanFound& f) { f.search.limit = SearchLimit::kTime; }},
+      {"no time", [](PlanFound& f) { f.search.bound = Seconds::Infinite(); }},
+      {"negative", [](PlanFound& f) { f.search.expanded_state_count = -1; }},
+      {"twice",
+       [](PlanFound& f) {
+         f.alternatives.push_back({f.plan, f.prediction});
+       }},
+      {"where the rules allow",
+       [](PlanFound& f) {
+         f.alternatives.assign(3, {f.plan, f.prediction});
+       }},
+      {"begins with another",
+       [](PlanFound& f) {
+         f.memory_front.push_back({f.plan, f.prediction});
+         f.memory_front.front().plan.micro_batch_count = 4;
+       }},
+      {"not slower and smaller",
+       [](PlanFound& f) {
+         f.memory_front.assign(2, {f.plan, f.prediction});
+       }},
+  };
+  for (const auto& [told, lie] : lies) {
+    SCOPED_TRACE(told);
+    PlanFound found = good;
+    lie(found);
+    EXPECT_THAT(CheckResult(problem, found),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr(told)));
+  }
+}
+
+TEST(CheckResult, FindsEveryFalsePromiseOfNothingFits) {
+  SyntheticOptions options = Options();
+  options.device_memory = Bytes::Of(int64_t{300} << 20);
+  const PlanningProblem problem = SyntheticProblem(options);
+  const NothingFits good = {
+      .smallest_usable_memory = Bytes::Of((int64_t{400} << 20) - 5),
+      .smallest_device_memory = Bytes::Of(int64_t{400} << 20),
+      .smallest_device_count = 8,
+      .search = {.termination = Termination::kOptimal, .limit = SearchLimit::kNone}};
+  EXPECT_OK(CheckResult(problem, good));
+  const std::vector<std::pair<const char*, std::function<void(NothingFits&)>>> lies = {
+      {"would do",
+       [](NothingFits& n) { n.smallest_usable_memory = Bytes::Of(int64_t{300} << 20); }},
+      {"whole MiB", [](NothingFits& n) { n.smallest_device_memory += Bytes::Of(1); }},
+      {"whole MiB", [](NothingFits& n) { n.smallest_device_memory -= Bytes::Of(1 << 20); }},
+      {"whole MiB", [](NothingFits& n) { n.smallest_device_memory += Bytes::Of(8 << 20); }},
+      {"whole nodes", [](NothingFits& n) { n.smallest_device_count = 4; }},
+      {"whole nodes", [](NothingFits& n) { n.smallest_device_count = 9; }},
+      {"optimal and stopped", [](NothingFits& n) { n.search.limit = SearchLimit::kTime; }},
+  };
+  for (const auto& [told, lie] : lies) {
+    SCOPED_TRACE(told);
+    NothingFits nothing = good;
+    lie(nothing);
+    EXPECT_THAT(CheckResult(problem, nothing),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr(told)));
+  }
+}
+
+TEST(CheckResult, ALimitEndsASearchThatFoundNothing) {
+  const PlanningProblem problem = SyntheticProblem(Options());
+  StoppedEmpty stopped;
+  stopped.search.limit = SearchLimit::kTime;
+  EXPECT_OK(CheckResult(problem, stopped));
+  stopped.search = {.termination = Termination::kOptimal, .limit = SearchLimit::kNone};
+  EXPECT_THAT(CheckResult(problem, stopped),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("no limit")));
+}
+
+// Every dimension that a plan uses is missed when it is closed.
+TEST(CheckDeclaredSpace, MissesEveryDimension) {
+  const auto with = [](const std::function<void(Plan&)>& change) {
+    Plan plan = TwoStages();
+    change(plan);
+    return plan;
+  };
+  const auto layer = [](Plan& plan) -> Strategy& { return plan.stages[0].layer_runs[0].strategy; };
+  const auto decoder = [](Plan& plan) -> Strategy& {
+    return plan.stages[0].layer_runs[1].strategy;
+  };
+  const std::vector<std::pair<SearchDimension, Plan>> uses = {
+      {kPipeline, TwoStages()},
+      {kTensor, TwoStages()},
+      {kPerLayer, TwoStages()},
+      {kEndStrategies, TwoStages()},
+      {kUnevenStages, TwoStages()},
+      {kGpipe, with([](Plan& p) { p.schedule = Schedule::kGpipe; })},
+      {kOptimizerSharding,
+       with([&](Plan& p) { layer(p).sharding_level = ShardingLevel::kOptimizer; })},
+      {kGradientSharding,
+       with([&](Plan& p) { layer(p).sharding_level = ShardingLevel::kGradients; })},
+      {kParameterSharding,
+       with([&](Plan& p) { layer(p).sharding_level = ShardingLevel::kParameters; })},
+      {kFullRecompute, with([&](Plan& p) { decoder(p).recompute_level = RecomputeLevel::kFull; })},
+      {kSelectiveRecompute,
+       with([&](Plan& p) { decoder(p).recompute_level = RecomputeLevel::kSelective; })},
+      {kRankOrder, with([&](Plan& p) { layer(p).rank_order = RankOrder::kDataInnermost; })},
+      {kContext, with([&](Plan& p) {
+         layer(p) = {.data_parallel_degree = 1, .context_parallel_degree = 2};
+       })},
+      {kUlysses, with([&](Plan& p) {
+         layer(p) = {.data_parallel_degree = 1,
+                     .context_parallel_degree = 2,
+                     .context_kind = ContextKind::kUlysses};
+       })},
+  };
+  for (const auto& [dimension, plan] : uses) {
+    SCOPED_TRACE(SearchDimensionName(dimension));
+    SyntheticOptions options = Options();
+    EXPECT_OK(CheckDeclaredSpace(SyntheticProblem(options), plan));
+    options.rules.dimensions = DimensionSet::All().Without(dimension);
+    EXPECT_THAT(CheckDeclaredSpace(SyntheticProblem(options), plan),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("outside its space")));
+  }
+}
+
+}  // namespace
+}  // namespace parplan
