@@ -80,8 +80,8 @@ double PartitionGraph::BoundOf(const PipelineSetting& setting, RangeBounds& rang
   return suffix.end;
 }
 
-// Where stages may begin, by times without memory: as far to the right as stages in front
-// can reach, and as far to the left as those behind.
+// Where stages may begin: as far to the right as stages in front can reach, and as far to
+// the left as those behind.
 bool PartitionGraph::FindWindows(double most) {
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
@@ -97,38 +97,55 @@ bool PartitionGraph::FindWindows(double most) {
     }
     return true;
   }
-  const std::vector<double>& ways = ways_of_layers_;
-  const SuffixRecurrence& recurrence = setting_.recurrence();
-  const double count = recurrence.micro_batch_count();
   const double limit = most * kRoom;
-  const auto allows = [&](int first, int end) {
-    const double way = ways[end] - ways[first];
-    if (recurrence.is_gpipe()) return ways[layer_count] + (count - 1.0) * way <= limit;
-    return ways[first] + count * way <= limit;
-  };
   std::vector<int> latest(depth + 1, 0);
   for (int i = 0; i + 1 < depth; ++i) {
     const int most_end = layer_count - (depth - i - 1);
+    RangeBounds::Sums sums;
     int end = latest[i];
-    while (end < most_end && allows(latest[i], end + 1)) ++end;
-    if (end < most_end) cut_anything_ = true;
+    while (end < most_end) {
+      ranges_.Add(i, setting_.definition_of(end), 1, sums);
+      if (ranges_.TooMuch(sums)) break;
+      if (!Allows(i, latest[i], sums, limit)) {
+        cut_anything_ = true;
+        break;
+      }
+      ++end;
+    }
     if (end < i + 1) return false;
     latest[i + 1] = end;
   }
   int earliest = layer_count;
   for (int i = depth - 1; i > 0; --i) {
+    RangeBounds::Sums sums;
     int first = earliest;
-    const auto goes_round = [&](int start) {
-      const double rounds = recurrence.RoundCount(i);
-      return ways[start] + rounds * (ways[layer_count] - ways[start]) <= limit;
-    };
-    while (first > i && allows(first - 1, earliest) && goes_round(first - 1)) --first;
-    if (first > i) cut_anything_ = true;
+    while (first > i) {
+      ranges_.Add(i, setting_.definition_of(first - 1), 1, sums);
+      if (ranges_.TooMuch(sums)) break;
+      if (!Allows(i, first - 1, sums, limit)) {
+        cut_anything_ = true;
+        break;
+      }
+      --first;
+    }
     if (first > latest[i] || first == earliest) return false;
     begin_[i] = earliest = first;
     end_[i] = latest[i] + 1;
   }
   return true;
+}
+
+// Monotone: what a layer in front adds to the times before a stage, it takes from the
+// stage's own at least once for every micro-batch.
+bool PartitionGraph::Allows(int stage, int first, const RangeBounds::Sums& sums,
+                            double limit) const {
+  const SuffixRecurrence& recurrence = setting_.recurrence();
+  const double way = ranges_.Times(stage, sums).way;
+  const double all = ways_of_layers_.back();
+  if (recurrence.is_gpipe()) return all + (recurrence.micro_batch_count() - 1.0) * way <= limit;
+  const double before = ways_of_layers_[first];
+  return before + recurrence.micro_batch_count() * way <= limit &&
+         before + recurrence.RoundCount(stage) * (all - before) <= limit;
 }
 
 PartitionGraph::Suffix PartitionGraph::SuffixAt(int stage, int first) const {

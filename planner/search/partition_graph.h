@@ -36,7 +36,7 @@ class PartitionGraph {
     // More edges than `kMostEdges`, or stopped; nothing was proved.
     kTooLarge,
   };
-  static constexpr int64_t kMostEdges = 600'000;
+  static constexpr int64_t kMostEdges = 200'000;
 
   // Keeps references to its arguments.
   PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges);
@@ -85,6 +85,9 @@ class PartitionGraph {
   static Suffix Join(const PipelineSetting& setting, int stage, const RangeTimes& times,
                      const Suffix* behind);
   bool FindWindows(double most);
+  // Whether a step of `limit` seconds lets stage `stage` begin with layer `first` and have
+  // layers of these sums.
+  bool Allows(int stage, int first, const RangeBounds::Sums& sums, double limit) const;
   bool AddEdges(int stage, double most, SearchMeter& meter);
   void GoForward(double most);
   Suffix SuffixAt(int stage, int first) const;

@@ -29,6 +29,8 @@ constexpr double kTolerance = 1e-9;
 constexpr double kExcesses[] = {0.001, 0.004, 0.015, 0.05, 0.15, 0.4, 1.0, 3.0, 10.0};
 // Without a reference the first step looked for, and its growth.
 constexpr double kGrowth = 1.25;
+// Where graphs are too large, the bound is good enough so close to the step of such a one.
+constexpr double kCloseEnough = 1.002;
 // Stages joined to see all plans that may be faster than one that was simulated, and plans
 // simulated for it.
 constexpr int64_t kMostEnumerated = 200'000;
@@ -63,21 +65,30 @@ class MaskSearch {
   double LowerBound(double most) {
     if (!setting_.has_partition() || setting_.largest_budget() < Bytes()) return kInfinite;
     double target = std::min(most, PartitionGraph::BoundOf(setting_, ranges_, reference_));
-    if (!(target < kInfinite)) target = graph_.SpreadBound() * kGrowth;
-    while (true) {
+    double lower = graph_.SpreadBound();
+    if (!(target < kInfinite)) target = lower * kGrowth;
+    // The least step for which the graph was too large, once it was.
+    double too_much = kInfinite;
+    while (!meter_.stopped()) {
       switch (graph_.Build(target, meter_)) {
         case PartitionGraph::Outcome::kImpossible:
           return kInfinite;
-        case PartitionGraph::Outcome::kTooLarge:
-          return graph_.SpreadBound();
         case PartitionGraph::Outcome::kBuilt:
           was_built_ = true;
           return std::min(target, graph_.bound());
+        case PartitionGraph::Outcome::kTooLarge:
+          too_much = target;
+          break;
         case PartitionGraph::Outcome::kNothing:
-          if (target >= most) return target;
-          target = std::min(most, target * kGrowth);
+          lower = std::max(lower, target);
+          if (target >= most) return lower;
+          break;
       }
+      if (too_much <= lower * kCloseEnough) break;
+      target = too_much < kInfinite ? std::sqrt(lower * too_much) : lower * kGrowth;
+      target = std::min(most, target);
     }
+    return lower;
   }
 
   // The plan of the partition of the lower bound, with stages mixed of what is good at the
