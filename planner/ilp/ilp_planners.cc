@@ -103,6 +103,9 @@ std::vector<std::string> NotesOf(const MeshSolution& solution, const char* objec
   return notes;
 }
 
+// Nodes after which a program under a cap is left with the best solution there is.
+constexpr int kMostNodesWithinCap = 40;
+
 class IlpPlanner {
  public:
   enum class Goal { kLeastMemory, kLeastTime };
@@ -115,10 +118,12 @@ class IlpPlanner {
         goal_(goal),
         // A cap makes programs hard: equal layers all choose alike, and a hundredth is near
         // enough where the nearest plan is what counts.
-        search_(
-            problem, costs,
-            {control.max_state_count, control.should_stop, goal == Goal::kLeastMemory ? 0.0 : 0.01},
-            goal == Goal::kLeastMemory ? Folding::kMiddle : Folding::kAll),
+        search_(problem, costs,
+                {.max_iteration_count = control.max_state_count,
+                 .should_stop = control.should_stop,
+                 .gap_ratio = goal == Goal::kLeastMemory ? 0.0 : 0.01,
+                 .max_node_count = goal == Goal::kLeastMemory ? 0 : kMostNodesWithinCap},
+                goal == Goal::kLeastMemory ? Folding::kMiddle : Folding::kAll),
         evaluator_(problem, costs),
         cuts_(CutsOf(problem, costs)) {}
 
@@ -204,7 +209,8 @@ class IlpPlanner {
       const Candidate& least = *std::min_element(candidates_.begin(), candidates_.end(), IsSmaller);
       return NothingFits{.smallest_usable_memory = UpperOf(least),
                          .smallest_device_memory = DeviceMemoryFor(problem_, UpperOf(least)),
-                         .memory_is_proved = true,
+                         // Of these mappings; others of the same programs may need less.
+                         .memory_is_proved = false,
                          .smallest_device_count = std::nullopt,
                          .search = Summary()};
     }
@@ -241,11 +247,14 @@ class IlpPlanner {
 std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
                                                  const CostModel& costs,
                                                  const SearchControl& control) {
+  // One stage interleaves nothing.
+  if (problem.rules().schedule == Schedule::kInterleaved) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastMemory).Run();
 }
 
 std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchControl& control) {
+  if (problem.rules().schedule == Schedule::kInterleaved) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastTime).Run();
 }
 

@@ -143,6 +143,7 @@ class ProgramSolver::Body {
     model.setIntegerTolerance(kIntegrality);
     model.setAllowableGap(1e-9 * std::max(1.0, std::fabs(solution.relaxed_objective)));
     model.setAllowableFractionGap(limits.gap_ratio);
+    if (limits.max_node_count > 0) model.setMaximumNodes(limits.max_node_count);
     if (limits.max_iteration_count > 0) {
       model.setMaximumNumberIterations(
           static_cast<int>(std::max<int64_t>(1, allowed - solution.iteration_count)));

@@ -43,6 +43,9 @@ struct SolveLimits {
   std::function<bool()> should_stop;
   // A solution is taken for optimal when none is better by more than this share of it.
   double gap_ratio = 0.0;
+  // 0: none. Nodes of the tree of one program; part of the method, and the same on any
+  // machine.
+  int max_node_count = 0;
 };
 
 struct ProgramSolution {

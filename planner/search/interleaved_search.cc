@@ -24,6 +24,10 @@ struct MaskedOptions {
   // [definition] allowed options, the fastest first, and the least of their times.
   std::vector<std::vector<int>> allowed;
   DefinitionTimes least;
+  // [definition] the least memory of each kind.
+  std::vector<Bytes> least_states;
+  std::vector<Bytes> least_kept;
+  std::vector<Bytes> least_transient;
   bool usable = true;
 };
 
@@ -34,6 +38,9 @@ MaskedOptions OptionsOf(const PipelineSetting& setting, const OptionMask& mask) 
   masked.allowed.resize(definition_count);
   masked.least = {std::vector<double>(definition_count), std::vector<double>(definition_count),
                   std::vector<double>(definition_count)};
+  masked.least_states.resize(definition_count, Bytes::Max());
+  masked.least_kept.resize(definition_count, Bytes::Max());
+  masked.least_transient.resize(definition_count, Bytes::Max());
   std::vector<int64_t> layers(definition_count);
   for (const ModelLayerRun& run : model.layer_runs()) {
     layers[run.definition_index] += run.layer_count;
@@ -53,6 +60,12 @@ MaskedOptions OptionsOf(const PipelineSetting& setting, const OptionMask& mask) 
       forward = std::min(forward, options[index].forward.value());
       both = std::min(both, (options[index].forward + options[index].backward).value());
       sync = std::min(sync, options[index].sync.value());
+      Bytes& states = masked.least_states[definition];
+      Bytes& kept = masked.least_kept[definition];
+      Bytes& transient = masked.least_transient[definition];
+      states = std::min(states, options[index].states);
+      kept = std::min(kept, options[index].kept);
+      transient = std::min(transient, options[index].transient);
     }
     if (allowed.empty()) masked.usable = false;
     masked.least.forward[definition] = forward;
@@ -136,7 +149,7 @@ class PartitionSearch {
       least_unseen_ = std::min(least_unseen_, Bound());
       return;
     }
-    if (Bound() >= Most()) return meter_.Prune(1);
+    if (Bound() >= Most() || (position > 0 && !MayFit())) return meter_.Prune(1);
     if (position == masked_.order.size()) return Try();
     const int definition = masked_.order[position];
     for (int index : seams_.Undominated(definition, masked_.allowed[definition], chosen_)) {
@@ -146,8 +159,9 @@ class PartitionSearch {
     SetLeast(definition);
   }
 
-  // Not all that fit: what is kept and needed, as `RankMemory::tensor_bound` has it but for
-  // outputs that are kept and the optimizer's step. The evaluator has the last word.
+  // Whether some plan of what is chosen may fit: what is kept and needed, as
+  // `RankMemory::tensor_bound` has it but for outputs that are kept and the optimizer's step,
+  // with the least of definitions that are not decided. The evaluator has the last word.
   bool MayFit() const {
     std::vector<Bytes> kept(virtual_stage_count_);
     std::vector<int64_t> unused(virtual_stage_count_);
@@ -159,6 +173,12 @@ class PartitionSearch {
         for (int definition : masked_.order) {
           const int count = counts_.of(chunk * depth_ + device, definition);
           if (count == 0) continue;
+          if (chosen_[definition] < 0) {
+            states += masked_.least_states[definition] * count;
+            kept[chunk] += masked_.least_kept[definition] * count;
+            transient = std::max(transient, masked_.least_transient[definition]);
+            continue;
+          }
           const StageOption& option = OptionOf(definition, chosen_[definition]);
           states += option.states * count;
           kept[chunk] += option.kept * count;
@@ -176,7 +196,7 @@ class PartitionSearch {
   }
 
   void Try() {
-    if (!NeighboursAgree(setting_, chosen_) || !MayFit()) return;
+    if (!NeighboursAgree(setting_, chosen_)) return;
     Plan plan = InterleavedPlan(setting_, layer_counts_, chosen_);
     const PlanScore score = evaluator_.Evaluate(plan);
     if (score.peak_memory_upper > setting_.problem().usable_memory()) return;

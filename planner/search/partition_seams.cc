@@ -20,7 +20,8 @@ bool NeedsNoMore(const StageOption& a, const Effect& effect_of_a, const StageOpt
                  const Effect& effect_of_b) {
   if (effect_of_a.forward > effect_of_b.forward || effect_of_a.backward > effect_of_b.backward ||
       a.sync > b.sync || a.states > b.states || a.kept > b.kept || a.transient > b.transient ||
-      a.step > b.step || a.bucket > b.bucket || a.communicator_count > b.communicator_count) {
+      a.states_in_step > b.states_in_step || a.step > b.step || a.bucket > b.bucket ||
+      a.communicator_count > b.communicator_count) {
     return false;
   }
   for (size_t i = 0; i < effect_of_a.moves.size(); ++i) {

@@ -261,9 +261,25 @@ class MemorySearch {
   MemorySearch(const StrategySpace& space, const CostModel& costs, SearchMeter& meter)
       : space_(space), costs_(costs), meter_(meter) {}
 
-  // The least memory; with `enough`, any that is no more.
-  std::optional<SmallestMemory> Run(std::optional<Bytes> enough) {
-    if (enough.has_value()) best_ = *enough + Bytes::Of(1);
+  // The least memory.
+  std::optional<SmallestMemory> Run() {
+    Look(std::nullopt);
+    return Answer();
+  }
+
+  // Whether some plan needs no more than `enough`; absent where that was not settled.
+  std::optional<bool> Fits(Bytes enough) {
+    best_ = enough + Bytes::Of(1);
+    Look(enough);
+    if (plan_.has_value()) return true;
+    if (meter_.stopped() || refused_ || BindsNeighbours(space_) || !SumsAreWhole()) {
+      return std::nullopt;
+    }
+    return false;
+  }
+
+ private:
+  void Look(std::optional<Bytes> enough) {
     if (const std::optional<Schedule> schedule = LeanSchedule(space_)) {
       for (const PipelineCandidate& candidate : SmallestCandidates(space_, *schedule)) {
         if (!meter_.Expand(1)) break;
@@ -272,7 +288,7 @@ class MemorySearch {
                                 candidate.global_batch_size / candidate.micro_batch_count);
         if (!table.usable()) continue;
         Search(candidate, table, enough);
-        if (enough.has_value() && plan_.has_value()) return Answer();
+        if (enough.has_value() && plan_.has_value()) return;
       }
     }
     for (const PipelineCandidate& candidate : SmallestCandidates(space_, Schedule::kInterleaved)) {
@@ -281,18 +297,31 @@ class MemorySearch {
       const OptionTable table(space_.problem(), costs_, space_, candidate.pipeline_parallel_degree,
                               candidate.global_batch_size / candidate.micro_batch_count);
       if (!table.usable()) continue;
+      has_interleaved_ = true;
+      NoteSums(table);
       std::optional<SmallestMemory> found =
           SmallestInterleavedMemory(space_, costs_, table, candidate, best_, meter_);
       if (found.has_value()) {
         best_ = found->usable_memory;
         plan_ = std::move(found->plan);
       }
-      if (enough.has_value() && plan_.has_value()) return Answer();
+      if (enough.has_value() && plan_.has_value()) return;
     }
-    return Answer();
   }
 
- private:
+  // What is not in the sums of lean options.
+  void NoteSums(const OptionTable& table) {
+    for (const ModelLayerRun& run : space_.problem().model().layer_runs()) {
+      for (const StageOption& option : table.options(run.definition_index)) {
+        if (option.step > Bytes() || option.bucket > Bytes()) has_step_ = true;
+      }
+    }
+    if (costs_.runtime().keep_stage_outputs) has_step_ = true;
+  }
+  // The sums of stages are never more than what a plan needs; interleaved plans are
+  // compared as they are, and those that sums hide are not looked at.
+  bool SumsAreWhole() const { return !has_interleaved_ || !has_step_; }
+
   void Search(const PipelineCandidate& candidate, const OptionTable& table,
               std::optional<Bytes> enough) {
     const PipelineSetting setting(space_, costs_, table, candidate,
@@ -317,19 +346,29 @@ class MemorySearch {
           (memory.Fits(middle) ? fits : too_small) = middle;
         }
       }
+      Plan plan = memory.PlanWithin(fits);
+      if (enough.has_value() && Needed(plan) > *enough) {
+        refused_ = true;
+        continue;
+      }
       best_ = fits;
-      plan_ = memory.PlanWithin(fits);
+      plan_ = std::move(plan);
+      if (enough.has_value()) return;
     }
+  }
+
+  // With what a device holds besides what was counted: outputs that are kept, the
+  // optimizer's step.
+  Bytes Needed(const Plan& plan) const {
+    return PlanEvaluator(space_.problem(), costs_).Evaluate(plan).peak_memory_upper;
   }
 
   std::optional<SmallestMemory> Answer() const {
     if (!plan_.has_value()) return std::nullopt;
     SmallestMemory answer{.usable_memory = best_, .plan = *plan_};
-    // What a device holds besides what was counted: outputs that are kept, the optimizer's
-    // step.
-    const Bytes needed =
-        PlanEvaluator(space_.problem(), costs_).Evaluate(answer.plan).peak_memory_upper;
-    answer.is_proved = !meter_.stopped() && needed <= best_ && !BindsNeighbours(space_);
+    const Bytes needed = Needed(answer.plan);
+    answer.is_proved =
+        !meter_.stopped() && needed <= best_ && !BindsNeighbours(space_) && SumsAreWhole();
     answer.usable_memory = std::max(answer.usable_memory, needed);
     return answer;
   }
@@ -340,31 +379,35 @@ class MemorySearch {
   // More than any device has, and sums of it still fit.
   Bytes best_ = Bytes::Of(int64_t{1} << 61);
   std::optional<Plan> plan_;
+  // A plan whose sums fit needs more.
+  bool refused_ = false;
+  bool has_interleaved_ = false;
+  bool has_step_ = false;
 };
 
 }  // namespace
 
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter) {
-  return MemorySearch(space, costs, meter).Run(std::nullopt);
+  return MemorySearch(space, costs, meter).Run();
 }
 
-bool AnyPlanFits(const StrategySpace& space, const CostModel& costs, SearchMeter& meter) {
-  const Bytes usable = space.problem().usable_memory();
-  const std::optional<SmallestMemory> found = MemorySearch(space, costs, meter).Run(usable);
-  return found.has_value() && found->usable_memory <= usable;
+std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& costs,
+                                SearchMeter& meter) {
+  return MemorySearch(space, costs, meter).Fits(space.problem().usable_memory());
 }
 
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter) {
   const NodeGroup& group = problem.node_group();
-  for (int more = 1; more <= kMostNodesTried; ++more) {
-    const int64_t count = int64_t{group.devices_per_node} * (group.node_count + more);
+  for (int nodes = 1; nodes <= group.node_count + kMostNodesTried; ++nodes) {
+    const int64_t count = int64_t{group.devices_per_node} * nodes;
     if (count > kMaxDeviceCount || !meter.Ask()) return std::nullopt;
-    const PlanningProblem larger = problem.WithNodeCount(group.node_count + more);
-    const absl::StatusOr<CostModel> costs = CostModel::Create(larger);
-    if (!costs.ok()) continue;
-    const StrategySpace space(larger, *costs);
-    if (AnyPlanFits(space, *costs, meter)) return static_cast<int>(count);
+    const PlanningProblem other = problem.WithNodeCount(nodes);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(other);
+    if (!costs.ok()) return std::nullopt;
+    const std::optional<bool> fits = AnyPlanFits(StrategySpace(other, *costs), *costs, meter);
+    if (!fits.has_value()) return std::nullopt;
+    if (*fits) return static_cast<int>(count);
   }
   return std::nullopt;
 }

@@ -17,7 +17,8 @@ namespace parplan {
 struct SmallestMemory {
   Bytes usable_memory;
   Plan plan;
-  // False when a limit ended the search: less may do.
+  // False: less may do. A limit ended the search; ends follow their neighbours; or plans
+  // need more than the sums that are compared (outputs that are kept, the optimizer's step).
   bool is_proved = true;
 };
 
@@ -25,12 +26,15 @@ struct SmallestMemory {
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter);
 
-// Whether any plan fits in the problem's memory: the same with an early end.
-bool AnyPlanFits(const StrategySpace& space, const CostModel& costs, SearchMeter& meter);
+// Whether any plan fits in the problem's memory. Absent where it is not settled, for the
+// reasons above.
+std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& costs,
+                                SearchMeter& meter);
 
-// The fewest devices, in whole nodes, with which some plan of `exact` fits, tried one
-// node after the other up to `kMostNodesTried` more. `costs` of other sizes are
-// made here; sizes whose measurements are missing are passed over.
+// The fewest devices, in whole nodes, with which some plan of `exact` fits: one node, two,
+// and so on up to `kMostNodesTried` more than the problem has. Absent where one of the
+// smaller numbers is not settled, or has not been measured. Cost models of other sizes are
+// made here.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan
