@@ -67,26 +67,29 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                             .ignores_sync = keeps_ == FrontKeeps::kWays && stage > 0,
                             .first_layout_matters = stage > 0,
                             .last_layout_matters = stage + 1 < setting_.depth()};
+  const double range = question.ignores_sync ? NeighbourRange(stage, first_layer,
+                                                              question.runs.back().definition_index)
+                                             : 0.0;
   std::vector<Entry>& entries =
       entries_[Key(question.runs, question.keeps_outputs, question.extra_communicator_count,
-                   stage == 0, stage + 1 == setting_.depth())];
+                   stage == 0, stage + 1 == setting_.depth(), range)];
   for (const Entry& entry : entries) {
     if (facts.in_flight >= entry.least_in_flight && facts.in_flight <= entry.most_in_flight &&
         Covers(entry.limits, limits)) {
       return *entry.front;
     }
   }
-  entries.push_back(Solve(stage, first_layer, question, limits, meter));
+  entries.push_back(Solve(question, range, limits, meter));
   return *entries.back().front;
 }
 
-FrontCache::Entry FrontCache::Solve(int stage, int first_layer, const StageQuestion& question,
+FrontCache::Entry FrontCache::Solve(const StageQuestion& question, double range,
                                     const StageLimits& limits, SearchMeter& meter) {
   Entry entry;
   entry.limits = {limits.way * kAhead, limits.way_and_sync * kAhead, limits.work * kAhead};
   StageFront front;
   if (question.ignores_sync) {
-    front = SolveWays(stage, first_layer, question, entry.limits.way, meter);
+    front = SolveWays(question, range, entry.limits.way, meter);
     entry.limits.way_and_sync = entry.limits.work = kInfinite;
   } else {
     std::vector<LinearCut> cuts;
@@ -113,21 +116,13 @@ FrontCache::Entry FrontCache::Solve(int stage, int first_layer, const StageQuest
 // The shortest way, and those that are longer by no more than other layouts can win with
 // their neighbours: all others are never better. So it is sought for little more than the
 // bound first. `most_way` becomes infinite where these are all that matter.
-StageFront FrontCache::SolveWays(int stage, int first_layer, const StageQuestion& question,
-                                 double& most_way, SearchMeter& meter) {
+StageFront FrontCache::SolveWays(const StageQuestion& question, double range, double& most_way,
+                                 SearchMeter& meter) {
   const auto solve = [&](double most) {
     ++solved_count_;
     const LinearCut cut = {1.0, 1.0, 0.0, most};
     return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
   };
-  double range = 0.0;
-  if (stage > 0) {
-    range +=
-        SendRange(setting_.definition_of(first_layer - 1), setting_.stage(stage - 1).leaves_node);
-  }
-  if (stage + 1 < setting_.depth()) {
-    range += SendRange(question.runs.back().definition_index, setting_.stage(stage).leaves_node);
-  }
   const double bound =
       StageBound(setting_.table(), question, setting_.budget(), {1.0, 1.0, 0.0, kInfinite});
   if (!(range < kInfinite) || !(bound > 0.0)) return solve(most_way);
@@ -145,6 +140,19 @@ StageFront FrontCache::SolveWays(int stage, int first_layer, const StageQuestion
     if (enough <= most_way) most_way = kInfinite;
     return front;
   }
+}
+
+double FrontCache::NeighbourRange(int stage, int first_layer, int last_definition) {
+  double range = 0.0;
+  if (stage > 0) {
+    range +=
+        SendRange(setting_.definition_of(first_layer - 1), setting_.stage(stage - 1).leaves_node);
+  }
+  if (stage + 1 < setting_.depth()) {
+    range += SendRange(last_definition, setting_.stage(stage).leaves_node);
+  }
+  // No message at all is no number.
+  return range < kInfinite ? range : kInfinite;
 }
 
 // How much longer the longest message is than the shortest, over all layouts on both sides;

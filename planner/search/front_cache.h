@@ -61,13 +61,16 @@ class FrontCache {
     std::unique_ptr<const StageFront> front;
   };
   // Layers, whether outputs are kept, more communicators, whether it is the first stage and
-  // the last.
-  using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool>;
+  // the last, and what neighbours can win (`NeighbourRange`; 0 where it is no matter).
+  using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool, double>;
 
-  Entry Solve(int stage, int first_layer, const StageQuestion& question, const StageLimits& limits,
+  Entry Solve(const StageQuestion& question, double range, const StageLimits& limits,
               SearchMeter& meter);
-  StageFront SolveWays(int stage, int first_layer, const StageQuestion& question, double& most_way,
+  StageFront SolveWays(const StageQuestion& question, double range, double& most_way,
                        SearchMeter& meter);
+  // What other layouts at the ends of the stage can win in messages; infinite where some do
+  // not go together.
+  double NeighbourRange(int stage, int first_layer, int last_definition);
   double SendRange(int definition, bool leaves_node);
   int64_t MostInFlight(const StageQuestion& question, const StageFront& front) const;
 

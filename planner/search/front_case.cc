@@ -235,9 +235,11 @@ void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case
   }
 }
 
-// The assignments whose largest transient is between the two.
+// The assignments whose largest transient is between the two. `has_smaller` is set where
+// those with smaller transients are among them.
 std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<double>& layer_counts,
-                                  int64_t least_transient, int64_t most_transient) {
+                                  int64_t least_transient, int64_t most_transient,
+                                  bool& has_smaller) {
   FrontCase front_case;
   front_case.stage = &stage;
   front_case.options = stage.options;
@@ -258,7 +260,11 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
     }
   }
   if (!is_reached) return std::nullopt;
+  // At a price options may have been dropped that are good where there is more room.
+  const bool has_price = std::any_of(front_case.cuts.begin(), front_case.cuts.end(),
+                                     [](const PricedCut& cut) { return cut.price > 0.0; });
   ForgetMemory(layer_counts, front_case);
+  has_smaller = front_case.memory_fits && !has_price;
   for (Options& options : front_case.options) DropBeaten(options);
   Sort(bounds, front_case);
   AddBehind(front_case);
@@ -342,11 +348,11 @@ std::vector<FrontCase> CasesOf(const TickStage& stage) {
   }
   std::vector<FrontCase> cases;
   for (const auto& [least, most] : TransientRanges(std::move(transients), budget)) {
-    std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, least, most);
+    bool has_smaller = false;
+    std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, least, most, has_smaller);
     if (!front_case) continue;
     cases.push_back(*std::move(front_case));
-    // Smaller ones have nothing else.
-    if (cases.back().memory_fits) break;
+    if (has_smaller) break;
   }
   return cases;
 }

@@ -37,8 +37,9 @@ constexpr int64_t kMostEnumerated = 200'000;
 constexpr int64_t kMostSimulated = 2'000;
 // Plans by their bound that are simulated before.
 constexpr int kMostTried = 8;
-// States of one mask before the proof is given up, where there is a plan.
+// States of one mask before the proof is given up, where there is a plan and where not.
 constexpr int64_t kMostProofStates = 60'000;
+constexpr int64_t kMostStates = 300'000;
 // Searches with less memory, where plans fit but for what the allocator keeps.
 constexpr int kMostAttempts = 6;
 // Definitions of layers in all stages that may be part of a plan, beyond which only the
@@ -201,6 +202,7 @@ class MaskSearch {
       return true;
     }
     lower = std::max(lower, suffixes.bound(0));
+    least_refused_ = kInfinite;
     double best = std::min(most, Try(suffixes, most, wanted, plans));
     if (best <= lower * (1.0 + kTolerance)) return true;
     int64_t simulated = 0;
@@ -217,6 +219,9 @@ class MaskSearch {
           return best * (1.0 - kTolerance);
         });
     if (!is_complete || simulated > kMostSimulated) return false;
+    // Where a faster plan was refused, some with the same stages but for their memory, which
+    // fronts leave out, may fit.
+    if (least_refused_ < best) return false;
     lower = best;
     return true;
   }
@@ -237,11 +242,12 @@ class MaskSearch {
     Plan plan = AssemblePlan(setting_, stages);
     const PlanScore score = evaluator_.Evaluate(plan);
     const Bytes usable = setting_.problem().usable_memory();
+    const double step = score.step.value() - overhead_;
     if (score.peak_memory_upper > usable) {
+      least_refused_ = std::min(least_refused_, step);
       most_excess_ = std::max(most_excess_, score.peak_memory_upper - usable);
       return kInfinite;
     }
-    const double step = score.step.value() - overhead_;
     if (step >= most) return step;
     Prediction prediction = evaluator_.Predict(plan);
     plans.Offer({std::move(plan), std::move(prediction)});
@@ -261,6 +267,8 @@ class MaskSearch {
   FrontCache all_;
   bool is_partial_ = false;
   Bytes most_excess_;
+  // The shortest step of those refused.
+  double least_refused_ = kInfinite;
   ScheduleEvaluator schedule_;
   std::vector<StageTimes> times_;
 };
@@ -304,7 +312,6 @@ class CandidatePlans {
         is_exact_ = false;
         return 0.0;
       }
-      // Without any plan the search goes on until it has one.
       const bool has_plan = most_ < kInfinite;
       lower =
           std::min(lower, SearchMask(mask, has_plan ? kMostProofStates : kMostStates, is_exact_));
@@ -316,8 +323,6 @@ class CandidatePlans {
   Bytes most_excess() const { return most_excess_; }
 
  private:
-  static constexpr int64_t kMostStates = int64_t{1} << 60;
-
   // Quick plans, of one layout each, to have a step to beat.
   void Dive(const OptionMask& mask) {
     for (int layout = 0; layout < setting_.table().layout_count() && !meter_.stopped(); ++layout) {
