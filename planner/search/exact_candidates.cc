@@ -3,16 +3,25 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <utility>
+#include <variant>
 
 #include "planner/model/plan.h"
+#include "planner/search/baselines.h"
+#include "planner/search/galvatron_search.h"
 #include "planner/search/interleaved_search.h"
 #include "planner/search/pipeline_bound.h"
+#include "planner/search/uniform_search.h"
 
 namespace parplan {
 namespace {
 
 // So many sets of least times are made between two questions whether to go on.
 constexpr int64_t kLeastTimesBetweenQuestions = 32;
+
+// States of each method that seeds.
+constexpr int64_t kMostSeedStates = 50'000'000;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -106,6 +115,45 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                 [](const ExactCandidate& candidate) { return candidate.bound == kInfinite; });
   std::sort(list.candidates.begin(), list.candidates.end(), MorePromising);
   return list;
+}
+
+std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostModel& costs,
+                                     const SearchControl& control, SearchMeter& meter) {
+  std::vector<int64_t> batches = problem.GlobalBatchSizes();
+  if (batches.size() > 2) batches = {batches.front(), batches.back()};
+  std::vector<PredictedPlan> seeds;
+  const auto take = [&](std::optional<PlanningResult> result) {
+    if (!result) return;
+    std::visit([&](const auto& answer) { meter.Expand(answer.search.expanded_state_count); },
+               *result);
+    auto* const found = std::get_if<PlanFound>(&*result);
+    if (found == nullptr || !found->prediction.fits()) return;
+    // Which the space does not have.
+    if (found->plan.schedule == Schedule::kInterleaved && found->plan.virtual_stage_count == 1) {
+      return;
+    }
+    seeds.push_back({std::move(found->plan), std::move(found->prediction)});
+  };
+  for (const int64_t batch : batches) {
+    const PlanningProblem each = problem.WithGlobalBatchSize(batch);
+    const auto limits = [&] {
+      SearchControl quiet = control;
+      quiet.on_progress = nullptr;
+      quiet.max_state_count = kMostSeedStates;
+      if (control.max_state_count > 0) {
+        const int64_t left = control.max_state_count - meter.expanded_state_count();
+        quiet.max_state_count = std::clamp<int64_t>(left, 1, kMostSeedStates);
+      }
+      return quiet;
+    };
+    for (const UniformGrid& grid : {MegatronGrid(), FsdpGrid()}) {
+      if (!meter.Ask()) return seeds;
+      take(SearchUniform(each, costs, grid, limits()));
+    }
+    if (!meter.Ask()) return seeds;
+    take(SearchGalvatron(each, costs, GalvatronVariant::kGalvatronBmw, limits()));
+  }
+  return seeds;
 }
 
 }  // namespace parplan

@@ -4,6 +4,7 @@
 #define PARPLAN_PLANNER_SEARCH_EXACT_CANDIDATES_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
+#include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
 #include "planner/search/option_table.h"
 #include "planner/search/pipeline_search.h"
@@ -78,6 +80,12 @@ struct CandidateList {
 };
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                              const ParallelFor& parallel_for, SearchMeter& meter);
+
+// Plans that fit, of methods that take little time for any problem: the grids of `megatron`
+// and `fsdp-best`, and `galvatron-bmw`; of several batches for the smallest and the largest.
+// Each is in the declared space. No progress is told. Counts its states in `meter`.
+std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostModel& costs,
+                                     const SearchControl& control, SearchMeter& meter);
 
 // Calls `work` with every index below `count`, by `parallel_for` where there is one.
 void ForEach(const ParallelFor& parallel_for, int64_t count,

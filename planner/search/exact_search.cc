@@ -24,16 +24,19 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Two steps are as long where they differ by less than rounding can explain.
+// Steps are as long where they differ by less than rounding can explain.
 constexpr double kProofTolerance = 1e-9;
 // Candidates that are bounded, or searched, side by side. Part of the method: the same on
 // any number of threads.
 constexpr size_t kBoundedTogether = 8;
 constexpr size_t kSearchedTogether = 2;
+// States expanded without any plan, after which other methods are asked for one.
+constexpr int64_t kMostStatesWithoutPlan = 300'000;
 constexpr int kMostFrontPlans = 64;
+// Memory of a plan of a front, as a share of that of the one before, at most.
+constexpr double kFrontStep = 0.99;
 
-// The search in one problem; for fronts one after the other in problems that differ in
-// memory only.
+// The search in one problem; for fronts in several that differ in memory only.
 class ExactSearch {
  public:
   ExactSearch(const PlanningProblem& problem, const CostModel& costs, const SearchControl& control,
@@ -54,7 +57,7 @@ class ExactSearch {
     return listed_all_;
   }
 
-  // Instead of `List`: those of a search with more memory, whose bounds hold here as well.
+  // Instead of `List`: those of a search with more memory, whose bounds hold here too.
   void Take(std::vector<ExactCandidate> candidates) {
     candidates_ = std::move(candidates);
     listed_all_ = true;
@@ -67,11 +70,20 @@ class ExactSearch {
       const std::vector<size_t> batch = NextBatch();
       if (batch.empty()) break;
       Visit(batch);
+      Seed();
       Report();
     }
   }
 
-  bool has_candidates() const { return !candidates_.empty(); }
+  // Other methods are not asked for a plan.
+  void KeepUnseeded() { was_seeded_ = true; }
+  // Whether it is proved that no plan of the space fits.
+  bool IsEmpty() const {
+    return listed_all_ &&
+           std::all_of(candidates_.begin(), candidates_.end(),
+                       [](const ExactCandidate& each) { return each.bound == kInfinite; });
+  }
+
   const std::vector<ExactCandidate>& candidates() const { return candidates_; }
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   PlanList& plans() { return plans_; }
@@ -158,6 +170,21 @@ class ExactSearch {
     }
     open.resize(count);
     return open;
+  }
+
+  // Once, where the search is hard: a plan to beat.
+  void Seed() {
+    if (was_seeded_ || !plans_.plans().empty()) return;
+    const bool is_hard =
+        meter_.expanded_state_count() > kMostStatesWithoutPlan ||
+        std::any_of(candidates_.begin(), candidates_.end(), [](const ExactCandidate& candidate) {
+          return candidate.state == ExactCandidate::State::kSearched && candidate.bound < kInfinite;
+        });
+    if (!is_hard) return;
+    was_seeded_ = true;
+    for (PredictedPlan& plan : SeedPlans(space_.problem(), costs_, control_, meter_)) {
+      plans_.Offer(std::move(plan));
+    }
   }
 
   void Visit(const std::vector<size_t>& batch) {
@@ -248,6 +275,7 @@ class ExactSearch {
   const int wanted_;
   std::vector<ExactCandidate> candidates_;
   bool listed_all_ = false;
+  bool was_seeded_ = false;
   PlanList plans_;
 };
 
@@ -257,7 +285,7 @@ SearchSummary SummaryOf(const ExactSearch& search, const PredictedPlan* best,
                         .pruned_state_count = meter.pruned_state_count(),
                         .candidate_count = search.candidate_count()};
   const double bound = search.BoundPerSample();
-  bool proved = !meter.stopped();
+  bool proved = !meter.stopped() && search.IsEmpty();
   if (best != nullptr) {
     const double time = ExactSearch::TimePerSample(*best);
     summary.bound = Seconds::Of(std::min(
@@ -275,26 +303,35 @@ SearchSummary SummaryOf(const ExactSearch& search, const PredictedPlan* best,
   return summary;
 }
 
-// Plans that need less and less memory, each the fastest there is within what the one
-// before needs but for a byte.
+// Plans that need less and less memory, each the fastest there is within a little less than
+// what the one before needs. `is_cut` is set where that was not followed to its end, or some
+// may not be the fastest.
 std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostModel& costs,
                                      const SearchControl& control,
                                      std::vector<ExactCandidate> candidates,
                                      const PredictedPlan& fastest, TableCache& tables,
-                                     SearchMeter& meter) {
+                                     SearchMeter& meter, bool& is_cut) {
   std::vector<PredictedPlan> front = {fastest};
   SearchControl quiet = control;
   quiet.on_progress = nullptr;
-  while (static_cast<int>(front.size()) < kMostFrontPlans && meter.Ask()) {
-    const Bytes usable = front.back().prediction.peak_memory_upper - Bytes::Of(1);
-    if (usable <= Bytes()) break;
+  while (meter.Ask()) {
+    const Bytes usable = Bytes::Of(
+        static_cast<int64_t>(front.back().prediction.peak_memory_upper.as_double() * kFrontStep));
+    if (usable <= Bytes()) return front;
+    if (static_cast<int>(front.size()) == kMostFrontPlans) break;
     const PlanningProblem smaller = problem.WithUsableMemory(usable);
     ExactSearch search(smaller, costs, quiet, tables, meter, /*wanted=*/1);
     search.Take(std::move(candidates));
+    search.KeepUnseeded();
     search.Run();
     candidates = search.candidates();
-    if (meter.stopped() || search.plans().plans().empty()) break;
+    if (search.plans().plans().empty()) {
+      is_cut |= meter.stopped() || !search.IsEmpty();
+      return front;
+    }
+    if (meter.stopped()) break;
     PredictedPlan next = search.plans().plans().front();
+    is_cut |= SummaryOf(search, &next, meter).termination != Termination::kOptimal;
     next.prediction.usable_memory = problem.usable_memory();
     // Of plans equally fast the smaller one.
     while (!front.empty() &&
@@ -303,6 +340,7 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     }
     front.push_back(std::move(next));
   }
+  is_cut = true;
   return front;
 }
 
@@ -329,10 +367,12 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   TableCache tables;
   ExactSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
   if (!search.List()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
-  if (!search.has_candidates()) return std::nullopt;
+  if (search.candidates().empty()) return std::nullopt;
   search.Run();
   if (search.plans().plans().empty()) {
-    if (meter.stopped()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
+    if (meter.stopped() || !search.IsEmpty()) {
+      return StoppedEmpty{SummaryOf(search, nullptr, meter)};
+    }
     return NothingFitsIn(problem, costs, search, meter);
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
@@ -340,8 +380,17 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
                   .prediction = plans.front().prediction,
                   .search = SummaryOf(search, &plans.front(), meter)};
   if (problem.rules().wants_memory_front) {
-    found.memory_front =
-        FrontFrom(problem, costs, control, search.candidates(), plans.front(), tables, meter);
+    bool is_cut = false;
+    found.memory_front = FrontFrom(problem, costs, control, search.candidates(), plans.front(),
+                                   tables, meter, is_cut);
+    // Of plans as fast the smallest.
+    found.plan = found.memory_front.front().plan;
+    found.prediction = found.memory_front.front().prediction;
+    found.search.bound = std::min(found.search.bound, found.prediction.step);
+    if (is_cut) {
+      found.notes.push_back(
+          "the memory front was cut short: smaller plans, or faster ones of its sizes, may exist");
+    }
   }
   found.alternatives.assign(std::make_move_iterator(plans.begin() + 1),
                             std::make_move_iterator(plans.end()));

@@ -31,8 +31,7 @@ constexpr double kExcesses[] = {0.001, 0.004, 0.015, 0.05, 0.15, 0.4, 1.0, 3.0, 
 constexpr double kGrowth = 1.25;
 // Where graphs are too large, the bound is good enough so close to the step of such a one.
 constexpr double kCloseEnough = 1.002;
-// Stages joined to see all plans that may be faster than one that was simulated, and plans
-// simulated for it.
+// Stages joined to see all plans that may be faster than a simulated one, and those simulated.
 constexpr int64_t kMostEnumerated = 200'000;
 constexpr int64_t kMostSimulated = 2'000;
 // Plans by their bound that are simulated before.
@@ -42,8 +41,7 @@ constexpr int64_t kMostProofStates = 60'000;
 constexpr int64_t kMostStates = 300'000;
 // Searches with less memory, where plans fit but for what the allocator keeps.
 constexpr int kMostAttempts = 6;
-// Definitions of layers in all stages that may be part of a plan, beyond which only the
-// stages of the best partition by its bound are solved.
+// Runs of layers in all stages of plans, beyond which only the best partition is solved.
 constexpr int64_t kMostRunsSolved = 6'000;
 
 // One candidate under one mask.
@@ -219,8 +217,7 @@ class MaskSearch {
           return best * (1.0 - kTolerance);
         });
     if (!is_complete || simulated > kMostSimulated) return false;
-    // Where a faster plan was refused, some with the same stages but for their memory, which
-    // fronts leave out, may fit.
+    // Of a faster plan that was refused, one that fronts leave out may be smaller.
     if (least_refused_ < best) return false;
     lower = best;
     return true;
