@@ -15,7 +15,9 @@
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/search/exact_candidates.h"
 #include "planner/search/plan_assembly.h"
+#include "planner/search/search_meter.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/synthetic_problem.h"
@@ -210,11 +212,41 @@ TEST(SearchExact, MemoryFrontIsThatOfAllPlans) {
                 1e-9 * TimePerSample(front.front()));
     for (size_t i = 0; i + 1 < front.size(); ++i) {
       EXPECT_LT(TimePerSample(front[i]), TimePerSample(front[i + 1]));
-      EXPECT_GT(front[i].prediction.peak_memory_upper, front[i + 1].prediction.peak_memory_upper);
+      EXPECT_LE(front[i + 1].prediction.peak_memory_upper.as_double(),
+                0.99 * front[i].prediction.peak_memory_upper.as_double());
     }
     point_count += static_cast<int>(front.size());
   }
   EXPECT_GT(point_count, 20);
+}
+
+TEST(SearchExact, SeedsPassTheCheckAndAreNotFaster) {
+  int seed_count = 0;
+  for (uint64_t seed = 8'000; seed < 8'060; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    const PlanningProblem problem = RandomProblem(seed);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+    const SearchControl control;
+    SearchMeter meter(control);
+    const std::vector<PredictedPlan> seeds = SeedPlans(problem, *costs, control, meter);
+    const std::optional<PlanningResult> result = SearchExact(problem, *costs, control);
+    const PlanFound* found = FoundIn(result);
+    if (!seeds.empty()) {
+      ASSERT_NE(found, nullptr);
+    }
+    for (const PredictedPlan& plan : seeds) {
+      EXPECT_TRUE(plan.prediction.fits());
+      EXPECT_TRUE(CheckPlan(problem, *costs, plan.plan, plan.prediction).ok());
+      EXPECT_TRUE(problem.AllowsGlobalBatchSize(plan.plan.global_batch_size));
+      if (found->search.termination == Termination::kOptimal) {
+        EXPECT_GE(TimePerSample(plan),
+                  TimePerSample({found->plan, found->prediction}) * (1.0 - 1e-9));
+      }
+    }
+    seed_count += static_cast<int>(seeds.size());
+  }
+  EXPECT_GT(seed_count, 20);
 }
 
 TEST(SearchExact, SaysWhatWouldDoWhereNothingFits) {
