@@ -27,6 +27,12 @@ std::string CheckNumber(const std::string& text, double lowest, double highest, 
   return absl::StrCat("must be a number from ", lowest, open ? " to below " : " to ", highest);
 }
 
+std::string IsPositive(std::string& text) {
+  double value = 0.0;
+  if (absl::SimpleAtod(text, &value) && std::isfinite(value) && value > 0.0) return "";
+  return "must be a number above 0";
+}
+
 std::string IsShare(std::string& text) { return CheckNumber(text, 0.0, 1.0, /*open=*/true); }
 std::string IsRisk(std::string& text) { return CheckNumber(text, 1e-6, 0.5, /*open=*/false); }
 
@@ -63,7 +69,7 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--profile", profile_paths,
                      "Profile file; may be given several times, the first wins");
   command.add_option("--nodes", node_count, "Use so many nodes instead of the file's")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(IsPositive, "POSITIVE"));
   command
       .add_option("--headroom", memory_headroom_ratio,
                   "Share of device memory left free besides what --risk keeps [0]")
@@ -96,9 +102,9 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
           .add_option("--batch-from", smallest_global_batch_size,
                       "Search the batch too, for the least time a sample: from this one up to "
                       "--batch")
-          ->check(CLI::PositiveNumber);
+          ->check(CLI::Validator(IsPositive, "POSITIVE"));
   command.add_option("--batch-step", global_batch_size_step, "From one batch to the next [1]")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Validator(IsPositive, "POSITIVE"))
       ->needs(from);
   command.add_flag("--no-recompute", disable_recompute, "Never recompute activations");
   command.add_flag("--no-sharding", disable_sharded_data_parallel, "Never shard parameters");
@@ -113,9 +119,9 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
 
 void QuestionFlags::AddLimitsTo(CLI::App& command) {
   command.add_option("--time-limit", search_time_limit, "Seconds to search at most")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(IsPositive, "POSITIVE"));
   command.add_option("--max-states", max_state_count, "Partial plans to make at most")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(IsPositive, "POSITIVE"));
 }
 
 void QuestionFlags::AddAnswersTo(CLI::App& command) {
