@@ -122,10 +122,11 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
   if (!nothing.smallest_device_count.has_value()) return absl::OkStatus();
   const int64_t count = *nothing.smallest_device_count;
   const int64_t present = problem.device_count();
-  if (count <= present || count % problem.node_group().devices_per_node != 0 ||
-      count > present * kMostNodesTried) {
+  const int64_t a_node = problem.node_group().devices_per_node;
+  if (count < a_node || count == present || count % a_node != 0 ||
+      count > present + a_node * kMostNodesTried) {
     return Broken(
-        absl::StrCat(count, " devices are no larger number of whole nodes than ", present));
+        absl::StrCat(count, " devices are no other number of whole nodes than ", present));
   }
   return absl::OkStatus();
 }

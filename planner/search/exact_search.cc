@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -344,18 +343,30 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
   return front;
 }
 
-// With the least that would do, each proved.
-PlanningResult NothingFitsIn(const PlanningProblem& problem, const CostModel& costs,
-                             const ExactSearch& search, SearchMeter& meter) {
-  NothingFits nothing;
+// After a search that found no plan: the plan that needs least, where it fits, which is
+// added to those of the search; nothing is given then. Else that nothing fits, with the
+// least that would do: `kFeasible` where neither the search nor that least proves it.
+std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
+                                          ExactSearch& search, SearchMeter& meter) {
+  const StoppedEmpty stopped{SummaryOf(search, nullptr, meter)};
+  if (meter.stopped()) return stopped;
   const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
-  if (smallest) {
-    nothing.smallest_usable_memory = smallest->usable_memory;
-    nothing.smallest_device_memory = DeviceMemoryFor(problem, smallest->usable_memory);
-    nothing.memory_is_proved = smallest->is_proved;
+  if (!smallest.has_value()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
+  if (smallest->usable_memory <= problem.usable_memory()) {
+    PredictedPlan plan{smallest->plan, PredictPlan(problem, costs, smallest->plan)};
+    search.plans().Offer(std::move(plan));
+    return std::nullopt;
   }
-  nothing.smallest_device_count = FindSmallestDeviceCount(problem, meter);
-  nothing.search = SummaryOf(search, nullptr, meter);
+  NothingFits nothing{.smallest_usable_memory = smallest->usable_memory,
+                      .smallest_device_memory = DeviceMemoryFor(problem, smallest->usable_memory),
+                      .memory_is_proved = smallest->is_proved,
+                      .smallest_device_count = FindSmallestDeviceCount(problem, meter),
+                      .search = SummaryOf(search, nullptr, meter)};
+  if (smallest->is_proved) {
+    nothing.search.termination = Termination::kOptimal;
+    nothing.search.limit = SearchLimit::kNone;
+    nothing.search.gap_ratio = 0.0;
+  }
   return nothing;
 }
 
@@ -370,10 +381,8 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   if (search.candidates().empty()) return std::nullopt;
   search.Run();
   if (search.plans().plans().empty()) {
-    if (meter.stopped() || !search.IsEmpty()) {
-      return StoppedEmpty{SummaryOf(search, nullptr, meter)};
-    }
-    return NothingFitsIn(problem, costs, search, meter);
+    std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, meter);
+    if (nothing.has_value()) return nothing;
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{.plan = plans.front().plan,
@@ -384,16 +393,23 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     found.memory_front = FrontFrom(problem, costs, control, search.candidates(), plans.front(),
                                    tables, meter, is_cut);
     // Of plans as fast the smallest.
-    found.plan = found.memory_front.front().plan;
-    found.prediction = found.memory_front.front().prediction;
+    const PredictedPlan& first = found.memory_front.front();
+    found.plan = first.plan;
+    found.prediction = first.prediction;
+    if (IsBetterPlan(first, plans.front())) plans.insert(plans.begin(), first);
     found.search.bound = std::min(found.search.bound, found.prediction.step);
     if (is_cut) {
       found.notes.push_back(
           "the memory front was cut short: smaller plans, or faster ones of its sizes, may exist");
     }
   }
-  found.alternatives.assign(std::make_move_iterator(plans.begin() + 1),
-                            std::make_move_iterator(plans.end()));
+  for (size_t index = 1; index < plans.size(); ++index) {
+    if (static_cast<int>(found.alternatives.size()) + 1 == problem.rules().top_plan_count) break;
+    if (IsBetterPlan(plans[index], plans.front()) || AreAlike(plans[index].plan, found.plan)) {
+      continue;
+    }
+    found.alternatives.push_back(std::move(plans[index]));
+  }
   return found;
 }
 

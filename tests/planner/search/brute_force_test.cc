@@ -104,6 +104,16 @@ TEST_P(ExactTwin, AnswersAsBruteForce) {
     EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
     const double best = PerSample(twin.best->plan, twin.best->prediction).value();
     const double ours = PerSample(found->plan, found->prediction).value();
+    EXPECT_LE(found->search.bound.value() / static_cast<double>(found->plan.global_batch_size),
+              best * (1.0 + 1e-9));
+    // What the allocator keeps for later is in no sum of layers: there a proof may fail.
+    const RuntimeTraits& runtime = problem.rules().runtime;
+    const bool sums_are_whole = !runtime.widens_gradients_in_step &&
+                                !runtime.flatten_gradient_buckets && !runtime.keep_stage_outputs;
+    if (found->search.termination != Termination::kOptimal && !sums_are_whole) {
+      EXPECT_GE(ours, best * (1.0 - 1e-9));
+      continue;
+    }
     EXPECT_NEAR(ours, best, 1e-9 * best)
         << PlanGist(found->plan) << " and not " << PlanGist(twin.best->plan) << ", batch "
         << twin.best->plan.global_batch_size << ", micro-batches "

