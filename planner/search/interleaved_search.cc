@@ -17,6 +17,9 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Choices for definitions of one candidate before the rest is left with its bound: models
+// of many definitions have too many combinations.
+constexpr int64_t kMostChoices = 40'000;
 // What the definitions may use under one mask.
 struct MaskedOptions {
   // Definitions that layers have, those with most layers first.
@@ -88,7 +91,7 @@ class PartitionSearch {
  public:
   PartitionSearch(const PipelineSetting& setting, PlanEvaluator& evaluator,
                   const std::vector<int>& layer_counts, const MaskedOptions& masked, double most,
-                  SearchMeter& meter, PlanList& plans, double& least_unseen)
+                  SearchMeter& meter, PlanList& plans, int64_t& choices_left, double& least_unseen)
       : setting_(setting),
         evaluator_(evaluator),
         layer_counts_(layer_counts),
@@ -101,6 +104,7 @@ class PartitionSearch {
         most_(most),
         meter_(meter),
         plans_(plans),
+        choices_left_(choices_left),
         least_unseen_(least_unseen),
         times_(masked.least),
         chosen_(masked.allowed.size(), -1) {}
@@ -144,7 +148,7 @@ class PartitionSearch {
   double Bound() const { return paths_.Bound(times_) + setting_.costs().step_overhead().value(); }
 
   void Choose(size_t position) {
-    if (!meter_.Expand(1)) {
+    if (!meter_.Expand(1) || --choices_left_ < 0) {
       // Nothing is known of what is not looked at but this.
       least_unseen_ = std::min(least_unseen_, Bound());
       return;
@@ -217,6 +221,7 @@ class PartitionSearch {
   const double most_;
   SearchMeter& meter_;
   PlanList& plans_;
+  int64_t& choices_left_;
   double& least_unseen_;
   // Of definitions that are not decided the least.
   DefinitionTimes times_;
@@ -324,6 +329,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   const PipelineSetting setting(space, costs, table, place, problem.usable_memory());
   PlanEvaluator evaluator(problem, costs);
   PlanList plans(wanted);
+  int64_t choices_left = kMostChoices;
   double least_unseen = kInfinite;
   const std::vector<int> virtual_stage_counts =
       VirtualStageCounts(space, candidate.pipeline_parallel_degree);
@@ -335,13 +341,13 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
       for (const std::vector<int>& partition :
            EvenPartitions(space, count * candidate.pipeline_parallel_degree)) {
         PartitionSearch(setting, evaluator, partition, masked, most.value(), meter, plans,
-                        least_unseen)
+                        choices_left, least_unseen)
             .Run();
       }
     }
   }
   outcome.plans = plans.Take();
-  outcome.is_exact = !meter.stopped();
+  outcome.is_exact = !meter.stopped() && choices_left >= 0;
   if (!outcome.plans.empty()) {
     outcome.bound = std::min(outcome.bound, outcome.plans.front().prediction.step);
   }
