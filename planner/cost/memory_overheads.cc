@@ -22,8 +22,8 @@ Bytes MemoryOverheads::DeviceMemory(Bytes tensors, int pipeline_parallel_degree,
          communicator * std::max(most, communicator_count) + workspace;
 }
 
-Bytes MemoryOverheads::TensorBudget(Bytes usable, int pipeline_parallel_degree,
-                                    int ranks_per_stage, int communicator_count) const {
+Bytes MemoryOverheads::TensorBudget(Bytes usable, int pipeline_parallel_degree, int ranks_per_stage,
+                                    int communicator_count) const {
   const Bytes fixed =
       DeviceMemory(Bytes(), pipeline_parallel_degree, ranks_per_stage, communicator_count);
   const auto fits = [&](Bytes tensors) {

@@ -417,8 +417,7 @@ TEST_F(PlanCoreTest, ComparesEveryBaselineInTheOrderOfThePlanners) {
   std::vector<std::string> expected;
   for (const std::string& name : PlannerNames()) {
     const auto& baselines = BaselineNames();
-    if (name == "exact" ||
-        std::find(baselines.begin(), baselines.end(), name) != baselines.end()) {
+    if (name == "exact" || std::find(baselines.begin(), baselines.end(), name) != baselines.end()) {
       expected.push_back(name);
     }
   }

@@ -99,8 +99,9 @@ Plan PlanOf(const PlanningProblem& problem, const UniformPlan& uniform) {
   plan.device_count = problem.device_count();
   plan.global_batch_size = problem.global_batch_size();
   plan.micro_batch_count = uniform.micro_batch_count;
-  plan.schedule =
-      uniform.virtual_stage_count > 1 ? Schedule::kInterleaved : problem.rules().schedule.value_or(Schedule::kOneForwardOneBackward);
+  plan.schedule = uniform.virtual_stage_count > 1
+                      ? Schedule::kInterleaved
+                      : problem.rules().schedule.value_or(Schedule::kOneForwardOneBackward);
   plan.virtual_stage_count = uniform.virtual_stage_count;
   const int depth = uniform.pipeline_parallel_degree;
   const int stage_count = depth * uniform.virtual_stage_count;
