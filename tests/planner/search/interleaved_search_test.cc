@@ -55,7 +55,7 @@ BestOfAll SearchAll(const PlanningProblem& problem, const CostModel& costs) {
 
 TEST(InterleavedSearchTest, IsAsFastAsTheBestOfAllInterleavedPlans) {
   int found = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const PlanningProblem any = RandomProblem(seed);
     PlanningRules rules = any.rules();
@@ -76,7 +76,7 @@ TEST(InterleavedSearchTest, IsAsFastAsTheBestOfAllInterleavedPlans) {
         << PlanGist(ours.plan->plan) << "\n"
         << PlanGist(all.best->plan);
   }
-  EXPECT_GT(found, 20);
+  EXPECT_GT(found, 10);
 }
 
 TEST(InterleavedSearchTest, StagesAreEvenWithEndsOnTopOrAsLayers) {

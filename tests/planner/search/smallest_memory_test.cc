@@ -22,7 +22,7 @@ PlanningProblem WithoutRoom(const PlanningProblem& problem) {
 TEST(SmallestMemoryTest, IsWhatTheLeastOfAllPlansNeeds) {
   int proved = 0;
   int found_any = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const PlanningProblem problem = WithoutRoom(RandomProblem(seed));
     const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
