@@ -102,24 +102,6 @@ absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std
   return search;
 }
 
-v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningResult& result) {
-  v1::PlannerComparison row;
-  row.set_planner(planner);
-  if (const auto* found = std::get_if<PlanFound>(&result)) {
-    row.set_feasible(true);
-    *row.mutable_step_duration() = DurationToProto(found->prediction.step);
-    row.set_samples_per_second(found->prediction.samples_per_second);
-    row.set_peak_memory_bytes(found->prediction.peak_memory.count());
-    row.set_gist(PlanGist(found->plan));
-  } else if (const auto* nothing = std::get_if<NothingFits>(&result)) {
-    row.set_smallest_device_memory_bytes(nothing->smallest_device_memory.count());
-    row.set_smallest_device_count(nothing->smallest_device_count.value_or(0));
-  } else {
-    row.set_stopped_early(true);
-  }
-  return row;
-}
-
 absl::Status NothingFitsError(const PlanningProblem& problem, const std::string& planner,
                               const NothingFits& nothing) {
   const Bytes smallest = nothing.smallest_device_memory;

@@ -41,9 +41,6 @@ absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std
                                        const PlanningOptions& options,
                                        const SearchWatch& watch = {});
 
-// The answer of a search as a row of a comparison.
-v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningResult& result);
-
 // FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would do and, where
 // the planner looked for it, the smallest number of devices.
 absl::Status NothingFitsError(const PlanningProblem& problem, const std::string& planner,

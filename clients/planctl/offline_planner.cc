@@ -14,6 +14,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/search/find_plan.h"
+#include "proto/wire/comparison_wire.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/known_hardware.h"
@@ -79,7 +80,7 @@ absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
                                               const PlanningOptions& options,
                                               const SearchWatch& watch) {
   const absl::StatusOr<LocalSearch> search = SearchHere(problem, planner, options, watch);
-  if (search.ok()) return ComparisonOf(planner, search->result);
+  if (search.ok()) return ComparisonToProto(planner, search->result);
   const std::optional<ErrorDetail> detail = GetErrorDetail(search.status());
   if (!detail.has_value() || detail->reason != Reason::kNoFeasiblePlan) return search.status();
   v1::PlannerComparison row;
@@ -207,7 +208,7 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
     const PlanningProblem of_one_plan = problem.WithRules(OfOnePlan(problem.rules()));
     for (const std::string& name : PlannerNames()) {
       if (name == options.planner) {
-        view.comparisons.push_back(ComparisonOf(name, search.result));
+        view.comparisons.push_back(ComparisonToProto(name, search.result));
       } else if (absl::c_linear_search(BaselineNames(), name)) {
         PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row,
                                  Compare(of_one_plan, name, options, watch));

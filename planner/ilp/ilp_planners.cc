@@ -11,6 +11,7 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/ilp/mesh_search.h"
 #include "planner/ilp/nearest_plan.h"
+#include "planner/model/device_memory.h"
 
 namespace parplan {
 namespace {
@@ -34,19 +35,6 @@ bool IsSmaller(const Candidate& a, const Candidate& b) {
 
 bool IsFaster(const Candidate& a, const Candidate& b) {
   return IsBetterPlan(a.predicted, b.predicted);
-}
-
-// Device memory, in whole MiB, of which `usable` is usable.
-Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable) {
-  constexpr int64_t kMebibyte = int64_t{1} << 20;
-  const double share = 1.0 - problem.rules().memory_headroom_ratio;
-  const Bytes reserved = problem.node_group().reserved_memory;
-  const Bytes device = reserved + Bytes::Ceil(usable.as_double() / share);
-  int64_t mebibytes = (device.count() + kMebibyte - 1) / kMebibyte;
-  // Once more where rounding left it a byte short (PlanningProblem::Create).
-  const auto available = static_cast<double>(mebibytes * kMebibyte - reserved.count());
-  if (std::floor(available * share) < usable.as_double()) ++mebibytes;
-  return Bytes::Of(mebibytes * kMebibyte);
 }
 
 // The ways to cut the smallest and the largest batch into micro-batches for which every

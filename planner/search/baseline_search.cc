@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "planner/model/device_memory.h"
 #include "planner/search/candidate_search.h"
-#include "planner/search/device_memory.h"
 #include "planner/search/search_meter.h"
 #include "planner/search/stage_tables.h"
 #include "planner/search/step_bound.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
-#include "planner/search/device_memory.h"
+#include "planner/model/device_memory.h"
 #include "planner/search/exact_candidates.h"
 #include "planner/search/interleaved_search.h"
 #include "planner/search/option_table.h"

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/model/device_memory.h"
 #include "planner/search/bi_objective.h"
 #include "planner/search/galvatron_partition.h"
 #include "planner/search/galvatron_stages.h"
@@ -288,19 +289,6 @@ class GalvatronSearch {
   Seconds least_start_ = Seconds::Infinite();
 };
 
-// Device memory, in whole MiB, of which `usable` is usable.
-Bytes DeviceMemoryOf(const PlanningProblem& problem, Bytes usable) {
-  constexpr int64_t kMebibyte = int64_t{1} << 20;
-  const double share = 1.0 - problem.rules().memory_headroom_ratio;
-  const Bytes reserved = problem.node_group().reserved_memory;
-  const Bytes device = reserved + Bytes::Ceil(usable.as_double() / share);
-  int64_t mebibytes = (device.count() + kMebibyte - 1) / kMebibyte;
-  // Once more where rounding left it a byte short (PlanningProblem::Create).
-  const double available = static_cast<double>(mebibytes * kMebibyte - reserved.count());
-  if (std::floor(available * share) < usable.as_double()) ++mebibytes;
-  return Bytes::Of(mebibytes * kMebibyte);
-}
-
 // The least memory with which the method finds a plan, between `none`, with which it
 // doesn't, and what doubling finds. Rounding to the grid makes it a little more than any
 // plan needs, so it is looked for by trying; nothing where a limit ended that.
@@ -356,7 +344,7 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
   summary.termination = Termination::kOptimal;
   summary.limit = SearchLimit::kNone;
   return NothingFits{.smallest_usable_memory = *smallest,
-                     .smallest_device_memory = DeviceMemoryOf(problem, *smallest),
+                     .smallest_device_memory = DeviceMemoryFor(problem, *smallest),
                      // Of all plans of these strategies less may do: the method rounds memory up.
                      .memory_is_proved = false,
                      .search = summary};

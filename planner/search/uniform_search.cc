@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
-#include "planner/search/device_memory.h"
+#include "planner/model/device_memory.h"
 #include "planner/search/search_meter.h"
 #include "planner/search/strategy_space.h"
 #include "planner/search/strategy_tree.h"

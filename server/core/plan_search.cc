@@ -13,6 +13,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "planner/check/plan_check.h"
+#include "proto/wire/comparison_wire.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan {
@@ -105,24 +106,6 @@ Run RunPlanner(const PlannerFunction& planner, const std::string& name,
   return run;
 }
 
-v1::PlannerComparison ComparisonOf(const std::string& planner, const PlanningResult& result) {
-  v1::PlannerComparison comparison;
-  comparison.set_planner(planner);
-  if (const PlanFound* found = std::get_if<PlanFound>(&result)) {
-    comparison.set_feasible(true);
-    *comparison.mutable_step_duration() = DurationToProto(found->prediction.step);
-    comparison.set_samples_per_second(found->prediction.samples_per_second);
-    comparison.set_peak_memory_bytes(found->prediction.peak_memory.count());
-    comparison.set_gist(PlanGist(found->plan));
-  } else if (const NothingFits* nothing = std::get_if<NothingFits>(&result)) {
-    comparison.set_smallest_device_memory_bytes(nothing->smallest_device_memory.count());
-    comparison.set_smallest_device_count(nothing->smallest_device_count.value_or(0));
-  } else {
-    comparison.set_stopped_early(true);
-  }
-  return comparison;
-}
-
 absl::Status StoppedError(const SearchSummary& summary) {
   if (summary.limit == SearchLimit::kStates) {
     return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
@@ -160,7 +143,7 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(
     }
     if (!run.result.ok()) return run.result.status();
     if (!IsComplete(SummaryOf(*run.result))) *is_complete = false;
-    comparisons.push_back(ComparisonOf(name, *run.result));
+    comparisons.push_back(ComparisonToProto(name, *run.result));
   }
   return comparisons;
 }
@@ -216,7 +199,7 @@ absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
     PARPLAN_ASSIGN_OR_RETURN(
         const std::vector<v1::PlannerComparison> baselines,
         RunBaselines(planner, problem, order, control, clock, observer, &answer.is_complete));
-    answer.comparisons.push_back(ComparisonOf(order.planner, *run.result));
+    answer.comparisons.push_back(ComparisonToProto(order.planner, *run.result));
     answer.comparisons.insert(answer.comparisons.end(), baselines.begin(), baselines.end());
     SortByPlanner(&answer.comparisons);
   }

@@ -1,7 +1,7 @@
 // The size of a device, from what a plan needs of it.
 
-#ifndef PARPLAN_PLANNER_SEARCH_DEVICE_MEMORY_H_
-#define PARPLAN_PLANNER_SEARCH_DEVICE_MEMORY_H_
+#ifndef PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
+#define PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
 
 #include "planner/base/units.h"
 #include "planner/model/planning_problem.h"
@@ -14,4 +14,4 @@ Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_DEVICE_MEMORY_H_
+#endif  // PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_

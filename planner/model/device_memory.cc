@@ -1,4 +1,4 @@
-#include "planner/search/device_memory.h"
+#include "planner/model/device_memory.h"
 
 #include <cmath>
 #include <cstdint>

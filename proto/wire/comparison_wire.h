@@ -1,0 +1,17 @@
+// What one planner answered, beside others.
+
+#ifndef PARPLAN_PROTO_WIRE_COMPARISON_WIRE_H_
+#define PARPLAN_PROTO_WIRE_COMPARISON_WIRE_H_
+
+#include <string>
+
+#include "parplan/v1/plan.pb.h"
+#include "planner/model/planning_result.h"
+
+namespace parplan {
+
+v1::PlannerComparison ComparisonToProto(const std::string& planner, const PlanningResult& result);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_WIRE_COMPARISON_WIRE_H_
