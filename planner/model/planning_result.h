@@ -66,7 +66,7 @@ struct PlanFound {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  // With `PlanningRules::top_plan_count` above 1: the next best plans, best first. Each
+  // With `PlanningRules::top_plan_count` above 1: other good plans, best first. Each
   // is distinct: another depth, schedule, micro-batch count, batch, or another set of
   // degrees (see docs/search.md).
   std::vector<PredictedPlan> alternatives;
@@ -78,7 +78,8 @@ struct PlanFound {
   std::vector<std::string> notes;
 };
 
-// No plan of the space fits.
+// No plan of the space fits; where `search.termination` is `kFeasible`, none was found,
+// though it is not proved that there is none.
 struct NothingFits {
   // Usable memory (after headroom) and device memory (before) with which the same
   // planner finds a plan; smallest up to 1 MiB.
