@@ -40,11 +40,12 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(PARPLAN_CCACHE AND CCACHE_PROGRAM)
-  # The sloppiness is what ccache asks for where headers are precompiled.
+  # The sloppiness is what ccache asks for where headers are precompiled. Another clone
+  # of the project may use what this one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND}" -E env
       "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
-      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${CCACHE_PROGRAM}")
+      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-fpch-preprocess)
   endif()
