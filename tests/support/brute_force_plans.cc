@@ -76,6 +76,19 @@ class PlanJudge {
   BruteForceAnswer answer_;
 };
 
+// Shows every plan of a shape to the judge.
+void LookAtAll(const PlanningProblem& problem, const CostModel& costs, const PlanShape& shape,
+               PlanJudge& judge) {
+  const std::vector<std::vector<int>> partitions = PartitionsOf(problem, shape);
+  for (const LayerMenus& menus : MenusOf(problem, costs, shape)) {
+    for (const std::vector<int>& partition : partitions) {
+      ForEachChoice(menus, [&](const std::vector<Strategy>& strategies) {
+        judge.Look(shape, partition, strategies);
+      });
+    }
+  }
+}
+
 // Combines stages of one shape, menu and partition.
 class StageCombiner {
  public:
@@ -167,17 +180,20 @@ class StageCombiner {
 
 BruteForceAnswer EveryPlan(const PlanningProblem& problem, const CostModel& costs) {
   PlanJudge judge(problem, costs);
-  for (const PlanShape& shape : ShapesOf(problem)) {
-    const std::vector<std::vector<int>> partitions = PartitionsOf(problem, shape);
-    for (const LayerMenus& menus : MenusOf(problem, costs, shape)) {
-      for (const std::vector<int>& partition : partitions) {
-        ForEachChoice(menus, [&](const std::vector<Strategy>& strategies) {
-          judge.Look(shape, partition, strategies);
-        });
-      }
-    }
-  }
+  for (const PlanShape& shape : ShapesOf(problem)) LookAtAll(problem, costs, shape, judge);
   return judge.Answer();
+}
+
+std::vector<std::pair<PlanShape, PredictedPlan>> BestOfEveryShape(const PlanningProblem& problem,
+                                                                  const CostModel& costs) {
+  std::vector<std::pair<PlanShape, PredictedPlan>> best;
+  for (const PlanShape& shape : ShapesOf(problem)) {
+    PlanJudge judge(problem, costs);
+    LookAtAll(problem, costs, shape, judge);
+    BruteForceAnswer answer = judge.Answer();
+    if (answer.best) best.emplace_back(shape, *std::move(answer.best));
+  }
+  return best;
 }
 
 BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& costs) {

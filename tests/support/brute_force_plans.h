@@ -13,6 +13,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
+#include "tests/support/brute_force_space.h"
 
 namespace parplan {
 
@@ -28,6 +29,11 @@ struct BruteForceAnswer {
   // fit of which none is better in both, ascending by time.
   std::vector<std::pair<Seconds, Bytes>> front;
 };
+
+// The best plan that fits of each shape that has any, and what it needs, by looking at every
+// plan.
+std::vector<std::pair<PlanShape, PredictedPlan>> BestOfEveryShape(const PlanningProblem& problem,
+                                                                  const CostModel& costs);
 
 // Every plan, one after the other: valid by `CheckPlanStructure`, scored by
 // `PlanEvaluator`, compared by `IsBetterPlan`.
