@@ -325,7 +325,9 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     search.Run();
     candidates = search.candidates();
     if (search.plans().plans().empty()) {
-      is_cut |= meter.stopped() || !search.IsEmpty();
+      // What the search leaves open, sums of least memory may settle.
+      is_cut |= meter.stopped() ||
+                (!search.IsEmpty() && AnyPlanFits(search.space(), costs, meter).value_or(true));
       return front;
     }
     if (meter.stopped()) break;
