@@ -2,8 +2,9 @@
 """Draws docs/images/search-growth-*.svg from the lines of search_growth.
 
 Usage: plot_growth.py growth.csv docs/images
-Standard library only. One picture an axis: time against it, both logarithmic but for
-dimensions; circles are proved best, squares have a gap.
+Standard library only. One picture an axis: time against it, both logarithmic. Circles are
+proved, squares have a gap (written beside where it is a percent or more), crosses were
+stopped without any plan.
 """
 
 import csv
@@ -17,20 +18,14 @@ COLOURS = ("#1b6ca8", "#c8553d", "#3c8d40", "#7a4fa3")
 TITLES = {
     "layers": ("Time against layers, 1,024 devices", "layers"),
     "devices": ("Time against devices, Llama-2-70B", "devices"),
-    "dimensions": ("Time against dimensions of the space, Llama-2-70B on 512", "dimensions"),
+    "strategies": ("Time against strategies, Llama-2-70B on 512", "strategies of a decoder on 512"),
     "memory": ("Time against memory, Llama-2-70B on 512", "usable GiB a device"),
 }
 
 
-def ticks(low, high, logarithmic):
-    """Round values from low to high."""
-    if not logarithmic:
-        step = max(1, round((high - low) / 8))
-        return [low + i * step for i in range(int((high - low) / step) + 1)]
-    marks = []
-    for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
-        marks += [m * 10.0**power for m in (1, 2, 5) if low <= m * 10.0**power <= high * 1.0001]
-    return marks
+def decades(low, high):
+    """Powers of ten from low to high."""
+    return [10.0**power for power in range(round(math.log10(low)), round(math.log10(high)) + 1)]
 
 
 def seconds_text(value):
@@ -43,7 +38,6 @@ def seconds_text(value):
 
 def draw(axis, rows):
     title, label = TITLES[axis]
-    log_x = axis != "dimensions"
     xs = [float(row["at"]) for row in rows]
     ys = [float(row["seconds"]) for row in rows]
     x_low, x_high = min(xs), max(xs)
@@ -51,10 +45,7 @@ def draw(axis, rows):
     y_high = 10 ** math.ceil(math.log10(max(ys)))
 
     def across(value):
-        if log_x:
-            share = math.log(value / x_low) / math.log(x_high / x_low)
-        else:
-            share = (value - x_low) / (x_high - x_low)
+        share = math.log(value / x_low) / math.log(x_high / x_low)
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
     def up(value):
@@ -67,9 +58,7 @@ def draw(axis, rows):
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         f'<text x="{LEFT}" y="20" font-size="13">{title}</text>',
     ]
-    for value in ticks(y_low, y_high, True):
-        if f"{value:e}"[0] != "1":
-            continue
+    for value in decades(y_low, y_high):
         y = up(value)
         out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
         out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{seconds_text(value)}</text>')
@@ -100,7 +89,20 @@ def draw(axis, rows):
         out.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         for x, y, row in points:
             if row["outcome"] == "feasible":
-                out.append(f'<rect x="{x - 3:.1f}" y="{y - 3:.1f}" width="6" height="6" fill="{colour}"/>')
+                out.append(
+                    f'<rect x="{x - 3:.1f}" y="{y - 3:.1f}" width="6" height="6" fill="{colour}"/>'
+                )
+                gap = float(row["gap"])
+                if gap >= 0.01:
+                    out.append(
+                        f'<text x="{x:.1f}" y="{y - 7:.1f}" text-anchor="middle" '
+                        f'fill="{colour}">{gap * 100:.0f} %</text>'
+                    )
+            elif row["outcome"] == "stopped":
+                out.append(
+                    f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{colour}" '
+                    f'stroke-width="2"/>'
+                )
             else:
                 fill = colour if row["outcome"] == "optimal" else "#fff"
                 out.append(

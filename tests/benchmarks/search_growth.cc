@@ -1,10 +1,10 @@
-// How the time of `exact` grows with layers, devices, dimensions of the space and memory:
-// one line of CSV a search, for plot_growth.py. Not a benchmark of the table; run it by
-// itself on an idle machine.
+// How the time of `exact` grows with layers, devices, strategies and memory: one line of CSV
+// a search, for plot_growth.py. Processor time of one thread, so that a busy machine
+// measures alike. Not a benchmark of the table: takes a few minutes by itself.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <variant>
@@ -12,40 +12,45 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/base/check.h"
+#include "planner/cost/cost_model.h"
 #include "planner/search/find_plan.h"
+#include "planner/search/strategy_space.h"
 #include "tests/benchmarks/exact_cases.h"
 #include "tests/benchmarks/timed_search.h"
 
 namespace parplan {
 namespace {
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+// Of one search. What takes longer is stopped with the plan it has by then.
+constexpr double kMostSeconds = 5.0;
+// Beyond, one search says enough.
+constexpr double kLong = 0.5;
+
+double ProcessorSeconds() {
+  return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
 }
 
 // The median of three, or one where a search takes long.
 void Measure(const std::string& axis, const std::string& series, const std::string& at,
              const PlanningProblem& problem) {
-  constexpr double kLong = 5.0;
   std::vector<double> times;
-  SearchControl control;
-  control.parallel_for = OnThreads(2);
   SearchSummary summary;
   std::string outcome;
   PeakMebibytes();
-  for (int i = 0; i < 3; ++i) {
-    const double begin = Now();
+  do {
+    const double begin = ProcessorSeconds();
+    SearchControl control;
+    control.should_stop = [begin] { return ProcessorSeconds() - begin > kMostSeconds; };
     const absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact", control);
-    times.push_back(Now() - begin);
+    times.push_back(ProcessorSeconds() - begin);
     PARPLAN_CHECK(result.ok());
-    if (const auto* const found = std::get_if<PlanFound>(&*result)) {
-      summary = found->search;
+    summary = std::visit([](const auto& answer) { return answer.search; }, *result);
+    if (std::holds_alternative<PlanFound>(*result)) {
       outcome = summary.termination == Termination::kOptimal ? "optimal" : "feasible";
     } else {
-      outcome = "nothing fits";
+      outcome = std::holds_alternative<NothingFits>(*result) ? "nothing fits" : "stopped";
     }
-    if (times.back() > kLong) break;
-  }
+  } while (times.size() < 3 && times.back() < kLong);
   std::sort(times.begin(), times.end());
   std::printf("%s,%s,%s,%.6f,%s,%.6f,%lld,%.0f\n", axis.c_str(), series.c_str(), at.c_str(),
               times[times.size() / 2], outcome.c_str(),
@@ -71,24 +76,27 @@ void Devices() {
   }
 }
 
-// From the papers' space on, one dimension more at a time.
-void Dimensions() {
+// Strategies of a decoder on all devices, one dimension more at a time; whatever of a plan
+// is no strategy varies throughout.
+void Strategies() {
   using enum SearchDimension;
-  DimensionSet set =
-      DimensionSet().With(kPipeline).With(kTensor).With(kPerLayer).With(kParameterSharding);
-  int count = 4;
-  const auto measure = [&] {
+  DimensionSet set = DimensionSet::All();
+  const SearchDimension added[] = {
+      kFullRecompute, kParameterSharding, kRankOrder,          kGradientSharding,
+      kUlysses,       kOptimizerSharding, kSelectiveRecompute, kContext};
+  for (const SearchDimension dimension : added) set = set.Without(dimension);
+  const auto measure = [&set] {
     PlanningRules rules;
     rules.dimensions = set;
-    Measure("dimensions", "Llama-2-70B on 512", absl::StrCat(count),
-            ProblemOf(Llama70B(512, 1024), rules));
+    const PlanningProblem problem = ProblemOf(Llama70B(512, 1024), rules);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+    PARPLAN_CHECK(costs.ok());
+    const size_t count = StrategySpace(problem, *costs).Strategies(1, 1, 1024).size();
+    Measure("strategies", "Llama-2-70B on 512", absl::StrCat(count), problem);
   };
   measure();
-  for (const SearchDimension dimension :
-       {kFullRecompute, kEndStrategies, kUnevenStages, kRankOrder, kOptimizerSharding,
-        kGradientSharding, kGpipe, kInterleaved, kUlysses, kContext, kSelectiveRecompute}) {
+  for (const SearchDimension dimension : added) {
     set = set.With(dimension);
-    ++count;
     measure();
   }
 }
@@ -105,7 +113,7 @@ int Run(int argc, char** argv) {
   const std::string only = argc > 1 ? argv[1] : "";
   std::printf("axis,series,at,seconds,outcome,gap,states,peak_mib\n");
   const std::pair<const char*, void (*)()> axes[] = {
-      {"layers", Layers}, {"devices", Devices}, {"dimensions", Dimensions}, {"memory", Memory}};
+      {"layers", Layers}, {"devices", Devices}, {"strategies", Strategies}, {"memory", Memory}};
   for (const auto& [name, measure] : axes) {
     if (only.empty() || only == name) measure();
   }
