@@ -95,7 +95,7 @@ def draw(axis, rows):
                 gap = float(row["gap"])
                 if gap >= 0.01:
                     out.append(
-                        f'<text x="{x:.1f}" y="{y - 7:.1f}" text-anchor="middle" '
+                        f'<text x="{x:.1f}" y="{y + (16 if index else -7):.1f}" text-anchor="middle" '
                         f'fill="{colour}">{gap * 100:.0f} %</text>'
                     )
             elif row["outcome"] == "stopped":
