@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -18,7 +19,7 @@ namespace parplan {
 namespace {
 
 // So many sets of least times are made between two questions whether to go on.
-constexpr int64_t kLeastTimesBetweenQuestions = 32;
+constexpr size_t kLeastTimesBetweenQuestions = 32;
 
 // States of each method that seeds.
 constexpr int64_t kMostSeedStates = 50'000'000;
@@ -26,9 +27,12 @@ constexpr int64_t kMostSeedStates = 50'000'000;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 double BoundOf(const StrategySpace& space, const LeastTimes& least,
+               const std::map<int, InterleavedBounds>& interleaved,
                const PipelineCandidate& candidate) {
   if (candidate.schedule == Schedule::kInterleaved) {
-    return InterleavedBound(space, least, candidate).value();
+    return interleaved.at(candidate.pipeline_parallel_degree)
+        .Bound(least, candidate.micro_batch_count)
+        .value();
   }
   double total = 0.0;
   double longest = 0.0;
@@ -69,7 +73,7 @@ void TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
 }
 
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
-                             const ParallelFor& parallel_for, SearchMeter& meter) {
+                             SearchMeter& meter) {
   CandidateList list;
   std::vector<TableCache::Key> keys;
   for (const int64_t batch : space.problem().GlobalBatchSizes()) {
@@ -91,25 +95,27 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   std::vector<LeastTimes> least(keys.size());
-  const auto key_count = static_cast<int64_t>(keys.size());
-  for (int64_t first = 0; first < key_count; first += kLeastTimesBetweenQuestions) {
-    if (!meter.Ask()) {
+  // Most of what one needs the others have found.
+  LeastTimesFinder finder(space.problem(), costs, space);
+  for (size_t index = 0; index < keys.size(); ++index) {
+    if (index % kLeastTimesBetweenQuestions == 0 && !meter.Ask()) {
       list.complete = false;
       list.candidates.clear();
       return list;
     }
-    const int64_t count = std::min(kLeastTimesBetweenQuestions, key_count - first);
-    ForEach(parallel_for, count, [&](int64_t index) {
-      const TableCache::Key& key = keys[first + index];
-      least[first + index] = LeastTimesOf(space.problem(), costs, space, key.first, key.second);
-    });
+    least[index] = finder.Find(keys[index].first, keys[index].second);
+  }
+  std::map<int, InterleavedBounds> interleaved;
+  for (const int degree : space.PipelineDegrees()) {
+    interleaved.try_emplace(degree, space, degree);
   }
   const double overhead = costs.step_overhead().value();
   for (ExactCandidate& candidate : list.candidates) {
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
     const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
-    candidate.bound =
-        times.usable ? BoundOf(space, times, candidate.pipeline) + overhead : kInfinite;
+    candidate.bound = times.usable
+                          ? BoundOf(space, times, interleaved, candidate.pipeline) + overhead
+                          : kInfinite;
   }
   std::erase_if(list.candidates,
                 [](const ExactCandidate& candidate) { return candidate.bound == kInfinite; });

@@ -79,7 +79,7 @@ struct CandidateList {
   bool complete = true;
 };
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
-                             const ParallelFor& parallel_for, SearchMeter& meter);
+                             SearchMeter& meter);
 
 // Plans that fit, of methods that take little time for any problem: the grids of `megatron`
 // and `fsdp-best`, and `galvatron-bmw`; of several batches for the smallest and the largest.

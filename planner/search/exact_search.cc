@@ -50,7 +50,7 @@ class ExactSearch {
 
   // False when a limit ended it.
   bool List() {
-    CandidateList list = ListCandidates(space_, costs_, control_.parallel_for, meter_);
+    CandidateList list = ListCandidates(space_, costs_, meter_);
     candidates_ = std::move(list.candidates);
     listed_all_ = list.complete;
     return listed_all_;

@@ -156,14 +156,14 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
   place.schedule = Schedule::kOneForwardOneBackward;
   const PipelineSetting setting(space, costs, table, place, problem.usable_memory());
   std::optional<SmallestMemory> best;
-  const std::vector<int> virtual_stage_counts = VirtualStageCounts(space, depth);
+  const std::vector<InterleavedPartition> partitions = InterleavedPartitions(space, depth);
   for (const OptionMask& mask : PlanWideMasks(space, table)) {
     const std::vector<std::vector<int>> lean = LeanOptions(problem.model(), table, mask);
-    for (int count : virtual_stage_counts) {
-      if (candidate.micro_batch_count > kMaxForwardPassCount / (int64_t{depth} * count)) continue;
-      for (const std::vector<int>& partition : EvenPartitions(space, count * depth)) {
-        LeanPartition(setting, partition, lean, most, best, meter).Run();
+    for (const InterleavedPartition& partition : partitions) {
+      if (!FitsPassLimit(candidate.micro_batch_count, partition.virtual_stage_count * depth)) {
+        continue;
       }
+      LeanPartition(setting, partition.layer_counts, lean, most, best, meter).Run();
     }
   }
   return best;

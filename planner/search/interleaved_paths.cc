@@ -21,16 +21,20 @@ StageCounts::StageCounts(const ModelSpec& model, const std::vector<int>& layer_c
   }
 }
 
-InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count,
-                                   int64_t micro_batch_count, const std::vector<double>& sends)
+InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count)
     : definition_count_(counts.definition_count()),
       device_count_(device_count),
-      micro_batches_(static_cast<double>(micro_batch_count)),
       before_(static_cast<size_t>(device_count) * definition_count_),
       owned_(before_.size()),
-      messages_(device_count) {
+      all_(definition_count_),
+      last_(definition_count_) {
+  for (int definition = 0; definition < definition_count_; ++definition) {
+    for (int stage = 0; stage < counts.stage_count(); ++stage) {
+      all_[definition] += counts.of(stage, definition);
+    }
+    last_[definition] = counts.of(counts.stage_count() - 1, definition);
+  }
   for (int device = 0; device < device_count; ++device) {
-    if (device > 0) messages_[device] = messages_[device - 1] + sends[device - 1];
     for (int definition = 0; definition < definition_count_; ++definition) {
       const size_t index = static_cast<size_t>(device) * definition_count_ + definition;
       if (device > 0) {
@@ -43,15 +47,20 @@ InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count,
   }
 }
 
-double InterleavedPaths::Bound(const DefinitionTimes& times) const {
+double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch_count,
+                               absl::Span<const double> sends, double all_sends) const {
+  const auto micro_batches = static_cast<double>(micro_batch_count);
   double first_sync = 0.0;
   for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
   double bound = 0.0;
+  // To the device's first stage.
+  double messages = 0.0;
   for (int device = 0; device < device_count_; ++device) {
     const double* before = &before_[static_cast<size_t>(device) * definition_count_];
     const double* owned = &owned_[static_cast<size_t>(device) * definition_count_];
-    double way_in = messages_[device];
-    double way_in_and_out = 2.0 * messages_[device];
+    if (device > 0 && !sends.empty()) messages += sends[device - 1];
+    double way_in = messages;
+    double way_in_and_out = 2.0 * messages;
     double work = 0.0;
     double sync = 0.0;
     for (int i = 0; i < definition_count_; ++i) {
@@ -60,10 +69,17 @@ double InterleavedPaths::Bound(const DefinitionTimes& times) const {
       work += owned[i] * times.both[i];
       sync += owned[i] * times.sync[i];
     }
-    work *= micro_batches_;
+    work *= micro_batches;
     bound = std::max({bound, way_in + work + sync, way_in_and_out + work + first_sync});
   }
-  return bound * (1.0 - kRounding);
+  const double* owned = &owned_[static_cast<size_t>(device_count_ - 1) * definition_count_];
+  double through = 2.0 * all_sends + first_sync;
+  for (int i = 0; i < definition_count_; ++i) {
+    const double passes =
+        all_[i] - last_[i] + micro_batches * owned[i] - device_count_ * (owned[i] - last_[i]);
+    through += passes * times.both[i];
+  }
+  return std::max(bound, through) * (1.0 - kRounding);
 }
 
 }  // namespace parplan

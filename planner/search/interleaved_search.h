@@ -7,23 +7,39 @@
 #ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_SEARCH_INTERLEAVED_SEARCH_H_
 
+#include <cstdint>
 #include <vector>
 
+#include "planner/search/interleaved_partitions.h"
+#include "planner/search/interleaved_paths.h"
 #include "planner/search/pipeline_search.h"
 
 namespace parplan {
 
-// Virtual stages a device can have at `pipeline_parallel_degree`, ascending, each at
-// least 2.
-std::vector<int> VirtualStageCounts(const StrategySpace& space, int pipeline_parallel_degree);
+// Bounds of all micro-batches of one pipeline degree, whatever the memory.
+class InterleavedBounds {
+ public:
+  InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree);
 
-// Layers of every virtual stage, in the order of the model; empty when none is even.
-// At most four partitions, distinct.
-std::vector<std::vector<int>> EvenPartitions(const StrategySpace& space, int stage_count);
+  // No plan with any number of virtual stages takes less; without step overhead. Infinite
+  // where there is none.
+  Seconds Bound(const LeastTimes& least, int64_t micro_batch_count) const;
 
-// No plan of the candidate with any number of virtual stages takes less. Quick.
-Seconds InterleavedBound(const StrategySpace& space, const LeastTimes& least,
-                         const PipelineCandidate& candidate);
+ private:
+  struct Partition {
+    int stage_count = 0;
+    InterleavedPaths paths;
+  };
+  std::vector<Partition> partitions_;
+};
+
+// No plan of the candidate that fits has a shorter step than this, or than `most`,
+// whichever is less: each option of the definition with most layers by itself, where memory
+// may suffice with the least of the others. Infinite where it suffices for none and `most`
+// is. REQUIRES: as `SearchInterleaved`.
+Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, const PipelineCandidate& candidate,
+                               Seconds most);
 
 // As `SearchPipeline`, over all virtual stage counts. REQUIRES: the degree is above 1 and
 // divides the micro-batch count.

@@ -48,7 +48,8 @@ void PipelineSetting::DescribeStages() {
   const bool has_tied_table = model.layer(model.layer_count() - 1).tied_embedding;
   const int rank_count = problem().device_count() / depth();
   const int devices_per_node = problem().node_group().devices_per_node;
-  const double least_send[] = {LeastSend(false), LeastSend(true)};
+  least_send_[0] = LeastSend(false);
+  least_send_[1] = LeastSend(true);
   for (int i = 0; i < depth(); ++i) {
     const bool is_last = i + 1 == depth();
     Stage& stage = stages_.emplace_back();
@@ -61,7 +62,7 @@ void PipelineSetting::DescribeStages() {
     };
     stage.leaves_node = node_changes(0) || node_changes(rank_count - 1);
     stage.extra_communicator_count = has_tied_table && depth() > 1 && (i == 0 || is_last) ? 1 : 0;
-    if (!is_last) stage.least_send = least_send[stage.leaves_node ? 1 : 0];
+    if (!is_last) stage.least_send = least_send(stage.leaves_node);
   }
 }
 

@@ -45,6 +45,8 @@ class PipelineSetting {
   int layer_count() const { return problem().model().layer_count(); }
   int definition_of(int layer) const { return problem().model().definition_of_layer()[layer]; }
   const Stage& stage(int index) const { return stages_[index]; }
+  // The least any message between stages takes; 0 with one stage.
+  double least_send(bool leaves_node) const { return least_send_[leaves_node ? 1 : 0]; }
   const BudgetByCommunicators& budget() const { return budget_; }
   // The most tensors any number of communicators leaves room for.
   Bytes largest_budget() const { return largest_budget_; }
@@ -72,6 +74,8 @@ class PipelineSetting {
   const PipelineCandidate candidate_;
   const SuffixRecurrence recurrence_;
   std::vector<Stage> stages_;
+  // [leaves_node]
+  double least_send_[2] = {};
   BudgetByCommunicators budget_;
   Bytes largest_budget_ = Bytes::Of(-1);
   std::vector<int> fixed_boundaries_;

@@ -293,7 +293,7 @@ class MemorySearch {
     }
     for (const PipelineCandidate& candidate : SmallestCandidates(space_, Schedule::kInterleaved)) {
       if (!meter_.Expand(1)) break;
-      if (VirtualStageCounts(space_, candidate.pipeline_parallel_degree).empty()) continue;
+      if (InterleavedPartitions(space_, candidate.pipeline_parallel_degree).empty()) continue;
       const OptionTable table(space_.problem(), costs_, space_, candidate.pipeline_parallel_degree,
                               candidate.global_batch_size / candidate.micro_batch_count);
       if (!table.usable()) continue;
