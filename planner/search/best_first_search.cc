@@ -1,0 +1,195 @@
+#include "planner/search/best_first_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/search/interleaved_search.h"
+#include "planner/search/option_table.h"
+#include "planner/search/pipeline_search.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Candidates that are bounded, or searched, side by side. Part of the method: the same on
+// any number of threads.
+constexpr size_t kBoundedTogether = 8;
+constexpr size_t kSearchedTogether = 2;
+// States expanded without any plan, after which other methods are asked for one.
+constexpr int64_t kMostStatesWithoutPlan = 300'000;
+
+}  // namespace
+
+bool BestFirstSearch::List() {
+  CandidateList list = ListCandidates(space_, costs_, meter_);
+  candidates_ = std::move(list.candidates);
+  listed_all_ = list.complete;
+  return listed_all_;
+}
+
+void BestFirstSearch::Take(std::vector<ExactCandidate> candidates) {
+  candidates_ = std::move(candidates);
+  listed_all_ = true;
+  for (ExactCandidate& candidate : candidates_) candidate.state = ExactCandidate::State::kListed;
+}
+
+void BestFirstSearch::Run() {
+  CandidateQueue queue(candidates_);
+  int64_t largest_batch = 0;
+  for (size_t index = 0; index < candidates_.size(); ++index) {
+    queue.Put(index);
+    largest_batch = std::max(largest_batch, candidates_[index].pipeline.global_batch_size);
+  }
+  // A plan to beat closes most candidates unseen, and is found sooner among those of one
+  // batch: the largest, over which filling and synchronisation are spread widest.
+  queue.Prefer(largest_batch);
+  while (meter_.Ask()) {
+    if (!plans_.plans().empty()) queue.Prefer(0);
+    const std::vector<size_t> round = NextRound(queue);
+    if (round.empty()) break;
+    Visit(round);
+    for (const size_t index : round) {
+      if (candidates_[index].state != ExactCandidate::State::kSearched) queue.Put(index);
+    }
+    Seed();
+    Report();
+  }
+}
+
+bool BestFirstSearch::IsEmpty() const {
+  return listed_all_ &&
+         std::all_of(candidates_.begin(), candidates_.end(),
+                     [](const ExactCandidate& each) { return each.bound == kInfinite; });
+}
+
+double BestFirstSearch::BoundPerSample() const {
+  if (!listed_all_) return 0.0;
+  double bound = kInfinite;
+  for (const ExactCandidate& candidate : candidates_) {
+    bound = std::min(bound, candidate.bound_per_sample());
+  }
+  if (!plans_.plans().empty()) bound = std::min(bound, TimePerSample(plans_.plans().front()));
+  return bound < kInfinite ? bound : 0.0;
+}
+
+std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
+  const double most = MostPerSample();
+  std::vector<size_t> round;
+  size_t together = 1;
+  while (!queue.empty() && round.size() < together) {
+    const ExactCandidate& next = candidates_[queue.first()];
+    // Bounds do not fall, nor does what a plan must beat rise.
+    if (next.bound_per_sample() >= most) {
+      queue.Pop();
+      continue;
+    }
+    if (round.empty()) {
+      // Before there is a plan, one search at a time: the next are most likely closed by it.
+      together = next.state == ExactCandidate::State::kListed ? kBoundedTogether
+                 : plans_.plans().empty()                     ? 1
+                                                              : kSearchedTogether;
+    } else if (next.state != candidates_[round.front()].state) {
+      break;
+    }
+    round.push_back(queue.first());
+    queue.Pop();
+  }
+  return round;
+}
+
+void BestFirstSearch::Seed() {
+  if (was_seeded_ || !plans_.plans().empty()) return;
+  const bool is_hard =
+      meter_.expanded_state_count() > kMostStatesWithoutPlan ||
+      std::any_of(candidates_.begin(), candidates_.end(), [](const ExactCandidate& candidate) {
+        return candidate.state == ExactCandidate::State::kSearched && candidate.bound < kInfinite;
+      });
+  if (!is_hard) return;
+  was_seeded_ = true;
+  for (PredictedPlan& plan : SeedPlans(space_.problem(), costs_, control_, meter_)) {
+    plans_.Offer(std::move(plan));
+  }
+}
+
+void BestFirstSearch::Visit(const std::vector<size_t>& round) {
+  std::vector<TableCache::Key> keys;
+  for (const size_t index : round) {
+    keys.push_back(TableCache::KeyOf(candidates_[index].pipeline));
+  }
+  tables_.Prepare(space_, costs_, std::move(keys), control_.parallel_for);
+  SearchControl control = control_;
+  if (control.max_state_count > 0) {
+    control.max_state_count =
+        std::max<int64_t>(1, control.max_state_count - meter_.expanded_state_count());
+  }
+  std::vector<Visited> visited(round.size());
+  ForEach(control_.parallel_for, static_cast<int64_t>(round.size()),
+          [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], control); });
+  for (size_t k = 0; k < round.size(); ++k) {
+    ExactCandidate& candidate = candidates_[round[k]];
+    candidate.bound = std::max(candidate.bound, visited[k].bound);
+    const bool ended = visited[k].limit != SearchLimit::kNone;
+    if (!ended) {
+      candidate.state = candidate.state == ExactCandidate::State::kListed
+                            ? ExactCandidate::State::kBounded
+                            : ExactCandidate::State::kSearched;
+    }
+    for (PredictedPlan& plan : visited[k].plans) plans_.Offer(std::move(plan));
+    meter_.Expand(visited[k].expanded);
+    meter_.Prune(visited[k].pruned);
+    if (ended) meter_.Stop(visited[k].limit);
+  }
+}
+
+BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candidate,
+                                                   const SearchControl& control) const {
+  Visited visited;
+  const OptionTable& table = tables_.At(TableCache::KeyOf(candidate.pipeline));
+  if (!table.usable()) {
+    visited.bound = kInfinite;
+    return visited;
+  }
+  SearchMeter meter(control);
+  const Seconds most = Seconds::Of(plans_.MostTimePerSample() *
+                                   static_cast<double>(candidate.pipeline.global_batch_size));
+  const bool interleaves = candidate.pipeline.schedule == Schedule::kInterleaved;
+  if (candidate.state == ExactCandidate::State::kListed) {
+    const Seconds bound =
+        interleaves ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, most)
+                    : PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
+    if (!meter.stopped()) visited.bound = bound.value();
+  } else {
+    PipelineOutcome outcome = (interleaves ? SearchInterleaved : SearchPipeline)(
+        space_, costs_, table, candidate.pipeline, most, wanted_, meter);
+    visited.bound = outcome.bound.value();
+    visited.plans = std::move(outcome.plans);
+  }
+  visited.expanded = meter.expanded_state_count();
+  visited.pruned = meter.pruned_state_count();
+  visited.limit = meter.limit();
+  return visited;
+}
+
+void BestFirstSearch::Report() const {
+  if (!control_.on_progress) return;
+  SearchProgress progress{.total_candidate_count = candidate_count(),
+                          .expanded_state_count = meter_.expanded_state_count()};
+  const double most = MostPerSample();
+  for (const ExactCandidate& candidate : candidates_) {
+    if (candidate.state == ExactCandidate::State::kSearched ||
+        candidate.bound_per_sample() >= most) {
+      ++progress.done_candidate_count;
+    }
+  }
+  double batch = static_cast<double>(space_.problem().global_batch_size());
+  if (!plans_.plans().empty()) {
+    const PredictedPlan& best = plans_.plans().front();
+    progress.incumbent = best.prediction.step;
+    batch = static_cast<double>(best.plan.global_batch_size);
+  }
+  progress.bound = Seconds::Of(BoundPerSample() * batch);
+  control_.on_progress(progress);
+}
+
+}  // namespace parplan
