@@ -156,13 +156,17 @@ absl::Status CompareStage(const std::string& stage, const StagePrediction& promi
 // Ranges of the step and of the memory.
 absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
                          const Prediction& prediction, Seconds step, Bytes peak) {
-  // Whether two ranks of a tensor-parallel group are on different nodes, rank by rank of
-  // the first group.
+  // Whether two ranks of a tensor-parallel group are on different nodes, rank by rank.
   bool across_nodes = false;
+  const int per_node = problem.node_group().devices_per_node;
   for (const StagePlan& stage : plan.stages) {
     for (const StageLayerRun& run : stage.layer_runs) {
-      const int last = (run.strategy.tensor_parallel_degree - 1) * run.strategy.tensor_stride();
-      across_nodes = across_nodes || last >= problem.node_group().devices_per_node;
+      const int stride = run.strategy.tensor_stride();
+      for (int rank = 0; rank < stage.rank_count && !across_nodes; ++rank) {
+        const int place = rank / stride % run.strategy.tensor_parallel_degree;
+        const int first = stage.first_rank + rank - place * stride;
+        across_nodes = first / per_node != (stage.first_rank + rank) / per_node;
+      }
     }
   }
   const RangeFactors& range = costs.step_range(across_nodes ? TensorParallelReach::kAcrossNodes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -43,9 +44,26 @@ std::string GroupShapeText(const GroupShape& shape) {
   return absl::StrCat(shape.participant_count, " ranks, stride ", shape.rank_stride);
 }
 
-int RanksPerNode(const GroupShape& shape, int devices_per_node) {
-  if (shape.rank_stride >= devices_per_node) return 1;
-  return std::min(shape.participant_count, devices_per_node / shape.rank_stride);
+int RanksPerNode(Collective collective, const GroupShape& shape, int devices_per_node) {
+  const int stride = shape.rank_stride;
+  if (stride >= devices_per_node) return 1;
+  const int within = std::min(shape.participant_count, devices_per_node / stride);
+  const int block = shape.participant_count * stride;
+  const bool is_aligned = devices_per_node % block == 0 ||
+                          (block % devices_per_node == 0 && within * stride == devices_per_node);
+  if (is_aligned || collective == Collective::kSendReceive) return within;
+  int most_nodes = 1;
+  const int period = std::lcm(block, devices_per_node);
+  for (int begin = 0; begin < period; begin += block) {
+    for (int first = begin; first < begin + stride; ++first) {
+      int nodes = 1;
+      for (int rank = first + stride; rank < begin + block; rank += stride) {
+        if (rank / devices_per_node != (rank - stride) / devices_per_node) ++nodes;
+      }
+      most_nodes = std::max(most_nodes, nodes);
+    }
+  }
+  return (shape.participant_count + most_nodes - 1) / most_nodes;
 }
 
 double BusFactor(Collective collective, int participant_count) {
@@ -119,12 +137,12 @@ CollectiveTimes::Resolved CollectiveTimes::Find(const Key& key) const {
 
 CollectiveTimes::Resolved CollectiveTimes::FindOtherStride(const Key& key) const {
   const int count = key.shape.participant_count;
-  const int ranks_per_node = RanksPerNode(key.shape, devices_per_node_);
+  const int ranks_per_node = RanksPerNode(key.collective, key.shape, devices_per_node_);
   std::optional<double> best_distance;
   Resolved best;
   for (const auto& [other, curve] : measured_) {
     if (other.shape.participant_count != count ||
-        RanksPerNode(other.shape, devices_per_node_) != ranks_per_node) {
+        RanksPerNode(key.collective, other.shape, devices_per_node_) != ranks_per_node) {
       continue;
     }
     const Resolved found = Find({key.collective, other.shape});
@@ -140,7 +158,7 @@ CollectiveTimes::Resolved CollectiveTimes::FindOtherStride(const Key& key) const
 }
 
 CollectiveTimes::Resolved CollectiveTimes::Estimate(const Key& key) const {
-  const int ranks_per_node = RanksPerNode(key.shape, devices_per_node_);
+  const int ranks_per_node = RanksPerNode(key.collective, key.shape, devices_per_node_);
   const bool crosses_nodes = key.shape.participant_count > ranks_per_node;
   // The most similar shape: same reach first, then as many ranks per node, then
   // the nearest group size, then the nearest stride. The order of the map
@@ -153,7 +171,7 @@ CollectiveTimes::Resolved CollectiveTimes::Estimate(const Key& key) const {
         other.collective == Collective::kAllReduce &&
         (key.collective == Collective::kAllGather || key.collective == Collective::kReduceScatter);
     if (other.collective != key.collective && !half) continue;
-    const int other_per_node = RanksPerNode(other.shape, devices_per_node_);
+    const int other_per_node = RanksPerNode(key.collective, other.shape, devices_per_node_);
     if ((other.shape.participant_count > other_per_node) != crosses_nodes) continue;
     const Distance distance(
         std::abs(std::log2(static_cast<double>(other_per_node) / ranks_per_node)),
@@ -171,7 +189,8 @@ CollectiveTimes::Resolved CollectiveTimes::Estimate(const Key& key) const {
   double factor = BusFactor(key.collective, key.shape.participant_count) /
                   BusFactor(best_key.collective, best_key.shape.participant_count);
   if (crosses_nodes) {
-    factor *= static_cast<double>(RanksPerNode(best_key.shape, devices_per_node_)) / ranks_per_node;
+    factor *= static_cast<double>(RanksPerNode(key.collective, best_key.shape, devices_per_node_)) /
+              ranks_per_node;
   }
   return {Scaled(measured_.at(best_key), factor), Source::kEstimated};
 }

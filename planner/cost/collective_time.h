@@ -25,8 +25,12 @@ struct GroupShape {
 // "8 ranks, stride 1".
 std::string GroupShapeText(const GroupShape& shape);
 
-// Ranks of one group that share a node of `devices_per_node` devices.
-int RanksPerNode(const GroupShape& shape, int devices_per_node);
+// Ranks of one group that share a node of `devices_per_node` devices, of the group that lies
+// on most nodes. Groups side by side begin at multiples of participant_count * rank_stride;
+// where that neither divides a node nor is a multiple of one, some lie across its edge. Pairs
+// that send and receive begin anywhere: of them those within a node are meant where there
+// are any, and whoever plans asks which leave it.
+int RanksPerNode(Collective collective, const GroupShape& shape, int devices_per_node);
 
 // Factor from time to bus bandwidth (nccl-tests): what one link carries over
 // the message size. 2(n-1)/n for all-reduce, (n-1)/n for all-gather,

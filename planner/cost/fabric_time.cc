@@ -38,7 +38,7 @@ Seconds FabricTime::Time(Collective collective, const GroupShape& shape,
                          double message_bytes) const {
   const int count = shape.participant_count;
   if (count <= 1 || message_bytes <= 0.0) return Seconds();
-  const int ranks_per_node = std::min(count, RanksPerNode(shape, devices_per_node_));
+  const int ranks_per_node = std::min(count, RanksPerNode(collective, shape, devices_per_node_));
   const int node_count = (count + ranks_per_node - 1) / ranks_per_node;
   const bool leaves_node = node_count > 1;
   // What one rank of the group may count on.

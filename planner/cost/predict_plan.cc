@@ -88,9 +88,20 @@ void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& predict
 TensorParallelReach ReachOf(const Plan& plan, int devices_per_node) {
   for (const StagePlan& stage : plan.stages) {
     for (const StageLayerRun& run : stage.layer_runs) {
-      const Strategy& strategy = run.strategy;
-      const int span = (strategy.tensor_parallel_degree - 1) * strategy.tensor_stride() + 1;
-      if (span > devices_per_node) return TensorParallelReach::kAcrossNodes;
+      const int stride = run.strategy.tensor_stride();
+      const int block = run.strategy.tensor_parallel_degree * stride;
+      if (block - stride >= devices_per_node) return TensorParallelReach::kAcrossNodes;
+      // Groups begin at multiples of a block.
+      if (devices_per_node % block == 0) continue;
+      for (int begin = stage.first_rank; begin < stage.first_rank + stage.rank_count;
+           begin += block) {
+        for (int first = begin; first < begin + stride; ++first) {
+          const int last = first + block - stride;
+          if (first / devices_per_node != last / devices_per_node) {
+            return TensorParallelReach::kAcrossNodes;
+          }
+        }
+      }
     }
   }
   return TensorParallelReach::kWithinNode;

@@ -39,12 +39,35 @@ TEST(BusFactor, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusFactor(Collective::kSendReceive, 2), 1.0);
 }
 
+int RanksOf(int count, int stride, int devices_per_node) {
+  return RanksPerNode(Collective::kAllReduce, {count, stride}, devices_per_node);
+}
+
 TEST(RanksPerNode, CountsNeighboursOnOneNode) {
-  EXPECT_EQ(RanksPerNode({8, 1}, 8), 8);
-  EXPECT_EQ(RanksPerNode({16, 1}, 8), 8);
-  EXPECT_EQ(RanksPerNode({4, 4}, 8), 2);
-  EXPECT_EQ(RanksPerNode({2, 8}, 8), 1);
-  EXPECT_EQ(RanksPerNode({2, 4}, 8), 2);
+  EXPECT_EQ(RanksOf(8, 1, 8), 8);
+  EXPECT_EQ(RanksOf(16, 1, 8), 8);
+  EXPECT_EQ(RanksOf(4, 4, 8), 2);
+  EXPECT_EQ(RanksOf(2, 8, 8), 1);
+  EXPECT_EQ(RanksOf(2, 4, 8), 2);
+}
+
+TEST(RanksPerNode, SeesGroupsThatLieAcrossTheEdge) {
+  // On two nodes of six, ranks 4 to 7 of three groups of four.
+  EXPECT_EQ(RanksOf(4, 1, 6), 2);
+  // On two nodes of three, ranks 2 and 3.
+  EXPECT_EQ(RanksOf(2, 1, 3), 1);
+  // Ranks 4 and 6 of 0, 2; 1, 3; 4, 6; ...
+  EXPECT_EQ(RanksOf(2, 2, 6), 1);
+  // 3 to 5 on nodes of four: two and one.
+  EXPECT_EQ(RanksOf(3, 1, 4), 2);
+  // 0 to 7 on nodes of six: six and two; 8 to 15 four and four.
+  EXPECT_EQ(RanksOf(8, 1, 6), 4);
+  // What divides a node, or is whole nodes, does not.
+  EXPECT_EQ(RanksOf(3, 2, 6), 3);
+  EXPECT_EQ(RanksOf(2, 3, 6), 2);
+  EXPECT_EQ(RanksOf(12, 1, 6), 6);
+  // Pairs of stages are asked one by one.
+  EXPECT_EQ(RanksPerNode(Collective::kSendReceive, {2, 2}, 6), 2);
 }
 
 TEST(CollectiveTimes, ReadsMeasuredPointsBack) {
@@ -86,15 +109,16 @@ TEST(CollectiveTimes, ABandwidthBorrowsTheLatencyOfItsMeasuredNeighbour) {
 }
 
 TEST(CollectiveTimes, TakesTheNearestStrideOfEqualReach) {
-  // Inside a node of 8, pairs were measured at strides 1 and 4.
+  // Inside a node of 8, pairs were measured at strides 1 and 2.
   CollectiveTimes times = TimesOf({Point(Collective::kAllReduce, 2, 1, 256, 1.0),
-                                   Point(Collective::kAllReduce, 2, 4, 256, 2.0)});
-  EXPECT_EQ(times.Resolve(Collective::kAllReduce, {2, 3}), Source::kOtherStride);
-  EXPECT_DOUBLE_EQ(times.Time(Collective::kAllReduce, {2, 3}, 256 * kMiB).milliseconds(), 2.0);
-  EXPECT_EQ(times.Resolve(Collective::kAllGather, {2, 3}), Source::kOtherStride);
-  EXPECT_DOUBLE_EQ(times.Time(Collective::kAllGather, {2, 3}, 256 * kMiB).milliseconds(), 1.0);
-  // Stride 8 leaves the node.
+                                   Point(Collective::kAllReduce, 2, 2, 256, 2.0)});
+  EXPECT_EQ(times.Resolve(Collective::kAllReduce, {2, 4}), Source::kOtherStride);
+  EXPECT_DOUBLE_EQ(times.Time(Collective::kAllReduce, {2, 4}, 256 * kMiB).milliseconds(), 2.0);
+  EXPECT_EQ(times.Resolve(Collective::kAllGather, {2, 4}), Source::kOtherStride);
+  EXPECT_DOUBLE_EQ(times.Time(Collective::kAllGather, {2, 4}, 256 * kMiB).milliseconds(), 1.0);
+  // Stride 8 leaves the node, and so do some pairs of stride 3.
   EXPECT_EQ(times.Resolve(Collective::kAllReduce, {2, 8}), Source::kMissing);
+  EXPECT_EQ(times.Resolve(Collective::kAllReduce, {2, 3}), Source::kMissing);
 }
 
 TEST(CollectiveTimes, EstimatesFromAShapeOfEqualReach) {

@@ -15,6 +15,7 @@
 #include "planner/search/exact_search.h"
 #include "tests/planner/search/weak_points.h"
 #include "tests/support/brute_force_plans.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/hand_made_problem.h"
 #include "tests/support/status_matchers.h"
 
@@ -72,6 +73,23 @@ TEST(NodeEdge, MessagesThatLeaveTheNodeTakeAsLongAsTheNetworkDoes) {
   EXPECT_THAT(SendsOf(6, 3, 3), ElementsAre(out, out));
   // Three nodes of four, three devices a stage.
   EXPECT_THAT(SendsOf(12, 4, 4), ElementsAre(out, out, out));
+}
+
+// Of twelve devices groups of four lie within nodes of four and of twelve, and not all within
+// nodes of six.
+TEST(NodeEdge, GroupsThatLieAcrossItExchangeOverTheNetwork) {
+  const auto exchange = [](int devices_per_node) {
+    const PlanningProblem problem = EstimatedProblem({.device_count = 12,
+                                                      .devices_per_node = devices_per_node,
+                                                      .decoder_count = 4,
+                                                      .hidden_size = 3072,
+                                                      .attention_head_count = 24,
+                                                      .global_batch_size = 12});
+    const CostModel costs = *CostModel::Create(problem);
+    return costs.CostOfLayer(1, StrategyOf(4, 3), 12, 1).time[TimeItemKind::kTensorParallel];
+  };
+  EXPECT_NEAR(exchange(4) / exchange(12), 1.0, 0.01);
+  EXPECT_GT(exchange(6) / exchange(12), 1.5);
 }
 
 // A network so slow that it matters which message leaves, against all plans.
