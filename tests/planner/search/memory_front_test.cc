@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -10,14 +11,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/search/exact_search.h"
+#include "tests/planner/search/weak_points.h"
 #include "tests/support/brute_force_plans.h"
+#include "tests/support/hand_made_problem.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
+
+using enum SearchDimension;
 
 using Front = std::vector<std::pair<Seconds, Bytes>>;
 
@@ -119,6 +125,43 @@ TEST(MemoryFront, IsThatOfAllPlansInSteps) {
     point_count += static_cast<int64_t>(front.size());
   }
   EXPECT_GT(point_count, 80);
+}
+
+// Layers of which one kind has ten times the parameters of the other: gathered whole where
+// they are sharded, they need room while the layer runs and at no other time. Budgets from
+// the least of all plans up to twice as much, against all plans.
+TEST(Transients, OfOneLayerDecideForAll) {
+  HandMadeOptions options{
+      .layers =
+          {{.count = 2, .parameter_count = 24'000'000, .activation_bytes_per_sample = 20'000'000},
+           {.count = 2, .parameter_count = 2'400'000, .activation_bytes_per_sample = 40'000'000}},
+      .global_batch_size = 8};
+  options.rules = RulesOf(
+      {kPipeline, kUnevenStages, kPerLayer, kParameterSharding, kGradientSharding, kFullRecompute});
+  const PlanningProblem roomy = HandMadeProblem(options);
+  ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(roomy));
+  const Bytes least = EveryStage(roomy.WithUsableMemory(Bytes()), costs).smallest_usable_memory;
+  std::set<double> steps;
+  bool has_gathered = false;
+  for (int percent = 100; percent <= 200; percent += 2) {
+    SCOPED_TRACE(testing::Message() << percent << " % of the least memory");
+    const PlanningProblem problem =
+        roomy.WithUsableMemory(Bytes::Of(least.count() * percent / 100));
+    const BruteForceAnswer twin = EveryStage(problem, costs);
+    const std::optional<PlanningResult> result = SearchExact(problem, costs, {});
+    ASSERT_TRUE(twin.best.has_value() && result.has_value());
+    const auto* const found = std::get_if<PlanFound>(&*result);
+    ASSERT_NE(found, nullptr);
+    EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
+    EXPECT_EQ(found->search.termination, Termination::kOptimal);
+    EXPECT_NEAR(found->prediction.step / twin.best->prediction.step, 1.0, 1e-9);
+    steps.insert(found->prediction.step.value());
+    for (const StagePrediction& stage : found->prediction.stages) {
+      has_gathered |= stage.memory[MemoryItemKind::kGatheredParameters] > Bytes();
+    }
+  }
+  EXPECT_GT(steps.size(), 5u);
+  EXPECT_TRUE(has_gathered);
 }
 
 }  // namespace
