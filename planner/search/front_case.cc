@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/search/costs_behind.h"
 #include "planner/search/memory_price.h"
 
 namespace parplan {
@@ -268,6 +269,7 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
   for (Options& options : front_case.options) DropBeaten(options);
   Sort(bounds, front_case);
   AddBehind(front_case);
+  AddCostsBehindLayouts(front_case);
   return front_case;
 }
 

@@ -132,6 +132,9 @@ struct FrontCase {
   std::vector<PricedCut> cuts;
   // [run * cut count + cut] the layers behind the run.
   std::vector<Behind> behind;
+  // [(run * cut count + cut) * layout count + layout] `Behind::cost` where the run ends with
+  // the layout, with what the layers behind then move at least.
+  std::vector<double> cost_behind_layout;
   // [run] the least and the most bytes of the layers behind it.
   std::vector<int64_t> least_bytes_behind;
   std::vector<int64_t> most_bytes_behind;
@@ -139,6 +142,12 @@ struct FrontCase {
   int64_t most_overhead = 0;
 
   const Behind* BehindRun(size_t run) const { return &behind[run * cuts.size()]; }
+  // `layout`: -1 where it is not known.
+  double CostBehind(size_t run, size_t cut, int layout) const {
+    const size_t index = run * cuts.size() + cut;
+    return layout < 0 ? behind[index].cost
+                      : cost_behind_layout[index * stage->layout_count + layout];
+  }
 };
 
 // Cases that together have all assignments that fit and satisfy the cuts. The largest

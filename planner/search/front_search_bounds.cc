@@ -117,6 +117,7 @@ bool FrontSearch::IsHopeless(int run, int reference, const Label& label, int opt
   const auto overhead = static_cast<double>(Overhead(label));
   const auto bytes = static_cast<double>(needed);
   const double free_count = label.free_count;
+  const int last_layout = reference < 0 ? label.last_layout : label.end_layout;
   const bool lacks_begin = Lacks(run, reference, label, label.begin_layout);
   const bool lacks_end =
       label.end_layout != label.begin_layout && Lacks(run, reference, label, label.end_layout);
@@ -124,14 +125,17 @@ bool FrontSearch::IsHopeless(int run, int reference, const Label& label, int opt
     const PricedCut& cut = case_.cuts[index];
     const Tail& tail = tails[index];
     double least = cut.Cost(label.sum) + cut.price * overhead +
-                   (cut.cut.forward + cut.cut.backward) * moved + behind[index].cost +
-                   tail.win * free_count;
+                   (cut.cut.forward + cut.cut.backward) * moved + tail.win * free_count;
+    double with_moves = least + case_.CostBehind(run, index, last_layout);
+    least += behind[index].cost;
     // Bytes beyond the room, at the cheapest behind, with the layers that have to come.
     double most_missing = bytes + behind[index].bytes;
     double least_missing = most_missing;
     const auto force = [&](int layout) {
       const Forced& forced = forced_[layout * cut_count + index];
-      least += std::max(0.0, forced.reduced - tail.win);
+      const double loss = std::max(0.0, forced.reduced - tail.win);
+      least += loss;
+      with_moves += loss;
       least_missing += forced.least_bytes;
       most_missing += forced.most_bytes;
     };
@@ -139,7 +143,7 @@ bool FrontSearch::IsHopeless(int run, int reference, const Label& label, int opt
     if (lacks_end) force(label.end_layout);
     if (least_missing > 0.0) least += least_missing * tail.rates.save;
     if (most_missing < 0.0) least -= most_missing * tail.rates.add;
-    if (least > cut.cut.most) return true;
+    if (std::max(least, with_moves) > cut.cut.most) return true;
   }
   return false;
 }
@@ -171,10 +175,12 @@ FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const 
   for (size_t index = 0; index < cut_count && most >= least; ++index) {
     const PricedCut& cut = case_.cuts[index];
     const Tail& tail = tails[index];
-    const double start = cut.Cost(label.sum) + cut.price * overhead +
-                         (cut.cut.forward + cut.cut.backward) * static_cast<double>(half_move) +
-                         behind[index].cost + tail.win * free_count;
+    const double own = cut.Cost(label.sum) + cut.price * overhead +
+                       (cut.cut.forward + cut.cut.backward) * static_cast<double>(half_move) +
+                       tail.win * free_count;
+    const double start = own + behind[index].cost;
     const double slope = cut.Cost(change) - tail.win;
+    require(own + case_.CostBehind(run, index, label.end_layout), slope, cut.cut.most);
     // Bytes beyond the room, at the cheapest behind.
     const double missing = bytes + behind[index].bytes;
     // Of too much and too little the loss is the larger of two lines.
