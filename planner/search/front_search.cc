@@ -201,51 +201,85 @@ void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& lab
   label.binding_bytes = 0;
 }
 
-bool FrontSearch::Beats(LayoutWalks& walks, const Label& a, const Label& b) const {
+void FrontSearch::CompareMovesBehind(int run) {
+  const TickStage& stage = *case_.stage;
+  const int count = stage.layout_count;
+  farther_behind_.assign(count * count, 0);
+  if (run + 1 == static_cast<int>(stage.runs.size())) return;
+  const int kind = stage.runs[run + 1].kind;
+  const std::vector<int64_t>& moves = stage.half_moves[kind];
+  for (int a = 0; a < count; ++a) {
+    for (int b = 0; b < count; ++b) {
+      int64_t& most = farther_behind_[a * count + b];
+      for (const int to : walks_[kind].layouts()) {
+        const int64_t of_b = moves[b * count + to];
+        if (of_b < TickStage::kNever) most = std::max(most, moves[a * count + to] - of_b);
+      }
+    }
+  }
+}
+
+int64_t FrontSearch::MostFarther(int run, int reference, const Label& a, const Label& b) {
+  const int last_a = reference < 0 ? a.last_layout : a.end_layout;
+  const int last_b = reference < 0 ? b.last_layout : b.end_layout;
+  int64_t farther = 0;
+  if (last_a != last_b) farther = farther_behind_[last_a * case_.stage->layout_count + last_b];
+  if (reference < 0) return farther;
+  return farther + walks_[case_.stage->runs[run].kind].MostFarther(
+                       {a.set, a.begin_layout, a.end_layout}, {b.set, b.begin_layout, b.end_layout},
+                       Option(run, reference).layout);
+}
+
+bool FrontSearch::Beats(int run, int reference, const Label& a, const Label& b) {
   if (!a.sum.IsNowhereSlower(b.sum) || a.free_count < b.free_count) return false;
   if (a.binding_bytes > 0 &&
       (a.sum.bytes > b.sum.bytes || a.transient > b.transient || a.budget < b.budget)) {
     return false;
   }
-  if (!walks.NowhereFarther(a.set, b.set, a.begin_layout, a.end_layout)) return false;
-  return !case_.has_step || (a.budget >= b.budget && a.sum.step_bytes <= b.sum.step_bytes &&
-                             a.sum.step_bytes_with_bucket <= b.sum.step_bytes_with_bucket);
+  if (case_.has_step && (a.budget < b.budget || a.sum.step_bytes > b.sum.step_bytes ||
+                         a.sum.step_bytes_with_bucket > b.sum.step_bytes_with_bucket)) {
+    return false;
+  }
+  const int64_t farther = MostFarther(run, reference, a, b);
+  if (farther >= TickStage::kNever) return false;
+  if (case_.stage->joins_passes) return a.sum.forward + 2 * farther <= b.sum.forward;
+  return a.sum.forward + farther <= b.sum.forward && a.sum.backward + farther <= b.sum.backward;
 }
 
 void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label>& labels) {
   struct Place {
+    // What neighbours of the stage will see.
     int first_layout;
     int last_layout;
-    int begin_layout;
-    int end_layout;
     int64_t time;
     int64_t bytes;
     int less_free;
     int index;
   };
   const auto key = [](const Place& place) {
-    return std::tie(place.first_layout, place.last_layout, place.begin_layout, place.end_layout);
+    return std::tie(place.first_layout, place.last_layout);
   };
+  const bool is_last = run + 1 == static_cast<int>(case_.stage->runs.size());
+  const bool is_whole = reference < 0 && is_last;
   const bool compares_first = case_.stage->first_layout_matters;
-  const bool is_whole = reference < 0 && run + 1 == static_cast<int>(case_.stage->runs.size());
-  const bool compares_last = !is_whole || case_.stage->last_layout_matters;
+  const bool compares_last =
+      is_last && (case_.stage->last_layout_matters || (case_.has_output && !is_whole));
+  CompareMovesBehind(run);
   std::vector<Place> places;
   places.reserve(labels.size());
   for (size_t index = 0; index < labels.size(); ++index) {
     Label& label = labels[index];
     SetBindingBytes(run, reference, option, label);
-    places.push_back({compares_first ? label.first_layout : 0,
-                      compares_last ? label.last_layout : 0, label.begin_layout, label.end_layout,
+    const int first_layout = run == 0 && reference >= 0 ? label.begin_layout : label.first_layout;
+    const int last_layout = reference < 0 ? label.last_layout : label.end_layout;
+    places.push_back({compares_first ? first_layout : 0, compares_last ? last_layout : 0,
                       label.sum.forward + label.sum.backward + label.sum.sync, label.binding_bytes,
                       -label.free_count, static_cast<int>(index)});
   }
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    return std::tie(a.first_layout, a.last_layout, a.begin_layout, a.end_layout, a.time, a.bytes,
-                    a.less_free, a.index) < std::tie(b.first_layout, b.last_layout, b.begin_layout,
-                                                     b.end_layout, b.time, b.bytes, b.less_free,
-                                                     b.index);
+    return std::tie(a.first_layout, a.last_layout, a.time, a.bytes, a.less_free, a.index) <
+           std::tie(b.first_layout, b.last_layout, b.time, b.bytes, b.less_free, b.index);
   });
-  LayoutWalks& walks = walks_[case_.stage->runs[run].kind];
   std::vector<Label> kept;
   size_t first_of_key = 0;
   // Which one beat the last one often beats the next.
@@ -256,10 +290,10 @@ void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label
       last_beater = kept.size();
     }
     const Label& label = labels[places[rank].index];
-    if (last_beater < kept.size() && Beats(walks, kept[last_beater], label)) continue;
+    if (last_beater < kept.size() && Beats(run, reference, kept[last_beater], label)) continue;
     const auto beater =
         std::find_if(kept.begin() + static_cast<std::ptrdiff_t>(first_of_key), kept.end(),
-                     [&](const Label& other) { return Beats(walks, other, label); });
+                     [&](const Label& other) { return Beats(run, reference, other, label); });
     if (beater != kept.end()) {
       last_beater = beater - kept.begin();
       continue;

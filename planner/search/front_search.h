@@ -139,7 +139,13 @@ class FrontSearch {
   int64_t Overhead(const Label& label) const {
     return label.transient - case_.least_transient + case_.most_budget - label.budget;
   }
-  bool Beats(LayoutWalks& walks, const Label& a, const Label& b) const;
+  // Whether `a` can do whatever `b` can, no slower: also where layers under other layouts make
+  // it move farther.
+  bool Beats(int run, int reference, const Label& a, const Label& b);
+  // How many half moves more `a` needs at most from here on.
+  int64_t MostFarther(int run, int reference, const Label& a, const Label& b);
+  // [a * layout count + b] the same of the move into the next run, from layout a and not b.
+  void CompareMovesBehind(int run);
   // Whether it can still begin and end as it will.
   bool CanEnd(int run, int reference, int option, const Label& label) const;
   void GiveNodes(std::vector<Label>& labels);
@@ -162,6 +168,7 @@ class FrontSearch {
   std::vector<int> end_of_layout_;
   // [layout * cut count + cut]
   std::vector<Forced> forced_;
+  std::vector<int64_t> farther_behind_;
 };
 
 }  // namespace parplan

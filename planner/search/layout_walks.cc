@@ -61,30 +61,77 @@ int LayoutWalks::Count(int set, int layout) const {
   return 0;
 }
 
-bool LayoutWalks::NowhereFarther(int a, int b, int first, int last) {
-  if (a == b) return true;
-  if (!HasNoDetours()) return false;
-  const auto is_end = [=](int layout) { return layout == first || layout == last; };
-  const Set& larger = sets_[b].set;
-  const Set& smaller = sets_[a].set;
-  // What is left out of a walk makes it no longer. Ends are visited anyhow, so it is their
-  // layers that count.
-  auto place = larger.begin();
-  for (const auto& [layout, count] : smaller) {
-    while (place != larger.end() && place->first < layout) {
-      if (is_end(place->first)) return false;
-      ++place;
+void LayoutWalks::CompareMoves() {
+  if (!most_detours_.empty()) return;
+  most_detours_.assign(layout_count_, 0);
+  // [from * layout_count_ + to] the shortest ways over any layouts.
+  std::vector<int64_t> ways(half_moves_.begin(), half_moves_.end());
+  for (int by : layouts_) {
+    for (int from : layouts_) {
+      for (int to : layouts_) {
+        int64_t& way = ways[from * layout_count_ + to];
+        way = std::min(way, ways[from * layout_count_ + by] + ways[by * layout_count_ + to]);
+      }
     }
-    const bool has = place != larger.end() && place->first == layout;
-    if (is_end(layout)) {
-      if (has && place->second > count) return false;
-    } else if (!has) {
-      return false;
-    }
-    if (has) ++place;
   }
-  return std::none_of(place, larger.end(),
-                      [&is_end](const auto& member) { return is_end(member.first); });
+  most_shortcut_ = 0;
+  for (int to : layouts_) {
+    int64_t most = 0;
+    for (int from : layouts_) {
+      if (from == to) continue;
+      most = std::max(most, std::min(never_, Move(from, to)) - ways[from * layout_count_ + to]);
+    }
+    most_shortcut_ = std::min(never_, most_shortcut_ + most);
+  }
+  for (int by : layouts_) {
+    int64_t& most = most_detours_[by];
+    for (int from : layouts_) {
+      for (int to : layouts_) {
+        if (from == by || to == by) continue;
+        const int64_t there_and_on = std::min(never_, Move(from, by) + Move(by, to));
+        most = std::max(most, there_and_on - (from == to ? 0 : Move(from, to)));
+      }
+    }
+  }
+}
+
+// From a walk for `b`, with what is added, one for `a` is made: it begins and ends with the
+// layouts that `a` asks for, comes to all others that `a` has in the order in which `b` first
+// does, and visits what only `a` has on the way. Where ways over a third layout are shorter
+// than straight ones, going straight to each layout is so much longer at most.
+int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
+  const bool same_ends = a.first == b.first && a.last == b.last;
+  if (a.set == b.set && same_ends) return 0;
+  CompareMoves();
+  int64_t farther = most_shortcut_;
+  if (!same_ends) {
+    if ((a.first < 0) != (b.first < 0) || (a.last < 0) != (b.last < 0)) return never_;
+    // Layers to begin and end with must be there, as the walk for `b` has its own.
+    const auto has = [&](int layout, int count) {
+      return layout < 0 || Count(a.set, layout) + (layout == always ? 1 : 0) >= count;
+    };
+    if (!has(a.first, a.first == a.last ? 2 : 1) || !has(a.last, 1)) return never_;
+    if (a.first != b.first) farther += Move(a.first, b.first);
+    if (a.last != b.last) farther += Move(b.last, a.last);
+  }
+  const auto is_end = [&](int layout) { return layout == a.first || layout == a.last; };
+  if (same_ends) {
+    // Ends are visited anyhow, so it is their layers that count.
+    for (const auto& [layout, count] : sets_[b.set].set) {
+      if (is_end(layout) && Count(a.set, layout) < count) return never_;
+    }
+  }
+  for (const auto& [layout, count] : sets_[a.set].set) {
+    if (is_end(layout) || layout == always || Count(b.set, layout) > 0) continue;
+    // Where all of the walk is one layout there and back takes two layers of it.
+    if (a.first >= 0 && a.first == a.last &&
+        Count(a.set, a.first) + (a.first == always ? 1 : 0) < 2) {
+      return never_;
+    }
+    farther += most_detours_[layout];
+    if (farther >= never_) break;
+  }
+  return std::min(never_, farther);
 }
 
 int64_t LayoutWalks::LeastInto(int layout) const {

@@ -51,9 +51,15 @@ class LayoutWalks {
   // to end where it began.
   bool HasNoDetours();
 
-  // Whether walks from `first` to `last` (-1: from or to any) move no more for `a` than for
-  // `b`, whatever is added to both.
-  bool NowhereFarther(int a, int b, int first, int last);
+  // A walk to come: through all of a set from a layout to another (-1: from or to any).
+  struct Plan {
+    int set = kEmpty;
+    int first = -1;
+    int last = -1;
+  };
+  // How many half moves more `a` takes than `b` at most, whatever layers are added to both;
+  // at least `never` where that is not known. Both also have a layer under `always`.
+  int64_t MostFarther(const Plan& a, const Plan& b, int always);
 
   // No walk through all of `set` and `layout` moves less.
   int64_t LeastHalfMove(int set, int layout);
@@ -72,6 +78,7 @@ class LayoutWalks {
 
   int64_t Move(int from, int to) const { return half_moves_[from * layout_count_ + to]; }
   int64_t LeastInto(int layout) const;
+  void CompareMoves();
   int MostVisits();
   std::vector<LayoutWalk> FindWalks(const Set& set);
   std::vector<LayoutWalk> FindStraightWalks(const Set& set) const;
@@ -82,6 +89,10 @@ class LayoutWalks {
   std::vector<int> layouts_;
   int64_t never_;
   std::optional<bool> has_no_detours_;
+  // [layout], once moves were compared: what it takes at most to visit it on a way that goes on.
+  std::vector<int64_t> most_detours_;
+  // What going straight to each layout once takes more at most than the shortest ways there.
+  int64_t most_shortcut_ = 0;
   std::map<Set, int> numbers_;
   std::vector<Entry> sets_;
   // By set, layout and count.

@@ -164,6 +164,10 @@ Worked WorkOut(const FrontStage& stage, const std::vector<int>& positions) {
     worked.budget = std::min(worked.budget, option.budget);
   }
   worked.choice.last_layout = layout_before;
+  if (stage.joins_passes) {
+    worked.choice.forward += worked.choice.backward;
+    worked.choice.backward = Seconds();
+  }
   if (!stage.output_held.empty()) worked.held += stage.output_held[layout_before];
   worked.needed = worked.held + transient;
   if (stage.has_step) {
@@ -257,6 +261,14 @@ std::vector<LinearCut> RandomCuts(Random& random, const std::vector<Worked>& all
   return cuts;
 }
 
+Bytes LeastMemory(const FrontStage& stage) {
+  Bytes least = Bytes::Max();
+  for (const Worked& worked : Everything(stage)) {
+    least = std::min(least, worked.needed - worked.budget);
+  }
+  return least;
+}
+
 TEST(SolveFront, IsAllThatBruteForceFinds) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -278,6 +290,35 @@ TEST(SolveFront, IsAllThatBruteForceFinds) {
   }
 }
 
+TEST(SolveFront, IsAllThatBruteForceFindsOfJoinedPasses) {
+  for (uint64_t seed = 2'000; seed < 2'600; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    FrontStage stage = RandomStage(
+        random,
+        {.max_kind_count = 2, .max_layout_count = 4, .max_value = seed % 2 == 0 ? 6 : 1000});
+    stage.joins_passes = true;
+    for (FrontKind& kind : stage.kinds) {
+      for (FrontOption& option : kind.options) {
+        option.forward += option.backward;
+        option.backward = Seconds();
+        if (seed % 3 == 0) option.sync = Seconds();
+      }
+      // Moves that are little beside layers, as between most layouts of models.
+      if (seed % 4 != 0) continue;
+      for (Seconds& move : kind.transitions) move = move * 0.1;
+    }
+    const Bytes least = LeastMemory(stage);
+    if (least == Bytes::Max()) continue;
+    for (double share : {1.0, 1.1, 2.0}) {
+      const FrontStage with = WithBudget(stage, Bytes::Ceil(least.as_double() * share));
+      const std::vector<Worked> all = Everything(with);
+      ExpectFront(with, RandomCuts(random, all), all);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
 // Every layer a kind of its own, so that nothing is folded.
 FrontStage Unfolded(const FrontStage& stage) {
   FrontStage unfolded = stage;
@@ -296,14 +337,6 @@ bool Covers(const FrontStage& stage, const StageFront& front, const StageFront& 
     return std::any_of(front.choices.begin(), front.choices.end(),
                        [&](const StageChoice& choice) { return Matches(stage, choice, wanted); });
   });
-}
-
-Bytes LeastMemory(const FrontStage& stage) {
-  Bytes least = Bytes::Max();
-  for (const Worked& worked : Everything(stage)) {
-    least = std::min(least, worked.needed - worked.budget);
-  }
-  return least;
 }
 
 TEST(SolveFront, FoldedLayersAreAsLayersOneByOne) {
