@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/search/stage_mix.h"
+#include "planner/search/window_growth.h"
 
 namespace parplan {
 namespace {
@@ -26,6 +27,31 @@ bool Covers(const StageLimits& known, const StageLimits& wanted) {
 }
 
 }  // namespace
+
+FrontCache::FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
+                       double grain, std::vector<int> layout_classes)
+    : setting_(setting),
+      allowed_(allowed),
+      keeps_(keeps),
+      grain_(grain),
+      layout_classes_(std::move(layout_classes)) {
+  members_.resize(layout_classes_.size());
+  for (size_t layout = 0; layout < layout_classes_.size(); ++layout) {
+    members_[layout_classes_[layout]].push_back(static_cast<int>(layout));
+  }
+}
+
+Seconds FrontCache::Send(int definition, int from_layout, int to_layout, bool leaves_node) const {
+  const OptionTable& table = setting_.table();
+  if (members_.empty()) return table.Send(definition, from_layout, to_layout, leaves_node);
+  Seconds least = Seconds::Infinite();
+  for (const int from : members_[from_layout]) {
+    for (const int to : members_[to_layout]) {
+      least = std::min(least, table.Send(definition, from, to, leaves_node));
+    }
+  }
+  return least;
+}
 
 int64_t FrontCache::MostInFlight(const StageQuestion& question, const StageFront& front) const {
   int64_t most = std::numeric_limits<int64_t>::max();
@@ -58,15 +84,20 @@ int64_t FrontCache::MostInFlight(const StageQuestion& question, const StageFront
 const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                                    const StageLimits& limits, SearchMeter& meter) {
   const PipelineSetting::Stage& facts = setting_.stage(stage);
+  const bool is_all = setting_.depth() == 1;
   StageQuestion question = {.runs = setting_.RunsOf(first_layer, end_layer),
                             .in_flight_micro_batch_count = facts.in_flight,
                             .keeps_outputs = facts.keeps_outputs,
                             .extra_communicator_count = facts.extra_communicator_count,
                             .gradient_bucket = setting_.costs().runtime().gradient_bucket,
                             .joins_passes = keeps_ == FrontKeeps::kWays,
-                            .ignores_sync = keeps_ == FrontKeeps::kWays && stage > 0,
+                            .ignores_sync = keeps_ == FrontKeeps::kWays && (stage > 0 || is_all),
                             .first_layout_matters = stage > 0,
                             .last_layout_matters = stage + 1 < setting_.depth()};
+  question.layout_classes = layout_classes_;
+  if (question.ignores_sync && is_all) {
+    question.sync_share = 1.0 / setting_.recurrence().micro_batch_count();
+  }
   const double range = question.ignores_sync ? NeighbourRange(stage, first_layer,
                                                               question.runs.back().definition_index)
                                              : 0.0;
@@ -83,17 +114,28 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
   return *entries.back().front;
 }
 
-FrontCache::Entry FrontCache::Solve(const StageQuestion& question, double range,
-                                    const StageLimits& limits, SearchMeter& meter) {
+FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const StageLimits& limits,
+                                    SearchMeter& meter) {
+  const double count = setting_.recurrence().micro_batch_count();
   Entry entry;
   entry.limits = {limits.way * kAhead, limits.way_and_sync * kAhead, limits.work * kAhead};
   StageFront front;
+  double bound = 0.0;
+  if (keeps_ == FrontKeeps::kWays) {
+    bound = StageBound(setting_.table(), question, setting_.budget(),
+                       {1.0, 1.0, question.sync_share, kInfinite});
+  }
+  if (grain_ > 0.0 && bound > 0.0 && bound < kInfinite) {
+    double layer_count = 0.0;
+    for (const DefinitionRun& run : question.runs) layer_count += run.layer_count;
+    question.pass_grain = Seconds::Of(bound * grain_ / layer_count);
+    question.sync_grain = question.pass_grain * count;
+  }
   if (question.ignores_sync) {
-    front = SolveWays(question, range, entry.limits.way, meter);
+    front = SolveWays(question, range, bound, entry.limits.way, meter);
     entry.limits.way_and_sync = entry.limits.work = kInfinite;
   } else {
     std::vector<LinearCut> cuts;
-    const double count = setting_.recurrence().micro_batch_count();
     const auto add = [&cuts](double passes, double sync, double most) {
       if (most < kInfinite) cuts.push_back({passes, passes, sync, most});
     };
@@ -103,7 +145,7 @@ FrontCache::Entry FrontCache::Solve(const StageQuestion& question, double range,
     front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
     ++solved_count_;
   }
-  if (keeps_ == FrontKeeps::kWays) {
+  if (keeps_ == FrontKeeps::kWays && grain_ == 0.0) {
     for (StageChoice& choice : front.choices) SumTimes(setting_.table(), question.runs, choice);
   }
   entry.least_in_flight = question.in_flight_micro_batch_count;
@@ -116,20 +158,23 @@ FrontCache::Entry FrontCache::Solve(const StageQuestion& question, double range,
 // The shortest way, and those that are longer by no more than other layouts can win with
 // their neighbours: all others are never better. So it is sought for little more than the
 // bound first. `most_way` becomes infinite where these are all that matter.
-StageFront FrontCache::SolveWays(const StageQuestion& question, double range, double& most_way,
-                                 SearchMeter& meter) {
+StageFront FrontCache::SolveWays(const StageQuestion& question, double range, double bound,
+                                 double& most_way, SearchMeter& meter) {
   const auto solve = [&](double most) {
     ++solved_count_;
     const LinearCut cut = {1.0, 1.0, 0.0, most};
     return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
   };
-  const double bound =
-      StageBound(setting_.table(), question, setting_.budget(), {1.0, 1.0, 0.0, kInfinite});
   if (!(range < kInfinite) || !(bound > 0.0)) return solve(most_way);
-  for (double excess = kFirstExcess;; excess *= 4.0) {
-    const double most = std::min(most_way, bound * (1.0 + excess) + 2.0 * range);
+  WindowGrowth window(kFirstExcess);
+  for (;;) {
+    const int64_t states_before = meter.expanded_state_count();
+    const double most = std::min(most_way, bound * (1.0 + window.excess()) + 2.0 * range);
     StageFront front = solve(most);
-    if (front.choices.empty() && most < most_way && front.is_complete) continue;
+    if (front.choices.empty() && most < most_way && front.is_complete) {
+      window.Widen(meter.expanded_state_count() - states_before);
+      continue;
+    }
     if (front.choices.empty() || !front.is_complete) return front;
     double least = kInfinite;
     for (const StageChoice& choice : front.choices) {

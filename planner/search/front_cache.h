@@ -38,8 +38,12 @@ enum class FrontKeeps {
 // For one candidate and mask. Keeps references to its arguments.
 class FrontCache {
  public:
-  FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps)
-      : setting_(setting), allowed_(allowed), keeps_(keeps) {}
+  //   grain            of the least a stage may take, so much may be lost of the times of its
+  //                    choices in all (`StageQuestion::pass_grain`), so that they are few; 0:
+  //                    nothing
+  //   layout_classes   as in `StageQuestion`; only with a grain
+  FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
+             double grain = 0.0, std::vector<int> layout_classes = {});
 
   FrontKeeps keeps() const { return keeps_; }
 
@@ -47,9 +51,12 @@ class FrontCache {
   // some is as good; others may be there too. Valid until the cache is gone. A front solved
   // for fewer micro-batches in flight serves more as well where all its choices fit.
   // Incomplete once `meter` has ended the search. Times are those of the layers, whatever
-  // is kept.
+  // is kept, but for what grains and classes lose.
   const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
                          SearchMeter& meter);
+
+  // `OptionTable::Send` between layouts of choices: of their classes the least.
+  Seconds Send(int definition, int from_layout, int to_layout, bool leaves_node) const;
 
   int64_t solved_count() const { return solved_count_; }
 
@@ -64,9 +71,8 @@ class FrontCache {
   // the last, and what neighbours can win (`NeighbourRange`; 0 where it is no matter).
   using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool, double>;
 
-  Entry Solve(const StageQuestion& question, double range, const StageLimits& limits,
-              SearchMeter& meter);
-  StageFront SolveWays(const StageQuestion& question, double range, double& most_way,
+  Entry Solve(StageQuestion question, double range, const StageLimits& limits, SearchMeter& meter);
+  StageFront SolveWays(const StageQuestion& question, double range, double bound, double& most_way,
                        SearchMeter& meter);
   // What other layouts at the ends of the stage can win in messages; infinite where some do
   // not go together.
@@ -77,6 +83,10 @@ class FrontCache {
   const PipelineSetting& setting_;
   const OptionMask& allowed_;
   const FrontKeeps keeps_;
+  const double grain_;
+  // `StageQuestion::layout_classes`, and the members of each.
+  std::vector<int> layout_classes_;
+  std::vector<std::vector<int>> members_;
   int64_t solved_count_ = 0;
   // By definition and whether messages leave the node.
   std::map<std::pair<int, bool>, double> send_ranges_;

@@ -1,11 +1,23 @@
 #include "planner/search/front_stage.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/base/check.h"
 
 namespace parplan {
 namespace {
+
+// Times the least of them and whole grains more, none longer than before.
+void Coarsen(Seconds FrontOption::*time, Seconds grain, std::vector<FrontOption>& options) {
+  if (!(grain > Seconds()) || options.empty()) return;
+  Seconds least = Seconds::Infinite();
+  for (const FrontOption& option : options) least = std::min(least, option.*time);
+  for (FrontOption& option : options) {
+    const double grains = std::floor((option.*time - least).value() / grain.value());
+    option.*time = std::min(option.*time, least + grain * grains);
+  }
+}
 
 FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion& question,
                    const BudgetByCommunicators& budget, const std::vector<char>* allowed,
@@ -17,10 +29,11 @@ FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion
     const StageOption& option = options[index];
     const int communicators = option.communicator_count + question.extra_communicator_count;
     PARPLAN_CHECK(communicators < static_cast<int>(budget.size()));
+    const Seconds joined = option.forward + option.backward + option.sync * question.sync_share;
     const FrontOption added = {
         .option = static_cast<int>(index),
-        .layout = option.layout,
-        .forward = question.joins_passes ? option.forward + option.backward : option.forward,
+        .layout = question.ClassOf(option.layout),
+        .forward = question.joins_passes ? joined : option.forward,
         .backward = question.joins_passes ? Seconds() : option.backward,
         .sync = question.ignores_sync ? Seconds() : option.sync,
         .held = option.states + option.kept * question.in_flight_micro_batch_count,
@@ -31,12 +44,15 @@ FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion
         .budget = budget[communicators]};
     if (added.held + added.transient <= added.budget) kind.options.push_back(added);
   }
+  Coarsen(&FrontOption::forward, question.pass_grain, kind.options);
+  Coarsen(&FrontOption::backward, question.pass_grain, kind.options);
+  Coarsen(&FrontOption::sync, question.sync_grain, kind.options);
   return kind;
 }
 
 // Only what some layer can come from or go to is asked for.
-void AddTransitions(const OptionTable& table, const std::vector<int>& definitions,
-                    FrontStage& stage) {
+void AddTransitions(const OptionTable& table, const StageQuestion& question,
+                    const std::vector<int>& definitions, FrontStage& stage) {
   const int layout_count = stage.layout_count;
   std::vector<char> occurs(layout_count, 0);
   for (const FrontKind& kind : stage.kinds) {
@@ -44,11 +60,16 @@ void AddTransitions(const OptionTable& table, const std::vector<int>& definition
   }
   for (size_t index = 0; index < stage.kinds.size(); ++index) {
     FrontKind& kind = stage.kinds[index];
-    kind.transitions.assign(layout_count * layout_count, Seconds());
+    kind.transitions.assign(layout_count * layout_count, Seconds::Infinite());
     for (int from = 0; from < layout_count; ++from) {
       for (int to = 0; to < layout_count; ++to) {
-        if (!occurs[from] || !occurs[to]) continue;
-        kind.transitions[from * layout_count + to] = table.Transition(definitions[index], from, to);
+        const int class_from = question.ClassOf(from);
+        const int class_to = question.ClassOf(to);
+        if (!occurs[class_from] || !occurs[class_to]) continue;
+        Seconds& least = kind.transitions[class_from * layout_count + class_to];
+        least = class_from == class_to
+                    ? Seconds()
+                    : std::min(least, table.Transition(definitions[index], from, to));
       }
     }
   }
@@ -86,11 +107,13 @@ FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& questio
                                    allowed.empty() ? nullptr : &allowed[run.definition_index],
                                    stage.has_step));
   }
-  AddTransitions(table, definitions, stage);
+  AddTransitions(table, question, definitions, stage);
   if (question.keeps_outputs) {
+    stage.output_held.assign(stage.layout_count, Bytes::Max());
     for (int layout = 0; layout < stage.layout_count; ++layout) {
-      stage.output_held.push_back(table.Message(definitions[stage.runs.back().kind], layout) *
-                                  question.in_flight_micro_batch_count);
+      Bytes& held = stage.output_held[question.ClassOf(layout)];
+      held = std::min(held, table.Message(definitions[stage.runs.back().kind], layout) *
+                                question.in_flight_micro_batch_count);
     }
   }
   return stage;

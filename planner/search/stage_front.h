@@ -44,10 +44,23 @@ struct StageQuestion {
   // and no `sync`.
   bool joins_passes = false;
   bool ignores_sync = false;
+  // With joined passes, of a synchronisation that is ignored: this share of it counts as a
+  // pass all the same. In a pipeline of one stage, whose step is a sum, nothing is lost by it.
+  double sync_share = 0.0;
+  // Coarser times, for relaxations: those of a layer are the least of its definition and a
+  // whole number of grains more, rounded down. Then few sums are different. 0: as they are.
+  Seconds pass_grain;
+  Seconds sync_grain;
+  // [layout] another one that stands for it, in relaxations too: moves between layouts of one
+  // class take no time, those between classes as long as the shortest. Empty: each is its own.
+  // Choices then have these layouts.
+  std::vector<int> layout_classes;
   // Off where nothing is received or nothing is sent: choices are then compared whatever
   // their first or last layout.
   bool first_layout_matters = true;
   bool last_layout_matters = true;
+
+  int ClassOf(int layout) const { return layout_classes.empty() ? layout : layout_classes[layout]; }
 };
 
 // A necessary condition of plans worth finding:

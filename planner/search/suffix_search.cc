@@ -55,9 +55,9 @@ bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, 
   if (next == nullptr) {
     node.times = recurrence.LastStage(times);
   } else {
-    times.send = setting_.table().Send(setting_.definition_of(chosen.end_layer - 1),
-                                       chosen.choice->last_layout, next->stage.choice->first_layout,
-                                       setting_.stage(stage).leaves_node);
+    times.send =
+        fronts_.Send(setting_.definition_of(chosen.end_layer - 1), chosen.choice->last_layout,
+                     next->stage.choice->first_layout, setting_.stage(stage).leaves_node);
     if (!times.send.is_finite()) return false;
     node.times = recurrence.Before(stage, times, next->times);
   }

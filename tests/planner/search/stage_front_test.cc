@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/search/layout_classes.h"
+#include "planner/search/stage_mix.h"
 #include "planner/search/strategy_space.h"
 #include "tests/support/estimated_problem.h"
 
@@ -163,6 +165,76 @@ TEST_F(StagesOfTables, JoinPassesWhereOnlyTheirSumCounts) {
     least = std::min(least, (choice.forward + choice.backward).value());
   }
   EXPECT_NEAR(joined.choices[0].forward.value(), least, least * kTolerance);
+}
+
+TEST_F(StagesOfTables, CoarseTimesAreShorterByTheirGrainsAtMost) {
+  question_.joins_passes = question_.ignores_sync = true;
+  int coarser = 0;
+  for (double gigabytes : {15.0, 20.0, 24.0, 30.0}) {
+    SCOPED_TRACE(testing::Message() << gigabytes << " GB");
+    const BudgetByCommunicators budget = Budget(Gigabytes(gigabytes));
+    LinearCut cut = {1.0, 1.0, 0.0, 0.0};
+    cut.most = StageBound(table_, question_, budget, cut) * 1.05;
+    const SearchControl control;
+    SearchMeter meter(control);
+    const StageFront exact = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
+    ASSERT_FALSE(exact.choices.empty());
+    for (double share : {0.001, 0.01}) {
+      StageQuestion coarse = question_;
+      coarse.pass_grain = Seconds::Of(cut.most * share);
+      double layer_count = 0.0;
+      for (const DefinitionRun& run : question_.runs) layer_count += run.layer_count;
+      const StageFront front = SolveStage(table_, coarse, budget, {&cut, 1}, {}, meter);
+      EXPECT_LE(front.choices.size(), exact.choices.size());
+      for (const StageChoice& wanted : exact.choices) {
+        EXPECT_TRUE(std::any_of(front.choices.begin(), front.choices.end(), [&](const auto& one) {
+          return one.first_layout == wanted.first_layout && one.last_layout == wanted.last_layout &&
+                 one.forward.value() <= wanted.forward.value() * (1.0 + kTolerance);
+        }));
+      }
+      for (const StageChoice& choice : front.choices) {
+        StageChoice real = choice;
+        SumTimes(table_, question_.runs, real);
+        const Seconds longer = real.forward + real.backward - choice.forward;
+        EXPECT_GE(longer.value(), -cut.most * kTolerance);
+        EXPECT_LE(longer.value(), coarse.pass_grain.value() * layer_count);
+        coarser += longer.value() > cut.most * kTolerance ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(coarser, 0);
+}
+
+TEST_F(StagesOfTables, LayoutsOfAClassTakeNoLonger) {
+  question_.joins_passes = question_.ignores_sync = true;
+  const BudgetByCommunicators budget = Budget(Gigabytes(20.0));
+  LinearCut cut = {1.0, 1.0, 0.0, 0.0};
+  cut.most = StageBound(table_, question_, budget, cut) * 1.05;
+  const SearchControl control;
+  SearchMeter meter(control);
+  const StageFront exact = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
+  ASSERT_FALSE(exact.choices.empty());
+  LayoutClasses classes(problem_.model(), table_);
+  int class_count = table_.layout_count() + 1;
+  for (double share : {0.0, 0.001, 0.01, 0.1}) {
+    question_.layout_classes = classes.Within(Seconds::Of(cut.most * share));
+    int count = 0;
+    for (int layout = 0; layout < table_.layout_count(); ++layout) {
+      count += question_.ClassOf(layout) == layout ? 1 : 0;
+      EXPECT_EQ(question_.ClassOf(question_.ClassOf(layout)), question_.ClassOf(layout));
+    }
+    EXPECT_LE(count, class_count);
+    class_count = count;
+    const StageFront front = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
+    for (const StageChoice& wanted : exact.choices) {
+      EXPECT_TRUE(std::any_of(front.choices.begin(), front.choices.end(), [&](const auto& one) {
+        return one.first_layout == question_.ClassOf(wanted.first_layout) &&
+               one.last_layout == question_.ClassOf(wanted.last_layout) &&
+               one.forward.value() <= wanted.forward.value() * (1.0 + kTolerance);
+      }));
+    }
+  }
+  EXPECT_LT(class_count, table_.layout_count());
 }
 
 }  // namespace
