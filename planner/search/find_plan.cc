@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "planner/base/error.h"
@@ -26,6 +27,8 @@ using Search = std::function<std::optional<PlanningResult>(const PlanningProblem
 struct Planner {
   std::string name;
   bool is_baseline = false;
+  bool gives_alternatives = false;
+  bool gives_front = false;
   Search search;
 };
 
@@ -54,12 +57,12 @@ Search OfGrid(const UniformGrid& grid) {
 const std::vector<Planner>& Planners() {
   static const auto* const planners = [] {
     auto* const list = new std::vector<Planner>{
-        {.name = "exact", .search = SearchExact},
+        {.name = "exact", .gives_alternatives = true, .gives_front = true, .search = SearchExact},
         {.name = "galvatron", .search = OfGalvatron(GalvatronVariant::kGalvatron)},
         {.name = "galvatron-base", .search = OfGalvatron(GalvatronVariant::kGalvatronBase)},
         {.name = "galvatron-bmw", .search = OfGalvatron(GalvatronVariant::kGalvatronBmw)},
-        {.name = "min-memory-ilp", .search = SearchMinMemoryIlp},
-        {.name = "alpa-like", .search = SearchAlpaLike},
+        {.name = "min-memory-ilp", .gives_alternatives = true, .search = SearchMinMemoryIlp},
+        {.name = "alpa-like", .gives_alternatives = true, .search = SearchAlpaLike},
     };
     for (const char* name : {"dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d"}) {
       list->push_back({.name = name, .is_baseline = true, .search = OfBaseline(name)});
@@ -71,25 +74,55 @@ const std::vector<Planner>& Planners() {
   return *planners;
 }
 
+std::vector<std::string> NamesWhere(const std::function<bool(const Planner&)>& is_wanted) {
+  std::vector<std::string> names;
+  for (const Planner& planner : Planners()) {
+    if (is_wanted(planner)) names.push_back(planner.name);
+  }
+  return names;
+}
+
+absl::Status GivesOnePlan(absl::string_view field, absl::string_view planner,
+                          const std::vector<std::string>& others) {
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("planner `", planner, "` gives one plan only; leave it out, or ",
+                                 "ask ", absl::StrJoin(others, " or ")));
+}
+
+// Whether the planner gives as many plans as the rules ask for.
+absl::Status CheckAnswers(const Planner& planner, const PlanningRules& rules) {
+  if (rules.top_plan_count > 1 && !planner.gives_alternatives) {
+    return GivesOnePlan("options.top_plan_count", planner.name, PlannersWithAlternatives());
+  }
+  if (rules.wants_memory_front && !planner.gives_front) {
+    return GivesOnePlan("options.wants_memory_front", planner.name, PlannersWithFront());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const std::vector<std::string>& PlannerNames() {
-  static const auto* const names = [] {
-    auto* const list = new std::vector<std::string>;
-    for (const Planner& planner : Planners()) list->push_back(planner.name);
-    return list;
-  }();
+  static const auto* const names =
+      new std::vector<std::string>(NamesWhere([](const Planner&) { return true; }));
   return *names;
 }
 
 const std::vector<std::string>& BaselineNames() {
-  static const auto* const names = [] {
-    auto* const list = new std::vector<std::string>;
-    for (const Planner& planner : Planners()) {
-      if (planner.is_baseline) list->push_back(planner.name);
-    }
-    return list;
-  }();
+  static const auto* const names = new std::vector<std::string>(
+      NamesWhere([](const Planner& planner) { return planner.is_baseline; }));
+  return *names;
+}
+
+const std::vector<std::string>& PlannersWithAlternatives() {
+  static const auto* const names = new std::vector<std::string>(
+      NamesWhere([](const Planner& planner) { return planner.gives_alternatives; }));
+  return *names;
+}
+
+const std::vector<std::string>& PlannersWithFront() {
+  static const auto* const names = new std::vector<std::string>(
+      NamesWhere([](const Planner& planner) { return planner.gives_front; }));
   return *names;
 }
 
@@ -104,6 +137,7 @@ absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::st
                       absl::StrCat("`", planner, "` is unknown; use one of ",
                                    absl::StrJoin(PlannerNames(), ", ")));
   }
+  PARPLAN_RETURN_IF_ERROR(CheckAnswers(*chosen, problem.rules()));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   std::optional<PlanningResult> result = chosen->search(problem, costs, control);
   if (!result) {

@@ -22,13 +22,18 @@ const std::vector<std::string>& PlannerNames();
 // `fsdp-best` (baselines.h).
 const std::vector<std::string>& BaselineNames();
 
+// The names among them that can give more plans than one (`top_plan_count`), and a front of
+// time and memory (`wants_memory_front`), in the same order.
+const std::vector<std::string>& PlannersWithAlternatives();
+const std::vector<std::string>& PlannersWithFront();
+
 // Answers `problem` with the planner named. Deterministic: the same problem
 // gives the same plan and the same counts unless a limit of time ended it.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) for an unknown planner, naming those there
-// are; FAILED_PRECONDITION (PROFILE_MISSING) from the cost model;
-// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) when, whatever the memory, no degrees
-// of the planner divide devices, heads and batch under rules, space and target.
+// are, and for more than one plan or a front asked of one that gives none; FAILED_PRECONDITION
+// (PROFILE_MISSING) from the cost model; FAILED_PRECONDITION (NO_FEASIBLE_PLAN) when, whatever the
+// memory, no degrees of the planner divide devices, heads and batch under rules, space and target.
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control = {});
 

@@ -22,29 +22,30 @@ class RivalPlansTest : public CoreTest {};
 
 TEST_F(RivalPlansTest, TellsThePlansBesideTheBestAndKeepsThemButNotInLists) {
   StartMeasured();
-  planner.change_found = [](PlanFound& found) {
-    found.alternatives.assign(2, {found.plan, found.prediction});
-    found.memory_front.assign(1, {found.plan, found.prediction});
-    found.notes = {"alpha_t 0.5", "alpha_m 0.25"};
-  };
-  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(Question()));
+  planner.change_found = [](PlanFound& found) { found.notes = {"alpha_t 0.5", "alpha_m 0.25"}; };
+  v1::CreatePlanRequest question = Question();
+  question.mutable_spec()->mutable_options()->set_top_plan_count(3);
+  question.mutable_spec()->mutable_options()->set_wants_memory_front(true);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(question));
   const v1::PlanPayload payload = PayloadOf(*plan);
   ASSERT_EQ(plan->alternatives_size(), 2);
-  ASSERT_EQ(plan->memory_front_size(), 1);
-  for (const v1::RivalPlan& rival :
-       {plan->alternatives(0), plan->alternatives(1), plan->memory_front(0)}) {
-    EXPECT_EQ(rival.stages_size(), payload.stages_size());
-    EXPECT_EQ(rival.peak_memory_bytes(), payload.prediction().peak_memory_bytes());
+  ASSERT_GE(plan->memory_front_size(), 1);
+  const int front_size = plan->memory_front_size();
+  EXPECT_EQ(plan->memory_front(0).stages_size(), payload.stages_size());
+  EXPECT_EQ(plan->memory_front(0).peak_memory_bytes(), payload.prediction().peak_memory_bytes());
+  for (const v1::RivalPlan& rival : plan->alternatives()) {
+    EXPECT_GT(rival.stages_size(), 0);
+    EXPECT_GT(rival.peak_memory_bytes(), 0);
   }
   EXPECT_THAT(plan->notes(), ElementsAre("alpha_t 0.5", "alpha_m 0.25"));
 
-  ASSERT_OK_AND_ASSIGN(const SharedPlan again, Ask(Question()));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan again, Ask(question));
   EXPECT_TRUE(again->from_cache());
   EXPECT_EQ(again->alternatives_size(), 2);
-  v1::CreatePlanRequest for_another = Question();
+  v1::CreatePlanRequest for_another = question;
   for_another.set_job_id("job-8");
   ASSERT_OK_AND_ASSIGN(const SharedPlan other, Ask(for_another));
-  EXPECT_EQ(other->memory_front_size(), 1);
+  EXPECT_EQ(other->memory_front_size(), front_size);
   EXPECT_EQ(planner.search_count, 1);
 
   v1::ListPlansRequest list;
@@ -71,6 +72,26 @@ TEST_F(RivalPlansTest, AskingForMorePlansIsAnotherQuestion) {
   request.mutable_spec()->mutable_options()->set_space("-gpipe");
   ASSERT_OK(Ask(request).status());
   EXPECT_EQ(planner.search_count, 4);
+}
+
+TEST_F(RivalPlansTest, APlannerOfOnePlanRefusesMore) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  v1::PlanningOptions& options = *request.mutable_spec()->mutable_options();
+  options.set_planner("galvatron");
+  options.set_top_plan_count(3);
+  EXPECT_THAT(Ask(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("options.top_plan_count: planner `galvatron`")));
+  options.clear_top_plan_count();
+  options.set_wants_memory_front(true);
+  EXPECT_THAT(Ask(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("options.wants_memory_front: ")));
+  options.clear_wants_memory_front();
+  // Baselines beside a plan with others are asked for one each.
+  options.set_planner("exact");
+  options.set_top_plan_count(3);
+  options.set_compare_baselines(true);
+  EXPECT_OK(Ask(request).status());
 }
 
 TEST_F(RivalPlansTest, ASearchHasAsManyThreadsAsThereAreWorkers) {

@@ -1,5 +1,6 @@
 // Laws of every planner.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -145,15 +146,47 @@ TEST_P(Conformance, AnswersPassTheCheck) {
 }
 
 TEST_P(Conformance, RivalsAndFrontsPassTheCheck) {
+  const auto gives = [this](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), GetParam()) != names.end();
+  };
+  const bool has_front = gives(PlannersWithFront());
+  if (!gives(PlannersWithAlternatives())) GTEST_SKIP() << "gives one plan";
   ForProblems(20, [&](const PlanningProblem& problem, const PlanningResult&) {
     PlanningRules rules = problem.rules();
     rules.top_plan_count = 5;
-    rules.wants_memory_front = true;
+    rules.wants_memory_front = has_front;
     const PlanningProblem more = problem.WithRules(rules);
     const std::optional<PlanningResult> result = Find(more);
     ASSERT_TRUE(result.has_value());
     EXPECT_OK(CheckResult(more, *result));
   });
+}
+
+// Silence would look like an answer.
+TEST_P(Conformance, PlansItDoesNotGiveAreRefused) {
+  const auto refusal = [this](const char* field) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    testing::AllOf(testing::HasSubstr(field), testing::HasSubstr(GetParam()),
+                                   testing::HasSubstr("exact")));
+  };
+  SyntheticOptions options = Fixed();
+  options.rules.top_plan_count = 2;
+  const bool is_exact = GetParam() == "exact";
+  const absl::StatusOr<PlanningResult> more = FindPlan(SyntheticProblem(options), GetParam());
+  if (!is_exact && !IsIntegerProgram(GetParam())) {
+    EXPECT_THAT(more, refusal("options.top_plan_count"));
+  } else {
+    EXPECT_OK(more);
+  }
+  options.rules.top_plan_count = 1;
+  options.rules.wants_memory_front = true;
+  const absl::StatusOr<PlanningResult> front = FindPlan(SyntheticProblem(options), GetParam());
+  if (is_exact) {
+    ASSERT_OK(front);
+    EXPECT_FALSE(std::get<PlanFound>(*front).memory_front.empty());
+  } else {
+    EXPECT_THAT(front, refusal("options.wants_memory_front"));
+  }
 }
 
 TEST_P(Conformance, SameQuestionSameAnswer) {
