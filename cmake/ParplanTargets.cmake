@@ -8,7 +8,8 @@
 #   parplan_add_test(planner_test
 #     SOURCES base/units_test.cc
 #     DEPS parplan_planner_base
-#     LABELS planner  TIMEOUT 60)            # optional; seconds for one test case
+#     LABELS planner  TIMEOUT 60             # optional; seconds for one test case
+#     THREADED)                              # what ThreadSanitizer runs as well
 #
 # Includes are written from the root of the repository ("planner/base/units.h")
 # or, for generated messages, from the generated root ("parplan/v1/plan.pb.h").
@@ -18,6 +19,10 @@ set(PARPLAN_GENERATED_DIR "${PROJECT_BINARY_DIR}/gen")
 # What the tests need that do not run under the sanitizers: programs, and test binaries
 # with the label `slow`.
 add_custom_target(parplan_unsanitized)
+
+# What the tests need that run under the sanitizer of this build: all others, or under
+# ThreadSanitizer those that are THREADED, since one thread has no races.
+add_custom_target(parplan_sanitized)
 
 # Adds each named folder that has a CMakeLists.txt.
 function(parplan_add_folders)
@@ -58,9 +63,11 @@ function(parplan_add_executable name)
 endfunction()
 
 # One GoogleTest binary, in ${build}/tests; each TEST becomes a test of CTest when
-# CTest starts, so a build of other targets does not need this one.
+# CTest starts, so a build of other targets does not need this one. Under a sanitizer a
+# program takes longer to start than most TESTs to run: there a binary is a few tests of
+# CTest, which share its TESTs.
 function(parplan_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADED" "TIMEOUT" "SOURCES;DEPS;LABELS")
   parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
   parplan_expect_sources(${arg_SOURCES})
   if(NOT arg_TIMEOUT)
@@ -82,10 +89,34 @@ function(parplan_add_test name)
   if("slow" IN_LIST arg_LABELS)
     add_dependencies(parplan_unsanitized ${name})
   endif()
+  if(PARPLAN_SANITIZER)
+    if(arg_THREADED)
+      list(APPEND arg_LABELS threaded)
+    endif()
+    if(NOT "slow" IN_LIST arg_LABELS AND (NOT PARPLAN_SANITIZER MATCHES "thread" OR arg_THREADED))
+      add_dependencies(parplan_sanitized ${name})
+    endif()
+    parplan_add_shards(${name} 4 "${arg_LABELS}")
+    return()
+  endif()
   gtest_discover_tests(${name}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+    PROPERTIES
+      LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+      ENVIRONMENT "TEST_TMPDIR=${PARPLAN_TEST_FOLDER}")
+endfunction()
+
+# So many tests of CTest, each of which runs its share of a binary's TESTs.
+function(parplan_add_shards name count labels)
+  foreach(shard RANGE 1 ${count})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}.${shard} COMMAND ${name})
+    set_tests_properties(${name}.${shard} PROPERTIES
+      LABELS "${labels}" TIMEOUT 900
+      ENVIRONMENT
+        "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${index};TEST_TMPDIR=${PARPLAN_TEST_FOLDER}")
+  endforeach()
 endfunction()
 
 # One libFuzzer binary, in ${build}/fuzz. The folder `corpus/<name>` beside the
@@ -137,4 +168,7 @@ endfunction()
 
 if(PARPLAN_TESTS)
   include(GoogleTest)
+  # Where tests make their folders: what a test that is killed leaves goes with the build.
+  set(PARPLAN_TEST_FOLDER "${PROJECT_BINARY_DIR}/Testing/folders")
+  file(MAKE_DIRECTORY "${PARPLAN_TEST_FOLDER}")
 endif()
