@@ -17,6 +17,27 @@ absl::Status Broken(const char* field, const std::string& rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }
 
+// Whether a schedule that is asked for is one of the space.
+absl::Status CheckSchedule(const PlanningRules& rules) {
+  if (!rules.schedule.has_value() || *rules.schedule == Schedule::kOneForwardOneBackward) {
+    return absl::OkStatus();
+  }
+  const SearchDimension dimension =
+      *rules.schedule == Schedule::kGpipe ? SearchDimension::kGpipe : SearchDimension::kInterleaved;
+  const absl::string_view name = SearchDimensionName(dimension);
+  if (!rules.dimensions.has(dimension)) {
+    return Broken("options.schedule",
+                  absl::StrCat("`", name, "` is not in options.space, which is `",
+                               rules.dimensions.ToString(), "`; change either"));
+  }
+  const TargetLimits& target = LimitsOf(rules.target);
+  if (!target.dimensions.has(dimension)) {
+    return Broken("options.schedule", absl::StrCat("options.target `", target.name, "` runs no `",
+                                                   name, "`; change either"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
   if (!std::isfinite(rules.memory_headroom_ratio) || rules.memory_headroom_ratio < 0.0 ||
       rules.memory_headroom_ratio >= 1.0) {
@@ -56,7 +77,7 @@ absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
   if (!(rules.out_of_memory_risk > 0.0 && rules.out_of_memory_risk <= 0.5)) {
     return Broken("options.out_of_memory_risk", "must be above 0 and at most 0.5");
   }
-  return absl::OkStatus();
+  return CheckSchedule(rules);
 }
 
 absl::Status CheckProfile(const ProfileSnapshot& profile, const NodeGroup& group) {

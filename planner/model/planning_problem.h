@@ -34,7 +34,8 @@ struct PlanningRules {
   int max_pipeline_parallel_degree = 0;
   // 0: search.
   int64_t micro_batch_count = 0;
-  // Absent: planners that search schedules use any of the space, the others 1F1B.
+  // One of `dimensions` and `target`. Absent: planners that search schedules use any of the
+  // space, the others 1F1B.
   std::optional<Schedule> schedule;
   // What may vary, and the program that will run the plan; `SpaceOf` has both together
   // with the two rules below.
@@ -81,9 +82,9 @@ class PlanningProblem {
  public:
   // INVALID_ARGUMENT (SPEC_INVALID) naming the field: more than one node
   // group, a batch that is not positive, a range of batches without any, a micro-batch count that
-  // does not divide it, a ratio out of range, a size over its limit. FAILED_PRECONDITION
-  // (PROFILE_MISSING) when the profile is of another device kind or node size. Whether the points
-  // suffice is for `CostModel::Create` to say.
+  // does not divide it, a schedule outside space or target, a ratio out of range, a size over its
+  // limit. FAILED_PRECONDITION (PROFILE_MISSING) when the profile is of another device kind or node
+  // size. Whether the points suffice is for `CostModel::Create` to say.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
                                                 Knowledge knowledge, int64_t global_batch_size,

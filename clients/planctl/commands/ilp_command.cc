@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/text_layout.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
@@ -248,7 +249,7 @@ void AddIlpTableCommand(CLI::App& app, const Session& session, Action& action) {
       "ilp-table", "Memory and step time of the minimal-memory planner on its authors' models");
   command->footer("Example:\n  planctl ilp-table --device a100-sxm-80gb --batch 8");
   command->add_option("--device", flags->device, "Device of the library [a100-sxm-80gb]");
-  command->add_option("--batch", flags->batch, "Samples a step [8]")->check(CLI::PositiveNumber);
+  command->add_option("--batch", flags->batch, "Samples a step [8]")->check(Positive());
   command->callback([&session, &action, flags] {
     action = [&session, flags] { return Table(session, *flags); };
   });

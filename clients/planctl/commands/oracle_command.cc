@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/oracle/oracle_comparison.h"
 #include "planner/base/status_macros.h"
@@ -69,11 +70,11 @@ void AddOracleCommand(CLI::App& app, const Session& session, Action& action) {
       ->add_option("--risk", flags->options.out_of_memory_risk,
                    "Accepted probability of running out of memory [0.5, as the engine has no "
                    "such caution]")
-      ->check(CLI::Range(1e-6, 0.5));
+      ->check(Risk());
   command
       ->add_option("--time-limit", flags->options.time_limit_seconds,
                    "Seconds each search may take at most [none]")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   command->add_flag("--own-tables", flags->options.wants_own_tables,
                     "Also look for better plans in the engine's own numbers");
   command->callback([&session, &action, flags] {

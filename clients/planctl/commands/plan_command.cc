@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/commands/interrupt.h"
 #include "clients/planctl/commands/local_search_flags.h"
 #include "clients/planctl/commands/progress.h"
@@ -116,7 +117,7 @@ void AddPlanCommand(CLI::App& app, const Session& session, Action& action) {
   command
       ->add_option("--valid-hours", flags->time_to_live_hours,
                    "How long the plan is valid [the server's default]")
-      ->check(CLI::PositiveNumber)
+      ->check(Positive())
       ->excludes(offline);
   command->add_option("--out", flags->output_path,
                       "Write the plan: a DSSE envelope, or unsigned JSON with --offline");

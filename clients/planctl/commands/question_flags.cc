@@ -1,10 +1,9 @@
 #include "clients/planctl/commands/question_flags.h"
 
-#include <cmath>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
@@ -17,24 +16,6 @@
 
 namespace parplan::planctl {
 namespace {
-
-// Empty when `text` is a number from `lowest` on and below, or up to, `highest`. Not a
-// range of CLI11's, which lets pass what is no number.
-std::string CheckNumber(const std::string& text, double lowest, double highest, bool open) {
-  double value = 0.0;
-  const bool is_number = absl::SimpleAtod(text, &value) && std::isfinite(value);
-  if (is_number && value >= lowest && (open ? value < highest : value <= highest)) return "";
-  return absl::StrCat("must be a number from ", lowest, open ? " to below " : " to ", highest);
-}
-
-std::string IsPositive(std::string& text) {
-  double value = 0.0;
-  if (absl::SimpleAtod(text, &value) && std::isfinite(value) && value > 0.0) return "";
-  return "must be a number above 0";
-}
-
-std::string IsShare(std::string& text) { return CheckNumber(text, 0.0, 1.0, /*open=*/true); }
-std::string IsRisk(std::string& text) { return CheckNumber(text, 1e-6, 0.5, /*open=*/false); }
 
 std::string RuntimeNames() {
   std::string names;
@@ -69,17 +50,19 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--profile", profile_paths,
                      "Profile file; may be given several times, the first wins");
   command.add_option("--nodes", node_count, "Use so many nodes instead of the file's")
-      ->check(CLI::Validator(IsPositive, "POSITIVE"));
+      ->check(Positive());
   command
       .add_option("--headroom", memory_headroom_ratio,
                   "Share of device memory left free besides what --risk keeps [0]")
-      ->check(CLI::Validator(IsShare, "SHARE"));
+      ->check(Share());
   command
       .add_option("--risk", out_of_memory_risk,
                   "Accepted probability of running out of memory [0.01]")
-      ->check(CLI::Validator(IsRisk, "PROBABILITY"));
-  command.add_option("--runtime", runtime,
-                     absl::StrCat("What will train: ", RuntimeNames(), " [parplan]"));
+      ->check(Risk());
+  command
+      .add_option("--runtime", runtime,
+                  absl::StrCat("What will train: ", RuntimeNames(), " [parplan]"))
+      ->check(NotEmpty());
   command.add_option("--calibration", calibration_path,
                      "Calibration file, without a server (docs/calibration.md)");
   command.add_option("--max-tensor-parallel", max_tensor_parallel_degree,
@@ -91,20 +74,24 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
       .add_option("--schedule", schedule,
                   "Only this pipeline schedule: 1f1b, gpipe or interleaved [search]")
       ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved"}));
-  command.add_option("--space", space,
-                     "What may vary: `all` or `none`, then names to add and, with `-`, to take "
-                     "away: all,-gpipe (docs/search.md) [all]");
-  command.add_option(
-      "--target", target,
-      absl::StrCat("Only plans that this program can run: ", TargetNames(), " [parplan]"));
+  command
+      .add_option("--space", space,
+                  "What may vary: `all` or `none`, then names to add and, with `-`, to take "
+                  "away: all,-gpipe (docs/search.md) [all]")
+      ->check(NotEmpty());
+  command
+      .add_option(
+          "--target", target,
+          absl::StrCat("Only plans that this program can run: ", TargetNames(), " [parplan]"))
+      ->check(NotEmpty());
   CLI::Option* from =
       command
           .add_option("--batch-from", smallest_global_batch_size,
                       "Search the batch too, for the least time a sample: from this one up to "
                       "--batch")
-          ->check(CLI::Validator(IsPositive, "POSITIVE"));
+          ->check(Positive());
   command.add_option("--batch-step", global_batch_size_step, "From one batch to the next [1]")
-      ->check(CLI::Validator(IsPositive, "POSITIVE"))
+      ->check(Positive())
       ->needs(from);
   command.add_flag("--no-recompute", disable_recompute, "Never recompute activations");
   command.add_flag("--no-sharding", disable_sharded_data_parallel, "Never shard parameters");
@@ -112,16 +99,18 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
                    "Fill missing measurements from the nearest ones and from data sheets, and "
                    "say so");
   if (!with_planner) return;
-  command.add_option("--planner", planner,
-                     absl::StrCat("Planner [", kDefaultPlanner, "]; see docs/search.md"));
+  command
+      .add_option("--planner", planner,
+                  absl::StrCat("Planner [", kDefaultPlanner, "]; see docs/search.md"))
+      ->check(NotEmpty());
   AddLimitsTo(command);
 }
 
 void QuestionFlags::AddLimitsTo(CLI::App& command) {
   command.add_option("--time-limit", search_time_limit, "Seconds to search at most")
-      ->check(CLI::Validator(IsPositive, "POSITIVE"));
+      ->check(Positive());
   command.add_option("--max-states", max_state_count, "Partial plans to make at most")
-      ->check(CLI::Validator(IsPositive, "POSITIVE"));
+      ->check(Positive());
 }
 
 void QuestionFlags::AddAnswersTo(CLI::App& command) {

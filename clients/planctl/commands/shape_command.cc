@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/report/html.h"
@@ -133,11 +134,11 @@ void AddShapeCommand(CLI::App& app, const Session& session, Action& action) {
   command->remove_option(command->get_option("--profile"));
   command->remove_option(command->get_option("--calibration"));
   command->add_option("--min-devices", flags->min_device_count, "Fewest devices [1]")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   command
       ->add_option("--max-devices", flags->max_device_count,
                    "Most devices [those of the cluster file]")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   flags->server.AddTo(*command);
   command->callback([&session, &action, flags] {
     action = [&session, flags] { return Shape(session, *flags); };

@@ -5,8 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/search_space.h"
@@ -182,6 +185,57 @@ TEST(QuestionFlags, ImpossibleNumbersAreRefused) {
                                                         {"--top", "101"},
                                                         {"--schedule", "zigzag"}}) {
     EXPECT_THROW((void)Read({flag, value}), CLI::ParseError) << flag << " " << value;
+  }
+}
+
+// It would read as the default.
+TEST(QuestionFlags, AnEmptyNameIsRefused) {
+  for (const char* flag : {"--space", "--target", "--runtime", "--planner", "--schedule"}) {
+    SCOPED_TRACE(flag);
+    EXPECT_THROW((void)Read({flag, ""}), CLI::ParseError);
+  }
+  EXPECT_EQ(NotEmpty()("all"), "");
+  EXPECT_THAT(NotEmpty()(""), HasSubstr("must not be empty"));
+}
+
+TEST(FlagChecks, SayInOneSentenceWhatTheValueMustBe) {
+  for (const char* wrong : {"-1", "x", "", "nan", "inf"}) {
+    SCOPED_TRACE(wrong);
+    EXPECT_EQ(Positive()(wrong), "must be a number above 0");
+    EXPECT_EQ(Share()(wrong), "must be a number from 0 to below 1");
+    EXPECT_EQ(Risk()(wrong), "must be a number from 1e-06 to 0.5");
+  }
+  EXPECT_EQ(Positive()("0"), "must be a number above 0");
+  EXPECT_EQ(Risk()("0"), "must be a number from 1e-06 to 0.5");
+  EXPECT_EQ(Share()("1"), "must be a number from 0 to below 1");
+  EXPECT_EQ(Risk()("0.51"), "must be a number from 1e-06 to 0.5");
+  EXPECT_EQ(Positive()("1e-9"), "");
+  EXPECT_EQ(Share()("0"), "");
+  EXPECT_EQ(Risk()("0.5"), "");
+}
+
+TEST(FlagChecks, NoCommandHasTextsOfItsOwn) {
+  Session session;
+  Action action;
+  const std::vector<
+      std::pair<void (*)(CLI::App&, const Session&, Action&), std::vector<std::string>>>
+      commands = {{&AddIlpTableCommand, {"ilp-table", "--batch", "0"}},
+                  {&AddOracleCommand, {"oracle", "--time-limit", "0"}},
+                  {&AddShapeCommand, {"shape", "--min-devices", "0"}},
+                  {&AddShapeCommand, {"shape", "--max-devices", "0"}},
+                  {&AddPlanCommand, {"plan", "--valid-hours", "0"}}};
+  for (const auto& [add, arguments] : commands) {
+    SCOPED_TRACE(arguments[0] + arguments[1]);
+    CLI::App app;
+    add(app, session, action);
+    std::string told;
+    try {
+      std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+      app.parse(reversed);
+    } catch (const CLI::ValidationError& error) {
+      told = error.what();
+    }
+    EXPECT_EQ(told, arguments[1] + ": must be a number above 0");
   }
 }
 

@@ -1,10 +1,12 @@
 #include "planner/model/planning_problem.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/base/error.h"
@@ -128,6 +130,35 @@ TEST(PlanningProblem, NeedsAProfileOfItsNodeSize) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->reason, Reason::kProfileMissing);
+}
+
+TEST(PlanningProblem, ASpaceWithoutTheScheduleAskedForContradictsItself) {
+  for (const auto& [schedule, dimension] :
+       {std::pair(Schedule::kGpipe, SearchDimension::kGpipe),
+        {Schedule::kInterleaved, SearchDimension::kInterleaved}}) {
+    const std::string name(SearchDimensionName(dimension));
+    RawProblem raw;
+    raw.rules.schedule = schedule;
+    EXPECT_OK(Create(raw).status());
+    raw.rules.dimensions = DimensionSet().With(dimension);
+    EXPECT_OK(Create(raw).status());
+    raw.rules.dimensions = DimensionSet::All().Without(dimension);
+    EXPECT_THAT(Create(raw).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         testing::AllOf(testing::HasSubstr("options.schedule: `" + name),
+                                        testing::HasSubstr("options.space, which is `all,-"))));
+    raw.rules.dimensions = DimensionSet::All();
+    raw.rules.target = Target::kDeepSpeed;
+    EXPECT_THAT(Create(raw).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         testing::AllOf(testing::HasSubstr("options.schedule: "),
+                                        testing::HasSubstr("options.target `deepspeed`"))));
+  }
+  // Every space has 1F1B.
+  RawProblem raw;
+  raw.rules.schedule = Schedule::kOneForwardOneBackward;
+  raw.rules.dimensions = DimensionSet();
+  EXPECT_OK(Create(raw).status());
 }
 
 struct BrokenRule {
