@@ -12,7 +12,7 @@
 #include "clients/planctl/report/html.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
-#include "planner/check/plan_check.h"
+#include "planner/check/result_check.h"
 #include "planner/search/find_plan.h"
 #include "proto/wire/duration_wire.h"
 #include "server/threads/worker_threads.h"
@@ -50,17 +50,6 @@ v1::SearchProgress ProgressToProto(const SearchProgress& progress) {
   return message;
 }
 
-absl::Status CheckFound(const PlanningProblem& problem, const PlanFound& found) {
-  PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, found.plan, found.prediction));
-  for (const PredictedPlan& rival : found.alternatives) {
-    PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, rival.plan, rival.prediction));
-  }
-  for (const PredictedPlan& rival : found.memory_front) {
-    PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, rival.plan, rival.prediction));
-  }
-  return absl::OkStatus();
-}
-
 SearchSummary& SummaryOf(PlanningResult& result) {
   return std::visit([](auto& value) -> SearchSummary& { return value.search; }, result);
 }
@@ -96,9 +85,7 @@ absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std
   if (summary.limit == SearchLimit::kTime && watch.is_cancelled && watch.is_cancelled()) {
     summary.limit = SearchLimit::kCancelled;
   }
-  if (const auto* found = std::get_if<PlanFound>(&search.result)) {
-    PARPLAN_RETURN_IF_ERROR(CheckFound(problem, *found));
-  }
+  PARPLAN_RETURN_IF_ERROR(CheckResult(problem, search.result));
   return search;
 }
 

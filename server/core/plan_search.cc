@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
-#include "planner/check/plan_check.h"
+#include "planner/check/result_check.h"
 #include "proto/wire/comparison_wire.h"
 #include "proto/wire/duration_wire.h"
 
@@ -56,19 +56,7 @@ struct Run {
   absl::Duration wall;
 };
 
-// The plan, and each that is told beside it.
-absl::Status CheckPlans(const PlanningProblem& problem, const PlanFound& found) {
-  PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, found.plan, found.prediction));
-  for (const PredictedPlan& rival : found.alternatives) {
-    PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, rival.plan, rival.prediction));
-  }
-  for (const PredictedPlan& rival : found.memory_front) {
-    PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, rival.plan, rival.prediction));
-  }
-  return absl::OkStatus();
-}
-
-// Runs one planner, checks what it found, and tells the observer.
+// Runs one planner, checks what it answered, and tells the observer.
 Run RunPlanner(const PlannerFunction& planner, const std::string& name,
                const PlanningProblem& problem, SearchControl control, WorkerThreads* helpers,
                absl::Duration queue_duration, const Clock& clock, Observer& observer) {
@@ -91,12 +79,9 @@ Run RunPlanner(const PlannerFunction& planner, const std::string& name,
   report.outcome = run.result.ok() ? OutcomeOf(*run.result) : SearchOutcome::kRefused;
   if (run.result.ok()) {
     report.expanded_state_count = SummaryOf(*run.result).expanded_state_count;
-    if (const PlanFound* found = std::get_if<PlanFound>(&*run.result)) {
-      const absl::Status checked = CheckPlans(problem, *found);
-      if (!checked.ok()) {
-        report.outcome = SearchOutcome::kCheckFailed;
-        run.result = checked;
-      }
+    if (absl::Status checked = CheckResult(problem, *run.result); !checked.ok()) {
+      report.outcome = SearchOutcome::kCheckFailed;
+      run.result = std::move(checked);
     }
   }
   report.queue_duration = queue_duration;

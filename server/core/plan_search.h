@@ -56,10 +56,10 @@ struct SearchOrder {
   WorkerThreads* helpers = nullptr;
 };
 
-// Searches and checks: the plan, and those beside it. Baselines, where asked for, run first, so
-// that the time limit is all for the planner asked. DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) when a
-// limit came before the first plan; INTERNAL (CHECK_FAILED); the planner's errors. That nothing
-// fits is an answer.
+// Searches and checks all that is answered (`CheckResult`), that nothing fits as well. Baselines,
+// where asked for, run first, so that the time limit is all for the planner asked.
+// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) when a limit came before the first plan; INTERNAL
+// (CHECK_FAILED); the planner's errors. That nothing fits is an answer.
 absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
                                         const PlanningProblem& problem, const SearchOrder& order,
                                         const Clock& clock, Observer& observer);

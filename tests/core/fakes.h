@@ -151,14 +151,18 @@ class GatedPlanner {
       std::this_thread::yield();
     }
     if (watch_control) watch_control(control);
-    absl::StatusOr<PlanningResult> result = FindPlan(problem, planner, control);
+    absl::StatusOr<PlanningResult> result =
+        FindPlan(change_problem ? change_problem(problem) : problem, planner, control);
     if (result.ok() && change_found) change_found(std::get<PlanFound>(*result));
+    if (result.ok() && change_result) change_result(*result);
     return result;
   }
 
   // Set before a question is asked; may be empty.
   std::function<void(const SearchControl&)> watch_control;
+  std::function<PlanningProblem(const PlanningProblem&)> change_problem;
   std::function<void(PlanFound&)> change_found;
+  std::function<void(PlanningResult&)> change_result;
 
   std::atomic<bool> is_open = true;
   std::atomic<int> search_count = 0;

@@ -363,31 +363,6 @@ TEST_F(PlanCoreTest, AStoreThatFailsAtAnyStepGivesUnavailableAndNothingHalfDone)
   EXPECT_EQ(*store().CountPlans("synthetic"), 1);
 }
 
-TEST_F(PlanCoreTest, AnAnswerThatFailsItsCheckIsNeitherSignedNorStored) {
-  const auto halve = [](PredictedPlan& rival) {
-    rival.prediction.step = rival.prediction.step * 0.5;
-  };
-  const std::vector<std::function<void(PlanFound&)>> mistakes = {
-      [](PlanFound& found) { found.prediction.step = found.prediction.step * 0.5; },
-      [halve](PlanFound& found) {
-        found.alternatives.push_back({found.plan, found.prediction});
-        halve(found.alternatives.emplace_back(found.alternatives.front()));
-      },
-      [halve](PlanFound& found) {
-        halve(found.memory_front.emplace_back(PredictedPlan{found.plan, found.prediction}));
-      },
-  };
-  StartMeasured();
-  for (const auto& mistake : mistakes) {
-    planner.change_found = mistake;
-    const absl::Status status = Ask(Question()).status();
-    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
-    EXPECT_EQ(ReasonOf(status), Reason::kCheckFailed);
-    EXPECT_EQ(*store().CountPlans("synthetic"), 0);
-    EXPECT_EQ(observer.searches().back().outcome, SearchOutcome::kCheckFailed);
-  }
-}
-
 TEST_F(PlanCoreTest, ASearchThatALimitEndedIsNotGivenToOthers) {
   StartMeasured();
   v1::CreatePlanRequest request = Question();
