@@ -1,7 +1,5 @@
 #include "tests/core/core_fixture.h"
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "proto/wire/model_wire.h"
 #include "proto/wire/rules_wire.h"
 #include "proto/wire/topology_wire.h"
+#include "tests/support/test_folder.h"
 
 namespace parplan {
 namespace {
@@ -94,13 +93,7 @@ v1::PlanPayload PayloadOf(const v1::Plan& plan) {
   return payload;
 }
 
-CoreTest::CoreTest() {
-  // A name of its own: numbers of processes come again, and a folder left by an
-  // earlier one has keys in it.
-  std::string folder = absl::StrCat(testing::TempDir(), "core_test-XXXXXX");
-  PARPLAN_CHECK(::mkdtemp(folder.data()) != nullptr);
-  key_folder_ = std::move(folder);
-}
+CoreTest::CoreTest() : key_folder_(MakeTestFolder()) {}
 
 CoreTest::~CoreTest() {
   core_.reset();

@@ -70,7 +70,7 @@ class CoreTest : public testing::Test {
   Limits limits;
 
  private:
-  std::string key_folder_;
+  const std::string key_folder_;
   MemoryStore* store_ = nullptr;
   std::unique_ptr<ServerCore> core_;
 };

@@ -6,26 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "planner/base/check.h"
 #include "proto/envelope/key_store.h"
 #include "tests/rpc/small_world.h"
+#include "tests/support/test_folder.h"
 
 namespace parplan {
-namespace {
-
-// A folder nobody else has.
-std::string NewFolder() {
-  std::string pattern = testing::TempDir() + "/rpc_test_XXXXXX";
-  PARPLAN_CHECK(mkdtemp(pattern.data()) != nullptr);
-  return pattern;
-}
-
-}  // namespace
-
 absl::Time ShiftedClock::Now() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return Clock::Real().Now() + shift_;
@@ -105,7 +94,7 @@ RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
     : observer_(PlannerNames()) {
   auto store = std::make_unique<MemoryStore>();
   store_ = store.get();
-  absl::StatusOr<KeyStore> keys = KeyStore::OpenOrCreate(NewFolder(), clock_.Now());
+  absl::StatusOr<KeyStore> keys = KeyStore::OpenOrCreate(MakeTestFolder(), clock_.Now());
   PARPLAN_CHECK(keys.ok());
   core_ = std::make_unique<ServerCore>(std::move(store),
                                        std::make_unique<KeyRing>(*std::move(keys), clock_.Now()),

@@ -1,12 +1,5 @@
 #include "tests/store/store_samples.h"
 
-#include <gtest/gtest.h>
-#include <stdlib.h>  // mkdtemp
-
-#include <filesystem>
-#include <system_error>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 
 namespace parplan {
@@ -97,32 +90,6 @@ WindowRecord SampleWindow(int32_t rank, int64_t first_step, size_t size) {
   window.peak_memory_bytes = int64_t{30} << 30;
   window.bytes = SampleBytes(SampleWindowName(rank, first_step), size);
   return window;
-}
-
-namespace {
-
-// Removes the folders of all tests when the process ends. Children that are killed
-// or leave by _exit do not come here.
-class TestFolders {
- public:
-  ~TestFolders() {
-    for (const std::string& path : paths_) std::filesystem::remove_all(path, ignored_);
-  }
-  void Add(const std::string& path) { paths_.push_back(path); }
-
- private:
-  std::vector<std::string> paths_;
-  std::error_code ignored_;
-};
-
-}  // namespace
-
-std::string MakeTestFolder() {
-  static TestFolders folders;
-  std::string path = absl::StrCat(testing::TempDir(), "/parplan_store_XXXXXX");
-  if (mkdtemp(path.data()) == nullptr) ADD_FAILURE() << "cannot make " << path;
-  folders.Add(path);
-  return path;
 }
 
 }  // namespace parplan

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/store/records.h"
+#include "tests/support/test_folder.h"
 
 namespace parplan {
 
@@ -44,9 +45,6 @@ WindowRecord SampleWindow(int32_t rank, int64_t first_step, size_t size = 60);
 
 // The text `SampleWindow` takes its bytes from.
 std::string SampleWindowName(int32_t rank, int64_t first_step);
-
-// A new empty folder, removed when the process ends.
-std::string MakeTestFolder();
 
 }  // namespace parplan
 

@@ -1,7 +1,6 @@
 #include "tests/planctl/commands/planctl_test_files.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -43,12 +42,6 @@ std::vector<std::string> QuickPlannerNames() {
     names.erase(std::remove(names.begin(), names.end(), slow), names.end());
   }
   return names;
-}
-
-std::string MakeTestFolder() {
-  std::string path = testing::TempDir() + "/planctl_test_XXXXXX";
-  EXPECT_NE(mkdtemp(path.data()), nullptr);
-  return path;
 }
 
 std::vector<std::string> FileNames(const std::string& folder) {

@@ -9,6 +9,7 @@
 
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/profile.pb.h"
+#include "tests/support/test_folder.h"
 
 namespace parplan::planctl {
 
@@ -24,9 +25,6 @@ std::vector<v1::Profile> ExampleProfiles(int node_count = 1);
 // The planners that answer the example at once: not those that solve integer programs,
 // which have tests of their own.
 std::vector<std::string> QuickPlannerNames();
-
-// A new folder under that of the test run.
-std::string MakeTestFolder();
 
 // Names of what is in a folder, sorted.
 std::vector<std::string> FileNames(const std::string& folder);
