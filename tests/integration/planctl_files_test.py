@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+"""What planctl reads and writes: measured runs, imports, keys; and a server that is away.
+
+    planctl_files_test.py --planctl PATH [--examples FOLDER]
+"""
+import json
+import pathlib
+import socket
+import stat
+
+from planctl_run import (OK, BAD_INPUT, UNAVAILABLE, NOT_FOUND, PlanctlTest, main)
+
+RUNS = pathlib.Path(__file__).parents[1] / "planctl" / "accuracy" / "data" / "published_runs.json"
+
+
+class Measured(PlanctlTest):
+    """What was measured and published, by an excerpt of the runs."""
+
+    FIGURES = {"count", "time_count", "memory_count", "time_mape", "time_median", "time_bias",
+               "time_in_range", "memory_mape", "memory_bias", "memory_under_rate", "oom_total",
+               "oom_refused", "false_refusals"}
+
+    def setUp(self):
+        super().setUp()
+        self.runs = json.loads(RUNS.read_text())["runs"]
+
+    def test_accuracy_has_every_row_once_and_figures_of_every_source(self):
+        page = self.folder / "accuracy.html"
+        answer = self.json("accuracy", RUNS, "--html", page)
+        self.assertEqual(set(answer["sources"]), {run["source"] for run in self.runs})
+        for source, figures in answer["sources"].items():
+            self.assertLessEqual(self.FIGURES | {"skipped", "unfitted", "groups"}, set(figures))
+            self.assertLessEqual(self.FIGURES, set(figures["unfitted"]))
+            rows = [run for run in self.runs if run["source"] == source]
+            self.assertEqual(figures["count"] + figures["skipped"], len(rows), source)
+            for name in ("time_mape", "memory_mape", "memory_under_rate", "false_refusals"):
+                self.assertGreaterEqual(figures[name] or 0.0, 0.0)
+            # Fractions, not percent.
+            self.assertLess(figures["time_mape"] or 0.0, 5.0, source)
+        told = [row["id"] for row in answer["rows"] + answer["skipped"]]
+        self.assertEqual(sorted(told), sorted(run["id"] for run in self.runs))
+        for row in answer["skipped"]:
+            self.assertTrue(row["reason"], row["id"])
+        for row in answer["rows"]:
+            self.assertGreater(row["predicted_step_seconds"], 0.0)
+            self.assertGreater(row["predicted_memory_bytes"], 0)
+        self.assertIsInstance(answer["groups"], list)
+        self.assertNotIn("<script", page.read_text())
+
+        source = "megatron-sc21-table1"
+        one = self.json("accuracy", RUNS, "--source", source)
+        self.assertEqual(one["sources"], {source: answer["sources"][source]})
+        text = self.text("accuracy", RUNS).stdout
+        for name in answer["sources"]:
+            self.assertIn(name, text)
+
+    def calibrate(self, out, *flags, code=OK):
+        return self.json("calibrate", "--runs", RUNS, "--time-slice", "vtrain-single: all",
+                         "--memory-slice", "megatron-ci-golden: all", "--time",
+                         "2026-01-01T00:00:00Z", "--out", out, *flags, code=code)
+
+    def test_calibrate_writes_what_others_read(self):
+        path = self.folder / "c.calibration.json"
+        answer = self.calibrate(path)
+        self.assertEqual(answer["calibration"], str(path))
+        self.assertRegex(answer["digest"], "^[0-9a-f]{64}$")
+        for coefficient in answer["coefficients"]:
+            self.assertLessEqual(coefficient["lowest"], coefficient["value"])
+            self.assertLessEqual(coefficient["value"], coefficient["highest"])
+            if coefficient["evidence_count"] == 0:
+                self.assertEqual(coefficient["value"], coefficient["before"])
+        fitted = {row["source"]: row for row in answer["residuals"]}
+        self.assertEqual(set(fitted), {"vtrain-single", "megatron-ci-golden"})
+        self.assertEqual(fitted["vtrain-single"]["quantity"], "step")
+        self.assertEqual(fitted["megatron-ci-golden"]["quantity"], "memory")
+        for row in fitted.values():
+            self.assertLessEqual(row["mape_after"], row["mape_before"] + 1e-9)
+        self.assertIsInstance(answer["skipped"], list)
+
+        sources = json.loads(path.read_text())["provenance"]["sources"]
+        self.assertEqual({row["source"] for row in sources}, set(fitted))
+        self.assertEqual(self.json("accuracy", RUNS, "--calibration", path)["calibration"],
+                         answer["digest"])
+        plan = self.json("plan", "--offline", *self.question(), "--calibration", path)
+        self.assertEqual(plan["plan"]["calibration_digest"], answer["digest"])
+        again = self.folder / "again.json"
+        self.assertEqual(self.calibrate(again)["digest"], answer["digest"])
+        self.assertEqual(again.read_bytes(), path.read_bytes())
+
+    def test_calibrate_takes_declared_slices_only(self):
+        path = self.folder / "c.calibration.json"
+        slices = ["--time-slice", "none", "--memory-slice", "megatron-ci-golden: all"]
+        self.text("calibrate", "--runs", RUNS, *slices, "--out", path)
+        sources = json.loads(path.read_text())["provenance"]["sources"]
+        self.assertEqual([row["source"] for row in sources], ["megatron-ci-golden"])
+        for slices in (["--time-slice", "vtrain-single"],
+                       ["--memory-slice", "megatron-ci-golden: sha256(id) % 1 == 0"]):
+            error = self.json("calibrate", "--runs", RUNS, *slices, "--out", path,
+                              code=BAD_INPUT)["error"]
+            self.assertEqual(error["metadata"]["field"], slices[0])
+
+    def test_a_file_that_is_bad_or_missing_is_named(self):
+        broken = self.folder / "broken.json"
+        broken.write_text('{"schema": "published_runs/1", "runs": {}}')
+        none = self.folder / "none.json"
+        out = self.folder / "out.json"
+        for path in (broken, none):
+            for arguments in (["accuracy", path], ["calibrate", "--runs", path, "--out", out],
+                              ["accuracy", RUNS, "--calibration", path],
+                              ["calibrate", "--executions", path, "--out", out],
+                              ["calibrate", "--runs", RUNS, "--from", path, "--out", out],
+                              ["plan", "--offline", *self.question(), "--calibration", path]):
+                error = self.json(*arguments, code=BAD_INPUT)["error"]
+                self.assertIn(path.name, error["message"], arguments)
+        self.assertFalse(out.exists())
+        error = self.json("accuracy", RUNS, "--source", "nobody", code=BAD_INPUT)["error"]
+        self.assertIn("nobody", error["message"])
+        self.json("accuracy", RUNS, "--html", self.folder / "none" / "page.html", code=BAD_INPUT)
+        self.calibrate(self.folder / "none" / "c.json", code=BAD_INPUT)
+
+
+class Import(PlanctlTest):
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_text(json.dumps(content))
+        return path
+
+    def test_hf_gives_a_model_that_planctl_reads(self):
+        config = self.write("config.json", {
+            "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+            "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000,
+            "max_position_embeddings": 2048, "tie_word_embeddings": False})
+        model = self.folder / "m.model.json"
+        answer = self.json("import", "hf", config, "--out", model)
+        self.assertEqual(answer["model"], str(model))
+        self.assertIsInstance(answer["notes"], list)
+        # It is the model of the examples, so its measurements are found.
+        self.json("plan", *self.offline(model=model))
+
+    def test_hf_refuses_what_is_no_configuration(self):
+        config = self.write("config.json", {"model_type": "unheard-of"})
+        error = self.json("import", "hf", config, "--out", self.folder / "m.json",
+                          code=BAD_INPUT)["error"]
+        self.assertIn("config.json", error["message"])
+        self.assertFalse((self.folder / "m.json").exists())
+
+    def test_galvatron_gives_files_that_planctl_plans_with(self):
+        times = self.write("computation.json", {
+            "layertype_0_bsz1_seq512": 4.0, "layertype_0_bsz8_seq512": 3.5,
+            "layertype_other_bsz1_seq512": 2.0, "layertype_other_bsz8_seq512": 1.5})
+        activation = {"1": 60, "2": 36, "4": 22, "8": 14, "checkpoint": 2}
+        other = {"model_states": {"1": 400, "2": 200, "4": 100, "8": 50},
+                 "activation": {"1": 20, "2": 10, "4": 5, "8": 3}}
+        memory = self.write("memory.json", {
+            "layertype_0_sp": {"512": {"parameter_size": 48,
+                                       "tp_activation_per_bsz_dict": activation}},
+            "other_memory_pp_off_sp": {"512": other},
+            "other_memory_pp_on_first_sp": {"512": other},
+            "other_memory_pp_on_last_sp": {"512": other}})
+        bandwidth = {f"allreduce_size_{size}_consec_{consecutive}": 100.0 + size
+                     for size, consecutive in ((8, 1), (4, 1), (4, 0), (2, 1), (2, 0))}
+        reduce = self.write("allreduce_bandwidth_1nodes_8gpus_per_node.json", bandwidth)
+        send = self.write("p2p_bandwidth_1nodes_8gpus_per_node.json",
+                          {"pp_size_2": 100, "pp_size_4": 90, "pp_size_8": 80})
+        overlap = self.write("overlap_coefficient.json", {"overlap_coe": 1.2})
+        out = {kind: self.folder / f"{kind}.json" for kind in ("profile", "model", "cluster")}
+        answer = self.json(
+            "import", "galvatron", "--computation", times, "--memory", memory,
+            "--allreduce", reduce, "--p2p", send, "--overlap", overlap,
+            "--model-id", "tiny", "--layers", 8, "--sequence-length", 512, "--hidden-size", 1024,
+            "--attention-heads", 16, "--feed-forward-size", 4096, "--vocabulary-size", 32000,
+            "--layer-kind", "decoder", "--feed-forward-kind", "gelu",
+            "--profile-out", out["profile"], "--model-out", out["model"],
+            "--cluster-out", out["cluster"])
+        self.assertEqual({key: answer[key] for key in out},
+                         {key: str(path) for key, path in out.items()})
+        plan = self.json("plan", "--offline", "--model", out["model"], "--cluster",
+                         out["cluster"], "--profile", out["profile"], "--batch", 16,
+                         "--allow-estimates")
+        self.assertEqual(plan["plan"]["device_count"], 8)
+        self.assertIn(plan["prediction"]["confidence"], ("mixed", "estimated"))
+
+
+class Keys(PlanctlTest):
+    def keys(self, command, **expected):
+        return self.json("keys", command, "--data-dir", self.folder / "data", **expected)
+
+    def test_hardware_is_known_without_a_server(self):
+        listed = self.json("hardware", "list")
+        self.assertIn("a100-sxm-80gb", self.text("hardware", "list").stdout)
+        for device in listed["devices"][::8]:
+            self.assertEqual(self.json("hardware", "show", device["aliases"][0].lower()), device)
+        for fabric in listed["fabrics"][::8]:
+            self.assertEqual(self.json("hardware", "show", fabric["aliases"][0]), fabric)
+        self.json("hardware", "show", "no such device", code=NOT_FOUND)
+
+    def test_keys_are_made_listed_and_rotated(self):
+        self.assertEqual(self.keys("list", code=NOT_FOUND)["error"]["reason"],
+                         "RESOURCE_NOT_FOUND")
+        self.keys("rotate", code=NOT_FOUND)
+        made = self.keys("generate")
+        self.assertEqual([key["status"] for key in made["keys"]], ["active", "next"])
+        self.assertEqual(made["key_id"], made["keys"][1]["key_id"])
+        listed = self.keys("list")
+        self.assertEqual(listed["keys"], made["keys"])
+        rotated = self.keys("rotate")
+        self.assertEqual(rotated["key_id"], made["key_id"])
+        self.assertEqual([key["status"] for key in rotated["keys"]], ["active", "active"])
+        self.assertLess(rotated["keys"][0]["not_after"], made["keys"][0]["not_after"])
+        self.assertIn(made["key_id"], self.text("keys", "list", "--data-dir",
+                                                self.folder / "data").stdout)
+
+    def test_only_the_owner_can_read_private_keys(self):
+        made = self.keys("generate")
+        folder = self.folder / "data" / "keys"
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        self.assertTrue(files)
+        for path in [folder, *files]:
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode) & 0o077, 0, path)
+        pem = [path for path in files if b"PRIVATE KEY" in path.read_bytes()]
+        self.assertEqual(len(pem), 2)
+        for path in pem:
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        bundle = json.loads(pathlib.Path(made["trust_bundle"]).read_text())
+        self.assertEqual(len(bundle["keys"]), 2)
+        for key in bundle["keys"]:
+            self.assertNotIn("d", key)
+
+
+class Away(PlanctlTest):
+    def test_a_server_that_is_not_there_gives_6(self):
+        with socket.socket() as bound:
+            # Bound and not listening: nobody else can take the port meanwhile.
+            bound.bind(("127.0.0.1", 0))
+            server = ["--server", f"127.0.0.1:{bound.getsockname()[1]}", "--timeout", 3]
+            profile = self.example("llama2-7b-a100.profile.json")
+            for arguments in (["plan", *self.question()], ["shape", *self.question()],
+                              ["compare", *self.question()],
+                              ["profile", "list", "--cluster", "c"],
+                              ["calibration", "list", "--cluster", "c"],
+                              ["calibration", "show", "clusters/c/calibrations/k"],
+                              ["calibration", "activate", "clusters/c/calibrations/k"],
+                              ["profile", "show", "clusters/c/nodes/n/profiles/p"],
+                              ["profile", "upload", profile, "--cluster", "c", "--node", "n"]):
+                self.json(*arguments, *server, code=UNAVAILABLE)
+            self.assertIn("is parplan-server running there?",
+                          self.text("profile", "list", "--cluster", "c", *server,
+                                    code=UNAVAILABLE).stderr)
+
+
+if __name__ == "__main__":
+    main()
