@@ -7,6 +7,7 @@
 #include "planner/search/interleaved_search.h"
 #include "planner/search/option_table.h"
 #include "planner/search/pipeline_search.h"
+#include "planner/search/steady_bound.h"
 
 namespace parplan {
 namespace {
@@ -18,6 +19,21 @@ constexpr size_t kBoundedTogether = 8;
 constexpr size_t kSearchedTogether = 2;
 // States expanded without any plan, after which other methods are asked for one.
 constexpr int64_t kMostStatesWithoutPlan = 300'000;
+// Candidates of a table that make a bound of all of them worth its time.
+constexpr int kFewestInGroup = 3;
+
+bool Interleaves(const PipelineCandidate& candidate) {
+  return candidate.schedule == Schedule::kInterleaved;
+}
+
+bool IsGpipe(const PipelineCandidate& candidate) {
+  return candidate.schedule == Schedule::kGpipe && candidate.pipeline_parallel_degree > 1;
+}
+
+// Whether `SteadyBound` says something of it.
+bool IsSteady(const PipelineCandidate& candidate) {
+  return !IsGpipe(candidate) && candidate.micro_batch_count >= candidate.pipeline_parallel_degree;
+}
 
 }  // namespace
 
@@ -34,7 +50,61 @@ void BestFirstSearch::Take(std::vector<ExactCandidate> candidates) {
   for (ExactCandidate& candidate : candidates_) candidate.state = ExactCandidate::State::kListed;
 }
 
+void BestFirstSearch::MakeGroups() {
+  groups_.clear();
+  for (const ExactCandidate& candidate : candidates_) {
+    Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
+    if (IsSteady(candidate.pipeline)) ++group.steady_count[Interleaves(candidate.pipeline)];
+  }
+}
+
+double BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
+  const Group& group = groups_.at(TableCache::KeyOf(candidate));
+  if (IsGpipe(candidate)) {
+    return candidate.micro_batch_count >= group.too_many_for_gpipe ? kInfinite : 0.0;
+  }
+  if (!IsSteady(candidate)) return 0.0;
+  return group.steady[Interleaves(candidate)].value_or(0.0) *
+         static_cast<double>(candidate.micro_batch_count);
+}
+
+void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
+  const double most = plans_.MostTimePerSample();
+  if (!(most < kInfinite)) return;
+  std::vector<Question> questions;
+  for (const size_t index : round) {
+    const PipelineCandidate& candidate = candidates_[index].pipeline;
+    const bool interleaves = Interleaves(candidate);
+    const TableCache::Key key = TableCache::KeyOf(candidate);
+    const Group& group = groups_.at(key);
+    if (!IsSteady(candidate) || group.steady[interleaves].has_value() ||
+        group.steady_count[interleaves] < kFewestInGroup || !tables_.At(key).usable()) {
+      continue;
+    }
+    questions.push_back({key, interleaves});
+  }
+  std::sort(questions.begin(), questions.end());
+  questions.erase(std::unique(questions.begin(), questions.end()), questions.end());
+  std::vector<double> answers(questions.size());
+  // Small, and what counts are states of candidates.
+  SearchControl control = control_;
+  control.max_state_count = 0;
+  ForEach(control_.parallel_for, static_cast<int64_t>(questions.size()), [&](int64_t k) {
+    const auto& [key, interleaves] = questions[k];
+    SearchMeter meter(control);
+    const Seconds bound =
+        SteadyBound(space_, costs_, tables_.At(key),
+                    interleaves ? Schedule::kInterleaved : Schedule::kOneForwardOneBackward,
+                    Seconds::Of(most * static_cast<double>(key.second)), meter);
+    answers[k] = meter.stopped() ? 0.0 : bound.value();
+  });
+  for (size_t k = 0; k < questions.size(); ++k) {
+    groups_[questions[k].key].steady[questions[k].interleaves] = answers[k];
+  }
+}
+
 void BestFirstSearch::Run() {
+  MakeGroups();
   CandidateQueue queue(candidates_);
   int64_t largest_batch = 0;
   for (size_t index = 0; index < candidates_.size(); ++index) {
@@ -78,10 +148,18 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
   std::vector<size_t> round;
   size_t together = 1;
   while (!queue.empty() && round.size() < together) {
-    const ExactCandidate& next = candidates_[queue.first()];
+    const size_t index = queue.first();
+    ExactCandidate& next = candidates_[index];
     // Bounds do not fall, nor does what a plan must beat rise.
     if (next.bound_per_sample() >= most) {
       queue.Pop();
+      continue;
+    }
+    const double group_bound = GroupBound(next.pipeline);
+    if (group_bound > next.bound) {
+      queue.Pop();
+      next.bound = group_bound;
+      queue.Put(index);
       continue;
     }
     if (round.empty()) {
@@ -92,7 +170,7 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
     } else if (next.state != candidates_[round.front()].state) {
       break;
     }
-    round.push_back(queue.first());
+    round.push_back(index);
     queue.Pop();
   }
   return round;
@@ -112,12 +190,25 @@ void BestFirstSearch::Seed() {
   }
 }
 
-void BestFirstSearch::Visit(const std::vector<size_t>& round) {
+void BestFirstSearch::PrepareTables(const std::vector<size_t>& round) {
   std::vector<TableCache::Key> keys;
   for (const size_t index : round) {
     keys.push_back(TableCache::KeyOf(candidates_[index].pipeline));
   }
   tables_.Prepare(space_, costs_, std::move(keys), control_.parallel_for);
+}
+
+void BestFirstSearch::Visit(std::vector<size_t> round) {
+  PrepareTables(round);
+  if (candidates_[round.front()].state == ExactCandidate::State::kListed) {
+    BoundGroups(round);
+    // The others are closed without a visit of their own.
+    std::erase_if(round, [&](size_t index) {
+      ExactCandidate& candidate = candidates_[index];
+      candidate.bound = std::max(candidate.bound, GroupBound(candidate.pipeline));
+      return candidate.bound_per_sample() >= MostPerSample();
+    });
+  }
   SearchControl control = control_;
   if (control.max_state_count > 0) {
     control.max_state_count =
@@ -129,6 +220,10 @@ void BestFirstSearch::Visit(const std::vector<size_t>& round) {
   for (size_t k = 0; k < round.size(); ++k) {
     ExactCandidate& candidate = candidates_[round[k]];
     candidate.bound = std::max(candidate.bound, visited[k].bound);
+    if (IsGpipe(candidate.pipeline) && visited[k].bound == kInfinite) {
+      int64_t& too_many = groups_[TableCache::KeyOf(candidate.pipeline)].too_many_for_gpipe;
+      too_many = std::min(too_many, candidate.pipeline.micro_batch_count);
+    }
     const bool ended = visited[k].limit != SearchLimit::kNone;
     if (!ended) {
       candidate.state = candidate.state == ExactCandidate::State::kListed
@@ -153,7 +248,7 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
   SearchMeter meter(control);
   const Seconds most = Seconds::Of(plans_.MostTimePerSample() *
                                    static_cast<double>(candidate.pipeline.global_batch_size));
-  const bool interleaves = candidate.pipeline.schedule == Schedule::kInterleaved;
+  const bool interleaves = Interleaves(candidate.pipeline);
   if (candidate.state == ExactCandidate::State::kListed) {
     const Seconds bound =
         interleaves ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, most)

@@ -5,8 +5,11 @@
 #define PARPLAN_PLANNER_SEARCH_BEST_FIRST_SEARCH_H_
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -71,13 +74,35 @@ class BestFirstSearch {
     SearchLimit limit = SearchLimit::kNone;
   };
 
+  // What is known of all candidates of one table, and so of many batches.
+  struct Group {
+    // [interleaves] candidates that `SteadyBound` says something of.
+    int steady_count[2] = {};
+    // [interleaves] seconds a micro-batch, once asked for.
+    std::optional<double> steady[2];
+    // Nothing fits under GPipe with so many micro-batches; then nothing does with more.
+    int64_t too_many_for_gpipe = std::numeric_limits<int64_t>::max();
+  };
+  struct Question {
+    TableCache::Key key;
+    bool interleaves = false;
+    friend auto operator<=>(const Question&, const Question&) = default;
+  };
+
+  void MakeGroups();
+  // What the group of a candidate says of it, in seconds.
+  double GroupBound(const PipelineCandidate& candidate) const;
+  // Makes the steady bounds of the groups of a round where there are enough candidates.
+  void BoundGroups(const std::vector<size_t>& round);
+
   // A plan must take less a sample to be worth having.
   double MostPerSample() const { return plans_.MostTimePerSample() * (1.0 - kProofTolerance); }
   // The first candidates of the queue, of one state, which leave it.
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Once, where the search is hard: a plan to beat.
   void Seed();
-  void Visit(const std::vector<size_t>& round);
+  void PrepareTables(const std::vector<size_t>& round);
+  void Visit(std::vector<size_t> round);
   Visited VisitOne(const ExactCandidate& candidate, const SearchControl& control) const;
   void Report() const;
 
@@ -88,6 +113,7 @@ class BestFirstSearch {
   const StrategySpace space_;
   const int wanted_;
   std::vector<ExactCandidate> candidates_;
+  absl::flat_hash_map<TableCache::Key, Group> groups_;
   bool listed_all_ = false;
   bool was_seeded_ = false;
   PlanList plans_;

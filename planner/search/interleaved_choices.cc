@@ -68,11 +68,12 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
 
 PartitionChoices::PartitionChoices(const PipelineSetting& setting,
                                    const InterleavedPartition& partition,
-                                   const MaskedOptions& masked)
+                                   const MaskedOptions& masked, int64_t micro_batch_count)
     : setting_(setting),
       partition_(partition),
       masked_(masked),
       depth_(setting.depth()),
+      micro_batch_count_(micro_batch_count),
       counts_(setting.problem().model(), partition.layer_counts),
       seams_(setting, partition.layer_counts),
       paths_(counts_, depth_),
@@ -151,7 +152,7 @@ double PartitionChoices::Bound() {
   for (size_t device = 0; device < sends_.size(); ++device) {
     sends_[device] = hop_sends_[first_hops_[device]];
   }
-  return paths_.Bound(times_, setting_.candidate().micro_batch_count, sends_, all_sends) +
+  return paths_.Bound(times_, micro_batch_count_, sends_, all_sends) +
          setting_.costs().step_overhead().value();
 }
 

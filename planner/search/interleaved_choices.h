@@ -57,8 +57,9 @@ class PartitionChoices {
     double bound = 0.0;
   };
 
+  // Memory is that of the setting's micro-batches, steps are of `micro_batch_count`.
   PartitionChoices(const PipelineSetting& setting, const InterleavedPartition& partition,
-                   const MaskedOptions& masked);
+                   const MaskedOptions& masked, int64_t micro_batch_count);
 
   // Those that may fit, with a bound below `most` seconds, and of which no other is nowhere
   // worse.
@@ -99,6 +100,7 @@ class PartitionChoices {
   const InterleavedPartition& partition_;
   const MaskedOptions& masked_;
   const int depth_;
+  const int64_t micro_batch_count_;
   const StageCounts counts_;
   const PartitionSeams seams_;
   const InterleavedPaths paths_;

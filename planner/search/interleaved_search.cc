@@ -26,6 +26,24 @@ bool IsInSpace(const PipelineCandidate& candidate, const InterleavedPartition& p
                        static_cast<int>(partition.layer_counts.size()));
 }
 
+// Of plans of some partitions, with the memory of the candidate and in steps of
+// `micro_batch_count`; `most` where that is less.
+Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
+                   const PipelineCandidate& candidate,
+                   const std::vector<InterleavedPartition>& partitions, int64_t micro_batch_count,
+                   Seconds most) {
+  const PipelineSetting setting = SettingOf(space, costs, table, candidate);
+  double bound = most.value();
+  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+    const MaskedOptions masked = MaskedOptionsOf(setting, mask);
+    if (!masked.usable) continue;
+    for (const InterleavedPartition& partition : partitions) {
+      bound = PartitionChoices(setting, partition, masked, micro_batch_count).LeastBound(bound);
+    }
+  }
+  return Seconds::Of(bound);
+}
+
 }  // namespace
 
 InterleavedBounds::InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree) {
@@ -55,19 +73,19 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most) {
-  const PipelineSetting setting = SettingOf(space, costs, table, candidate);
-  const std::vector<InterleavedPartition> partitions =
+  std::vector<InterleavedPartition> partitions =
       InterleavedPartitions(space, candidate.pipeline_parallel_degree);
-  double bound = most.value();
-  for (const OptionMask& mask : PlanWideMasks(space, table)) {
-    const MaskedOptions masked = MaskedOptionsOf(setting, mask);
-    if (!masked.usable) continue;
-    for (const InterleavedPartition& partition : partitions) {
-      if (!IsInSpace(candidate, partition)) continue;
-      bound = PartitionChoices(setting, partition, masked).LeastBound(bound);
-    }
-  }
-  return Seconds::Of(bound);
+  std::erase_if(partitions,
+                [&](const InterleavedPartition& each) { return !IsInSpace(candidate, each); });
+  return LeastBound(space, costs, table, candidate, partitions, candidate.micro_batch_count, most);
+}
+
+Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, int64_t micro_batch_count, Seconds most) {
+  const int depth = table.pipeline_parallel_degree();
+  const PipelineCandidate fewest = {.micro_batch_count = depth, .pipeline_parallel_degree = depth};
+  return LeastBound(space, costs, table, fewest, InterleavedPartitions(space, depth),
+                    micro_batch_count, most);
 }
 
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
@@ -89,7 +107,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
     if (!masked.back().usable) continue;
     for (const InterleavedPartition& partition : partitions) {
       if (!IsInSpace(candidate, partition)) continue;
-      choices.emplace_back(setting, partition, masked.back());
+      choices.emplace_back(setting, partition, masked.back(), candidate.micro_batch_count);
       for (const PartitionChoices::Start& start : choices.back().Starts(most.value())) {
         places.push_back({&choices.back(), start});
       }

@@ -41,6 +41,12 @@ Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& cost
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most);
 
+// The same for steps of any number of micro-batches, with the memory that the fewest need,
+// one for each stage. More need no less: at each moment of the first backward passes of
+// all chunks, which are those that count, as many forward passes are behind or more.
+Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, int64_t micro_batch_count, Seconds most);
+
 // As `SearchPipeline`, over all virtual stage counts. REQUIRES: the degree is above 1 and
 // divides the micro-batch count.
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
