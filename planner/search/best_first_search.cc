@@ -68,6 +68,15 @@ double BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
          static_cast<double>(candidate.micro_batch_count);
 }
 
+bool BestFirstSearch::IsOfNoUse(const ExactCandidate& candidate) const {
+  if (wanted_ > 1 || candidate.state != ExactCandidate::State::kBounded) return false;
+  const PipelineCandidate& pipeline = candidate.pipeline;
+  const Group& group = groups_.at(TableCache::KeyOf(pipeline));
+  const Unproved& unproved = group.unproved[static_cast<int>(pipeline.schedule)];
+  return pipeline.micro_batch_count < unproved.micro_batch_count &&
+         candidate.bound_per_sample() >= unproved.bound_per_sample;
+}
+
 void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
   const double most = plans_.MostTimePerSample();
   if (!(most < kInfinite)) return;
@@ -162,6 +171,11 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
       queue.Put(index);
       continue;
     }
+    if (IsOfNoUse(next)) {
+      queue.Pop();
+      next.state = ExactCandidate::State::kSearched;
+      continue;
+    }
     if (round.empty()) {
       // Before there is a plan, one search at a time: the next are most likely closed by it.
       together = next.state == ExactCandidate::State::kListed ? kBoundedTogether
@@ -230,6 +244,14 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
                             ? ExactCandidate::State::kBounded
                             : ExactCandidate::State::kSearched;
     }
+    if (!visited[k].is_exact) {
+      const PipelineCandidate& pipeline = candidate.pipeline;
+      Unproved& unproved =
+          groups_[TableCache::KeyOf(pipeline)].unproved[static_cast<int>(pipeline.schedule)];
+      if (pipeline.micro_batch_count > unproved.micro_batch_count) {
+        unproved = {pipeline.micro_batch_count, candidate.bound_per_sample()};
+      }
+    }
     for (PredictedPlan& plan : visited[k].plans) plans_.Offer(std::move(plan));
     meter_.Expand(visited[k].expanded);
     meter_.Prune(visited[k].pruned);
@@ -259,6 +281,7 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
         space_, costs_, table, candidate.pipeline, most, wanted_, meter);
     visited.bound = outcome.bound.value();
     visited.plans = std::move(outcome.plans);
+    visited.is_exact = outcome.is_exact;
   }
   visited.expanded = meter.expanded_state_count();
   visited.pruned = meter.pruned_state_count();

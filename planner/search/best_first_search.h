@@ -69,11 +69,17 @@ class BestFirstSearch {
   struct Visited {
     double bound = 0.0;
     std::vector<PredictedPlan> plans;
+    bool is_exact = true;
     int64_t expanded = 0;
     int64_t pruned = 0;
     SearchLimit limit = SearchLimit::kNone;
   };
 
+  struct Unproved {
+    int64_t micro_batch_count = 0;
+    double bound_per_sample = 0.0;
+  };
+  static constexpr int kScheduleCount = static_cast<int>(Schedule::kInterleaved) + 1;
   // What is known of all candidates of one table, and so of many batches.
   struct Group {
     // [interleaves] candidates that `SteadyBound` says something of.
@@ -82,6 +88,8 @@ class BestFirstSearch {
     std::optional<double> steady[2];
     // Nothing fits under GPipe with so many micro-batches; then nothing does with more.
     int64_t too_many_for_gpipe = std::numeric_limits<int64_t>::max();
+    // [schedule] of the searches that ended without a proof, the one with most micro-batches.
+    Unproved unproved[kScheduleCount];
   };
   struct Question {
     TableCache::Key key;
@@ -92,6 +100,10 @@ class BestFirstSearch {
   void MakeGroups();
   // What the group of a candidate says of it, in seconds.
   double GroupBound(const PipelineCandidate& candidate) const;
+  // Whether the search of a candidate is of no use: one of its group with more micro-batches
+  // and a bound no higher ended without a proof. Then the answer has no better bound than
+  // that one's, whatever this one finds, and what it would find takes hardly less a sample.
+  bool IsOfNoUse(const ExactCandidate& candidate) const;
   // Makes the steady bounds of the groups of a round where there are enough candidates.
   void BoundGroups(const std::vector<size_t>& round);
 

@@ -46,6 +46,25 @@ double BoundOf(const StrategySpace& space, const LeastTimes& least,
          (1.0 - 1e-12);
 }
 
+// With one stage, of the numbers of micro-batches of one size only the largest stays. A plan
+// needs the same memory with each, since one micro-batch is in flight, and its step is so
+// many passes and one synchronisation: with more of them it takes no longer a sample.
+void DropFewerOfOneStage(std::vector<ExactCandidate>& candidates) {
+  // By micro-batch size.
+  std::map<int64_t, int64_t> most;
+  for (const ExactCandidate& candidate : candidates) {
+    const PipelineCandidate& pipeline = candidate.pipeline;
+    if (pipeline.pipeline_parallel_degree > 1) continue;
+    int64_t& count = most[TableCache::KeyOf(pipeline).second];
+    count = std::max(count, pipeline.micro_batch_count);
+  }
+  std::erase_if(candidates, [&most](const ExactCandidate& candidate) {
+    const PipelineCandidate& pipeline = candidate.pipeline;
+    return pipeline.pipeline_parallel_degree == 1 &&
+           pipeline.micro_batch_count < most.at(TableCache::KeyOf(pipeline).second);
+  });
+}
+
 }  // namespace
 
 void ForEach(const ParallelFor& parallel_for, int64_t count,
@@ -75,7 +94,6 @@ void TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                              SearchMeter& meter) {
   CandidateList list;
-  std::vector<TableCache::Key> keys;
   for (const int64_t batch : space.problem().GlobalBatchSizes()) {
     const std::vector<int64_t> counts = space.MicroBatchCounts(batch);
     for (const int degree : space.PipelineDegrees()) {
@@ -87,10 +105,14 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                                                   .micro_batch_count = count,
                                                   .pipeline_parallel_degree = degree,
                                                   .schedule = schedule}});
-          keys.push_back(TableCache::KeyOf(list.candidates.back().pipeline));
         }
       }
     }
+  }
+  if (space.problem().rules().top_plan_count == 1) DropFewerOfOneStage(list.candidates);
+  std::vector<TableCache::Key> keys;
+  for (const ExactCandidate& candidate : list.candidates) {
+    keys.push_back(TableCache::KeyOf(candidate.pipeline));
   }
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());

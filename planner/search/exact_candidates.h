@@ -73,7 +73,8 @@ class TableCache {
 };
 
 // All candidates of the space of which each definition has some strategy, the most
-// promising first. Ends early, with `complete` false, when `meter` says so.
+// promising first; where one plan is wanted, without those of which another one has a plan
+// as good for each of theirs. Ends early, with `complete` false, when `meter` says so.
 struct CandidateList {
   std::vector<ExactCandidate> candidates;
   bool complete = true;
