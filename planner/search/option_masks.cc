@@ -83,8 +83,12 @@ std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTa
   };
   // [definition] the strategy of its layers in the whole plan, where that is one.
   std::vector<const Strategy*> chosen(definition_count, nullptr);
+  std::vector<int> bound;
+  for (int definition = 0; definition < definition_count; ++definition) {
+    if (is_chosen(definition)) bound.push_back(definition);
+  }
   const auto goes_with_chosen = [&](int definition, const Strategy& strategy) {
-    for (int other = 0; other < definition_count; ++other) {
+    for (const int other : bound) {
       if (chosen[other] != nullptr &&
           !space.GoTogether(other, *chosen[other], definition, strategy)) {
         return false;
