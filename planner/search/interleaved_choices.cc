@@ -68,10 +68,12 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
 
 PartitionChoices::PartitionChoices(const PipelineSetting& setting,
                                    const InterleavedPartition& partition,
-                                   const MaskedOptions& masked, int64_t micro_batch_count)
+                                   const MaskedOptions& masked, int64_t micro_batch_count,
+                                   const InterleavedRelaxation* prices)
     : setting_(setting),
       partition_(partition),
       masked_(masked),
+      prices_(prices),
       depth_(setting.depth()),
       micro_batch_count_(micro_batch_count),
       counts_(setting.problem().model(), partition.layer_counts),
@@ -152,8 +154,41 @@ double PartitionChoices::Bound() {
   for (size_t device = 0; device < sends_.size(); ++device) {
     sends_[device] = hop_sends_[first_hops_[device]];
   }
-  return paths_.Bound(times_, micro_batch_count_, sends_, all_sends) +
-         setting_.costs().step_overhead().value();
+  const double bound = paths_.Bound(times_, micro_batch_count_, sends_, all_sends);
+  return std::max(bound, PricedBound()) + setting_.costs().step_overhead().value();
+}
+
+double PartitionChoices::PricedBound() const {
+  double bound = 0.0;
+  if (prices_ == nullptr) return bound;
+  for (const InterleavedRelaxation::Dual& dual : prices_->duals()) {
+    double sum = dual.constant;
+    for (const int definition : masked_.order) {
+      const int index = chosen_[definition];
+      sum += index < 0 ? dual.least[definition]
+                       : dual.weights[definition].Of(ItemOf(OptionOf(definition, index), index));
+    }
+    bound = std::max(bound, sum);
+  }
+  return bound;
+}
+
+// An option that another one is nowhere worse than is no more promising, so what is left out
+// takes none with it that another would have to stand for.
+std::vector<int> PartitionChoices::Promising(int definition, const InterleavedFinds& finds) {
+  const double most = Most(finds) - setting_.costs().step_overhead().value();
+  std::vector<std::pair<double, int>> promising;
+  for (const int index : masked_.allowed[definition]) {
+    chosen_[definition] = index;
+    const double bound = PricedBound();
+    if (bound < most) promising.emplace_back(bound, index);
+  }
+  chosen_[definition] = -1;
+  std::stable_sort(promising.begin(), promising.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<int> options;
+  for (const auto& [bound, index] : promising) options.push_back(index);
+  return options;
 }
 
 std::vector<PartitionChoices::Start> PartitionChoices::Starts(double most) {
@@ -189,15 +224,20 @@ void PartitionChoices::Search(const Start& start, PlanEvaluator& evaluator, Inte
 
 void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, InterleavedFinds& finds,
                               SearchMeter& meter) {
-  if (!meter.Expand(1) || --finds.choices_left < 0) {
+  const bool is_plan = position == masked_.order.size();
+  if (is_plan) {
+    finds.passes_left -= 2 * setting_.candidate().micro_batch_count *
+                         static_cast<int64_t>(partition_.layer_counts.size());
+  }
+  if (!meter.Expand(1) || --finds.choices_left < 0 || finds.passes_left < 0) {
     // Nothing is known of what is not looked at but this.
     finds.least_unseen = std::min(finds.least_unseen, Bound());
     return;
   }
   if (Bound() >= Most(finds) || !MayFit()) return meter.Prune(1);
-  if (position == masked_.order.size()) return Try(evaluator, finds);
+  if (is_plan) return Try(evaluator, finds);
   const int definition = masked_.order[position];
-  for (int index : seams_.Undominated(definition, masked_.allowed[definition], chosen_)) {
+  for (int index : seams_.Undominated(definition, Promising(definition, finds), chosen_)) {
     SetTimes(definition, index);
     Choose(position + 1, evaluator, finds, meter);
   }

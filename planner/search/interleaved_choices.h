@@ -10,6 +10,7 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/search/interleaved_partitions.h"
 #include "planner/search/interleaved_paths.h"
+#include "planner/search/interleaved_relaxation.h"
 #include "planner/search/partition_seams.h"
 #include "planner/search/pipeline_setting.h"
 #include "planner/search/plan_assembly.h"
@@ -42,6 +43,8 @@ struct InterleavedFinds {
   // Choices for definitions before the rest is left with its bound: models of many
   // definitions have too many combinations.
   int64_t choices_left;
+  // Passes of plans before no more are simulated.
+  int64_t passes_left;
   // The least bound of what was left so, in seconds.
   double least_unseen = std::numeric_limits<double>::infinity();
 };
@@ -57,9 +60,11 @@ class PartitionChoices {
     double bound = 0.0;
   };
 
-  // Memory is that of the setting's micro-batches, steps are of `micro_batch_count`.
+  // Memory is that of the setting's micro-batches, steps are of `micro_batch_count`. `prices`:
+  // of the partition, these micro-batches and all options of the mask, bounded; may be null.
   PartitionChoices(const PipelineSetting& setting, const InterleavedPartition& partition,
-                   const MaskedOptions& masked, int64_t micro_batch_count);
+                   const MaskedOptions& masked, int64_t micro_batch_count,
+                   const InterleavedRelaxation* prices);
 
   // Those that may fit, with a bound below `most` seconds, and of which no other is nowhere
   // worse.
@@ -91,7 +96,12 @@ class PartitionChoices {
   // Of messages over a hop, under what is chosen.
   double LeastSend(const Hop& hop) const;
   double Bound();
+  // By the prices alone.
+  double PricedBound() const;
   bool MayFit();
+  // Allowed options with which bounds by prices allow a plan worth having, the most promising
+  // first.
+  std::vector<int> Promising(int definition, const InterleavedFinds& finds);
   void Choose(size_t position, PlanEvaluator& evaluator, InterleavedFinds& finds,
               SearchMeter& meter);
   void Try(PlanEvaluator& evaluator, InterleavedFinds& finds);
@@ -99,6 +109,7 @@ class PartitionChoices {
   const PipelineSetting& setting_;
   const InterleavedPartition& partition_;
   const MaskedOptions& masked_;
+  const InterleavedRelaxation* const prices_;
   const int depth_;
   const int64_t micro_batch_count_;
   const StageCounts counts_;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "planner/search/interleaved_choices.h"
+#include "planner/search/interleaved_relaxation.h"
+#include "planner/search/interleaved_rounding.h"
 
 namespace parplan {
 namespace {
@@ -13,6 +16,13 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Choices for definitions of one candidate before the rest is left with its bound.
 constexpr int64_t kMostChoices = 40'000;
+// Passes of its plans that are simulated: plans of many stages and micro-batches take long.
+constexpr int64_t kMostPasses = 4'000'000;
+// Definitions up to which combinations are enumerated at all.
+constexpr size_t kMostDefinitionsChosen = 12;
+// Steps towards better prices: to bound a candidate, and before its plans are looked at.
+constexpr int kBoundSteps = 30;
+constexpr int kSearchSteps = 120;
 
 // Of which only what does not depend on the schedule is used.
 PipelineSetting SettingOf(const StrategySpace& space, const CostModel& costs,
@@ -33,12 +43,23 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
                    const std::vector<InterleavedPartition>& partitions, int64_t micro_batch_count,
                    Seconds most) {
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
+  const double overhead = costs.step_overhead().value();
   double bound = most.value();
   for (const OptionMask& mask : PlanWideMasks(space, table)) {
     const MaskedOptions masked = MaskedOptionsOf(setting, mask);
     if (!masked.usable) continue;
+    const LayerMenus menus(setting, mask);
     for (const InterleavedPartition& partition : partitions) {
-      bound = PartitionChoices(setting, partition, masked, micro_batch_count).LeastBound(bound);
+      InterleavedRelaxation prices(
+          setting, menus, InterleavedLoads(setting, partition.layer_counts, micro_batch_count),
+          micro_batch_count);
+      double priced = prices.QuickBound() + overhead;
+      if (priced < bound) priced = prices.Improve(bound - overhead, kBoundSteps) + overhead;
+      if (priced >= bound) continue;
+      bound = masked.order.size() > kMostDefinitionsChosen
+                  ? priced
+                  : PartitionChoices(setting, partition, masked, micro_batch_count, &prices)
+                        .LeastBound(bound);
     }
   }
   return Seconds::Of(bound);
@@ -94,20 +115,35 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   const std::vector<InterleavedPartition> partitions =
       InterleavedPartitions(space, candidate.pipeline_parallel_degree);
-  InterleavedFinds finds = {most, PlanList(wanted), kMostChoices};
+  InterleavedFinds finds = {most, PlanList(wanted), kMostChoices, kMostPasses};
+  PlanEvaluator evaluator(space.problem(), costs);
+  const double overhead = costs.step_overhead().value();
+  const int64_t count = candidate.micro_batch_count;
   struct Place {
     PartitionChoices* choices;
     PartitionChoices::Start start;
   };
   std::deque<MaskedOptions> masked;
+  std::deque<LayerMenus> menus;
+  std::deque<InterleavedRelaxation> prices;
   std::deque<PartitionChoices> choices;
   std::vector<Place> places;
   for (const OptionMask& mask : PlanWideMasks(space, table)) {
     masked.push_back(MaskedOptionsOf(setting, mask));
     if (!masked.back().usable) continue;
+    menus.emplace_back(setting, mask);
+    if (masked.back().order.size() > kMostDefinitionsChosen) {
+      RoundInterleaved(setting, mask, masked.back(), menus.back(), partitions, evaluator, finds,
+                       meter);
+      continue;
+    }
     for (const InterleavedPartition& partition : partitions) {
       if (!IsInSpace(candidate, partition)) continue;
-      choices.emplace_back(setting, partition, masked.back(), candidate.micro_batch_count);
+      InterleavedRelaxation& price = prices.emplace_back(
+          setting, menus.back(), InterleavedLoads(setting, partition.layer_counts, count), count);
+      if (price.QuickBound() + overhead >= most.value()) continue;
+      if (price.Improve(most.value() - overhead, kSearchSteps) + overhead >= most.value()) continue;
+      choices.emplace_back(setting, partition, masked.back(), count, &price);
       for (const PartitionChoices::Start& start : choices.back().Starts(most.value())) {
         places.push_back({&choices.back(), start});
       }
@@ -116,14 +152,13 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   // The most promising first: what it finds excludes most of the others.
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.start.bound < b.start.bound; });
-  PlanEvaluator evaluator(space.problem(), costs);
   for (const Place& place : places) {
     place.choices->Search(place.start, evaluator, finds, meter);
   }
   PipelineOutcome outcome;
   outcome.bound = most;
   outcome.plans = finds.plans.Take();
-  outcome.is_exact = !meter.stopped() && finds.choices_left >= 0;
+  outcome.is_exact = !meter.stopped() && finds.least_unseen == kInfinite;
   if (!outcome.plans.empty()) {
     outcome.bound = std::min(outcome.bound, outcome.plans.front().prediction.step);
   }
