@@ -7,6 +7,7 @@
 #include "planner/search/interleaved_search.h"
 #include "planner/search/option_table.h"
 #include "planner/search/pipeline_search.h"
+#include "planner/search/priced_search.h"
 #include "planner/search/steady_bound.h"
 
 namespace parplan {
@@ -192,6 +193,8 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
 
 void BestFirstSearch::Seed() {
   if (was_seeded_ || !plans_.plans().empty()) return;
+  // Those take long for many layers, and prices nearly always find a plan.
+  if (space_.problem().model().layer_count() >= kManyLayers) return;
   const bool is_hard =
       meter_.expanded_state_count() > kMostStatesWithoutPlan ||
       std::any_of(candidates_.begin(), candidates_.end(), [](const ExactCandidate& candidate) {

@@ -118,4 +118,20 @@ std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTa
   return has_one_layout ? Unbeaten(table, std::move(masks)) : masks;
 }
 
+OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout) {
+  OptionMask part = mask;
+  for (size_t definition = 0; definition < part.size(); ++definition) {
+    const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
+    std::vector<char> kept(part[definition].size(), 0);
+    bool has_any = false;
+    for (size_t k = 0; k < options.size(); ++k) {
+      if (!mask[definition][k] || options[k].layout != layout) continue;
+      kept[k] = 1;
+      has_any = true;
+    }
+    if (has_any) part[definition] = std::move(kept);
+  }
+  return part;
+}
+
 }  // namespace parplan

@@ -160,6 +160,9 @@ using OptionMask = std::vector<std::vector<char>>;
 // and those of choices that are nowhere better than another.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table);
 
+// The part of a mask in which every definition that has options of `layout` has no others.
+OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout);
+
 // The least any strategy of a definition takes, whatever the memory; quick to make, for
 // bounds.
 struct LeastTimes {

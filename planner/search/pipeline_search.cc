@@ -9,6 +9,7 @@
 #include "planner/search/mask_search.h"
 #include "planner/search/pipeline_setting.h"
 #include "planner/search/plan_assembly.h"
+#include "planner/search/priced_search.h"
 
 namespace parplan {
 namespace {
@@ -135,6 +136,9 @@ class CandidatePlans {
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most, int wanted, SearchMeter& meter) {
+  if (space.problem().model().layer_count() >= kManyLayers) {
+    return SearchPricedPipeline(space, costs, table, candidate, most, wanted, meter);
+  }
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
   const std::vector<OptionMask> masks = PlanWideMasks(space, table);
@@ -158,6 +162,9 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
 
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                       const PipelineCandidate& candidate, Seconds most, SearchMeter& meter) {
+  if (space.problem().model().layer_count() >= kManyLayers) {
+    return PricedPipelineBound(space, costs, table, candidate, most, meter);
+  }
   const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
   LayoutClasses classes(space.problem().model(), table);
   PlanEvaluator evaluator(space.problem(), costs);
