@@ -8,6 +8,7 @@
 #include "planner/base/status_macros.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
+#include "planner/search/find_plan.h"
 #include "proto/wire/rules_wire.h"
 
 namespace parplan::planctl {
@@ -24,13 +25,14 @@ absl::StatusOr<PlanTerms> TermsOfGiven(const ExplainContext& context, const Plan
   return TermsOf(problem, costs, plan);
 }
 
-// The question as a planner is asked it, for one plan.
-absl::StatusOr<PlanningProblem> Question(const ExplainContext& context, const Plan& plan) {
+// The question as `planner` is asked it, for one plan.
+absl::StatusOr<PlanningProblem> Question(const ExplainContext& context, const Plan& plan,
+                                         const std::string& planner) {
   v1::PlanSpec spec = context.spec;
   if (spec.global_batch_size() == 0) spec.set_global_batch_size(plan.global_batch_size);
-  spec.mutable_options()->clear_top_plan_count();
-  spec.mutable_options()->clear_wants_memory_front();
-  return OfflineProblem(spec, context.profiles, context.calibration);
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           OfflineProblem(spec, context.profiles, context.calibration));
+  return problem.WithRules(RulesForOnePlan(problem.rules(), planner));
 }
 
 bool HasNoCandidates(const absl::Status& status) {
@@ -51,7 +53,7 @@ absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& 
                                      const std::string& planner, const SearchWatch& watch) {
   PARPLAN_ASSIGN_OR_RETURN(PlanTerms of_plan, TermsOfGiven(context, plan));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(context.spec.options()));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, Question(context, plan));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, Question(context, plan, planner));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   WhyNot why_not;
   why_not.planner = planner;
@@ -87,7 +89,7 @@ absl::StatusOr<std::vector<Sensitivity>> SensitivitiesOffline(const ExplainConte
                                                               const SearchWatch& watch) {
   PARPLAN_RETURN_IF_ERROR(TermsOfGiven(context, plan).status());
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(context.spec.options()));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, Question(context, plan));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, Question(context, plan, options.planner));
   return Sensitivities(problem, plan, kMore,
                        [&](const PlanningProblem& more) -> absl::StatusOr<PlanningResult> {
                          PARPLAN_ASSIGN_OR_RETURN(

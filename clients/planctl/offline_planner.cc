@@ -66,20 +66,14 @@ bool IsProfileMissing(const absl::Status& status) {
   return detail.has_value() && detail->reason == Reason::kProfileMissing;
 }
 
-// The same rules where one plan is the whole answer.
-PlanningRules OfOnePlan(PlanningRules rules) {
-  rules.top_plan_count = 1;
-  rules.wants_memory_front = false;
-  return rules;
-}
-
 // A rival without any plan of its kind (pure tensor parallelism over more devices
 // than heads) is a row too, not the end of the comparison.
 absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
                                               const std::string& planner,
                                               const PlanningOptions& options,
                                               const SearchWatch& watch) {
-  const absl::StatusOr<LocalSearch> search = SearchHere(problem, planner, options, watch);
+  const PlanningProblem asked = problem.WithRules(RulesForOnePlan(problem.rules(), planner));
+  const absl::StatusOr<LocalSearch> search = SearchHere(asked, planner, options, watch);
   if (search.ok()) return ComparisonToProto(planner, search->result);
   const std::optional<ErrorDetail> detail = GetErrorDetail(search.status());
   if (!detail.has_value() || detail->reason != Reason::kNoFeasiblePlan) return search.status();
@@ -139,7 +133,7 @@ int LargestTensorParallelDegree(const Plan& plan) {
 absl::StatusOr<PlanningRules> RulesOfPlan(const v1::PlanningOptions& options, const Plan& plan,
                                           int devices_per_node) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions read, OptionsFromProto(options));
-  PlanningRules rules = OfOnePlan(read.rules);
+  PlanningRules rules = RulesForOnePlan(read.rules, /*planner=*/"");
   rules.schedule = plan.schedule;
   rules.dimensions = DimensionSet::All();
   rules.target = Target::kParplan;
@@ -205,13 +199,11 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
   }
   view.notes = found.notes;
   if (options.compare_baselines) {
-    const PlanningProblem of_one_plan = problem.WithRules(OfOnePlan(problem.rules()));
     for (const std::string& name : PlannerNames()) {
       if (name == options.planner) {
         view.comparisons.push_back(ComparisonToProto(name, search.result));
       } else if (absl::c_linear_search(BaselineNames(), name)) {
-        PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row,
-                                 Compare(of_one_plan, name, options, watch));
+        PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name, options, watch));
         view.comparisons.push_back(std::move(row));
       }
     }
@@ -259,10 +251,9 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
                            OfflineProblem(spec, profiles, calibration));
-  const PlanningProblem of_one_plan = problem.WithRules(OfOnePlan(problem.rules()));
   std::vector<v1::PlannerComparison> rows;
   for (const std::string& name : PlannerNames()) {
-    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(of_one_plan, name, options, watch));
+    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name, options, watch));
     rows.push_back(std::move(row));
   }
   return rows;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -61,6 +62,15 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
   const auto is_smaller = [](const PredictedPlan& a, const PredictedPlan& b) {
     return a.prediction.peak_memory_upper < b.prediction.peak_memory_upper;
   };
+  if (const std::optional<double> alpha = problem.rules().ilp_alpha_bytes_per_second) {
+    const auto weight = [alpha](const PredictedPlan& plan) {
+      return plan.prediction.peak_memory_upper.as_double() + *alpha * plan.prediction.step.value();
+    };
+    if (are_sorted([&weight](const auto& a, const auto& b) { return weight(a) < weight(b); })) {
+      return absl::OkStatus();
+    }
+    return Broken("alternatives are not in the order of memory and weighted time");
+  }
   if (are_sorted(IsBetterPlan) || are_sorted(is_smaller)) return absl::OkStatus();
   return Broken("alternatives are neither fastest nor smallest first");
 }

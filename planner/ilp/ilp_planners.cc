@@ -72,8 +72,13 @@ std::vector<BatchCut> CutsOf(const PlanningProblem& problem, const CostModel& co
   return cuts;
 }
 
-std::vector<std::string> NotesOf(const MeshSolution& solution, const char* objective, double unit,
-                                 const char* unit_name) {
+// The objective of the papers, (5), of a plan: bytes.
+double WeightOf(const Candidate& candidate, double alpha) {
+  return UpperOf(candidate).as_double() + alpha * candidate.predicted.prediction.step.value();
+}
+
+std::vector<std::string> NotesOf(const MeshSolution& solution, const std::string& objective,
+                                 double unit, const char* unit_name) {
   const GraphAnswer& answer = solution.answer;
   std::vector<std::string> notes;
   notes.push_back(absl::StrFormat(
@@ -119,9 +124,9 @@ class IlpPlanner {
     if (cuts_.empty()) return std::nullopt;
     for (const BatchCut& cut : cuts_) {
       if (goal_ == Goal::kLeastMemory) {
-        if (std::optional<MeshSolution> solution = search_.LeastMemory(cut)) {
-          Add(*std::move(solution));
-        }
+        std::optional<MeshSolution> solution =
+            alpha() ? search_.LeastWeighted(cut, *alpha()) : search_.LeastMemory(cut);
+        if (solution) Add(*std::move(solution));
       } else {
         // Halfway; the ends are there anyway.
         constexpr int kCapCount = 1;
@@ -139,6 +144,25 @@ class IlpPlanner {
   }
 
  private:
+  std::optional<double> alpha() const { return problem_.rules().ilp_alpha_bytes_per_second; }
+
+  // Of two plans the one that is wanted first.
+  bool ComesFirst(const Candidate& a, const Candidate& b) const {
+    if (goal_ == Goal::kLeastTime) return IsFaster(a, b);
+    if (!alpha()) return IsSmaller(a, b);
+    const double weight_of_a = WeightOf(a, *alpha());
+    const double weight_of_b = WeightOf(b, *alpha());
+    return weight_of_a != weight_of_b ? weight_of_a < weight_of_b : IsSmaller(a, b);
+  }
+
+  std::vector<std::string> Notes(const MeshSolution& solution) const {
+    if (goal_ == Goal::kLeastTime) return NotesOf(solution, "objective", 1.0, "s");
+    if (!alpha()) return NotesOf(solution, "least memory", kGibibyte, "GiB");
+    return NotesOf(solution,
+                   absl::StrFormat("memory and time at %.6g GiB a second", *alpha() / kGibibyte),
+                   kGibibyte, "GiB");
+  }
+
   // The nearest plan of a solution, unless it is there already.
   void Add(MeshSolution solution) {
     std::optional<Plan> plan = NearestPlan(problem_, costs_, solution.shares, solution.cut);
@@ -187,7 +211,7 @@ class IlpPlanner {
   PlanningResult Result() {
     if (candidates_.empty()) return StoppedEmpty{Summary()};
     std::sort(candidates_.begin(), candidates_.end(),
-              goal_ == Goal::kLeastMemory ? IsSmaller : IsFaster);
+              [this](const Candidate& a, const Candidate& b) { return ComesFirst(a, b); });
     const auto fits = [](const Candidate& candidate) {
       return candidate.predicted.prediction.fits();
     };
@@ -204,9 +228,7 @@ class IlpPlanner {
     }
     PlanFound result;
     result.search = Summary();
-    result.notes = goal_ == Goal::kLeastMemory
-                       ? NotesOf(found->solution, "least memory", kGibibyte, "GiB")
-                       : NotesOf(found->solution, "objective", 1.0, "s");
+    result.notes = Notes(found->solution);
     result.notes.push_back(absl::StrCat("nearest plan: ", PlanGist(found->predicted.plan)));
     for (auto other = found + 1; other != candidates_.end(); ++other) {
       if (static_cast<int>(result.alternatives.size()) + 1 >= problem_.rules().top_plan_count) {

@@ -17,6 +17,9 @@ namespace parplan {
 // those plans the one with the smallest peak, then the better one. No pipeline, no
 // recomputation. Of a range of batches only the ends are tried.
 //
+// With an alpha (`PlanningRules::ilp_alpha_bytes_per_second`) the programs minimise memory +
+// alpha * time instead, and of the plans the one with the least peak + alpha * step answers.
+//
 // The answer does not depend on the memory there is: it fits or it does not. Nothing when
 // no plan of one stage exists. A program cut off by a limit makes the answer `kFeasible`
 // with that limit; otherwise the termination says `kMethod`, since nothing is proved of the

@@ -114,6 +114,21 @@ std::optional<MeshSolution> MeshSearch::LeastMemory(const BatchCut& cut) {
   return best;
 }
 
+std::optional<MeshSolution> MeshSearch::LeastWeighted(const BatchCut& cut, double alpha) {
+  std::optional<MeshSolution> best;
+  for (const DeviceMesh& mesh : meshes_) {
+    if (stopped_) break;
+    const StrategyGraph graph = GraphOf(mesh, cut);
+    GraphSearch search(graph, Limits());
+    std::optional<GraphAnswer> answer = search.SolveWeighted(alpha);
+    Count(search);
+    if (answer && (!best || answer->objective < best->answer.objective * (1.0 - kTie))) {
+      best = SolutionOf(graph, mesh, cut, *std::move(answer));
+    }
+  }
+  return best;
+}
+
 std::optional<MeshSolution> MeshSearch::LeastTime(const BatchCut& cut,
                                                   std::optional<double> cap_bytes) {
   std::optional<MeshSolution> best;

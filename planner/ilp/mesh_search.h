@@ -43,6 +43,9 @@ class MeshSearch {
   std::optional<MeshSolution> LeastMemory(const DeviceMesh& mesh, const BatchCut& cut);
   std::optional<MeshSolution> LeastMemory(const BatchCut& cut);
 
+  // Over all meshes the least memory + alpha * time, alpha in bytes a second.
+  std::optional<MeshSolution> LeastWeighted(const BatchCut& cut, double alpha);
+
   // Over all meshes the least time with a peak of at most `cap_bytes`. Nothing when none
   // has one.
   std::optional<MeshSolution> LeastTime(const BatchCut& cut, std::optional<double> cap_bytes);

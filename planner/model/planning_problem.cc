@@ -77,6 +77,10 @@ absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
   if (!(rules.out_of_memory_risk > 0.0 && rules.out_of_memory_risk <= 0.5)) {
     return Broken("options.out_of_memory_risk", "must be above 0 and at most 0.5");
   }
+  if (const std::optional<double> alpha = rules.ilp_alpha_bytes_per_second;
+      alpha.has_value() && !(std::isfinite(*alpha) && *alpha >= 0.0)) {
+    return Broken("options.ilp_alpha_bytes_per_second", "must be finite and at least 0");
+  }
   return CheckSchedule(rules);
 }
 

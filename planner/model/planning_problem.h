@@ -48,6 +48,10 @@ struct PlanningRules {
   // So many distinct plans, at least 1.
   int top_plan_count = 1;
   bool wants_memory_front = false;
+  // Of `min-memory-ilp` alone: what a second of a step weighs in its objective, bytes,
+  // finite and at least 0 (alpha in docs/min-memory-ilp.md, (5)). Absent: the least memory,
+  // and with that the least time.
+  std::optional<double> ilp_alpha_bytes_per_second;
   bool allow_recompute = true;
   bool allow_sharded_data_parallel = true;
   // Fill missing measurements from the nearest one there is, or from data sheets.

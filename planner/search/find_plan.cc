@@ -29,6 +29,7 @@ struct Planner {
   bool is_baseline = false;
   bool gives_alternatives = false;
   bool gives_front = false;
+  bool takes_alpha = false;
   Search search;
 };
 
@@ -61,7 +62,10 @@ const std::vector<Planner>& Planners() {
         {.name = "galvatron", .search = OfGalvatron(GalvatronVariant::kGalvatron)},
         {.name = "galvatron-base", .search = OfGalvatron(GalvatronVariant::kGalvatronBase)},
         {.name = "galvatron-bmw", .search = OfGalvatron(GalvatronVariant::kGalvatronBmw)},
-        {.name = "min-memory-ilp", .gives_alternatives = true, .search = SearchMinMemoryIlp},
+        {.name = "min-memory-ilp",
+         .gives_alternatives = true,
+         .takes_alpha = true,
+         .search = SearchMinMemoryIlp},
         {.name = "alpa-like", .gives_alternatives = true, .search = SearchAlpaLike},
     };
     for (const char* name : {"dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d"}) {
@@ -89,13 +93,18 @@ absl::Status GivesOnePlan(absl::string_view field, absl::string_view planner,
                                  "ask ", absl::StrJoin(others, " or ")));
 }
 
-// Whether the planner gives as many plans as the rules ask for.
-absl::Status CheckAnswers(const Planner& planner, const PlanningRules& rules) {
+// Whether the planner does what the rules ask of it.
+absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
   if (rules.top_plan_count > 1 && !planner.gives_alternatives) {
     return GivesOnePlan("options.top_plan_count", planner.name, PlannersWithAlternatives());
   }
   if (rules.wants_memory_front && !planner.gives_front) {
     return GivesOnePlan("options.wants_memory_front", planner.name, PlannersWithFront());
+  }
+  if (rules.ilp_alpha_bytes_per_second.has_value() && !planner.takes_alpha) {
+    return FieldError(Reason::kSpecInvalid, "options.ilp_alpha_bytes_per_second",
+                      absl::StrCat("planner `", planner.name, "` has no alpha; leave it out, or ",
+                                   "ask min-memory-ilp"));
   }
   return absl::OkStatus();
 }
@@ -126,6 +135,13 @@ const std::vector<std::string>& PlannersWithFront() {
   return *names;
 }
 
+PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner) {
+  rules.top_plan_count = 1;
+  rules.wants_memory_front = false;
+  if (planner != "min-memory-ilp") rules.ilp_alpha_bytes_per_second.reset();
+  return rules;
+}
+
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control) {
   const Planner* chosen = nullptr;
@@ -137,7 +153,7 @@ absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::st
                       absl::StrCat("`", planner, "` is unknown; use one of ",
                                    absl::StrJoin(PlannerNames(), ", ")));
   }
-  PARPLAN_RETURN_IF_ERROR(CheckAnswers(*chosen, problem.rules()));
+  PARPLAN_RETURN_IF_ERROR(CheckRulesOf(*chosen, problem.rules()));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   std::optional<PlanningResult> result = chosen->search(problem, costs, control);
   if (!result) {

@@ -27,11 +27,16 @@ const std::vector<std::string>& BaselineNames();
 const std::vector<std::string>& PlannersWithAlternatives();
 const std::vector<std::string>& PlannersWithFront();
 
+// `rules` as `planner` takes them beside others, in a comparison of one plan each: without
+// what it would refuse.
+PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
+
 // Answers `problem` with the planner named. Deterministic: the same problem
 // gives the same plan and the same counts unless a limit of time ended it.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) for an unknown planner, naming those there
-// are, and for more than one plan or a front asked of one that gives none; FAILED_PRECONDITION
+// are, for more than one plan or a front asked of one that gives none, and for an alpha
+// (`ilp_alpha_bytes_per_second`) with another than `min-memory-ilp`; FAILED_PRECONDITION
 // (PROFILE_MISSING) from the cost model; FAILED_PRECONDITION (NO_FEASIBLE_PLAN) when, whatever the
 // memory, no degrees of the planner divide devices, heads and batch under rules, space and target.
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,

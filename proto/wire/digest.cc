@@ -276,6 +276,10 @@ std::string PlanKey(absl::string_view model_digest, absl::string_view topology_d
           {StringWord(rules.dimensions.ToString()), StringWord(LimitsOf(rules.target).name),
            IntegerWord(rules.smallest_global_batch_size), IntegerWord(rules.global_batch_size_step),
            IntegerWord(rules.top_plan_count), FlagWord(rules.wants_memory_front)}),
+      // Absent where it is not asked for, so that older keys hold.
+      rules.ilp_alpha_bytes_per_second.has_value()
+          ? CanonicalLine("ilp_alpha", {NumberWord(*rules.ilp_alpha_bytes_per_second)})
+          : "",
       CanonicalLine("planner", {StringWord(planner), StringWord(planner_version)})));
 }
 

@@ -1,5 +1,6 @@
 #include "proto/wire/rules_wire.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -112,6 +113,15 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   }
   if (message.top_plan_count() > 0) rules.top_plan_count = message.top_plan_count();
   rules.wants_memory_front = message.wants_memory_front();
+  if (message.has_ilp_alpha_bytes_per_second()) {
+    double alpha = message.ilp_alpha_bytes_per_second();
+    if (!(std::isfinite(alpha) && alpha >= 0.0)) {
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "ilp_alpha_bytes_per_second"),
+                        "must be finite and at least 0");
+    }
+    if (alpha == 0.0) alpha = 0.0;  // -0 is the same rule.
+    rules.ilp_alpha_bytes_per_second = alpha;
+  }
   options.max_state_count = message.max_state_count();
   options.compare_baselines = message.compare_baselines();
   if (message.has_search_time_limit()) {
@@ -150,6 +160,9 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   message.set_global_batch_size_step(options.rules.global_batch_size_step);
   message.set_top_plan_count(options.rules.top_plan_count);
   message.set_wants_memory_front(options.rules.wants_memory_front);
+  if (options.rules.ilp_alpha_bytes_per_second.has_value()) {
+    message.set_ilp_alpha_bytes_per_second(*options.rules.ilp_alpha_bytes_per_second);
+  }
   message.set_max_state_count(options.max_state_count);
   message.set_compare_baselines(options.compare_baselines);
   return message;

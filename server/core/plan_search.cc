@@ -114,12 +114,9 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> RunBaselines(
     const PlannerFunction& planner, const PlanningProblem& problem, const SearchOrder& order,
     const SearchControl& control, const Clock& clock, Observer& observer, bool* is_complete) {
   std::vector<v1::PlannerComparison> comparisons;
-  PlanningRules rules = problem.rules();
-  rules.top_plan_count = 1;
-  rules.wants_memory_front = false;
-  const PlanningProblem of_one_plan = problem.WithRules(std::move(rules));
   for (const std::string& name : BaselineNames()) {
     if (name == order.planner) continue;
+    const PlanningProblem of_one_plan = problem.WithRules(RulesForOnePlan(problem.rules(), name));
     const Run run = RunPlanner(planner, name, of_one_plan, control, order.helpers,
                                absl::ZeroDuration(), clock, observer);
     if (HasNoCandidates(run.result.status())) {

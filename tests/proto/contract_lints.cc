@@ -157,7 +157,9 @@ std::string BrokenRule(const FieldDescriptorProto& field) {
     return "a time is a Duration";
   }
   if (EndsWithAny(name, {"_kb", "_mb", "_gb", "_kib", "_mib", "_gib"})) return "a size is in bytes";
-  if (absl::StrContains(name, "_bytes") && field.type() != FieldDescriptorProto::TYPE_INT64) {
+  // A rate is no size, and may be a weight with a fraction.
+  if (absl::StrContains(name, "_bytes") && !EndsWithAny(name, {"_per_second"}) &&
+      field.type() != FieldDescriptorProto::TYPE_INT64) {
     return "a size is an int64";
   }
   if (absl::StrContains(name, "memory") && !absl::StrContains(name, "_bytes") &&

@@ -20,6 +20,11 @@ std::string IsPositive(const std::string& text) {
   return value > 0.0 ? "" : "must be a number above 0";
 }
 
+std::string IsNotNegative(const std::string& text) {
+  const std::optional<double> value = FiniteNumber(text);
+  return value >= 0.0 ? "" : "must be a number from 0 on";
+}
+
 std::string IsShare(const std::string& text) {
   const std::optional<double> value = FiniteNumber(text);
   return value >= 0.0 && value < 1.0 ? "" : "must be a number from 0 to below 1";
@@ -37,6 +42,7 @@ std::string IsNotEmpty(const std::string& text) {
 }  // namespace
 
 CLI::Validator Positive() { return CLI::Validator(IsPositive, "POSITIVE"); }
+CLI::Validator NotNegative() { return CLI::Validator(IsNotNegative, "NUMBER"); }
 CLI::Validator Share() { return CLI::Validator(IsShare, "SHARE"); }
 CLI::Validator Risk() { return CLI::Validator(IsRisk, "PROBABILITY"); }
 CLI::Validator NotEmpty() { return CLI::Validator(IsNotEmpty, "NAME"); }

@@ -11,6 +11,8 @@ namespace parplan::planctl {
 
 // A finite number above 0.
 CLI::Validator Positive();
+// A finite number from 0 on.
+CLI::Validator NotNegative();
 // A number from 0 to below 1.
 CLI::Validator Share();
 // A number from 1e-6 to 0.5.

@@ -103,6 +103,11 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
       .add_option("--planner", planner,
                   absl::StrCat("Planner [", kDefaultPlanner, "]; see docs/search.md"))
       ->check(NotEmpty());
+  command
+      .add_option("--ilp-alpha", ilp_alpha_bytes_per_second,
+                  "What a second of a step weighs for --planner min-memory-ilp, bytes [least "
+                  "memory, then least time]")
+      ->check(NotNegative());
   AddLimitsTo(command);
 }
 
@@ -173,6 +178,9 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   options.set_global_batch_size_step(global_batch_size_step);
   options.set_top_plan_count(top_plan_count);
   options.set_wants_memory_front(wants_memory_front);
+  if (ilp_alpha_bytes_per_second >= 0.0) {
+    options.set_ilp_alpha_bytes_per_second(ilp_alpha_bytes_per_second);
+  }
   options.set_disable_recompute(disable_recompute);
   options.set_disable_sharded_data_parallel(disable_sharded_data_parallel);
   options.set_allow_estimates(allow_estimates);

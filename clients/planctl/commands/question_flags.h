@@ -47,6 +47,8 @@ struct QuestionFlags {
   bool allow_estimates = false;
   // Seconds; 0: none.
   double search_time_limit = 0.0;
+  // Below 0: none.
+  double ilp_alpha_bytes_per_second = -1.0;
   int64_t max_state_count = 0;
   int top_plan_count = 0;
   bool wants_memory_front = false;

@@ -62,7 +62,7 @@ TEST(QuestionFlags, EveryScheduleHasAName) {
 TEST(QuestionFlags, SpaceTargetBatchesAndAnswersReachTheirOptions) {
   ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec,
                        Read({"--space", "all,-gpipe", "--target", "megatron", "--batch-from", "8",
-                             "--batch-step", "4", "--top", "5", "--front"}));
+                             "--batch-step", "4", "--top", "5", "--front", "--ilp-alpha", "0"}));
   const v1::PlanningOptions& options = spec.options();
   EXPECT_EQ(options.space(), "all,-gpipe");
   EXPECT_EQ(options.target(), "megatron");
@@ -70,6 +70,8 @@ TEST(QuestionFlags, SpaceTargetBatchesAndAnswersReachTheirOptions) {
   EXPECT_EQ(options.global_batch_size_step(), 4);
   EXPECT_EQ(options.top_plan_count(), 5);
   EXPECT_TRUE(options.wants_memory_front());
+  EXPECT_TRUE(options.has_ilp_alpha_bytes_per_second());
+  EXPECT_EQ(options.ilp_alpha_bytes_per_second(), 0.0);
   EXPECT_OK(OptionsFromProto(options));
 }
 
@@ -143,6 +145,7 @@ TEST(QuestionFlags, WhatIsNotGivenIsLeftToTheContract) {
   ASSERT_OK_AND_ASSIGN(const v1::PlanSpec unset, Read({}));
   EXPECT_FALSE(unset.options().has_memory_headroom_ratio());
   EXPECT_FALSE(unset.options().has_out_of_memory_probability());
+  EXPECT_FALSE(unset.options().has_ilp_alpha_bytes_per_second());
   EXPECT_EQ(unset.options().runtime_id(), "");
 }
 
@@ -181,6 +184,8 @@ TEST(QuestionFlags, ImpossibleNumbersAreRefused) {
                                                         {"--time-limit", "-1"},
                                                         {"--max-states", "0"},
                                                         {"--batch-from", "0"},
+                                                        {"--ilp-alpha", "-1"},
+                                                        {"--ilp-alpha", "x"},
                                                         {"--top", "0"},
                                                         {"--top", "101"},
                                                         {"--schedule", "zigzag"}}) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/check/plan_check.h"
+#include "planner/check/result_check.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/synthetic_problem.h"
 
@@ -215,6 +216,45 @@ TEST(MinMemoryIlp, TakesNoMoreThanAlpaLike) {
     if (smallest == nullptr || fastest == nullptr) continue;
     EXPECT_LE(smallest->prediction.peak_memory_upper, fastest->prediction.peak_memory_upper);
     EXPECT_GE(smallest->prediction.step, fastest->prediction.step);
+  }
+}
+
+// (5) by hand: at the ends it is memory alone and time alone.
+TEST(MinMemoryIlp, AlphaWeighsTimeAgainstMemory) {
+  EstimatedOptions options{.device_count = 8,
+                           .decoder_count = 4,
+                           .hidden_size = 2048,
+                           .attention_head_count = 16,
+                           .sequence_length = 1024,
+                           .global_batch_size = 16};
+  options.rules.top_plan_count = 100;
+  const auto find = [&options](std::optional<double> alpha) {
+    options.rules.ilp_alpha_bytes_per_second = alpha;
+    const PlanningProblem problem = EstimatedProblem(options);
+    const CostModel costs = *CostModel::Create(problem);
+    PlanFound found = std::get<PlanFound>(*SearchMinMemoryIlp(problem, costs, {}));
+    EXPECT_TRUE(CheckResult(problem, found).ok()) << CheckResult(problem, found);
+    return found;
+  };
+  const auto memory = [](const PlanFound& found) {
+    return found.prediction.peak_memory_upper.as_double();
+  };
+  const PlanFound lexicographic = find({});
+  EXPECT_THAT(lexicographic.notes[1], HasSubstr("least memory"));
+  // Memory alone has ties, which time breaks only in the other mode.
+  EXPECT_NEAR(memory(find(0.0)) / memory(lexicographic), 1.0, 0.2);
+  const PlanFound fast = find(1e15);
+  EXPECT_THAT(fast.notes[1], HasSubstr("GiB a second"));
+  EXPECT_LT(fast.prediction.step, lexicographic.prediction.step);
+  EXPECT_GT(memory(fast), memory(lexicographic));
+  for (const double alpha : {1e8, 1e10, 1e12}) {
+    const PlanFound found = find(alpha);
+    const double weight = memory(found) + alpha * found.prediction.step.value();
+    ASSERT_FALSE(found.alternatives.empty());
+    for (const PredictedPlan& other : found.alternatives) {
+      EXPECT_LE(weight, other.prediction.peak_memory_upper.as_double() +
+                            alpha * other.prediction.step.value());
+    }
   }
 }
 

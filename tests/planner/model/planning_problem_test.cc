@@ -205,6 +205,12 @@ INSTANTIATE_TEST_SUITE_P(
          [](RawProblem& p) { p.rules.max_pipeline_parallel_degree = -1; }},
         {"NegativeMicroBatches", "options.micro_batch_count",
          [](RawProblem& p) { p.rules.micro_batch_count = -1; }},
+        {"NegativeAlpha", "options.ilp_alpha_bytes_per_second",
+         [](RawProblem& p) { p.rules.ilp_alpha_bytes_per_second = -1.0; }},
+        {"EndlessAlpha", "options.ilp_alpha_bytes_per_second",
+         [](RawProblem& p) {
+           p.rules.ilp_alpha_bytes_per_second = std::numeric_limits<double>::infinity();
+         }},
         {"MicroBatchesDoNotDivide", "options.micro_batch_count",
          [](RawProblem& p) { p.rules.micro_batch_count = 48; }},
     }),

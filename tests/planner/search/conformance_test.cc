@@ -189,6 +189,21 @@ TEST_P(Conformance, PlansItDoesNotGiveAreRefused) {
   }
 }
 
+TEST_P(Conformance, AnAlphaIsForThePlannerThatHasOne) {
+  SyntheticOptions options = Fixed();
+  options.rules.ilp_alpha_bytes_per_second = 1e9;
+  const PlanningProblem problem = SyntheticProblem(options);
+  const absl::StatusOr<PlanningResult> result = FindPlan(problem, GetParam());
+  if (GetParam() == "min-memory-ilp") {
+    ASSERT_OK(result);
+    EXPECT_OK(CheckResult(problem, *result));
+    return;
+  }
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument,
+                               testing::HasSubstr("options.ilp_alpha_bytes_per_second: planner")));
+  EXPECT_TRUE(Find(problem.WithRules(RulesForOnePlan(problem.rules(), GetParam()))).has_value());
+}
+
 TEST_P(Conformance, SameQuestionSameAnswer) {
   ForProblems(30, [&](const PlanningProblem& problem, const PlanningResult& result) {
     ExpectSame(result, *Find(problem));

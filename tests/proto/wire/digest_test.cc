@@ -304,6 +304,8 @@ TEST(PlanKey, EveryRuleChangesIt) {
       Key([](auto& r) { r.global_batch_size_step = 2; }),
       Key([](auto& r) { r.top_plan_count = 2; }),
       Key([](auto& r) { r.wants_memory_front = true; }),
+      Key([](auto& r) { r.ilp_alpha_bytes_per_second = 0.0; }),
+      Key([](auto& r) { r.ilp_alpha_bytes_per_second = 1e9; }),
       Key([](auto& r) { r.allow_recompute = false; }),
       Key([](auto& r) { r.allow_sharded_data_parallel = false; }),
       Key([](auto& r) { r.allow_estimates = true; }),
@@ -316,7 +318,7 @@ TEST(PlanKey, EveryRuleChangesIt) {
       PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "hardware"),
       PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "", "calibration"),
   };
-  EXPECT_EQ(keys.size(), 27u);
+  EXPECT_EQ(keys.size(), 29u);
 }
 
 }  // namespace

@@ -139,6 +139,7 @@ v1::PlanningOptions RandomValues::Options() {
   options.set_global_batch_size_step(Integer(0, 16));
   options.set_top_plan_count(static_cast<int>(Integer(0, 10)));
   options.set_wants_memory_front(Flag());
+  if (Flag()) options.set_ilp_alpha_bytes_per_second(1e12 * Ratio());
   return options;
 }
 

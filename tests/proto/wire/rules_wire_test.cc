@@ -76,6 +76,19 @@ TEST(OptionsWire, BatchesAndPlansToGiveHaveDefaults) {
   EXPECT_TRUE(options.rules.wants_memory_front);
 }
 
+TEST(OptionsWire, AnAlphaOfZeroIsNotNone) {
+  v1::PlanningOptions message;
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions none, OptionsFromProto(message));
+  EXPECT_FALSE(none.rules.ilp_alpha_bytes_per_second.has_value());
+  EXPECT_FALSE(OptionsToProto(none).has_ilp_alpha_bytes_per_second());
+  for (const double alpha : {0.0, 2.5e9}) {
+    message.set_ilp_alpha_bytes_per_second(alpha);
+    ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
+    EXPECT_EQ(options.rules.ilp_alpha_bytes_per_second, alpha);
+    EXPECT_TRUE(OptionsToProto(options).has_ilp_alpha_bytes_per_second());
+  }
+}
+
 TEST(OptionsWire, EveryRuntimeIsFoundByItsId) {
   for (const RuntimeTraits& runtime : KnownRuntimes()) {
     v1::PlanningOptions message;
@@ -112,6 +125,10 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
       {"smallest_global_batch_size", [](auto& o) { o.set_smallest_global_batch_size(-1); }},
       {"global_batch_size_step", [](auto& o) { o.set_global_batch_size_step(-1); }},
       {"top_plan_count", [](auto& o) { o.set_top_plan_count(-1); }},
+      {"ilp_alpha_bytes_per_second", [](auto& o) { o.set_ilp_alpha_bytes_per_second(-1); }},
+      {"ilp_alpha_bytes_per_second",
+       [](auto& o) { o.set_ilp_alpha_bytes_per_second(std::nan("")); }},
+      {"ilp_alpha_bytes_per_second", [](auto& o) { o.set_ilp_alpha_bytes_per_second(HUGE_VAL); }},
   };
   for (const Case& c : cases) {
     v1::PlanningOptions broken;
