@@ -13,11 +13,15 @@
 #include "planner/base/status_macros.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
+#include "planner/cost/predict_plan.h"
 
 namespace parplan {
 namespace {
 
 constexpr double kTolerance = 1e-9;
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+// Of the smallest memory.
+constexpr Bytes kGranule = Bytes::Of(kMebibyte);
 
 absl::Status Broken(const std::string& fact) {
   return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
@@ -109,6 +113,24 @@ absl::Status CheckCounts(const SearchSummary& search) {
   return absl::OkStatus();
 }
 
+// Whether the plan fits in the memory that would do, by sums of our own, and needs all of it
+// where less is said not to do.
+absl::Status CheckSmallestPlan(const PlanningProblem& problem, const NothingFits& nothing,
+                               const Plan& plan) {
+  const Bytes smallest = nothing.smallest_usable_memory;
+  const PlanningProblem larger = problem.WithUsableMemory(smallest);
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(larger));
+  PARPLAN_RETURN_IF_ERROR(CheckPlanStructure(larger, plan));
+  const Prediction prediction = PredictPlan(larger, costs, plan);
+  PARPLAN_RETURN_IF_ERROR(CheckOne(larger, costs, plan, prediction));
+  const Bytes needed = prediction.peak_memory_upper;
+  if (nothing.memory_is_proved && smallest - needed >= kGranule) {
+    return Broken(absl::StrCat(
+        smallest.count(), " bytes are said to be the least, but a plan needs ", needed.count()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits& nothing) {
   PARPLAN_RETURN_IF_ERROR(CheckCounts(nothing.search));
   if (nothing.smallest_usable_memory <= problem.usable_memory()) {
@@ -120,7 +142,6 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
   const auto usable_of = [&](Bytes device) {
     return std::floor((device - reserved).as_double() * share);
   };
-  constexpr int64_t kMebibyte = int64_t{1} << 20;
   const Bytes device = nothing.smallest_device_memory;
   const double wanted = nothing.smallest_usable_memory.as_double();
   if (device.count() % kMebibyte != 0 || usable_of(device) < wanted ||
@@ -128,6 +149,9 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
     return Broken(absl::StrCat("a device of ", device.count(),
                                " bytes is not the smallest of whole MiB with ",
                                nothing.smallest_usable_memory.count(), " usable"));
+  }
+  if (nothing.smallest_plan.has_value()) {
+    PARPLAN_RETURN_IF_ERROR(CheckSmallestPlan(problem, nothing, *nothing.smallest_plan));
   }
   if (!nothing.smallest_device_count.has_value()) return absl::OkStatus();
   const int64_t count = *nothing.smallest_device_count;

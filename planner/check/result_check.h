@@ -21,10 +21,12 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 
 // `CheckPlan`, `CheckDeclaredSpace` and `CheckSearchSummary` of a plan found; the first two
-// of its alternatives and its front, and that these are in order (of time a sample,
-// or of memory where that is what the planner asks for), distinct and as many as the rules
-// allow. Of "nothing fits", that more memory is needed than there is, that the
-// size of the device follows from it, and that more devices are whole nodes. INTERNAL
+// of its alternatives and its front, and that these are in order (of time a sample, of memory
+// where that is what the planner asks for, or of both by the rules' alpha), distinct and as
+// many as the rules allow. Of "nothing fits", that more memory is needed than there is, that
+// the size of the device follows from it, that the plan which needs it, where there is one,
+// fits in it and in no less where that is said to be proved, and that more devices are whole
+// nodes. Not that no other plan needs less, nor fewer devices: that takes a search. INTERNAL
 // (CHECK_FAILED) with the fact that is broken.
 absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& result);
 

@@ -223,6 +223,7 @@ class IlpPlanner {
                          .smallest_device_memory = DeviceMemoryFor(problem_, UpperOf(least)),
                          // Of these mappings; others of the same programs may need less.
                          .memory_is_proved = false,
+                         .smallest_plan = least.predicted.plan,
                          .smallest_device_count = std::nullopt,
                          .search = Summary()};
     }

@@ -87,6 +87,8 @@ struct NothingFits {
   Bytes smallest_device_memory;
   // Whether it is proved that less does not do.
   bool memory_is_proved = true;
+  // A plan that fits in `smallest_usable_memory`, where the planner kept it.
+  std::optional<Plan> smallest_plan;
   // The fewest devices, in whole nodes of the same kind, with which the same planner
   // finds a plan; with every smaller number it was proved that nothing fits. Absent when
   // none up to `kMostNodesTried` nodes more do, or the planner did not look.

@@ -104,6 +104,7 @@ std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const 
   NothingFits nothing{.smallest_usable_memory = smallest->usable_memory,
                       .smallest_device_memory = DeviceMemoryFor(problem, smallest->usable_memory),
                       .memory_is_proved = smallest->is_proved,
+                      .smallest_plan = smallest->plan,
                       .smallest_device_count = FindSmallestDeviceCount(problem, meter),
                       .search = SummaryOf(search, nullptr, meter)};
   if (smallest->is_proved) {

@@ -126,6 +126,36 @@ TEST(CheckResult, FindsEveryFalsePromiseOfNothingFits) {
   }
 }
 
+TEST(CheckResult, ThePlanOfTheSmallestMemoryIsSummedUpAnew) {
+  SyntheticOptions options = Options();
+  const PlanningProblem roomy = SyntheticProblem(options);
+  const Plan plan = TwoStages();
+  const Bytes needed = Found(roomy, plan).prediction.peak_memory_upper;
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  const auto nothing_fits = [&](Bytes smallest) {
+    NothingFits nothing = {
+        .smallest_usable_memory = smallest,
+        .smallest_device_memory =
+            Bytes::Of((smallest.count() + kMebibyte - 1) / kMebibyte * kMebibyte),
+        .smallest_plan = plan,
+        .search = {.termination = Termination::kOptimal, .limit = SearchLimit::kNone}};
+    return nothing;
+  };
+  options.device_memory = Bytes::Of(needed.count() / 2);
+  const PlanningProblem problem = SyntheticProblem(options);
+  EXPECT_OK(CheckResult(problem, nothing_fits(needed)));
+  EXPECT_THAT(CheckResult(problem, nothing_fits(needed - Bytes::Of(1))),
+              StatusIs(absl::StatusCode::kInternal));
+  NothingFits more = nothing_fits(needed + Bytes::Of(2 * kMebibyte));
+  EXPECT_THAT(CheckResult(problem, more),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("said to be the least")));
+  more.memory_is_proved = false;
+  EXPECT_OK(CheckResult(problem, more));
+  NothingFits broken = nothing_fits(needed);
+  broken.smallest_plan->stages.pop_back();
+  EXPECT_THAT(CheckResult(problem, broken), StatusIs(absl::StatusCode::kInternal));
+}
+
 TEST(CheckResult, ALimitEndsASearchThatFoundNothing) {
   const PlanningProblem problem = SyntheticProblem(Options());
   StoppedEmpty stopped;
