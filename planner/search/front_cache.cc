@@ -17,6 +17,25 @@ constexpr double kAhead = 1.001;
 constexpr double kFarAhead = 1.02;
 // Above the bound, where the shortest way is sought first.
 constexpr double kFirstExcess = 0.0005;
+constexpr double kFirstGrain = 0.125;
+
+// Adds choices to others: of the same ends, as far as they matter, they are better.
+void AddBetter(const StageQuestion& question, StageFront better, StageFront& front) {
+  const auto ends = [&question](const StageChoice& choice) {
+    return std::pair(question.first_layout_matters ? choice.first_layout : 0,
+                     question.last_layout_matters ? choice.last_layout : 0);
+  };
+  std::erase_if(front.choices, [&](const StageChoice& choice) {
+    return std::any_of(better.choices.begin(), better.choices.end(),
+                       [&](const StageChoice& other) { return ends(other) == ends(choice); });
+  });
+  front.is_complete = front.is_complete && better.is_complete;
+  for (StageChoice& choice : better.choices) front.choices.push_back(std::move(choice));
+  std::stable_sort(
+      front.choices.begin(), front.choices.end(), [](const StageChoice& a, const StageChoice& b) {
+        return std::pair(a.first_layout, a.last_layout) < std::pair(b.first_layout, b.last_layout);
+      });
+}
 
 bool Covers(const StageLimits& known, const StageLimits& wanted) {
   const auto covers = [](double limit, double asked) {
@@ -156,9 +175,9 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
 }
 
 // The shortest way, and those that are longer by no more than other layouts can win with
-// their neighbours: all others are never better. So it is sought for little more than the
-// bound first. `most_way` becomes infinite where these are all that matter.
-StageFront FrontCache::SolveWays(const StageQuestion& question, double range, double bound,
+// their neighbours: all others are never better. So the shortest is sought first, for little
+// more than the bound. `most_way` becomes infinite where these are all that matter.
+StageFront FrontCache::SolveWays(StageQuestion question, double range, double bound,
                                  double& most_way, SearchMeter& meter) {
   const auto solve = [&](double most) {
     ++solved_count_;
@@ -166,25 +185,30 @@ StageFront FrontCache::SolveWays(const StageQuestion& question, double range, do
     return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
   };
   if (!(range < kInfinite) || !(bound > 0.0)) return solve(most_way);
-  WindowGrowth window(kFirstExcess);
+  // Times rounded down may be less than the bound.
+  const double first = bound * (1.0 - grain_);
+  WindowGrowth window(kFirstExcess + kFirstGrain * grain_);
+  double most = std::min(most_way, first * (1.0 + window.excess()));
+  StageFront front;
   for (;;) {
     const int64_t states_before = meter.expanded_state_count();
-    const double most = std::min(most_way, bound * (1.0 + window.excess()) + 2.0 * range);
-    StageFront front = solve(most);
-    if (front.choices.empty() && most < most_way && front.is_complete) {
-      window.Widen(meter.expanded_state_count() - states_before);
-      continue;
-    }
-    if (front.choices.empty() || !front.is_complete) return front;
-    double least = kInfinite;
-    for (const StageChoice& choice : front.choices) {
-      least = std::min(least, (choice.forward + choice.backward).value());
-    }
-    const double enough = (least + 2.0 * range) * (1.0 + 1e-12);
-    if (enough > most && most < most_way) front = solve(std::min(most_way, enough));
-    if (enough <= most_way) most_way = kInfinite;
-    return front;
+    front = solve(most);
+    if (!front.is_complete || !front.choices.empty() || most >= most_way) break;
+    window.Widen(meter.expanded_state_count() - states_before);
+    most = std::min(most_way, first * (1.0 + window.excess()));
   }
+  if (front.choices.empty() || !front.is_complete) return front;
+  double least = kInfinite;
+  for (const StageChoice& choice : front.choices) {
+    least = std::min(least, (choice.forward + choice.backward).value());
+    question.known.push_back(
+        {choice.first_layout, choice.last_layout, choice.forward + choice.backward});
+  }
+  const double enough = (least + 2.0 * range) * (1.0 + 1e-12);
+  // Also beyond what is asked, so that it is not solved again for a little more.
+  if (enough > most) AddBetter(question, solve(enough), front);
+  most_way = kInfinite;
+  return front;
 }
 
 double FrontCache::NeighbourRange(int stage, int first_layer, int last_definition) {

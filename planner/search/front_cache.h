@@ -72,7 +72,7 @@ class FrontCache {
   using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool, double>;
 
   Entry Solve(StageQuestion question, double range, const StageLimits& limits, SearchMeter& meter);
-  StageFront SolveWays(const StageQuestion& question, double range, double bound, double& most_way,
+  StageFront SolveWays(StageQuestion question, double range, double bound, double& most_way,
                        SearchMeter& meter);
   // What other layouts at the ends of the stage can win in messages; infinite where some do
   // not go together.

@@ -322,6 +322,17 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
       moves.push_back(transition.is_finite() ? scale.ToTicks(transition * 0.5) : TickStage::kNever);
     }
   }
+  const auto has_sync = [](const TickStage::Option& option) { return option.cost.sync > 0; };
+  if (stage.joins_passes && cuts.size() == 1 && cuts.front().sync == 0.0 &&
+      std::none_of(ticks.options.begin(), ticks.options.end(), [&](const Options& options) {
+        return std::any_of(options.begin(), options.end(), has_sync);
+      })) {
+    ticks.known_ways.assign(stage.layout_count * stage.layout_count, TickStage::kNever);
+    for (const KnownWay& known : stage.known) {
+      int64_t& way = ticks.known_ways[ticks.EndsOf(known.first_layout, known.last_layout)];
+      way = std::min(way, scale.ToTicks(known.way));
+    }
+  }
   const double ticks_per_second = 1.0 / scale.ToSeconds(1).value();
   for (const LinearCut& cut : cuts) {
     if (cut.most == kInfinity) continue;

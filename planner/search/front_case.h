@@ -75,8 +75,18 @@ struct TickStage {
   bool joins_passes = false;
   bool first_layout_matters = true;
   bool last_layout_matters = true;
+  // [first layout * layout count + last layout] where only ways count, a way that is known, in
+  // ticks; `kNever` where none is. Empty where other times count too. Of layouts that do not
+  // matter the first.
+  std::vector<int64_t> known_ways;
   // `most` in ticks and with what rounding can have moved; at least one.
   std::vector<LinearCut> cuts;
+
+  // Index into `known_ways`.
+  int EndsOf(int first_layout, int last_layout) const {
+    return (first_layout_matters ? first_layout * layout_count : 0) +
+           (last_layout_matters ? last_layout : 0);
+  }
 };
 
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts);

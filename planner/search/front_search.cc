@@ -7,8 +7,9 @@
 
 namespace parplan {
 
-FrontSearch::FrontSearch(const FrontCase& front_case, SearchMeter& meter)
-    : case_(front_case), meter_(meter) {
+FrontSearch::FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_ways,
+                         SearchMeter& meter)
+    : case_(front_case), known_ways_(known_ways), meter_(meter) {
   for (size_t kind = 0; kind < case_.options.size(); ++kind) {
     std::vector<int> layouts;
     for (const TickStage::Option& option : case_.options[kind]) layouts.push_back(option.layout);
@@ -173,6 +174,10 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
         const int64_t step_bytes = std::min(added.sum.step_bytes_with_bucket,
                                             added.sum.step_bytes + stage.gradient_bucket);
         if (step_bytes > label.budget) continue;
+      }
+      if (is_last && !known_ways_.empty()) {
+        int64_t& known = known_ways_[stage.EndsOf(added.first_layout, added.last_layout)];
+        known = std::min(known, added.sum.forward);
       }
       added.choice = kEndOfRun;
       added.count = static_cast<int>(walk_uses_.size());

@@ -57,7 +57,8 @@ class FrontSearch {
     int count = 0;
   };
 
-  FrontSearch(const FrontCase& front_case, SearchMeter& meter);
+  // `known_ways` as in `TickStage`; found ones are added.
+  FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_ways, SearchMeter& meter);
 
   // Labels of the whole stage: of the same first and last layout none is nowhere better
   // than another. Not all of them when the meter stops.
@@ -118,6 +119,9 @@ class FrontSearch {
   bool AnyWithin(int run, int reference) const;
   // `reference`: -1 at the end of the run.
   bool IsHopeless(int run, int reference, const Label& label, int option);
+  // Whether a stage with the ends of the label is known that takes no longer than `least`, a
+  // bound of the first cut.
+  bool IsKnown(int run, int reference, const Label& label, double least) const;
   // The least that layouts of the run move.
   int64_t LeastHalfMove(int run, int reference, const Label& label);
   // Whether a layer under `layout` has to come yet.
@@ -156,6 +160,7 @@ class FrontSearch {
   }
 
   const FrontCase& case_;
+  std::vector<int64_t>& known_ways_;
   SearchMeter& meter_;
   // [kind]
   std::vector<LayoutWalks> walks_;

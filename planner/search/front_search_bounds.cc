@@ -143,9 +143,24 @@ bool FrontSearch::IsHopeless(int run, int reference, const Label& label, int opt
     if (lacks_end) force(label.end_layout);
     if (least_missing > 0.0) least += least_missing * tail.rates.save;
     if (most_missing < 0.0) least -= most_missing * tail.rates.add;
-    if (std::max(least, with_moves) > cut.cut.most) return true;
+    least = std::max(least, with_moves);
+    if (least > cut.cut.most) return true;
+    if (index == 0 && !known_ways_.empty() && IsKnown(run, reference, label, least)) return true;
   }
   return false;
+}
+
+bool FrontSearch::IsKnown(int run, int reference, const Label& label, double least) const {
+  const TickStage& stage = *case_.stage;
+  const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
+  if (!is_last && stage.last_layout_matters) return false;
+  const int first = label.first_layout >= 0 ? label.first_layout : label.begin_layout;
+  const int last = reference < 0 ? label.last_layout : label.end_layout;
+  if (stage.first_layout_matters && first < 0) return false;
+  if (stage.last_layout_matters && last < 0) return false;
+  const int64_t known = known_ways_[stage.EndsOf(first, last)];
+  return known < TickStage::kNever &&
+         least >= case_.cuts.front().cut.forward * static_cast<double>(known);
 }
 
 FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const FrontSum& change,

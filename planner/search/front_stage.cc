@@ -84,6 +84,7 @@ FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& questio
   stage.layout_count = table.layout_count();
   stage.gradient_bucket = question.gradient_bucket;
   stage.joins_passes = question.joins_passes;
+  stage.known = question.known;
   stage.first_layout_matters = question.first_layout_matters;
   stage.last_layout_matters = question.last_layout_matters;
   for (const DefinitionRun& run : question.runs) {

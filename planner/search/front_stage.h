@@ -60,6 +60,7 @@ struct FrontStage {
   Bytes gradient_bucket;
   // As in `StageQuestion`; options have all in `forward` where passes are joined.
   bool joins_passes = false;
+  std::vector<KnownWay> known;
   bool first_layout_matters = true;
   bool last_layout_matters = true;
 };

@@ -90,8 +90,9 @@ StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
   std::vector<FrontSearch> searches;
   searches.reserve(cases.size());
   std::vector<Found> found;
+  std::vector<int64_t> known_ways = ticks.known_ways;
   for (size_t index = 0; index < cases.size(); ++index) {
-    searches.emplace_back(cases[index], meter);
+    searches.emplace_back(cases[index], known_ways, meter);
     for (const FrontSearch::Label& label : searches.back().Run()) found.push_back({label, index});
   }
   front.is_complete = !meter.stopped();

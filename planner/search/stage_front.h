@@ -29,6 +29,13 @@ struct DefinitionRun {
 // that fit (`MemoryOverheads`), negative where none do. Not ascending.
 using BudgetByCommunicators = std::vector<Bytes>;
 
+// A choice of these first and last layouts takes so long.
+struct KnownWay {
+  int first_layout = 0;
+  int last_layout = 0;
+  Seconds way;
+};
+
 // A stage to be solved.
 struct StageQuestion {
   std::vector<DefinitionRun> runs;
@@ -44,6 +51,8 @@ struct StageQuestion {
   // and no `sync`.
   bool joins_passes = false;
   bool ignores_sync = false;
+  // Where only ways count: choices that are known, of which no slower ones are wanted.
+  std::vector<KnownWay> known;
   // With joined passes, of a synchronisation that is ignored: this share of it counts as a
   // pass all the same. In a pipeline of one stage, whose step is a sum, nothing is lost by it.
   double sync_share = 0.0;

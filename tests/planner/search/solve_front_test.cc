@@ -319,6 +319,47 @@ TEST(SolveFront, IsAllThatBruteForceFindsOfJoinedPasses) {
   }
 }
 
+TEST(SolveFront, OfWaysThatAreKnownOnlyFasterOnesAreFound) {
+  int faster = 0;
+  int left_out = 0;
+  for (uint64_t seed = 3'000; seed < 3'400; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    FrontStage stage = RandomStage(random, {.max_value = 1000});
+    stage.joins_passes = true;
+    for (FrontKind& kind : stage.kinds) {
+      for (FrontOption& option : kind.options) option.backward = option.sync = Seconds();
+    }
+    const Bytes least = LeastMemory(stage);
+    if (least == Bytes::Max()) continue;
+    stage = WithBudget(stage, Bytes::Ceil(least.as_double() * 1.2));
+    const std::vector<LinearCut> cuts = {{1.0, 1.0, 0.0, 1e3}};
+    const StageFront all = Solve(stage, cuts);
+    // [choice] what is known of its ends, as a share of its way; 0: nothing.
+    std::vector<double> known;
+    for (const StageChoice& choice : all.choices) {
+      known.push_back(0.5 * Draw(random, 0, 3));
+      if (known.back() == 0.0) continue;
+      stage.known.push_back(
+          {choice.first_layout, choice.last_layout, choice.forward * known.back()});
+    }
+    const StageFront found = Solve(stage, cuts);
+    for (size_t k = 0; k < all.choices.size(); ++k) {
+      const bool is_found = std::any_of(
+          found.choices.begin(), found.choices.end(),
+          [&](const StageChoice& choice) { return Matches(stage, choice, all.choices[k]); });
+      // As fast as what is known is no better.
+      if (known[k] != 1.0) {
+        EXPECT_EQ(is_found, known[k] == 0.0 || known[k] > 1.0);
+      }
+      faster += is_found ? 1 : 0;
+      left_out += is_found ? 0 : 1;
+    }
+  }
+  EXPECT_GT(faster, 50);
+  EXPECT_GT(left_out, 50);
+}
+
 // Every layer a kind of its own, so that nothing is folded.
 FrontStage Unfolded(const FrontStage& stage) {
   FrontStage unfolded = stage;
