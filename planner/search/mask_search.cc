@@ -17,7 +17,9 @@ constexpr double kFirstExcess = 0.001;
 constexpr double kMostExcess = 100.0;
 // Of the least a stage may take, what its times may lose in one search after the other, each
 // of which proves more than the one before and costs more.
-constexpr double kGrains[] = {1.0 / 256, 1.0 / 2048, 1.0 / 8192, 0.0};
+constexpr double kGrains[] = {1.0 / 32, 1.0 / 256, 1.0 / 2048, 1.0 / 8192, 0.0};
+// The same of a quick plan.
+constexpr double kDiveGrain = 1.0 / 256;
 // Of a grain, what a move between layouts that stand for each other may take.
 constexpr double kShareOfMoves = 0.5;
 // Without a reference the first step looked for, and its growth.
@@ -97,7 +99,7 @@ double MaskSearch::TryMix(double most, PlanList& plans) {
 
 void MaskSearch::SearchCoarsely(double lower, double most, int wanted, PlanList& plans) {
   double found = kInfinite;
-  FrontCache ways = WaysOf(lower, kGrains[0]);
+  FrontCache ways = WaysOf(lower, kDiveGrain);
   SearchRelaxed(ways, most, wanted, plans, lower, found);
 }
 
