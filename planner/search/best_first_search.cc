@@ -70,7 +70,7 @@ double BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
 }
 
 bool BestFirstSearch::IsOfNoUse(const ExactCandidate& candidate) const {
-  if (wanted_ > 1 || candidate.state != ExactCandidate::State::kBounded) return false;
+  if (wanted_ > 1 || candidate.state == ExactCandidate::State::kListed) return false;
   const PipelineCandidate& pipeline = candidate.pipeline;
   const Group& group = groups_.at(TableCache::KeyOf(pipeline));
   const Unproved& unproved = group.unproved[static_cast<int>(pipeline.schedule)];
@@ -245,9 +245,10 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
     if (!ended) {
       candidate.state = candidate.state == ExactCandidate::State::kListed
                             ? ExactCandidate::State::kBounded
-                            : ExactCandidate::State::kSearched;
+                        : visited[k].is_open ? ExactCandidate::State::kTried
+                                             : ExactCandidate::State::kSearched;
     }
-    if (!visited[k].is_exact) {
+    if (!visited[k].is_exact && !visited[k].is_open) {
       const PipelineCandidate& pipeline = candidate.pipeline;
       Unproved& unproved =
           groups_[TableCache::KeyOf(pipeline)].unproved[static_cast<int>(pipeline.schedule)];
@@ -280,11 +281,16 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
                     : PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
     if (!meter.stopped()) visited.bound = bound.value();
   } else {
-    PipelineOutcome outcome = (interleaves ? SearchInterleaved : SearchPipeline)(
-        space_, costs_, table, candidate.pipeline, most, wanted_, meter);
+    // Others may have a plan that makes an end of it, so all are tried first.
+    const bool is_quick = !interleaves && candidate.state == ExactCandidate::State::kBounded &&
+                          space_.problem().model().layer_count() < kManyLayers;
+    const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;
+    PipelineOutcome outcome =
+        search(space_, costs_, table, candidate.pipeline, most, wanted_, meter);
     visited.bound = outcome.bound.value();
     visited.plans = std::move(outcome.plans);
     visited.is_exact = outcome.is_exact;
+    visited.is_open = is_quick && !outcome.is_exact;
   }
   visited.expanded = meter.expanded_state_count();
   visited.pruned = meter.pruned_state_count();

@@ -70,6 +70,8 @@ class BestFirstSearch {
     double bound = 0.0;
     std::vector<PredictedPlan> plans;
     bool is_exact = true;
+    // To be searched again, to its end.
+    bool is_open = false;
     int64_t expanded = 0;
     int64_t pruned = 0;
     SearchLimit limit = SearchLimit::kNone;

@@ -31,7 +31,9 @@ struct ExactCandidate {
     kListed,
     // By what layers cost within the memory.
     kBounded,
-    // The best plan is known, or that there is none worth having.
+    // By a quick search, which did not see everything.
+    kTried,
+    // The best plan is known, or that there is none worth having, or it was given up.
     kSearched,
   };
   State state = State::kListed;

@@ -15,10 +15,14 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// States of one mask before the proof is given up, where there is a plan and where not, and
-// before a plan of one layout is.
-constexpr int64_t kMostProofStates = 60'000;
-constexpr int64_t kMostStates = 300'000;
+// States of one mask before it is given up, where there is a plan and where not.
+struct StateLimits {
+  int64_t with_plan;
+  int64_t without;
+};
+constexpr StateLimits kMostStates = {60'000, 300'000};
+constexpr StateLimits kFewStates = {6'000, 60'000};
+// The same of plans of one layout.
 constexpr int64_t kMostDiveStates = 4'000;
 // Searches with less memory, where plans fit but for what the allocator keeps.
 constexpr int kMostAttempts = 6;
@@ -51,12 +55,13 @@ OptionMask OfOneLayout(const PipelineSetting& setting, const OptionMask& mask, i
 class CandidatePlans {
  public:
   CandidatePlans(const PipelineSetting& setting, PlanEvaluator& evaluator, double most, int wanted,
-                 PlanList& plans, SearchMeter& meter)
+                 const StateLimits& limits, PlanList& plans, SearchMeter& meter)
       : setting_(setting),
         classes_(setting.problem().model(), setting.table()),
         evaluator_(evaluator),
         overhead_(setting.costs().step_overhead().value()),
         wanted_(wanted),
+        limits_(limits),
         most_(most),
         plans_(plans),
         meter_(meter) {}
@@ -71,8 +76,8 @@ class CandidatePlans {
         return 0.0;
       }
       const bool has_plan = most_ < kInfinite;
-      lower =
-          std::min(lower, SearchMask(mask, has_plan ? kMostProofStates : kMostStates, is_exact_));
+      lower = std::min(lower,
+                       SearchMask(mask, has_plan ? limits_.with_plan : limits_.without, is_exact_));
     }
     return lower;
   }
@@ -124,6 +129,7 @@ class CandidatePlans {
   PlanEvaluator& evaluator_;
   const double overhead_;
   const int wanted_;
+  const StateLimits limits_;
   double most_;
   PlanList& plans_;
   SearchMeter& meter_;
@@ -131,14 +137,10 @@ class CandidatePlans {
   Bytes most_excess_;
 };
 
-}  // namespace
-
-PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
-                               const OptionTable& table, const PipelineCandidate& candidate,
-                               Seconds most, int wanted, SearchMeter& meter) {
-  if (space.problem().model().layer_count() >= kManyLayers) {
-    return SearchPricedPipeline(space, costs, table, candidate, most, wanted, meter);
-  }
+PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
+                             const OptionTable& table, const PipelineCandidate& candidate,
+                             Seconds most, int wanted, const StateLimits& limits,
+                             SearchMeter& meter) {
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
   const std::vector<OptionMask> masks = PlanWideMasks(space, table);
@@ -147,7 +149,8 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
   Bytes usable = space.problem().usable_memory();
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
-    CandidatePlans search(setting, evaluator, most.value() - overhead, wanted, plans, meter);
+    CandidatePlans search(setting, evaluator, most.value() - overhead, wanted, limits, plans,
+                          meter);
     const double bound = search.Search(masks);
     // With less memory only to find a plan; the bound is that of the first attempt.
     if (attempt == 0) outcome.bound = Seconds::Of(bound + overhead);
@@ -158,6 +161,23 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
   }
   outcome.plans = plans.Take();
   return outcome;
+}
+
+}  // namespace
+
+PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, const PipelineCandidate& candidate,
+                               Seconds most, int wanted, SearchMeter& meter) {
+  if (space.problem().model().layer_count() >= kManyLayers) {
+    return SearchPricedPipeline(space, costs, table, candidate, most, wanted, meter);
+  }
+  return SearchWithin(space, costs, table, candidate, most, wanted, kMostStates, meter);
+}
+
+PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
+                            const OptionTable& table, const PipelineCandidate& candidate,
+                            Seconds most, int wanted, SearchMeter& meter) {
+  return SearchWithin(space, costs, table, candidate, most, wanted, kFewStates, meter);
 }
 
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,

@@ -50,6 +50,12 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most, int wanted, SearchMeter& meter);
 
+// The same with few states: for a good plan, and a bound that is better than before.
+// REQUIRES: fewer than `kManyLayers` layers (priced_search.h).
+PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
+                            const OptionTable& table, const PipelineCandidate& candidate,
+                            Seconds most, int wanted, SearchMeter& meter);
+
 // The first of its lower bounds alone: no plan has a shorter step than this or `most`,
 // whichever is less; infinite where memory suffices for none.
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
