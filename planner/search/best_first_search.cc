@@ -22,6 +22,8 @@ constexpr size_t kSearchedTogether = 2;
 constexpr int64_t kMostStatesWithoutPlan = 300'000;
 // Candidates of a table that make a bound of all of them worth its time.
 constexpr int kFewestInGroup = 3;
+// Questions whether to go on, between two reports of progress within one round.
+constexpr int64_t kQuestionsBetweenReports = 4;
 
 bool Interleaves(const PipelineCandidate& candidate) {
   return candidate.schedule == Schedule::kInterleaved;
@@ -133,7 +135,7 @@ void BestFirstSearch::Run() {
       if (candidates_[index].state != ExactCandidate::State::kSearched) queue.Put(index);
     }
     Seed();
-    Report();
+    Report(0);
   }
 }
 
@@ -231,6 +233,17 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
     control.max_state_count =
         std::max<int64_t>(1, control.max_state_count - meter_.expanded_state_count());
   }
+  // Within a long round too, where it is on the thread that called.
+  const bool is_alone = round.size() == 1 || !control_.parallel_for;
+  int64_t questions = 0;
+  if (control_.on_progress && is_alone) {
+    control.should_stop = [&] {
+      if (++questions % kQuestionsBetweenReports == 0) {
+        Report(questions * SearchMeter::kStatesBetweenQuestions);
+      }
+      return control_.should_stop && control_.should_stop();
+    };
+  }
   std::vector<Visited> visited(round.size());
   ForEach(control_.parallel_for, static_cast<int64_t>(round.size()),
           [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], control); });
@@ -298,10 +311,11 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
   return visited;
 }
 
-void BestFirstSearch::Report() const {
+void BestFirstSearch::Report(int64_t states_of_round) {
   if (!control_.on_progress) return;
+  reported_states_ = std::max(reported_states_, meter_.expanded_state_count() + states_of_round);
   SearchProgress progress{.total_candidate_count = candidate_count(),
-                          .expanded_state_count = meter_.expanded_state_count()};
+                          .expanded_state_count = reported_states_};
   const double most = MostPerSample();
   for (const ExactCandidate& candidate : candidates_) {
     if (candidate.state == ExactCandidate::State::kSearched ||

@@ -118,7 +118,8 @@ class BestFirstSearch {
   void PrepareTables(const std::vector<size_t>& round);
   void Visit(std::vector<size_t> round);
   Visited VisitOne(const ExactCandidate& candidate, const SearchControl& control) const;
-  void Report() const;
+  // `states_of_round`: expanded in a round that goes on, about; not yet in the meter.
+  void Report(int64_t states_of_round);
 
   const CostModel& costs_;
   const SearchControl& control_;
@@ -130,6 +131,7 @@ class BestFirstSearch {
   absl::flat_hash_map<TableCache::Key, Group> groups_;
   bool listed_all_ = false;
   bool was_seeded_ = false;
+  int64_t reported_states_ = 0;
   PlanList plans_;
 };
 

@@ -13,6 +13,9 @@ namespace parplan {
 // One per search, on one thread. Once stopped it stays stopped.
 class SearchMeter {
  public:
+  // The watcher is asked about as often.
+  static constexpr int64_t kStatesBetweenQuestions = 4096;
+
   // `control` must outlive the meter.
   explicit SearchMeter(const SearchControl& control) : control_(control) {}
 
@@ -75,8 +78,6 @@ class SearchMeter {
   int64_t pruned_state_count() const { return pruned_; }
 
  private:
-  static constexpr int64_t kStatesBetweenQuestions = 4096;
-
   const SearchControl& control_;
   int64_t expanded_ = 0;
   int64_t pruned_ = 0;

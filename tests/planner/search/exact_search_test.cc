@@ -19,6 +19,7 @@
 #include "planner/search/plan_assembly.h"
 #include "planner/search/search_meter.h"
 #include "tests/support/brute_force_plans.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/synthetic_problem.h"
 
@@ -144,6 +145,36 @@ TEST(SearchExact, GivesTheBestSoFarWhereItIsStopped) {
     }
   }
   EXPECT_GT(found_count, 0);
+}
+
+// Who watches a search of one candidate that takes long sees it go on.
+TEST(SearchExact, ReportsWithinALongSearch) {
+  PlanningRules rules = {.allow_estimates = true};
+  rules.micro_batch_count = 64;
+  rules.max_pipeline_parallel_degree = 1;
+  const PlanningProblem problem = EstimatedProblem({.device_count = 8,
+                                                    .decoder_count = 32,
+                                                    .hidden_size = 4096,
+                                                    .attention_head_count = 32,
+                                                    .global_batch_size = 64,
+                                                    .rules = rules})
+                                      .WithUsableMemory(Bytes::Of(int64_t{20} << 30));
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  std::vector<SearchProgress> reports;
+  const SearchControl control = {
+      .on_progress = [&](const SearchProgress& progress) { reports.push_back(progress); }};
+  ASSERT_TRUE(SearchExact(problem, *costs, control).has_value());
+  int64_t before = 0;
+  int within_count = 0;
+  for (const SearchProgress& report : reports) {
+    EXPECT_EQ(report.total_candidate_count, 1);
+    EXPECT_GE(report.expanded_state_count, before);
+    EXPECT_LE(report.expanded_state_count, before + 25'000);
+    before = report.expanded_state_count;
+    if (report.done_candidate_count == 0 && before > 10'000) ++within_count;
+  }
+  EXPECT_GE(within_count, 2);
 }
 
 TEST(SearchExact, ObeysTheLimitOfStates) {
