@@ -21,6 +21,9 @@ namespace {
 // So many sets of least times are made between two questions whether to go on.
 constexpr size_t kLeastTimesBetweenQuestions = 32;
 
+// Options in tables, of some 150 bytes each, beyond which those nobody asks for now are dropped.
+constexpr int64_t kMostOptionsKept = 1'500'000;
+
 // States of each method that seeds.
 constexpr int64_t kMostSeedStates = 50'000'000;
 
@@ -80,6 +83,13 @@ void TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
                          const ParallelFor& parallel_for) {
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  int64_t option_count = 0;
+  for (const auto& [key, table] : tables_) option_count += table->option_count();
+  if (option_count > kMostOptionsKept) {
+    std::erase_if(tables_, [&keys](const auto& known) {
+      return !std::binary_search(keys.begin(), keys.end(), known.first);
+    });
+  }
   std::erase_if(keys, [this](const Key& key) { return tables_.contains(key); });
   std::vector<std::unique_ptr<const OptionTable>> made(keys.size());
   ForEach(parallel_for, static_cast<int64_t>(keys.size()), [&](int64_t index) {

@@ -64,10 +64,11 @@ class TableCache {
             candidate.global_batch_size / candidate.micro_batch_count};
   }
 
-  // Makes those that are missing, side by side where `parallel_for` can.
+  // Makes those that are missing, side by side where `parallel_for` can. Others may be gone
+  // then: of models with very many options not all are kept.
   void Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                const ParallelFor& parallel_for);
-  // REQUIRES: it was prepared.
+  // REQUIRES: it was among those prepared last.
   const OptionTable& At(const Key& key) const { return *tables_.at(key); }
 
  private:

@@ -63,6 +63,12 @@ class OptionTable {
   // not.
   bool usable() const { return usable_; }
   int layout_count() const { return static_cast<int>(layouts_.size()); }
+  // Of all definitions together.
+  int64_t option_count() const {
+    int64_t count = 0;
+    for (const auto& options : options_) count += static_cast<int64_t>(options.size());
+    return count;
+  }
 
   // [option] of a definition, ascending by strategy; empty for a definition no layer has.
   // None is dominated: no other of the same layout is nowhere worse and, where the space
