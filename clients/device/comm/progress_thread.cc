@@ -1,0 +1,74 @@
+#include "clients/device/comm/progress_thread.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace parplan {
+namespace {
+
+// Several communicators have bells of their own, so it looks at all of them so often.
+constexpr auto kBetweenLooks = std::chrono::microseconds(50);
+
+}  // namespace
+
+ProgressThread::ProgressThread() : thread_([this] { Work(); }) {}
+
+ProgressThread::~ProgressThread() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void ProgressThread::Add(CpuCommunicator* communicator) {
+  const std::lock_guard<std::mutex> lock(list_mutex_);
+  communicators_.push_back(communicator);
+}
+
+void ProgressThread::Remove(CpuCommunicator* communicator) {
+  const std::lock_guard<std::mutex> lock(list_mutex_);
+  std::erase(communicators_, communicator);
+}
+
+void ProgressThread::Wake() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (has_work_) return;
+  has_work_ = true;
+  changed_.notify_all();
+}
+
+bool ProgressThread::MoveAll(bool& is_busy) {
+  const std::lock_guard<std::mutex> lock(list_mutex_);
+  bool has_moved = false;
+  is_busy = false;
+  for (CpuCommunicator* const communicator : communicators_) {
+    if (!communicator->IsBusy()) continue;
+    has_moved |= communicator->Progress();
+    is_busy |= communicator->IsBusy();
+  }
+  return has_moved;
+}
+
+void ProgressThread::Work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return has_work_ || is_ending_; });
+    if (is_ending_) return;
+    has_work_ = false;
+    lock.unlock();
+    bool is_busy = true;
+    while (is_busy) {
+      const bool has_moved = MoveAll(is_busy);
+      if (!has_moved && is_busy) std::this_thread::sleep_for(kBetweenLooks);
+      if (!has_moved) {
+        const std::lock_guard<std::mutex> again(mutex_);
+        if (is_ending_) return;
+      }
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace parplan

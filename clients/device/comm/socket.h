@@ -1,0 +1,63 @@
+// TCP sockets as values.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_COMM_SOCKET_H_
+#define PARPLAN_CLIENTS_DEVICE_COMM_SOCKET_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace parplan {
+
+// Owns a descriptor.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(other.Release()) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { Close(); }
+
+  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT", trying again until `deadline` (of
+  // SteadyNow()) where nobody listens yet. UNAVAILABLE naming the address.
+  static absl::StatusOr<Socket> Connect(const std::string& address, absl::Duration deadline);
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+  void Close();
+  // Wakes whoever blocks on it, in this process and at the other side.
+  void Shutdown();
+
+  // Everything, or an error: UNAVAILABLE when the other side is gone, DEADLINE_EXCEEDED.
+  absl::Status WriteAll(absl::string_view data, absl::Duration deadline) const;
+  absl::Status ReadAll(char* data, int64_t size, absl::Duration deadline) const;
+
+ private:
+  int Release();
+  int descriptor_ = -1;
+};
+
+// Waits for connections.
+class Listener {
+ public:
+  // On `host` and a `port`, or any that is free where it is 0.
+  static absl::StatusOr<Listener> Open(const std::string& host, int port);
+
+  int port() const { return port_; }
+  int descriptor() const { return socket_.descriptor(); }
+  // DEADLINE_EXCEEDED where nobody comes.
+  absl::StatusOr<Socket> Accept(absl::Duration deadline) const;
+
+ private:
+  Listener(Socket socket, int port) : socket_(std::move(socket)), port_(port) {}
+  Socket socket_;
+  int port_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_COMM_SOCKET_H_

@@ -1,0 +1,21 @@
+// The clock of everything that is timed on a node: it never goes back.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_COMM_STEADY_CLOCK_H_
+#define PARPLAN_CLIENTS_DEVICE_COMM_STEADY_CLOCK_H_
+
+#include <time.h>
+
+#include "absl/time/time.h"
+
+namespace parplan {
+
+// Since some fixed moment in the past, the same for all processes of a machine.
+inline absl::Duration SteadyNow() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_COMM_STEADY_CLOCK_H_
