@@ -1,0 +1,77 @@
+// Sums and functions in a form that compilers turn into vector instructions, with the same
+// result whatever instructions those are: sums are kept in a fixed number of lanes.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_MATH_H_
+#define PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_MATH_H_
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace parplan::cpu_math {
+
+inline constexpr int kLaneCount = 16;
+
+// The sum of f(i) over [0, count), lane by lane.
+template <typename T, typename F>
+T SumOf(int64_t count, F f) {
+  T lanes[kLaneCount] = {};
+  const int64_t whole = count - count % kLaneCount;
+  for (int64_t i = 0; i < whole; i += kLaneCount) {
+    for (int lane = 0; lane < kLaneCount; ++lane) lanes[lane] += f(i + lane);
+  }
+  for (int64_t i = whole; i < count; ++i) lanes[i - whole] += f(i);
+  T sum = 0;
+  for (int lane = 0; lane < kLaneCount; ++lane) sum += lanes[lane];
+  return sum;
+}
+
+template <typename T>
+T LargestOf(const T* values, int64_t count) {
+  T lanes[kLaneCount];
+  for (int lane = 0; lane < kLaneCount; ++lane) lanes[lane] = values[lane % count];
+  const int64_t whole = count - count % kLaneCount;
+  for (int64_t i = 0; i < whole; i += kLaneCount) {
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      lanes[lane] = lanes[lane] < values[i + lane] ? values[i + lane] : lanes[lane];
+    }
+  }
+  for (int64_t i = whole; i < count; ++i) lanes[0] = std::max(lanes[0], values[i]);
+  return *std::max_element(lanes, lanes + kLaneCount);
+}
+
+inline double Exp(double x) { return std::exp(x); }
+
+// e^x without a branch, so that time does not depend on data: to 2 units in the last place;
+// 0 below -87, and the largest value at 88 and above.
+inline float Exp(float x) {
+  constexpr float kLog2E = 1.44269504088896341f;
+  // ln 2 in two parts, the first of which has few digits (Cephes).
+  constexpr float kLn2High = 0.693359375f;
+  constexpr float kLn2Low = -2.12194440e-4f;
+  const float clamped = std::min(88.0f, std::max(-87.0f, x));
+  // To the nearest whole number, by the rounding of the addition.
+  constexpr float kRounder = 12582912.0f;
+  const float n = (clamped * kLog2E + kRounder) - kRounder;
+  const float r = (clamped - n * kLn2High) - n * kLn2Low;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float e = (p * r * r + r) + 1.0f;
+  const auto scale = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return x < -87.0f ? 0.0f : e * scale;
+}
+
+// 1 / (1 + e^-x).
+template <typename T>
+T Sigmoid(T x) {
+  return T(1) / (T(1) + Exp(-x));
+}
+
+}  // namespace parplan::cpu_math
+
+#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_MATH_H_
