@@ -48,10 +48,10 @@ void ForEachHead(const AttentionShape& shape, F work) {
   for (int64_t sample = 0; sample < shape.sample_count; ++sample) {
     for (int head = 0; head < shape.head_count; ++head) {
       const int64_t at = static_cast<int64_t>(head) * shape.head_size;
-      work(HeadOffsets{.query = sample * shape.query_count * shape.query_stride + at,
-                       .key_value = sample * shape.key_count * shape.key_value_stride +
+      work(HeadOffsets{.query = sample * shape.query_sample_stride + at,
+                       .key_value = sample * shape.key_value_sample_stride +
                                     static_cast<int64_t>(head / group) * shape.head_size,
-                       .output = sample * shape.query_count * shape.output_stride + at,
+                       .output = sample * shape.output_sample_stride + at,
                        .kept = (sample * shape.head_count + head) * shape.query_count});
     }
   }
@@ -122,9 +122,12 @@ void CpuAttention<T>::Backward(const AttentionShape& shape, const T* q, const T*
   gradients_.resize(kBlock * shape.key_count);
   const T scale = T(1) / std::sqrt(static_cast<T>(shape.head_size));
   const int64_t key_value_size = static_cast<int64_t>(shape.key_value_head_count) * shape.head_size;
-  for (int64_t row = 0; row < shape.sample_count * shape.key_count; ++row) {
-    std::fill_n(dk + row * shape.key_value_stride, key_value_size, T(0));
-    std::fill_n(dv + row * shape.key_value_stride, key_value_size, T(0));
+  for (int64_t sample = 0; sample < shape.sample_count; ++sample) {
+    for (int64_t j = 0; j < shape.key_count; ++j) {
+      const int64_t at = sample * shape.key_value_sample_stride + j * shape.key_value_stride;
+      std::fill_n(dk + at, key_value_size, T(0));
+      std::fill_n(dv + at, key_value_size, T(0));
+    }
   }
   ForEachHead(shape, [&](const HeadOffsets& at) {
     ForEachBlock(shape, [&](const Block& block) {

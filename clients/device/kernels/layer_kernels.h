@@ -6,8 +6,7 @@
 // from them and a communicator; nothing here knows of other ranks.
 //
 // Every pointer is to memory of the device, to elements of `type()` where nothing else is
-// said. Matrices lie row by row; rows of activations are tokens, those of one sample one
-// after the other. Operations run in the order in which they are called; a device that
+// said. Matrices lie row by row; rows of activations are tokens of samples. Operations run in the order in which they are called; a device that
 // runs them later tells its errors in `Synchronize`. One object belongs to one thread.
 
 #ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_LAYER_KERNELS_H_
@@ -48,10 +47,14 @@ struct AttentionShape {
   // Query i sees keys up to i + first_query only; else all.
   bool is_causal = false;
   int64_t first_query = 0;
-  // Elements from one row to the next.
+  // Elements from one token of a sample to the next,
   int64_t query_stride = 0;
   int64_t key_value_stride = 0;
   int64_t output_stride = 0;
+  // and from one sample to the next.
+  int64_t query_sample_stride = 0;
+  int64_t key_value_sample_stride = 0;
+  int64_t output_sample_stride = 0;
 };
 
 struct AdamSettings {

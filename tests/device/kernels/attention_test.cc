@@ -17,10 +17,13 @@ struct Case {
   AttentionShape shape;
 };
 
-// Queries, keys and values side by side in one row, as a fused projection leaves them, and
-// outputs with room between the rows.
+// Queries token by token with all samples of a token together, keys, values and outputs
+// sample by sample; rows have room between them.
 Case Make(std::string name, int64_t samples, int64_t queries, int64_t keys, int heads,
           int key_value_heads, int head_size, bool is_causal, int64_t first_query = 0) {
+  const int64_t query_row = int64_t{heads} * head_size + 3;
+  const int64_t key_value_row = int64_t{key_value_heads} * head_size + 2;
+  const int64_t output_row = int64_t{heads} * head_size + 1;
   return {std::move(name),
           {.sample_count = samples,
            .query_count = queries,
@@ -30,28 +33,32 @@ Case Make(std::string name, int64_t samples, int64_t queries, int64_t keys, int 
            .head_size = head_size,
            .is_causal = is_causal,
            .first_query = first_query,
-           .query_stride = int64_t{heads} * head_size + 3,
-           .key_value_stride = int64_t{key_value_heads} * head_size + 2,
-           .output_stride = int64_t{heads} * head_size + 1}};
+           .query_stride = samples * query_row,
+           .key_value_stride = key_value_row,
+           .output_stride = output_row,
+           .query_sample_stride = query_row,
+           .key_value_sample_stride = keys * key_value_row,
+           .output_sample_stride = queries * output_row}};
 }
 
 class AttentionTest : public testing::TestWithParam<Case> {
  protected:
   AttentionTest()
       : shape(GetParam().shape),
-        q(RandomNumbers(shape.sample_count * shape.query_count * shape.query_stride, 1)),
-        k(RandomNumbers(shape.sample_count * shape.key_count * shape.key_value_stride, 2)),
-        v(RandomNumbers(shape.sample_count * shape.key_count * shape.key_value_stride, 3)),
-        output(shape.sample_count * shape.query_count * shape.output_stride, 0.0),
+        q(RandomNumbers(shape.query_count * shape.query_stride, 1)),
+        k(RandomNumbers(shape.sample_count * shape.key_value_sample_stride, 2)),
+        v(RandomNumbers(shape.sample_count * shape.key_value_sample_stride, 3)),
+        output(shape.sample_count * shape.output_sample_stride, 0.0),
         kept(shape.sample_count * shape.head_count * shape.query_count) {}
 
   double QueryAt(int64_t sample, int64_t i, int head, int d) const {
-    return q[(sample * shape.query_count + i) * shape.query_stride + head * shape.head_size + d];
+    return q[sample * shape.query_sample_stride + i * shape.query_stride + head * shape.head_size +
+             d];
   }
   double KeyValueAt(const Numbers& from, int64_t sample, int64_t j, int head, int d) const {
     const int shared = head / (shape.head_count / shape.key_value_head_count);
-    return from[(sample * shape.key_count + j) * shape.key_value_stride + shared * shape.head_size +
-                d];
+    return from[sample * shape.key_value_sample_stride + j * shape.key_value_stride +
+                shared * shape.head_size + d];
   }
   bool Sees(int64_t i, int64_t j) const { return !shape.is_causal || j <= i + shape.first_query; }
 

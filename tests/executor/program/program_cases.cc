@@ -1,0 +1,80 @@
+#include "tests/executor/program/program_cases.h"
+
+#include "planner/base/check.h"
+
+namespace parplan {
+
+ModelSpec SmallGpt(int decoder_count, bool is_tied) {
+  const auto layer = [](LayerDefinition raw) {
+    raw.hidden_size = 48;
+    raw.sequence_length = 24;
+    absl::StatusOr<LayerDefinition> made = LayerDefinition::Create(raw, "layer");
+    PARPLAN_CHECK(made.ok());
+    return *made;
+  };
+  absl::StatusOr<ModelSpec> model =
+      ModelSpec::Create("small-gpt",
+                        {layer({.layer_definition_id = "embedding",
+                                .kind = LayerKind::kEmbedding,
+                                .vocabulary_size = 96}),
+                         layer({.layer_definition_id = "decoder",
+                                .kind = LayerKind::kDecoder,
+                                .attention_head_count = 12,
+                                .feed_forward_size = 192,
+                                .feed_forward_kind = FeedForwardKind::kGelu}),
+                         layer({.layer_definition_id = "head",
+                                .kind = LayerKind::kHead,
+                                .vocabulary_size = 96,
+                                .tied_embedding = is_tied})},
+                        {{0, 1}, {1, decoder_count}, {2, 1}}, Precision::kFp32, Optimizer::kAdam);
+  PARPLAN_CHECK(model.ok());
+  return *std::move(model);
+}
+
+std::vector<Strategy> StrategiesOf(int rank_count) {
+  std::vector<Strategy> strategies;
+  for (int tensor = 1; tensor <= rank_count; ++tensor) {
+    if (rank_count % tensor != 0 || 12 % tensor != 0) continue;
+    for (int context = 1; context <= rank_count / tensor; ++context) {
+      if (rank_count / tensor % context != 0 || 12 % context != 0) continue;
+      Strategy strategy{.tensor_parallel_degree = tensor,
+                        .data_parallel_degree = rank_count / tensor / context,
+                        .context_parallel_degree = context};
+      for (const RankOrder order : {RankOrder::kTensorInnermost, RankOrder::kDataInnermost}) {
+        if (order == RankOrder::kDataInnermost && (tensor == 1 || tensor == rank_count)) continue;
+        strategy.rank_order = order;
+        for (const bool sequence : {false, true}) {
+          if (sequence && (tensor == 1 || 24 / context % tensor != 0)) continue;
+          strategy.sequence_parallel = sequence;
+          strategy.context_kind = ContextKind::kRing;
+          strategies.push_back(strategy);
+          if (context == 1 || 12 % (tensor * context) != 0) continue;
+          strategy.context_kind = ContextKind::kUlysses;
+          strategies.push_back(strategy);
+        }
+      }
+    }
+  }
+  return strategies;
+}
+
+Plan PlanOf(const ModelSpec& model, int device_count, const std::vector<int>& stage_layer_counts,
+            const std::vector<Strategy>& strategies, int64_t batch, int64_t micro_batch_count) {
+  Plan plan{.device_count = device_count,
+            .global_batch_size = batch,
+            .micro_batch_count = micro_batch_count};
+  const int rank_count = device_count / static_cast<int>(stage_layer_counts.size());
+  int layer = 0;
+  for (const int count : stage_layer_counts) {
+    StagePlan stage{.first_rank = static_cast<int>(plan.stages.size()) * rank_count,
+                    .rank_count = rank_count};
+    for (int k = 0; k < count; ++k, ++layer) {
+      stage.layer_runs.push_back({layer, 1, strategies[layer % strategies.size()]});
+    }
+    plan.stages.push_back(std::move(stage));
+  }
+  PARPLAN_CHECK(layer == model.layer_count());
+  return plan;
+}
+
+}  // namespace parplan

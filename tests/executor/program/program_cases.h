@@ -1,0 +1,28 @@
+// Models and plans for tests of the executor.
+
+#ifndef PARPLAN_TESTS_EXECUTOR_PROGRAM_PROGRAM_CASES_H_
+#define PARPLAN_TESTS_EXECUTOR_PROGRAM_PROGRAM_CASES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// An embedding, decoders with 12 heads of 4, and a head over 96 tokens of vocabulary, 24
+// tokens a sample: degrees 2, 3, 4, 6 and 12 divide.
+ModelSpec SmallGpt(int decoder_count, bool is_tied = false);
+
+// Strategies over `rank_count` ranks, of every kind that splits `SmallGpt`.
+std::vector<Strategy> StrategiesOf(int rank_count);
+
+// Stages of so many layers each, one after the other on equal numbers of ranks; the
+// strategies of the layers are those given, again and again.
+Plan PlanOf(const ModelSpec& model, int device_count, const std::vector<int>& stage_layer_counts,
+            const std::vector<Strategy>& strategies, int64_t batch, int64_t micro_batch_count);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_EXECUTOR_PROGRAM_PROGRAM_CASES_H_
