@@ -76,13 +76,17 @@ class CpuKernels : public LayerKernels {
     for (int64_t i = 0; i < count; ++i) out[i] *= static_cast<T>(factor);
   }
 
-  void AddBias(const void* bias, void* y, int64_t row_count, int64_t row_size) override {
-    for (int64_t row = 0; row < row_count; ++row) Add(bias, Out(y) + row * row_size, row_size);
+  void AddBiasToColumns(const void* bias, void* y, int64_t row_count, int64_t row_size,
+                        int64_t first_column, int64_t column_count) override {
+    for (int64_t row = 0; row < row_count; ++row) {
+      Add(bias, Out(y) + row * row_size + first_column, column_count);
+    }
   }
 
-  void AddRows(const void* dy, void* bias_gradient, int64_t row_count, int64_t row_size) override {
+  void AddColumnsOfRows(const void* dy, int64_t row_count, int64_t row_size, int64_t first_column,
+                        int64_t column_count, void* bias_gradient) override {
     for (int64_t row = 0; row < row_count; ++row) {
-      Add(In(dy) + row * row_size, bias_gradient, row_size);
+      Add(In(dy) + row * row_size + first_column, bias_gradient, column_count);
     }
   }
 

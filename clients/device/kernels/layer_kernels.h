@@ -6,8 +6,9 @@
 // from them and a communicator; nothing here knows of other ranks.
 //
 // Every pointer is to memory of the device, to elements of `type()` where nothing else is
-// said. Matrices lie row by row; rows of activations are tokens of samples. Operations run in the order in which they are called; a device that
-// runs them later tells its errors in `Synchronize`. One object belongs to one thread.
+// said. Matrices lie row by row; rows of activations are tokens of samples. Operations run in the
+// order in which they are called; a device that runs them later tells its errors in `Synchronize`.
+// One object belongs to one thread.
 
 #ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_LAYER_KERNELS_H_
 #define PARPLAN_CLIENTS_DEVICE_KERNELS_LAYER_KERNELS_H_
@@ -94,11 +95,20 @@ class LayerKernels {
   // y += x; y *= factor.
   virtual void Add(const void* x, void* y, int64_t count) = 0;
   virtual void Scale(double factor, void* y, int64_t count) = 0;
-  // Each row of y += bias.
-  virtual void AddBias(const void* bias, void* y, int64_t row_count, int64_t row_size) = 0;
-  // bias_gradient += the rows of dy.
-  virtual void AddRows(const void* dy, void* bias_gradient, int64_t row_count,
-                       int64_t row_size) = 0;
+  // Columns [first_column, first_column + column_count) of each row of y += bias.
+  virtual void AddBiasToColumns(const void* bias, void* y, int64_t row_count, int64_t row_size,
+                                int64_t first_column, int64_t column_count) = 0;
+  // bias_gradient += those columns of all rows of dy.
+  virtual void AddColumnsOfRows(const void* dy, int64_t row_count, int64_t row_size,
+                                int64_t first_column, int64_t column_count,
+                                void* bias_gradient) = 0;
+  // The same of whole rows.
+  void AddBias(const void* bias, void* y, int64_t row_count, int64_t row_size) {
+    AddBiasToColumns(bias, y, row_count, row_size, 0, row_size);
+  }
+  void AddRows(const void* dy, void* bias_gradient, int64_t row_count, int64_t row_size) {
+    AddColumnsOfRows(dy, row_count, row_size, 0, row_size, bias_gradient);
+  }
 
   // Keeps two numbers a row for the backward pass: [2 * row] the mean (0 of an RMS norm) and
   // [2 * row + 1] the reciprocal of the deviation. `bias` is null for an RMS norm.

@@ -168,16 +168,20 @@ absl::Status CheckTied(const Plan& plan, const ModelSpec& model) {
     return Refuse(LayerName(model.layer_count() - 1),
                   "a head that shares the embedding's weights is spread as the embedding is");
   }
+  if (plan.pipeline_parallel_degree() > 1 && first.sharding_level != ShardingLevel::kNone) {
+    return Refuse(LayerName(model.layer_count() - 1),
+                  "weights that the head shares with an embedding on other ranks are not sharded");
+  }
   return absl::OkStatus();
 }
 
 // Collects groups while layers refer to them, and sorts them in the end.
 class GroupList {
  public:
-  int Add(const char* purpose, std::vector<int> ranks) {
+  int Add(std::string purpose, std::vector<int> ranks) {
     if (ranks.size() < 2) return -1;
     std::sort(ranks.begin(), ranks.end());
-    GroupSpec spec{purpose, std::move(ranks)};
+    GroupSpec spec{std::move(purpose), std::move(ranks)};
     const auto found = std::find(specs_.begin(), specs_.end(), spec);
     if (found != specs_.end()) return static_cast<int>(found - specs_.begin());
     specs_.push_back(std::move(spec));
@@ -277,24 +281,27 @@ class ProgramMaker {
     }
     if (index > 0) {
       const StagePlan& previous = plan_.stages[index - 1];
-      program.previous_boundary_group = BoundaryGroup(previous, stage);
+      program.receive_forward_group = BoundaryGroup("forward", index - 1);
+      program.send_backward_group = BoundaryGroup("backward", index - 1);
       program.receive_forward = MakeReshard(LastLayout(previous), FirstLayout(stage), rank_);
       program.send_backward = MakeReshard(FirstLayout(stage), LastLayout(previous), rank_);
     }
     if (index + 1 < static_cast<int>(plan_.stages.size())) {
       const StagePlan& next = plan_.stages[index + 1];
-      program.next_boundary_group = BoundaryGroup(stage, next);
+      program.send_forward_group = BoundaryGroup("forward", index);
+      program.receive_backward_group = BoundaryGroup("backward", index);
       program.send_forward = MakeReshard(LastLayout(stage), FirstLayout(next), rank_);
       program.receive_backward = MakeReshard(FirstLayout(next), LastLayout(stage), rank_);
     }
     return program;
   }
 
-  int BoundaryGroup(const StagePlan& a, const StagePlan& b) {
-    std::vector<int> ranks = RanksOf(a);
-    const std::vector<int> others = RanksOf(b);
+  // Of the ranks of a stage and the next.
+  int BoundaryGroup(const char* direction, int stage) {
+    std::vector<int> ranks = RanksOf(plan_.stages[stage]);
+    const std::vector<int> others = RanksOf(plan_.stages[stage + 1]);
     ranks.insert(ranks.end(), others.begin(), others.end());
-    return groups_.Add("boundary", std::move(ranks));
+    return groups_.Add(absl::StrCat(direction, " ", stage), std::move(ranks));
   }
 
   void AddLayer(const StagePlan& stage, const StageLayerRun& run, int k, StageProgram& program) {
@@ -351,8 +358,10 @@ class ProgramMaker {
     renumber(program.tied_group);
     for (StageProgram& stage : program.stages) {
       renumber(stage.stage_group);
-      renumber(stage.previous_boundary_group);
-      renumber(stage.next_boundary_group);
+      renumber(stage.receive_forward_group);
+      renumber(stage.send_forward_group);
+      renumber(stage.receive_backward_group);
+      renumber(stage.send_backward_group);
       for (LayerProgram& layer : stage.layers) {
         renumber(layer.tensor_group);
         renumber(layer.context_group);

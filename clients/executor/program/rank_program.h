@@ -22,7 +22,8 @@ namespace parplan {
 
 // Ranks of the job that talk to one another, in order.
 struct GroupSpec {
-  // `tensor`, `context`, `gradient`, `stage`, `boundary`, `tied`, `loss`.
+  // `tensor`, `context`, `gradient`, `stage`, `forward 3` and `backward 3` (between stages 3
+  // and 4), `tied`, `loss`.
   std::string purpose;
   std::vector<int> ranks;
   friend auto operator<=>(const GroupSpec&, const GroupSpec&) = default;
@@ -54,13 +55,16 @@ struct StageProgram {
   int stage_index = 0;
   std::vector<LayerProgram> layers;
   // Activations from the stage before and to the next, gradients from the next and to the
-  // one before. In `boundary_group`s.
+  // one before. Each has a group of its own, since devices take turns at them in different
+  // orders where stages are interleaved.
   ReshardProgram receive_forward;
   ReshardProgram send_forward;
   ReshardProgram receive_backward;
   ReshardProgram send_backward;
-  int previous_boundary_group = -1;
-  int next_boundary_group = -1;
+  int receive_forward_group = -1;
+  int send_forward_group = -1;
+  int receive_backward_group = -1;
+  int send_backward_group = -1;
   // All ranks of the stage: for resharding.
   int stage_group = -1;
 };

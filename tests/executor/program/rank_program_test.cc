@@ -83,9 +83,10 @@ TEST(RankProgramTest, GroupsByHand) {
   EXPECT_EQ(program.groups[layer.tensor_group], (GroupSpec{"tensor", {4, 5}}));
   EXPECT_EQ(program.groups[layer.gradient_group], (GroupSpec{"gradient", {5, 7}}));
   EXPECT_EQ(layer.context_group, -1);
-  EXPECT_EQ(program.groups[program.stages[0].previous_boundary_group],
-            (GroupSpec{"boundary", {0, 1, 2, 3, 4, 5, 6, 7}}));
-  EXPECT_EQ(program.stages[0].next_boundary_group, -1);
+  EXPECT_EQ(program.groups[program.stages[0].receive_forward_group],
+            (GroupSpec{"forward 0", {0, 1, 2, 3, 4, 5, 6, 7}}));
+  EXPECT_EQ(program.groups[program.stages[0].send_backward_group].purpose, "backward 0");
+  EXPECT_EQ(program.stages[0].send_forward_group, -1);
   // From the rank in the same place of the stage before.
   ASSERT_EQ(program.stages[0].receive_forward.receives.size(), 1u);
   EXPECT_EQ(program.stages[0].receive_forward.receives[0].peer, 1);

@@ -1,0 +1,164 @@
+#include "clients/executor/trainer/layer_state.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "planner/base/check.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+void SetValue(ElementType type, void* data, int64_t index, double value) {
+  if (type == ElementType::kFloat64) {
+    static_cast<double*>(data)[index] = value;
+  } else {
+    static_cast<float*>(data)[index] = static_cast<float>(value);
+  }
+}
+
+}  // namespace
+
+LayerState::LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,
+                       const OptimizerSettings& optimizer)
+    : tools_(tools), layout_(layout), group_(group), optimizer_(optimizer) {
+  const int64_t ranks = group_ == nullptr ? 1 : group_->size();
+  shard_size_ = (layout_.size + ranks - 1) / ranks;
+  padded_size_ = shard_size_ * ranks;
+}
+
+absl::StatusOr<std::unique_ptr<LayerState>> LayerState::Create(const LayerTools& tools,
+                                                               const ParameterLayout& layout,
+                                                               Communicator* gradient_group,
+                                                               int layer_index, uint64_t seed,
+                                                               const OptimizerSettings& optimizer) {
+  std::unique_ptr<LayerState> state(new LayerState(tools, layout, gradient_group, optimizer));
+  PARPLAN_RETURN_IF_ERROR(state->Fill(layer_index, seed));
+  return state;
+}
+
+absl::Status LayerState::Fill(int layer_index, uint64_t seed) {
+  LayerKernels& kernels = tools_.kernels();
+  PARPLAN_ASSIGN_OR_RETURN(Array whole, tools_.Take(ArrayUse::kParameters, padded_size_));
+  kernels.Zero(whole.data(), padded_size_);
+  for (const ParameterTensor& tensor : layout_.tensors) {
+    int64_t index = tensor.offset;
+    for (int64_t row = 0; row < tensor.local_row_count; ++row) {
+      for (int64_t column = 0; column < tensor.local_column_count; ++column) {
+        SetValue(kernels.type(), whole.data(), index++,
+                 InitialElement(seed, layer_index, tensor, tensor.first_row + row,
+                                tensor.first_column + column));
+      }
+    }
+  }
+  const int64_t state_size = Shards(ShardingLevel::kOptimizer) ? shard_size_ : padded_size_;
+  if (Shards(ShardingLevel::kParameters)) {
+    PARPLAN_ASSIGN_OR_RETURN(parameters_, tools_.Take(ArrayUse::kParameters, shard_size_));
+    kernels.CopyRows(tools_.At(whole.data(), group_->rank() * shard_size_), shard_size_,
+                     parameters_.data(), shard_size_, 1, shard_size_);
+  } else {
+    parameters_ = std::move(whole);
+    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kGradients, padded_size_));
+    kernels.Zero(gradients_.data(), padded_size_);
+  }
+  if (Shards(ShardingLevel::kGradients)) {
+    gradients_.Reset();
+    PARPLAN_ASSIGN_OR_RETURN(gradient_shard_, tools_.Take(ArrayUse::kGradients, shard_size_));
+    kernels.Zero(gradient_shard_.data(), shard_size_);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(first_moments_, tools_.Take(ArrayUse::kOptimizerStates, state_size));
+  kernels.Zero(first_moments_.data(), state_size);
+  if (std::holds_alternative<AdamSettings>(optimizer_)) {
+    PARPLAN_ASSIGN_OR_RETURN(second_moments_, tools_.Take(ArrayUse::kOptimizerStates, state_size));
+    kernels.Zero(second_moments_.data(), state_size);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const void*> LayerState::Parameters() {
+  if (!Shards(ShardingLevel::kParameters)) return parameters_.data();
+  if (gathered_.is_null()) {
+    PARPLAN_ASSIGN_OR_RETURN(gathered_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
+    PARPLAN_RETURN_IF_ERROR(group_->AllGather(tools_.kernels().type(), parameters_.data(),
+                                              gathered_.data(), shard_size_));
+  }
+  return gathered_.data();
+}
+
+void LayerState::Release() { gathered_.Reset(); }
+
+absl::StatusOr<void*> LayerState::Gradients() {
+  if (gradients_.is_null()) {
+    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kTransient, padded_size_));
+    tools_.kernels().Zero(gradients_.data(), padded_size_);
+  }
+  return gradients_.data();
+}
+
+absl::Status LayerState::SumShared() {
+  if (!tools_.is_sequence_parallel()) return absl::OkStatus();
+  return tools_.setting().tensor->AllReduce(tools_.kernels().type(),
+                                            tools_.At(gradients_.data(), layout_.first_shared),
+                                            layout_.size - layout_.first_shared);
+}
+
+absl::Status LayerState::EndBackward() {
+  if (!Shards(ShardingLevel::kGradients)) return absl::OkStatus();
+  PARPLAN_RETURN_IF_ERROR(SumShared());
+  PARPLAN_ASSIGN_OR_RETURN(const Array part, tools_.Take(ArrayUse::kTransient, shard_size_));
+  PARPLAN_RETURN_IF_ERROR(
+      group_->ReduceScatter(tools_.kernels().type(), gradients_.data(), part.data(), shard_size_));
+  tools_.kernels().Add(part.data(), gradient_shard_.data(), shard_size_);
+  gradients_.Reset();
+  return absl::OkStatus();
+}
+
+absl::Status LayerState::Synchronize() {
+  if (Shards(ShardingLevel::kGradients)) return absl::OkStatus();
+  PARPLAN_RETURN_IF_ERROR(SumShared());
+  if (group_ == nullptr) return absl::OkStatus();
+  const ElementType type = tools_.kernels().type();
+  if (!Shards(ShardingLevel::kOptimizer)) {
+    return group_->AllReduce(type, gradients_.data(), padded_size_);
+  }
+  // In place: the shard stays where it lies among the others.
+  return group_->ReduceScatter(type, gradients_.data(),
+                               tools_.At(gradients_.data(), group_->rank() * shard_size_),
+                               shard_size_);
+}
+
+absl::Status LayerState::AddUpWith(Communicator& other, const ParameterTensor& tensor) {
+  PARPLAN_CHECK(!Shards(ShardingLevel::kOptimizer));
+  return other.AllReduce(tools_.kernels().type(), tools_.At(gradients_.data(), tensor.offset),
+                         tensor.local_size());
+}
+
+absl::Status LayerState::Step(int64_t step) {
+  LayerKernels& kernels = tools_.kernels();
+  const bool is_sharded = Shards(ShardingLevel::kOptimizer);
+  const int64_t first = is_sharded ? group_->rank() * shard_size_ : 0;
+  const int64_t count = is_sharded ? shard_size_ : padded_size_;
+  const void* const gradients = Shards(ShardingLevel::kGradients)
+                                    ? gradient_shard_.data()
+                                    : tools_.At(gradients_.data(), first);
+  void* const parameters = Shards(ShardingLevel::kParameters)
+                               ? parameters_.data()
+                               : tools_.At(parameters_.data(), first);
+  if (const auto* const adam = std::get_if<AdamSettings>(&optimizer_)) {
+    kernels.AdamStep(*adam, step, gradients, first_moments_.data(), second_moments_.data(),
+                     parameters, count);
+  } else {
+    kernels.SgdStep(std::get<SgdSettings>(optimizer_), gradients, first_moments_.data(), parameters,
+                    count);
+  }
+  if (Shards(ShardingLevel::kGradients)) {
+    kernels.Zero(gradient_shard_.data(), shard_size_);
+  } else {
+    kernels.Zero(gradients_.data(), padded_size_);
+  }
+  if (!is_sharded || Shards(ShardingLevel::kParameters)) return absl::OkStatus();
+  return group_->AllGather(kernels.type(), parameters, parameters_.data(), shard_size_);
+}
+
+}  // namespace parplan

@@ -1,0 +1,82 @@
+// Parameters, gradients and optimizer states of one layer on one rank, and what of them is
+// sharded over the ranks with the same part (ZeRO; Rajbhandari et al. 2020, section 5).
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_STATE_H_
+#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "clients/executor/trainer/layer_tools.h"
+#include "clients/executor/trainer/parameter_layout.h"
+
+namespace parplan {
+
+using OptimizerSettings = std::variant<AdamSettings, SgdSettings>;
+
+class LayerState {
+ public:
+  // `gradient_group` is null where this rank alone has its part. `tools` and `layout`
+  // outlive it. Parameters get the values they begin with.
+  static absl::StatusOr<std::unique_ptr<LayerState>> Create(const LayerTools& tools,
+                                                            const ParameterLayout& layout,
+                                                            Communicator* gradient_group,
+                                                            int layer_index, uint64_t seed,
+                                                            const OptimizerSettings& optimizer);
+
+  // Whole parameters of this rank, until `Release`; gathered where they are sharded.
+  absl::StatusOr<const void*> Parameters();
+  void Release();
+  // Where the backward pass of a micro-batch adds gradients of whole parameters.
+  absl::StatusOr<void*> Gradients();
+  // That pass is over: sharded gradients go to their owners.
+  absl::Status EndBackward();
+
+  // After the last micro-batch: gradients of the step are added up over all ranks.
+  absl::Status Synchronize();
+  // Then, where another layer has the same weights: the sum of both layers' gradients of
+  // `tensor`, with the rank that has the same part. REQUIRES: not sharded.
+  absl::Status AddUpWith(Communicator& other, const ParameterTensor& tensor);
+  // And the optimizer's step, counted from 1; sharded parameters are whole again after it
+  // where only optimizer states or gradients are sharded.
+  absl::Status Step(int64_t step);
+
+  const ParameterLayout& layout() const { return layout_; }
+
+ private:
+  LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,
+             const OptimizerSettings& optimizer);
+  absl::Status Fill(int layer_index, uint64_t seed);
+  bool Shards(ShardingLevel level) const {
+    return group_ != nullptr && tools_.strategy().sharding_level >= level;
+  }
+  // Adds up gradients of parameters that tensor-parallel ranks all have, of which each saw
+  // only its tokens.
+  absl::Status SumShared();
+  absl::Status ReduceToShard();
+
+  const LayerTools& tools_;
+  const ParameterLayout& layout_;
+  Communicator* const group_;
+  const OptimizerSettings optimizer_;
+  // Elements with what fills them up to a multiple of the group, and of a shard.
+  int64_t padded_size_ = 0;
+  int64_t shard_size_ = 0;
+  // Whole, or this rank's shard where parameters are sharded.
+  Array parameters_;
+  // While they are whole, where they are sharded.
+  Array gathered_;
+  // Of the micro-batch or the step.
+  Array gradients_;
+  // Where gradients are sharded: of the step so far; else of the step, once reduced.
+  Array gradient_shard_;
+  Array first_moments_;
+  Array second_moments_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_STATE_H_

@@ -1,0 +1,130 @@
+#include "clients/executor/trainer/table_layers.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+// Values of the kernels' type as doubles. REQUIRES: kernels whose memory the host sees.
+double ValueAt(const LayerKernels& kernels, const void* data, int64_t index) {
+  return kernels.type() == ElementType::kFloat64 ? static_cast<const double*>(data)[index]
+                                                 : static_cast<const float*>(data)[index];
+}
+
+}  // namespace
+
+EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout)
+    : tools_(tools), table_(layout.Find("table")), hidden_(tools.definition().hidden_size) {}
+
+absl::StatusOr<Array> EmbeddingLayer::Forward(const void* parameters, const int32_t* tokens) const {
+  const int64_t rows = tools_.product_row_count();
+  PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.Take(ArrayUse::kTransient, rows * hidden_));
+  tools_.kernels().Embed(tokens, rows, tools_.At(parameters, table_.offset), table_.first_row,
+                         table_.local_row_count, hidden_, partial.data());
+  return tools_.SumUp(std::move(partial), hidden_);
+}
+
+absl::Status EmbeddingLayer::Backward(const int32_t* tokens, Array output_gradient,
+                                      void* gradients) const {
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const dy,
+                           tools_.Gather(output_gradient.data(), hidden_, gathered));
+  tools_.kernels().EmbedBackward(tokens, tools_.product_row_count(), dy, table_.first_row,
+                                 table_.local_row_count, hidden_,
+                                 tools_.At(gradients, table_.offset));
+  return absl::OkStatus();
+}
+
+HeadLayer::HeadLayer(const LayerTools& tools, const ParameterLayout& layout,
+                     const ParameterTensor& table)
+    : tools_(tools), layout_(layout), table_(table), hidden_(tools.definition().hidden_size) {}
+
+absl::Status HeadLayer::Forward(const void* parameters, const void* table, Array input,
+                                const int32_t* targets, double factor, Kept& kept,
+                                double& loss) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t rows = tools_.row_count();
+  const int64_t product_rows = tools_.product_row_count();
+  const int64_t columns = table_.local_row_count;
+  Communicator* const tensor = tools_.setting().tensor;
+  kept.input = std::move(input);
+  PARPLAN_ASSIGN_OR_RETURN(kept.normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.moments, tools_.Take(ArrayUse::kActivations, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.logits, tools_.Take(ArrayUse::kLogits, product_rows * columns));
+  PARPLAN_ASSIGN_OR_RETURN(const Array largest, tools_.Take(ArrayUse::kLogits, product_rows));
+  PARPLAN_ASSIGN_OR_RETURN(const Array sums, tools_.Take(ArrayUse::kLogits, 2 * product_rows));
+  kernels.Norm(NormKind::kLayerNorm, kept.input.data(),
+               tools_.At(parameters, layout_.Find("norm_gain").offset),
+               tools_.At(parameters, layout_.Find("norm_bias").offset), kept.normal.data(),
+               kept.moments.data(), rows, hidden_);
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
+                           tools_.Gather(kept.normal.data(), hidden_, gathered));
+  kernels.Multiply({.transposes_b = true,
+                    .m = product_rows,
+                    .n = columns,
+                    .k = hidden_,
+                    .a = normal,
+                    .b = table,
+                    .c = kept.logits.data()});
+  kernels.LargestLogits(kept.logits.data(), product_rows, columns, largest.data());
+  if (tensor != nullptr) {
+    PARPLAN_RETURN_IF_ERROR(
+        tensor->AllReduce(kernels.type(), largest.data(), product_rows, Reduction::kMax));
+  }
+  kernels.SumLogits(kept.logits.data(), targets, largest.data(), product_rows, columns,
+                    table_.first_row, sums.data());
+  if (tensor != nullptr) {
+    PARPLAN_RETURN_IF_ERROR(tensor->AllReduce(kernels.type(), sums.data(), 2 * product_rows));
+  }
+  kernels.LogitGradients(kept.logits.data(), targets, largest.data(), sums.data(), factor,
+                         product_rows, columns, table_.first_row);
+  PARPLAN_RETURN_IF_ERROR(kernels.Synchronize());
+  for (int64_t row = 0; row < product_rows; ++row) {
+    loss += factor * (std::log(ValueAt(kernels, sums.data(), 2 * row)) -
+                      ValueAt(kernels, sums.data(), 2 * row + 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* table, Kept kept,
+                                          void* gradients, void* table_gradient) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t rows = tools_.row_count();
+  const int64_t product_rows = tools_.product_row_count();
+  const int64_t columns = table_.local_row_count;
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
+                           tools_.Gather(kept.normal.data(), hidden_, gathered));
+  kernels.Multiply({.transposes_a = true,
+                    .m = columns,
+                    .n = hidden_,
+                    .k = product_rows,
+                    .a = kept.logits.data(),
+                    .b = normal,
+                    .c = table_gradient,
+                    .adds = true});
+  PARPLAN_ASSIGN_OR_RETURN(Array partial,
+                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  kernels.Multiply({.m = product_rows,
+                    .n = hidden_,
+                    .k = columns,
+                    .a = kept.logits.data(),
+                    .b = table,
+                    .c = partial.data()});
+  kept.logits.Reset();
+  PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(Array dx, tools_.Take(ArrayUse::kTransient, rows * hidden_));
+  kernels.Zero(dx.data(), rows * hidden_);
+  kernels.NormBackward(NormKind::kLayerNorm, d_normal.data(), kept.input.data(),
+                       tools_.At(parameters, layout_.Find("norm_gain").offset), kept.moments.data(),
+                       dx.data(), tools_.At(gradients, layout_.Find("norm_gain").offset),
+                       tools_.At(gradients, layout_.Find("norm_bias").offset), rows, hidden_);
+  return dx;
+}
+
+}  // namespace parplan

@@ -1,0 +1,148 @@
+#include "clients/executor/trainer/trainer_layer.h"
+
+#include <utility>
+
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+ParameterLayout LayoutOf(const TrainerLayer::Setting& setting) {
+  LayerDefinition definition = *setting.tools.definition;
+  // It has a table of its own then, which stays the same as the embedding's.
+  if (setting.copies_embedding) definition.tied_embedding = false;
+  const int rank = setting.program.place.tensor;
+  return LayoutOfParameters(definition, setting.program.strategy.tensor_parallel_degree, rank);
+}
+
+}  // namespace
+
+TrainerLayer::TrainerLayer(const Setting& setting)
+    : setting_(setting), tools_(setting.tools), layout_(LayoutOf(setting)) {
+  switch (tools_.definition().kind) {
+    case LayerKind::kEmbedding:
+      embedding_.emplace(tools_, layout_);
+      break;
+    case LayerKind::kHead:
+      head_.emplace(tools_, layout_, Table());
+      break;
+    default:
+      transformer_.emplace(tools_, layout_);
+  }
+}
+
+const ParameterTensor& TrainerLayer::Table() const {
+  return setting_.tied == nullptr ? layout_.Find("table") : setting_.tied->layout_.Find("table");
+}
+
+absl::StatusOr<std::unique_ptr<TrainerLayer>> TrainerLayer::Create(const Setting& setting) {
+  std::unique_ptr<TrainerLayer> layer(new TrainerLayer(setting));
+  // A copy of the embedding begins with its values.
+  const int values_of = setting.copies_embedding ? 0 : setting.program.layer_index;
+  PARPLAN_ASSIGN_OR_RETURN(layer->state_,
+                           LayerState::Create(layer->tools_, layer->layout_, setting.gradient_group,
+                                              values_of, setting.seed, setting.optimizer));
+  return layer;
+}
+
+std::vector<int32_t> TrainerLayer::Tokens(int64_t step, int64_t micro_batch, int shift) const {
+  // Products have the tokens of all tensor-parallel ranks.
+  Strategy strategy = setting_.program.strategy;
+  strategy.sequence_parallel = false;
+  const int rank = setting_.tools.rank;
+  const ActivationLayout layout(setting_.program.layout.first_rank(), strategy,
+                                setting_.micro_batch_size, tools_.definition().sequence_length);
+  const Interval samples = layout.SamplesOf(rank);
+  std::vector<int32_t> tokens;
+  for (const Interval& interval : layout.TokensOf(rank)) {
+    for (int64_t position = interval.begin; position < interval.end; ++position) {
+      for (int64_t sample = samples.begin; sample < samples.end; ++sample) {
+        tokens.push_back(setting_.tokens->TokenAt(
+            step, micro_batch * setting_.micro_batch_size + sample, position + shift));
+      }
+    }
+  }
+  return tokens;
+}
+
+absl::StatusOr<Array> TrainerLayer::ForwardTransformer(const void* parameters, Array input,
+                                                       Kept& kept) const {
+  if (!recomputes()) {
+    input.Become(ArrayUse::kActivations);
+    return transformer_->Forward(parameters, std::move(input), kept.transformer);
+  }
+  input.Become(ArrayUse::kCheckpoints);
+  TransformerLayer::Kept dropped;
+  PARPLAN_ASSIGN_OR_RETURN(Array output,
+                           transformer_->Forward(parameters, std::move(input), dropped));
+  kept.checkpoint = std::move(dropped.input);
+  return output;
+}
+
+absl::StatusOr<Array> TrainerLayer::BackwardTransformer(const void* parameters, Kept kept,
+                                                        Array output_gradient,
+                                                        void* gradients) const {
+  if (recomputes()) {
+    PARPLAN_RETURN_IF_ERROR(
+        transformer_->Forward(parameters, std::move(kept.checkpoint), kept.transformer).status());
+  }
+  return transformer_->Backward(parameters, std::move(kept.transformer), std::move(output_gradient),
+                                gradients);
+}
+
+absl::StatusOr<Array> TrainerLayer::Forward(int64_t step, int64_t micro_batch, Array input,
+                                            double& loss) {
+  Kept& kept = kept_[micro_batch];
+  PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
+  Array output;
+  if (embedding_.has_value()) {
+    kept.tokens = Tokens(step, micro_batch, /*shift=*/0);
+    PARPLAN_ASSIGN_OR_RETURN(output, embedding_->Forward(parameters, kept.tokens.data()));
+  } else if (head_.has_value()) {
+    LayerState& table_state = setting_.tied == nullptr ? *state_ : *setting_.tied->state_;
+    PARPLAN_ASSIGN_OR_RETURN(const void* const table, table_state.Parameters());
+    const std::vector<int32_t> targets = Tokens(step, micro_batch, /*shift=*/1);
+    input.Become(ArrayUse::kActivations);
+    double losses = 0.0;
+    PARPLAN_RETURN_IF_ERROR(head_->Forward(
+        parameters, tools_.At(table, Table().offset), std::move(input), targets.data(),
+        1.0 / static_cast<double>(setting_.global_token_count), kept.head, losses));
+    // Tensor-parallel ranks have the same losses.
+    if (tools_.place().tensor == 0) loss += losses;
+    if (setting_.tied != nullptr) table_state.Release();
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(output, ForwardTransformer(parameters, std::move(input), kept));
+  }
+  state_->Release();
+  return output;
+}
+
+absl::StatusOr<Array> TrainerLayer::Backward(int64_t micro_batch, Array output_gradient) {
+  Kept kept = std::move(kept_.extract(micro_batch).mapped());
+  PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
+  PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
+  Array gradient;
+  if (embedding_.has_value()) {
+    PARPLAN_RETURN_IF_ERROR(
+        embedding_->Backward(kept.tokens.data(), std::move(output_gradient), gradients));
+  } else if (head_.has_value()) {
+    LayerState& table_state = setting_.tied == nullptr ? *state_ : *setting_.tied->state_;
+    PARPLAN_ASSIGN_OR_RETURN(const void* const table, table_state.Parameters());
+    PARPLAN_ASSIGN_OR_RETURN(void* const table_gradients, table_state.Gradients());
+    PARPLAN_ASSIGN_OR_RETURN(gradient, head_->Backward(parameters, tools_.At(table, Table().offset),
+                                                       std::move(kept.head), gradients,
+                                                       tools_.At(table_gradients, Table().offset)));
+    if (setting_.tied != nullptr) {
+      table_state.Release();
+      PARPLAN_RETURN_IF_ERROR(table_state.EndBackward());
+    }
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(gradient, BackwardTransformer(parameters, std::move(kept),
+                                                           std::move(output_gradient), gradients));
+  }
+  state_->Release();
+  PARPLAN_RETURN_IF_ERROR(state_->EndBackward());
+  return gradient;
+}
+
+}  // namespace parplan

@@ -1,0 +1,316 @@
+#include "clients/executor/trainer/transformer_layer.h"
+
+#include <utility>
+
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+bool IsGpt(const LayerDefinition& layer) {
+  return layer.feed_forward_kind == FeedForwardKind::kGelu;
+}
+
+}  // namespace
+
+TransformerLayer::TransformerLayer(const LayerTools& tools, const ParameterLayout& layout)
+    : tools_(tools),
+      layout_(layout),
+      attention_(tools),
+      norm_(IsGpt(tools.definition()) ? NormKind::kLayerNorm : NormKind::kRmsNorm),
+      hidden_(tools.definition().hidden_size),
+      inner_(tools.definition().feed_forward_size / tools.tensor_degree()),
+      inner_product_(IsGpt(tools.definition()) ? inner_ : 2 * inner_) {}
+
+const void* TransformerLayer::In(const void* parameters, const char* name) const {
+  return tools_.At(parameters, layout_.Find(name).offset);
+}
+void* TransformerLayer::Out(void* gradients, const char* name) const {
+  return tools_.At(gradients, layout_.Find(name).offset);
+}
+
+void TransformerLayer::Norm(const void* parameters, const char* gain, const char* bias,
+                            const void* x, void* y, void* moments) const {
+  tools_.kernels().Norm(norm_, x, In(parameters, gain),
+                        layout_.Has(bias) ? In(parameters, bias) : nullptr, y, moments,
+                        tools_.row_count(), hidden_);
+}
+
+void TransformerLayer::NormBackward(const void* parameters, const char* gain, const char* bias,
+                                    const void* dy, const void* x, const void* moments, void* dx,
+                                    void* gradients) const {
+  tools_.kernels().NormBackward(
+      norm_, dy, x, In(parameters, gain), moments, dx, Out(gradients, gain),
+      layout_.Has(bias) ? Out(gradients, bias) : nullptr, tools_.row_count(), hidden_);
+}
+
+void TransformerLayer::AddResidual(const void* x, void* y) const {
+  tools_.kernels().Add(x, y, tools_.row_count() * hidden_);
+}
+
+absl::StatusOr<Array> TransformerLayer::Forward(const void* parameters, Array input,
+                                                Kept& kept) const {
+  kept.input = std::move(input);
+  PARPLAN_ASSIGN_OR_RETURN(kept.middle, Attend(parameters, kept));
+  kept.middle.Become(ArrayUse::kActivations);
+  return FeedForward(parameters, kept);
+}
+
+absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, Kept& kept) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t rows = tools_.row_count();
+  const int64_t product_rows = tools_.product_row_count();
+  const int64_t width = attention_.projection_width();
+  PARPLAN_ASSIGN_OR_RETURN(kept.first_normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.first_moments, tools_.Take(ArrayUse::kActivations, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.projections,
+                           tools_.Take(ArrayUse::kActivations, product_rows * width));
+  PARPLAN_ASSIGN_OR_RETURN(kept.logarithms,
+                           tools_.Take(ArrayUse::kActivations, attention_.KeptSize()));
+  PARPLAN_ASSIGN_OR_RETURN(
+      kept.attended, tools_.Take(ArrayUse::kActivations, product_rows * attention_.output_width()));
+  Norm(parameters, "attention_norm_gain", "attention_norm_bias", kept.input.data(),
+       kept.first_normal.data(), kept.first_moments.data());
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
+                           tools_.Gather(kept.first_normal.data(), hidden_, gathered));
+  kernels.Multiply({.transposes_b = true,
+                    .m = product_rows,
+                    .n = width,
+                    .k = hidden_,
+                    .a = normal,
+                    .b = In(parameters, "query"),
+                    .c = kept.projections.data()});
+  gathered.Reset();
+  if (layout_.Has("query_bias")) {
+    // Queries and values have one, keys have none.
+    const int64_t query = attention_.output_width();
+    const int64_t value = (width - query) / 2;
+    kernels.AddBiasToColumns(In(parameters, "query_bias"), kept.projections.data(), product_rows,
+                             width, /*first_column=*/0, query);
+    kernels.AddBiasToColumns(In(parameters, "value_bias"), kept.projections.data(), product_rows,
+                             width, query + value, value);
+  }
+  PARPLAN_RETURN_IF_ERROR(
+      attention_.Forward(kept.projections.data(), kept.attended.data(), kept.logarithms.data()));
+  PARPLAN_ASSIGN_OR_RETURN(Array partial,
+                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  kernels.Multiply({.transposes_b = true,
+                    .m = product_rows,
+                    .n = hidden_,
+                    .k = attention_.output_width(),
+                    .a = kept.attended.data(),
+                    .b = In(parameters, "projection"),
+                    .c = partial.data()});
+  PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
+  if (layout_.Has("projection_bias")) {
+    kernels.AddBias(In(parameters, "projection_bias"), sum.data(), rows, hidden_);
+  }
+  AddResidual(kept.input.data(), sum.data());
+  return sum;
+}
+
+absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Kept& kept) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t rows = tools_.row_count();
+  const int64_t product_rows = tools_.product_row_count();
+  const bool is_gpt = IsGpt(tools_.definition());
+  PARPLAN_ASSIGN_OR_RETURN(kept.second_normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.second_moments, tools_.Take(ArrayUse::kActivations, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.inner,
+                           tools_.Take(ArrayUse::kActivations, product_rows * inner_product_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.activated,
+                           tools_.Take(ArrayUse::kActivations, product_rows * inner_));
+  Norm(parameters, "feed_forward_norm_gain", "feed_forward_norm_bias", kept.middle.data(),
+       kept.second_normal.data(), kept.second_moments.data());
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
+                           tools_.Gather(kept.second_normal.data(), hidden_, gathered));
+  kernels.Multiply({.transposes_b = true,
+                    .m = product_rows,
+                    .n = inner_product_,
+                    .k = hidden_,
+                    .a = normal,
+                    .b = In(parameters, is_gpt ? "first" : "gate"),
+                    .c = kept.inner.data()});
+  gathered.Reset();
+  if (is_gpt) {
+    kernels.AddBias(In(parameters, "first_bias"), kept.inner.data(), product_rows, inner_);
+    kernels.Gelu(kept.inner.data(), kept.activated.data(), product_rows * inner_);
+  } else {
+    kernels.Swiglu(kept.inner.data(), kept.activated.data(), product_rows, inner_);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(Array partial,
+                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  kernels.Multiply({.transposes_b = true,
+                    .m = product_rows,
+                    .n = hidden_,
+                    .k = inner_,
+                    .a = kept.activated.data(),
+                    .b = In(parameters, "second"),
+                    .c = partial.data()});
+  PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
+  if (is_gpt) kernels.AddBias(In(parameters, "second_bias"), sum.data(), rows, hidden_);
+  AddResidual(kept.middle.data(), sum.data());
+  return sum;
+}
+
+absl::StatusOr<Array> TransformerLayer::Backward(const void* parameters, Kept kept,
+                                                 Array output_gradient, void* gradients) const {
+  const int64_t size = tools_.row_count() * hidden_;
+  // The gradient passes by each block unchanged, and what goes through it is added.
+  PARPLAN_ASSIGN_OR_RETURN(Array middle, tools_.Take(ArrayUse::kTransient, size));
+  tools_.kernels().CopyRows(output_gradient.data(), size, middle.data(), size, 1, size);
+  PARPLAN_RETURN_IF_ERROR(
+      FeedForwardBackward(parameters, kept, output_gradient, middle, gradients));
+  tools_.kernels().CopyRows(middle.data(), size, output_gradient.data(), size, 1, size);
+  PARPLAN_RETURN_IF_ERROR(AttendBackward(parameters, kept, middle, output_gradient, gradients));
+  return output_gradient;
+}
+
+absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept& kept,
+                                                   const Array& dy, Array& dx,
+                                                   void* gradients) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t rows = tools_.row_count();
+  const int64_t product_rows = tools_.product_row_count();
+  const bool is_gpt = IsGpt(tools_.definition());
+  if (is_gpt) kernels.AddRows(dy.data(), Out(gradients, "second_bias"), rows, hidden_);
+  Array all_dy;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const d, tools_.Gather(dy.data(), hidden_, all_dy));
+  kernels.Multiply({.transposes_a = true,
+                    .m = hidden_,
+                    .n = inner_,
+                    .k = product_rows,
+                    .a = d,
+                    .b = kept.activated.data(),
+                    .c = Out(gradients, "second"),
+                    .adds = true});
+  PARPLAN_ASSIGN_OR_RETURN(Array d_activated,
+                           tools_.Take(ArrayUse::kTransient, product_rows * inner_));
+  kernels.Multiply({.m = product_rows,
+                    .n = inner_,
+                    .k = hidden_,
+                    .a = d,
+                    .b = In(parameters, "second"),
+                    .c = d_activated.data()});
+  kept.activated.Reset();
+  all_dy.Reset();
+  Array d_inner;
+  if (is_gpt) {
+    kernels.GeluBackward(kept.inner.data(), d_activated.data(), d_activated.data(),
+                         product_rows * inner_);
+    d_inner = std::move(d_activated);
+    kernels.AddRows(d_inner.data(), Out(gradients, "first_bias"), product_rows, inner_);
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(d_inner,
+                             tools_.Take(ArrayUse::kTransient, product_rows * inner_product_));
+    kernels.SwigluBackward(kept.inner.data(), d_activated.data(), d_inner.data(), product_rows,
+                           inner_);
+    d_activated.Reset();
+  }
+  kept.inner.Reset();
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
+                           tools_.Gather(kept.second_normal.data(), hidden_, gathered));
+  const char* const first = is_gpt ? "first" : "gate";
+  kernels.Multiply({.transposes_a = true,
+                    .m = inner_product_,
+                    .n = hidden_,
+                    .k = product_rows,
+                    .a = d_inner.data(),
+                    .b = normal,
+                    .c = Out(gradients, first),
+                    .adds = true});
+  gathered.Reset();
+  PARPLAN_ASSIGN_OR_RETURN(Array partial,
+                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  kernels.Multiply({.m = product_rows,
+                    .n = hidden_,
+                    .k = inner_product_,
+                    .a = d_inner.data(),
+                    .b = In(parameters, first),
+                    .c = partial.data()});
+  d_inner.Reset();
+  PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
+  NormBackward(parameters, "feed_forward_norm_gain", "feed_forward_norm_bias", d_normal.data(),
+               kept.middle.data(), kept.second_moments.data(), dx.data(), gradients);
+  kept.second_normal.Reset();
+  kept.second_moments.Reset();
+  kept.middle.Reset();
+  return absl::OkStatus();
+}
+
+absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept, const Array& dy,
+                                              Array& dx, void* gradients) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t rows = tools_.row_count();
+  const int64_t product_rows = tools_.product_row_count();
+  const int64_t width = attention_.projection_width();
+  const int64_t query = attention_.output_width();
+  if (layout_.Has("projection_bias")) {
+    kernels.AddRows(dy.data(), Out(gradients, "projection_bias"), rows, hidden_);
+  }
+  Array all_dy;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const d, tools_.Gather(dy.data(), hidden_, all_dy));
+  kernels.Multiply({.transposes_a = true,
+                    .m = hidden_,
+                    .n = query,
+                    .k = product_rows,
+                    .a = d,
+                    .b = kept.attended.data(),
+                    .c = Out(gradients, "projection"),
+                    .adds = true});
+  PARPLAN_ASSIGN_OR_RETURN(Array d_attended,
+                           tools_.Take(ArrayUse::kTransient, product_rows * query));
+  kernels.Multiply({.m = product_rows,
+                    .n = query,
+                    .k = hidden_,
+                    .a = d,
+                    .b = In(parameters, "projection"),
+                    .c = d_attended.data()});
+  all_dy.Reset();
+  PARPLAN_ASSIGN_OR_RETURN(Array d_projections,
+                           tools_.Take(ArrayUse::kTransient, product_rows * width));
+  PARPLAN_RETURN_IF_ERROR(attention_.Backward(kept.projections.data(), kept.attended.data(),
+                                              kept.logarithms.data(), d_attended.data(),
+                                              d_projections.data()));
+  d_attended.Reset();
+  kept.attended.Reset();
+  kept.logarithms.Reset();
+  kept.projections.Reset();
+  if (layout_.Has("query_bias")) {
+    const int64_t value = (width - query) / 2;
+    kernels.AddColumnsOfRows(d_projections.data(), product_rows, width, /*first_column=*/0, query,
+                             Out(gradients, "query_bias"));
+    kernels.AddColumnsOfRows(d_projections.data(), product_rows, width, query + value, value,
+                             Out(gradients, "value_bias"));
+  }
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
+                           tools_.Gather(kept.first_normal.data(), hidden_, gathered));
+  kernels.Multiply({.transposes_a = true,
+                    .m = width,
+                    .n = hidden_,
+                    .k = product_rows,
+                    .a = d_projections.data(),
+                    .b = normal,
+                    .c = Out(gradients, "query"),
+                    .adds = true});
+  gathered.Reset();
+  PARPLAN_ASSIGN_OR_RETURN(Array partial,
+                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  kernels.Multiply({.m = product_rows,
+                    .n = hidden_,
+                    .k = width,
+                    .a = d_projections.data(),
+                    .b = In(parameters, "query"),
+                    .c = partial.data()});
+  d_projections.Reset();
+  PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
+  NormBackward(parameters, "attention_norm_gain", "attention_norm_bias", d_normal.data(),
+               kept.input.data(), kept.first_moments.data(), dx.data(), gradients);
+  return absl::OkStatus();
+}
+
+}  // namespace parplan
