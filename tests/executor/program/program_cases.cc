@@ -4,7 +4,9 @@
 
 namespace parplan {
 
-ModelSpec SmallGpt(int decoder_count, bool is_tied) {
+namespace {
+
+ModelSpec SmallModel(int middle_count, LayerDefinition middle, bool is_tied) {
   const auto layer = [](LayerDefinition raw) {
     raw.hidden_size = 48;
     raw.sequence_length = 24;
@@ -12,23 +14,44 @@ ModelSpec SmallGpt(int decoder_count, bool is_tied) {
     PARPLAN_CHECK(made.ok());
     return *made;
   };
+  middle.layer_definition_id = "middle";
+  middle.attention_head_count = 12;
+  middle.feed_forward_size = 192;
   absl::StatusOr<ModelSpec> model =
-      ModelSpec::Create("small-gpt",
+      ModelSpec::Create("small",
                         {layer({.layer_definition_id = "embedding",
                                 .kind = LayerKind::kEmbedding,
                                 .vocabulary_size = 96}),
-                         layer({.layer_definition_id = "decoder",
-                                .kind = LayerKind::kDecoder,
-                                .attention_head_count = 12,
-                                .feed_forward_size = 192,
-                                .feed_forward_kind = FeedForwardKind::kGelu}),
+                         layer(middle),
                          layer({.layer_definition_id = "head",
                                 .kind = LayerKind::kHead,
                                 .vocabulary_size = 96,
                                 .tied_embedding = is_tied})},
-                        {{0, 1}, {1, decoder_count}, {2, 1}}, Precision::kFp32, Optimizer::kAdam);
+                        {{0, 1}, {1, middle_count}, {2, 1}}, Precision::kFp32, Optimizer::kAdam);
   PARPLAN_CHECK(model.ok());
   return *std::move(model);
+}
+
+}  // namespace
+
+ModelSpec SmallGpt(int decoder_count, bool is_tied) {
+  return SmallModel(decoder_count,
+                    {.kind = LayerKind::kDecoder, .feed_forward_kind = FeedForwardKind::kGelu},
+                    is_tied);
+}
+
+ModelSpec SmallLlama(int decoder_count) {
+  return SmallModel(decoder_count,
+                    {.kind = LayerKind::kDecoder,
+                     .key_value_head_count = 6,
+                     .feed_forward_kind = FeedForwardKind::kSwiglu},
+                    /*is_tied=*/false);
+}
+
+ModelSpec SmallBert(int encoder_count) {
+  return SmallModel(encoder_count,
+                    {.kind = LayerKind::kEncoder, .feed_forward_kind = FeedForwardKind::kGelu},
+                    /*is_tied=*/false);
 }
 
 std::vector<Strategy> StrategiesOf(int rank_count) {

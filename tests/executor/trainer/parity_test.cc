@@ -110,6 +110,9 @@ struct Case {
   std::string name;
   Plan plan;
   bool is_tied = false;
+  // Instead of a GPT.
+  ModelSpec (*other_model)(int layer_count) = nullptr;
+  ModelSpec Model() const { return other_model == nullptr ? SmallGpt(6, is_tied) : other_model(6); }
 };
 
 // The same strategy for all layers; `stages` of 8 layers in all.
@@ -156,6 +159,11 @@ Case Interleave(Case c) {
     c.plan.stages[stage].rank_count = ranks;
     c.plan.stages[stage].first_rank = static_cast<int>(stage) % degree * ranks;
   }
+  return c;
+}
+
+Case Of(ModelSpec (*model)(int), Case c) {
+  c.other_model = model;
   return c;
 }
 
@@ -241,6 +249,13 @@ std::vector<Case> Cases() {
             2),
       Mixed("SixRanksTwoStages", 6, {3, 5}, {Dp(3), Tp(3), Tp(3, true), Dp(3, kZero3)}, 4),
       Mixed("EightRanksTwoStages", 8, {4, 4}, {tp2dp2, Dp(4), Tp(4), tp2sdp2}, 3),
+      Of(SmallLlama, Uniform("LlamaDp2Zero3", 2, {8}, Dp(2, kZero3), 2)),
+      Of(SmallLlama, Recompute(Uniform("LlamaTp2Sequence", 2, {8}, Tp(2, true), 2))),
+      Of(SmallLlama, Uniform("LlamaTp3", 3, {8}, Tp(3), 2)),
+      Of(SmallLlama, Uniform("LlamaTp2Ring2", 4, {8}, tp2cp2, 2)),
+      Of(SmallLlama, Uniform("LlamaUlysses2Pp2", 4, {4, 4}, ulysses2, 4)),
+      Of(SmallBert, Uniform("BertRing2", 2, {8}, ring2, 2)),
+      Of(SmallBert, Uniform("BertTp2Dp2", 4, {8}, tp2dp2, 2)),
       Interleave(Uniform("Pp2Dp2Interleaved", 8, {2, 2, 2, 2}, Dp(2, kZero1), 4)),
   };
 }
@@ -262,7 +277,7 @@ struct Distance {
 class ParityTest : public testing::TestWithParam<Case> {
  protected:
   void ExpectParity(const Precision32Or64& precision, double tolerance) {
-    const ModelSpec model = SmallGpt(6, GetParam().is_tied);
+    const ModelSpec model = GetParam().Model();
     const Outcome serial = RunPlan(
         PlanOf(model, 1, {8}, {Strategy()}, kBatch, /*micro_batch_count=*/1), model, precision);
     const Outcome parallel = RunPlan(GetParam().plan, model, precision);
