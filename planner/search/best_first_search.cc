@@ -261,7 +261,9 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
                         : visited[k].is_open ? ExactCandidate::State::kTried
                                              : ExactCandidate::State::kSearched;
     }
-    if (!visited[k].is_exact && !visited[k].is_open) {
+    for (PredictedPlan& plan : visited[k].plans) plans_.Offer(std::move(plan));
+    // Where nothing has been found yet, fewer micro-batches may fit.
+    if (!visited[k].is_exact && !visited[k].is_open && !plans_.plans().empty()) {
       const PipelineCandidate& pipeline = candidate.pipeline;
       Unproved& unproved =
           groups_[TableCache::KeyOf(pipeline)].unproved[static_cast<int>(pipeline.schedule)];
@@ -269,7 +271,6 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
         unproved = {pipeline.micro_batch_count, candidate.bound_per_sample()};
       }
     }
-    for (PredictedPlan& plan : visited[k].plans) plans_.Offer(std::move(plan));
     meter_.Expand(visited[k].expanded);
     meter_.Prune(visited[k].pruned);
     if (ended) meter_.Stop(visited[k].limit);

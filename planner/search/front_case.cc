@@ -323,7 +323,8 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
     }
   }
   const auto has_sync = [](const TickStage::Option& option) { return option.cost.sync > 0; };
-  if (stage.joins_passes && cuts.size() == 1 && cuts.front().sync == 0.0 &&
+  if (stage.joins_passes && cuts.size() == 1 && cuts.front().forward > 0.0 &&
+      cuts.front().sync == 0.0 &&
       std::none_of(ticks.options.begin(), ticks.options.end(), [&](const Options& options) {
         return std::any_of(options.begin(), options.end(), has_sync);
       })) {

@@ -189,9 +189,9 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
 
 void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& label) {
   const int64_t bytes = label.sum.bytes + case_.most_bytes_behind[run] + case_.most_overhead;
-  label.binding_bytes = label.sum.bytes;
-  if (bytes + tails_.more_bytes[option] * label.free_count <= case_.room) label.binding_bytes = 0;
-  if (label.binding_bytes == 0 || reference < 0 || case_.has_step) return;
+  label.binds = bytes + tails_.more_bytes[option] * label.free_count > case_.room;
+  label.binding_bytes = label.binds ? label.sum.bytes : 0;
+  if (!label.binds || reference < 0 || case_.has_step) return;
   if (bytes + tails_.more_useful_bytes[option] * label.free_count > case_.room) return;
   // It need not follow changes to options that are slower in everything, unless for their
   // layouts.
@@ -203,6 +203,7 @@ void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& lab
     if (layout < 0 || layout == Option(run, reference).layout) continue;
     if (walks.Count(label.set, layout) < needed) return;
   }
+  label.binds = false;
   label.binding_bytes = 0;
 }
 
@@ -237,8 +238,7 @@ int64_t FrontSearch::MostFarther(int run, int reference, const Label& a, const L
 
 bool FrontSearch::Beats(int run, int reference, const Label& a, const Label& b) {
   if (!a.sum.IsNowhereSlower(b.sum) || a.free_count < b.free_count) return false;
-  if (a.binding_bytes > 0 &&
-      (a.sum.bytes > b.sum.bytes || a.transient > b.transient || a.budget < b.budget)) {
+  if (a.binds && (a.sum.bytes > b.sum.bytes || a.transient > b.transient || a.budget < b.budget)) {
     return false;
   }
   if (case_.has_step && (a.budget < b.budget || a.sum.step_bytes > b.sum.step_bytes ||

@@ -40,7 +40,8 @@ class FrontSearch {
     // Not below `FrontCase::least_transient`, not above `FrontCase::most_budget`.
     int64_t transient = 0;
     int64_t budget = 0;
-    // Of `sum`, as far as they can ever bind.
+    // Whether memory can ever bind, and then the bytes of `sum`; else 0.
+    bool binds = false;
     int64_t binding_bytes = 0;
     int first_layout = -1;
     // Of the runs before the one that is being added.

@@ -207,6 +207,8 @@ FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const 
     }
     require(start - missing * tail.rates.add, slope - bytes_change * tail.rates.add, cut.cut.most);
   }
+  // Slopes that are nothing but rounding ask for more layers than numbers hold.
+  least = std::min(least, free_count + 1.0);
   return {static_cast<int64_t>(std::ceil(least)),
           static_cast<int64_t>(std::floor(std::max(most, 0.0)))};
 }

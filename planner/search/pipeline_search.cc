@@ -24,6 +24,10 @@ constexpr StateLimits kMostStates = {60'000, 300'000};
 constexpr StateLimits kFewStates = {6'000, 60'000};
 // The same of plans of one layout.
 constexpr int64_t kMostDiveStates = 4'000;
+// Models of many layers are searched by labels too, where prices prove nothing, with so few
+// layers and runs of equal ones.
+constexpr int kMostFoldedLayers = 512;
+constexpr int kMostFoldedRuns = 16;
 // Searches with less memory, where plans fit but for what the allocator keeps.
 constexpr int kMostAttempts = 6;
 
@@ -137,6 +141,12 @@ class CandidatePlans {
   Bytes most_excess_;
 };
 
+// Whether many layers are folded into so few runs that stages of them can be solved.
+bool AreFewRuns(const ModelSpec& model) {
+  return model.layer_count() <= kMostFoldedLayers &&
+         static_cast<int>(model.layer_runs().size()) <= kMostFoldedRuns;
+}
+
 PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
                              const OptionTable& table, const PipelineCandidate& candidate,
                              Seconds most, int wanted, const StateLimits& limits,
@@ -169,7 +179,20 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most, int wanted, SearchMeter& meter) {
   if (space.problem().model().layer_count() >= kManyLayers) {
-    return SearchPricedPipeline(space, costs, table, candidate, most, wanted, meter);
+    PipelineOutcome priced =
+        SearchPricedPipeline(space, costs, table, candidate, most, wanted, meter);
+    if (priced.is_exact || meter.stopped() || !AreFewRuns(space.problem().model())) return priced;
+    if (wanted == 1 && !priced.plans.empty()) {
+      most = std::min(most, priced.plans.front().prediction.step);
+    }
+    PipelineOutcome outcome =
+        SearchWithin(space, costs, table, candidate, most, wanted, kMostStates, meter);
+    outcome.bound = std::max(outcome.bound, priced.bound);
+    PlanList plans(wanted);
+    for (PredictedPlan& plan : priced.plans) plans.Offer(std::move(plan));
+    for (PredictedPlan& plan : outcome.plans) plans.Offer(std::move(plan));
+    outcome.plans = plans.Take();
+    return outcome;
   }
   return SearchWithin(space, costs, table, candidate, most, wanted, kMostStates, meter);
 }
