@@ -369,9 +369,9 @@ TEST(ShapedLinks, AreNoFasterThanTheirShape) {
              const absl::Duration start = SteadyNow();
              std::vector<char> data(200'000, 'x');
              ASSERT_OK(all->Broadcast(ElementType::kByte, data.data(), 200'000, /*root=*/0));
-             // 4 pieces and 200 kB at 2 MB/s; a little may be caught up with.
+             // 200 kB at 2 MB/s, and what of the latency of 4 pieces is not spent waiting anyway.
              if (fabric.rank() == 1) {
-               EXPECT_GT(SteadyNow() - start, absl::Milliseconds(115));
+               EXPECT_GT(SteadyNow() - start, absl::Milliseconds(105));
              }
              EXPECT_EQ(data, std::vector<char>(200'000, 'x'));
            });

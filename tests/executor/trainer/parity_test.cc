@@ -314,7 +314,10 @@ TEST_P(ParityTest, SinglePrecisionSgd) {
 }
 
 TEST_P(ParityTest, SinglePrecisionAdam) {
-  ExpectParity({ElementType::kFloat32, AdamSettings{}}, 1e-5);
+  // Encoders see the token they are to tell, so gradients vanish, and Adam makes full steps
+  // of what rounding leaves of them.
+  const bool is_encoder = GetParam().other_model == SmallBert;
+  ExpectParity({ElementType::kFloat32, AdamSettings{}}, is_encoder ? 1e-4 : 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, ParityTest, testing::ValuesIn(Cases()),
