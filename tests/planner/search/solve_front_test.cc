@@ -244,10 +244,11 @@ void ExpectFront(const FrontStage& stage, const std::vector<LinearCut>& cuts,
   }
 }
 
-std::vector<LinearCut> RandomCuts(Random& random, const std::vector<Worked>& all) {
+std::vector<LinearCut> RandomCuts(Random& random, const std::vector<Worked>& all,
+                                  int least_forward = 0) {
   std::vector<LinearCut> cuts;
   for (int count = Draw(random, 0, 3); count > 0; --count) {
-    LinearCut cut = {.forward = 1.0 * Draw(random, 0, 8),
+    LinearCut cut = {.forward = 1.0 * Draw(random, least_forward, 8),
                      .backward = 1.0 * Draw(random, 0, 8),
                      .sync = 1.0 * Draw(random, 0, 3)};
     double least = std::numeric_limits<double>::infinity();
@@ -290,30 +291,63 @@ TEST(SolveFront, IsAllThatBruteForceFinds) {
   }
 }
 
+// A stage whose passes are one.
+FrontStage RandomJoinedStage(Random& random, uint64_t seed, const Shape& options) {
+  FrontStage stage = RandomStage(random, options);
+  stage.joins_passes = true;
+  for (FrontKind& kind : stage.kinds) {
+    for (FrontOption& option : kind.options) {
+      option.forward += option.backward;
+      option.backward = Seconds();
+      if (seed % 3 == 0) option.sync = Seconds();
+    }
+    // Moves that are little beside layers, as between most layouts of models.
+    if (seed % 4 != 0) continue;
+    for (Seconds& move : kind.transitions) move = move * 0.1;
+  }
+  return stage;
+}
+
+void ExpectFronts(const FrontStage& stage, Random& random, int least_forward = 0) {
+  const Bytes least = LeastMemory(stage);
+  if (least == Bytes::Max()) return;
+  for (double share : {1.0, 1.1, 2.0}) {
+    const FrontStage with = WithBudget(stage, Bytes::Ceil(least.as_double() * share));
+    const std::vector<Worked> all = Everything(with);
+    ExpectFront(with, RandomCuts(random, all, least_forward), all);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 TEST(SolveFront, IsAllThatBruteForceFindsOfJoinedPasses) {
   for (uint64_t seed = 2'000; seed < 2'600; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    FrontStage stage = RandomStage(
-        random,
-        {.max_kind_count = 2, .max_layout_count = 4, .max_value = seed % 2 == 0 ? 6 : 1000});
-    stage.joins_passes = true;
-    for (FrontKind& kind : stage.kinds) {
-      for (FrontOption& option : kind.options) {
-        option.forward += option.backward;
-        option.backward = Seconds();
-        if (seed % 3 == 0) option.sync = Seconds();
-      }
-      // Moves that are little beside layers, as between most layouts of models.
-      if (seed % 4 != 0) continue;
-      for (Seconds& move : kind.transitions) move = move * 0.1;
-    }
-    const Bytes least = LeastMemory(stage);
-    if (least == Bytes::Max()) continue;
-    for (double share : {1.0, 1.1, 2.0}) {
-      const FrontStage with = WithBudget(stage, Bytes::Ceil(least.as_double() * share));
-      const std::vector<Worked> all = Everything(with);
-      ExpectFront(with, RandomCuts(random, all), all);
+    ExpectFronts(
+        RandomJoinedStage(
+            random, seed,
+            {.max_kind_count = 2, .max_layout_count = 4, .max_value = seed % 2 == 0 ? 6 : 1000}),
+        random);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// Larger ones, some of which once were solved wrongly: a slope of nothing but rounding, a
+// layer that holds nothing, a cut that does not count forward passes.
+TEST(SolveFront, IsAllThatBruteForceFindsOfLargerStages) {
+  for (const uint64_t seed : {7'872, 16'687, 21'508, 30'001, 30'002}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    for (const int least_forward : {0, 1}) {
+      Shape options = {.max_layer_count = 7,
+                       .max_kind_count = 2,
+                       .max_option_count = 4,
+                       .max_layout_count = 4,
+                       .max_value = seed % 2 == 0 ? 6 : 1000};
+      Random joined(seed);
+      ExpectFronts(RandomJoinedStage(joined, seed, options), joined, least_forward);
+      options.max_kind_count = 1 + static_cast<int>(seed % 3);
+      Random plain(seed);
+      ExpectFronts(RandomStage(plain, options), plain, least_forward);
       if (testing::Test::HasFailure()) return;
     }
   }
