@@ -116,6 +116,9 @@ FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& questio
       held = std::min(held, table.Message(definitions[stage.runs.back().kind], layout) *
                                 question.in_flight_micro_batch_count);
     }
+    // No layer ends in a class without layouts.
+    const Bytes least = *std::min_element(stage.output_held.begin(), stage.output_held.end());
+    std::replace(stage.output_held.begin(), stage.output_held.end(), Bytes::Max(), least);
   }
   return stage;
 }
