@@ -295,7 +295,7 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
                     : PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
     if (!meter.stopped()) visited.bound = bound.value();
   } else {
-    // Others may have a plan that makes an end of it, so all are tried first.
+    // Others of like bounds may have a plan that makes an end of it, so it is tried first.
     const bool is_quick = !interleaves && candidate.state == ExactCandidate::State::kBounded &&
                           space_.problem().model().layer_count() < kManyLayers;
     const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;

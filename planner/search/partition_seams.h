@@ -15,7 +15,7 @@ class PartitionSeams {
   // `layer_counts`: of each virtual stage.
   PartitionSeams(const PipelineSetting& setting, const std::vector<int>& layer_counts);
 
-  // Of `allowed` options of a definition, which come in the order of time, those of which
+  // Of `allowed` options of a definition, whose order is kept, those of which
   // no other needs nowhere less: times, memory, and the moves of activations to and from the
   // neighbours that are decided. Where a neighbour is not, options of other layouts are not
   // compared. Keeps the order; leaves out options that the decided neighbours exclude.
