@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "clients/device/comm/communicator.h"
 #include "clients/device/comm/cpu_communicator.h"
+#include "clients/device/comm/job.h"
 #include "clients/device/comm/progress_thread.h"
 #include "clients/device/comm/rendezvous.h"
 #include "clients/device/comm/shaped_link.h"
@@ -51,23 +52,30 @@ struct JobFabricOptions {
 };
 
 // Of one rank. To be used by one thread, as its communicators are.
-class JobFabric : public JobWatch {
+class JobFabric : public Job {
  public:
   // Waits until all ranks have joined. The errors of Rendezvous::Join and Get.
   static absl::StatusOr<std::unique_ptr<JobFabric>> Join(JobFabricOptions options);
   // REQUIRES: its communicators are gone.
   ~JobFabric() override;
 
-  int rank() const { return options_.rank; }
-  int world_size() const { return options_.world_size; }
+  int rank() const override { return options_.rank; }
+  int world_size() const override { return options_.world_size; }
+  absl::Duration operation_timeout() const override { return options_.operation_timeout; }
 
   // The communicator of `ranks` of the job, in that order, which all of them ask for; other
   // ranks do not. Several groups of the same ranks have several names. `name` is what the
   // group is for, for example `tensor`. INVALID_ARGUMENT where `ranks` are not distinct
   // ranks of the job with this one among them.
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
-                                                          const std::vector<int>& ranks);
+                                                          const std::vector<int>& ranks) override;
 
+  absl::Status Publish(const std::string& key, const std::string& value) override {
+    return rendezvous_->Set(key, value);
+  }
+  absl::StatusOr<std::string> Await(const std::string& key) override {
+    return rendezvous_->Get(key, options_.join_timeout);
+  }
   absl::Status Health() override { return rendezvous_->Health(); }
   void Abort(const std::string& why) override { rendezvous_->Abort(why); }
   Rendezvous& rendezvous() { return *rendezvous_; }
