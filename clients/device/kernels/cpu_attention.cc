@@ -122,7 +122,7 @@ void CpuAttention<T>::Backward(const AttentionShape& shape, const T* q, const T*
   gradients_.resize(kBlock * shape.key_count);
   const T scale = T(1) / std::sqrt(static_cast<T>(shape.head_size));
   const int64_t key_value_size = static_cast<int64_t>(shape.key_value_head_count) * shape.head_size;
-  for (int64_t sample = 0; sample < shape.sample_count; ++sample) {
+  for (int64_t sample = 0; sample < shape.sample_count && !shape.adds_gradients; ++sample) {
     for (int64_t j = 0; j < shape.key_count; ++j) {
       const int64_t at = sample * shape.key_value_sample_stride + j * shape.key_value_stride;
       std::fill_n(dk + at, key_value_size, T(0));
@@ -134,7 +134,7 @@ void CpuAttention<T>::Backward(const AttentionShape& shape, const T* q, const T*
       const int64_t query = at.query + block.first * shape.query_stride;
       const int64_t out = at.output + block.first * shape.output_stride;
       if (block.key_count == 0) {
-        for (int64_t i = 0; i < block.count; ++i) {
+        for (int64_t i = 0; i < block.count && !shape.adds_gradients; ++i) {
           std::fill_n(dq + query + i * shape.query_stride, shape.head_size, T(0));
         }
         return;
@@ -199,8 +199,29 @@ void CpuAttention<T>::Backward(const AttentionShape& shape, const T* q, const T*
                              .b = k + at.key_value,
                              .b_stride = shape.key_value_stride,
                              .c = dq + query,
-                             .c_stride = shape.query_stride});
+                             .c_stride = shape.query_stride,
+                             .adds = shape.adds_gradients});
     });
+  });
+}
+
+template <typename T>
+void CpuAttention<T>::Merge(const AttentionShape& shape, const T* part, const T* part_kept,
+                            T* output, T* kept) {
+  ForEachHead(shape, [&](const HeadOffsets& at) {
+    for (int64_t i = 0; i < shape.query_count; ++i) {
+      T& logarithm = kept[at.kept + i];
+      const T other = part_kept[at.kept + i];
+      const T largest = std::max(logarithm, other);
+      const T sum = largest + std::log(std::exp(logarithm - largest) + std::exp(other - largest));
+      const T weight = std::exp(logarithm - sum);
+      const T part_weight = std::exp(other - sum);
+      const int64_t row = at.output + i * shape.output_stride;
+      for (int64_t j = 0; j < shape.head_size; ++j) {
+        output[row + j] = output[row + j] * weight + part[row + j] * part_weight;
+      }
+      logarithm = sum;
+    }
   });
 }
 

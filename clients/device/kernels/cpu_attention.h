@@ -18,6 +18,8 @@ class CpuAttention {
   void Forward(const AttentionShape& shape, const T* q, const T* k, const T* v, T* output, T* kept);
   void Backward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* output,
                 const T* kept, const T* output_gradient, T* dq, T* dk, T* dv);
+  static void Merge(const AttentionShape& shape, const T* part, const T* part_kept, T* output,
+                    T* kept);
 
  private:
   // Weights of a block of queries, and their gradients.

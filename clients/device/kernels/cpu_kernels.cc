@@ -8,6 +8,7 @@
 #include "clients/device/kernels/cpu_attention.h"
 #include "clients/device/kernels/cpu_math.h"
 #include "clients/device/kernels/cpu_product.h"
+#include "clients/device/kernels/cpu_rotary.h"
 #include "clients/device/kernels/layer_kernels.h"
 
 namespace parplan {
@@ -202,6 +203,15 @@ class CpuKernels : public LayerKernels {
                         Out(dq), Out(dk), Out(dv));
   }
 
+  void MergeAttention(const AttentionShape& shape, const void* part, const void* part_kept,
+                      void* output, void* kept) override {
+    CpuAttention<T>::Merge(shape, In(part), In(part_kept), Out(output), Out(kept));
+  }
+
+  void Rotate(const RotaryShape& shape, bool turns_back, void* x) override {
+    rotary_.Turn(shape, turns_back, Out(x));
+  }
+
   void Embed(const int32_t* tokens, int64_t token_count, const void* table, int64_t first_token,
              int64_t row_count, int64_t row_size, void* y) override {
     for (int64_t i = 0; i < token_count; ++i) {
@@ -285,6 +295,10 @@ class CpuKernels : public LayerKernels {
     const T* const g = In(gradients);
     T* const m = Out(moments);
     T* const p = Out(parameters);
+    if (m == nullptr) {
+      for (int64_t i = 0; i < count; ++i) p[i] -= rate * g[i];
+      return;
+    }
     for (int64_t i = 0; i < count; ++i) {
       m[i] = momentum * m[i] + g[i];
       p[i] -= rate * m[i];
@@ -296,6 +310,7 @@ class CpuKernels : public LayerKernels {
   static T* Out(void* data) { return static_cast<T*>(data); }
 
   CpuAttention<T> attention_;
+  CpuRotary<T> rotary_;
 };
 
 }  // namespace

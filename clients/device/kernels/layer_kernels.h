@@ -56,6 +56,20 @@ struct AttentionShape {
   int64_t query_sample_stride = 0;
   int64_t key_value_sample_stride = 0;
   int64_t output_sample_stride = 0;
+  // The backward pass adds to gradients of queries, keys and values; else it replaces them.
+  bool adds_gradients = false;
+};
+
+// Heads side by side in rows: all samples of a token, then those of the next.
+struct RotaryShape {
+  int64_t token_count = 0;
+  int64_t sample_count = 0;
+  int head_count = 0;
+  int head_size = 0;
+  // Of the first token in its sample.
+  int64_t first_position = 0;
+  // Elements from one row to the next.
+  int64_t row_stride = 0;
 };
 
 struct AdamSettings {
@@ -125,6 +139,7 @@ class LayerKernels {
   virtual void GeluBackward(const void* x, const void* dy, void* dx, int64_t count) = 0;
   // y = SiLU(gate) up (Shazeer 2020). Rows of x hold gate and up, `row_size` each.
   virtual void Swiglu(const void* x, void* y, int64_t row_count, int64_t row_size) = 0;
+  // dx may be x.
   virtual void SwigluBackward(const void* x, const void* dy, void* dx, int64_t row_count,
                               int64_t row_size) = 0;
 
@@ -132,10 +147,19 @@ class LayerKernels {
   // exponentials of each query and head: [sample][head][query].
   virtual void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
-  // The gradients replace what is in dq, dk and dv, which lie as q, k and v do.
+  // dq, dk and dv lie as q, k and v do. With the `output` and `kept` of attention to more keys
+  // than these they are these keys' part of the gradients.
   virtual void AttentionBackward(const AttentionShape& shape, const void* q, const void* k,
                                  const void* v, const void* output, const void* kept,
                                  const void* output_gradient, void* dq, void* dk, void* dv) = 0;
+  // From attention of the same queries to two sets of keys, that to both of them together:
+  // `part`, which lies as `output` does, goes into `output` and `part_kept` into `kept` (Liu et
+  // al. 2023, section 3). REQUIRES: every query sees a key of either set.
+  virtual void MergeAttention(const AttentionShape& shape, const void* part, const void* part_kept,
+                              void* output, void* kept) = 0;
+  // Turns elements i and head_size / 2 + i of every head by position * 10000^(-2 i / head_size)
+  // (Su et al. 2021, section 3.2.2), or by as much the other way.
+  virtual void Rotate(const RotaryShape& shape, bool turns_back, void* x) = 0;
 
   // Row i of y = row tokens[i] - first_token of the table; 0 where that is no row of it,
   // because another rank has it.
@@ -166,6 +190,7 @@ class LayerKernels {
   virtual void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
                         void* first_moments, void* second_moments, void* parameters,
                         int64_t count) = 0;
+  // `moments` may be null where there is no momentum.
   virtual void SgdStep(const SgdSettings& settings, const void* gradients, void* moments,
                        void* parameters, int64_t count) = 0;
 };

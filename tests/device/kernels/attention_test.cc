@@ -142,5 +142,61 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest,
                                          Make("BeforeAllKeys", 1, 5, 5, 1, 1, 3, true, -2)),
                          [](const auto& info) { return info.param.name; });
 
+// Keys one set after the other, as they come round in a ring.
+TEST(MergeAttentionTest, KeysInTwoSetsAreAttendedToAsOne) {
+  constexpr int64_t kSamples = 2, kQueries = 4, kFirst = 6, kKeys = 10;
+  const auto kernels = MakeCpuKernels(ElementType::kFloat64);
+  // Queries are the last tokens, token by token.
+  const int64_t row = 4 * 3, key_row = 2 * 3;
+  const AttentionShape whole{.sample_count = kSamples,
+                             .query_count = kQueries,
+                             .key_count = kKeys,
+                             .head_count = 4,
+                             .key_value_head_count = 2,
+                             .head_size = 3,
+                             .is_causal = true,
+                             .first_query = kFirst,
+                             .query_stride = kSamples * row,
+                             .key_value_stride = kSamples * key_row,
+                             .output_stride = kSamples * row,
+                             .query_sample_stride = row,
+                             .key_value_sample_stride = key_row,
+                             .output_sample_stride = row};
+  AttentionShape early = whole;
+  early.key_count = kFirst;
+  early.is_causal = false;
+  AttentionShape late = whole;
+  late.key_count = kKeys - kFirst;
+  late.first_query = 0;
+  const int64_t late_keys = kFirst * kSamples * key_row;
+  const Numbers q = RandomNumbers(kQueries * kSamples * row, 1);
+  const Numbers k = RandomNumbers(kKeys * kSamples * key_row, 2);
+  const Numbers v = RandomNumbers(kKeys * kSamples * key_row, 3);
+  const Numbers dy = RandomNumbers(kQueries * kSamples * row, 4);
+  Numbers output(q.size()), kept(kSamples * 4 * kQueries), part(q.size()), part_kept(kept.size()),
+      merged(q.size()), merged_kept(kept.size());
+  kernels->Attention(whole, q.data(), k.data(), v.data(), output.data(), kept.data());
+  kernels->Attention(late, q.data(), &k[late_keys], &v[late_keys], merged.data(),
+                     merged_kept.data());
+  kernels->Attention(early, q.data(), k.data(), v.data(), part.data(), part_kept.data());
+  kernels->MergeAttention(early, part.data(), part_kept.data(), merged.data(), merged_kept.data());
+  for (size_t i = 0; i < output.size(); ++i) ASSERT_NEAR(merged[i], output[i], 1e-13);
+  for (size_t i = 0; i < kept.size(); ++i) ASSERT_NEAR(merged_kept[i], kept[i], 1e-13);
+
+  // Gradients of all keys at once, and added up set by set on what was there.
+  Numbers dq(q.size()), dk(k.size()), dv(v.size());
+  kernels->AttentionBackward(whole, q.data(), k.data(), v.data(), output.data(), kept.data(),
+                             dy.data(), dq.data(), dk.data(), dv.data());
+  Numbers dq2(q.size(), 0.5), dk2(k.size(), 0.5), dv2(v.size(), 0.5);
+  late.adds_gradients = early.adds_gradients = true;
+  kernels->AttentionBackward(late, q.data(), &k[late_keys], &v[late_keys], output.data(),
+                             kept.data(), dy.data(), dq2.data(), &dk2[late_keys], &dv2[late_keys]);
+  kernels->AttentionBackward(early, q.data(), k.data(), v.data(), output.data(), kept.data(),
+                             dy.data(), dq2.data(), dk2.data(), dv2.data());
+  for (size_t i = 0; i < dq.size(); ++i) ASSERT_NEAR(dq2[i] - 0.5, dq[i], 1e-13);
+  for (size_t i = 0; i < dk.size(); ++i) ASSERT_NEAR(dk2[i] - 0.5, dk[i], 1e-13);
+  for (size_t i = 0; i < dv.size(); ++i) ASSERT_NEAR(dv2[i] - 0.5, dv[i], 1e-13);
+}
+
 }  // namespace
 }  // namespace parplan

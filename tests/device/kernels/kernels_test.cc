@@ -262,6 +262,71 @@ TEST_F(KernelsTest, OptimizersMakeTheStepsOfTheirPapers) {
   EXPECT_NEAR(q[1], 1.0 + 0.4 + 0.6, 1e-15);
 }
 
+TEST_F(KernelsTest, StepsWithoutMomentumNeedNoMoments) {
+  Numbers p = {1.0, 2.0};
+  const Numbers g = {0.5, -1.0};
+  exact->SgdStep({.learning_rate = 0.1, .momentum = 0.0}, g.data(), nullptr, p.data(), 2);
+  EXPECT_NEAR(p[0], 0.95, 1e-15);
+  EXPECT_NEAR(p[1], 2.1, 1e-15);
+}
+
+// Rotary positions: scores depend on how far apart two tokens are, and on nothing else.
+TEST_F(KernelsTest, RotationsTellDistances) {
+  constexpr int kHeads = 2, kSize = 6, kTokens = 5, kSamples = 2, kStride = 15;
+  const auto rotated = [&](int64_t first_position, int64_t tokens, bool turns_back, Numbers x) {
+    exact->Rotate({.token_count = tokens,
+                   .sample_count = kSamples,
+                   .head_count = kHeads,
+                   .head_size = kSize,
+                   .first_position = first_position,
+                   .row_stride = kStride},
+                  turns_back, x.data());
+    return x;
+  };
+  // The same vectors at every token.
+  const Numbers one = RandomNumbers(kStride, 1);
+  Numbers x;
+  for (int row = 0; row < kTokens * kSamples; ++row) x.insert(x.end(), one.begin(), one.end());
+  const Numbers turned = rotated(3, kTokens, false, x);
+  const auto score = [&](int a, int b, int head) {
+    double sum = 0.0;
+    for (int d = 0; d < kSize; ++d) {
+      sum += turned[a * kStride + head * kSize + d] * turned[b * kStride + head * kSize + d];
+    }
+    return sum;
+  };
+  for (int head = 0; head < kHeads; ++head) {
+    EXPECT_NEAR(score(0, 2 * kSamples, head), score(2 * kSamples, 4 * kSamples, head), 1e-12);
+    EXPECT_GT(std::abs(score(0, kSamples, head) - score(0, 2 * kSamples, head)), 1e-3);
+    // Samples of a token are turned alike.
+    EXPECT_NEAR(score(0, 2, head), score(1, 2, head), 1e-12);
+  }
+  // The first pair by the position itself.
+  EXPECT_NEAR(turned[0], one[0] * std::cos(3.0) - one[3] * std::sin(3.0), 1e-12);
+  EXPECT_NEAR(turned[3], one[0] * std::sin(3.0) + one[3] * std::cos(3.0), 1e-12);
+  // The last by so much less.
+  const double slow = 4.0 * std::pow(10000.0, -4.0 / 6.0);
+  const int next = kSamples * kStride;
+  EXPECT_NEAR(turned[next + 2], one[2] * std::cos(slow) - one[5] * std::sin(slow), 1e-12);
+  // What lies between rows stays.
+  EXPECT_EQ(turned[12], one[12]);
+  const Numbers back = rotated(3, kTokens, true, turned);
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(back[i], x[i], 1e-13);
+  // In pieces it is the same.
+  Numbers late(x.begin() + 2 * next, x.end());
+  late = rotated(5, kTokens - 2, false, late);
+  for (size_t i = 0; i < late.size(); ++i) ASSERT_EQ(late[i], turned[2 * next + i]);
+}
+
+TEST_F(KernelsTest, SwigluBackwardMayWriteWhereItReads) {
+  Numbers x = RandomNumbers(2 * 3 * 5, 1);
+  const Numbers dy = RandomNumbers(3 * 5, 2);
+  Numbers dx(x.size());
+  exact->SwigluBackward(x.data(), dy.data(), dx.data(), 3, 5);
+  exact->SwigluBackward(x.data(), dy.data(), x.data(), 3, 5);
+  EXPECT_EQ(x, dx);
+}
+
 TEST_F(KernelsTest, ExponentialsInSinglePrecision) {
   for (double x = -90.0; x <= 87.9; x += 0.0137) {
     const auto in = static_cast<float>(x);
