@@ -41,8 +41,9 @@ enum class ArrayUse {
   kGatheredParameters,
   kLogits,
   kTransient,
+  kMasterParameters,
 };
-inline constexpr int kArrayUseCount = 8;
+inline constexpr int kArrayUseCount = 9;
 
 class ArrayPool;
 

@@ -268,7 +268,7 @@ class CpuKernels : public LayerKernels {
   }
 
   void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
-                void* first_moments, void* second_moments, void* parameters,
+                void* first_moments, void* second_moments, void* /*masters*/, void* parameters,
                 int64_t count) override {
     const T b1 = static_cast<T>(settings.beta1);
     const T b2 = static_cast<T>(settings.beta2);
@@ -288,8 +288,8 @@ class CpuKernels : public LayerKernels {
     }
   }
 
-  void SgdStep(const SgdSettings& settings, const void* gradients, void* moments, void* parameters,
-               int64_t count) override {
+  void SgdStep(const SgdSettings& settings, const void* gradients, void* moments, void* /*masters*/,
+               void* parameters, int64_t count) override {
     const T momentum = static_cast<T>(settings.momentum);
     const T rate = static_cast<T>(settings.learning_rate);
     const T* const g = In(gradients);

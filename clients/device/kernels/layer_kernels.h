@@ -186,13 +186,14 @@ class LayerKernels {
                               int64_t first_column) = 0;
 
   // One step of `count` parameters; `step` counts from 1. Moments are of the type that the
-  // optimizer computes with: `type()`, fp32 for 16-bit types.
+  // optimizer computes with: `type()`, fp32 for 16-bit types. For those `masters` are the
+  // parameters in fp32, of which `parameters` become the rounded ones; null for other types.
   virtual void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
-                        void* first_moments, void* second_moments, void* parameters,
+                        void* first_moments, void* second_moments, void* masters, void* parameters,
                         int64_t count) = 0;
   // `moments` may be null where there is no momentum.
   virtual void SgdStep(const SgdSettings& settings, const void* gradients, void* moments,
-                       void* parameters, int64_t count) = 0;
+                       void* masters, void* parameters, int64_t count) = 0;
 };
 
 // On the processor, one thread: `type` is kFloat32 (oneDNN's products) or kFloat64

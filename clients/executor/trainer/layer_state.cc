@@ -147,10 +147,10 @@ absl::Status LayerState::Step(int64_t step) {
                                : tools_.At(parameters_.data(), first);
   if (const auto* const adam = std::get_if<AdamSettings>(&optimizer_)) {
     kernels.AdamStep(*adam, step, gradients, first_moments_.data(), second_moments_.data(),
-                     parameters, count);
+                     /*masters=*/nullptr, parameters, count);
   } else {
-    kernels.SgdStep(std::get<SgdSettings>(optimizer_), gradients, first_moments_.data(), parameters,
-                    count);
+    kernels.SgdStep(std::get<SgdSettings>(optimizer_), gradients, first_moments_.data(),
+                    /*masters=*/nullptr, parameters, count);
   }
   if (Shards(ShardingLevel::kGradients)) {
     kernels.Zero(gradient_shard_.data(), shard_size_);

@@ -247,17 +247,17 @@ TEST_F(KernelsTest, EmbeddingsOfPartOfTheVocabulary) {
 TEST_F(KernelsTest, OptimizersMakeTheStepsOfTheirPapers) {
   Numbers p = {1.0, 1.0}, m(2, 0.0), v(2, 0.0);
   const Numbers g = {1.0, -4.0};
-  exact->AdamStep({.learning_rate = 0.1, .epsilon = 0.0}, 1, g.data(), m.data(), v.data(), p.data(),
-                  2);
+  exact->AdamStep({.learning_rate = 0.1, .epsilon = 0.0}, 1, g.data(), m.data(), v.data(), nullptr,
+                  p.data(), 2);
   EXPECT_NEAR(p[0], 0.9, 1e-15);
   EXPECT_NEAR(p[1], 1.1, 1e-15);
-  exact->AdamStep({.learning_rate = 0.1, .epsilon = 0.0}, 2, g.data(), m.data(), v.data(), p.data(),
-                  2);
+  exact->AdamStep({.learning_rate = 0.1, .epsilon = 0.0}, 2, g.data(), m.data(), v.data(), nullptr,
+                  p.data(), 2);
   EXPECT_NEAR(p[0], 0.8, 1e-14);
   Numbers q = {1.0, 1.0}, moments(2, 0.0);
   const SgdSettings settings{.learning_rate = 0.1, .momentum = 0.5};
-  exact->SgdStep(settings, g.data(), moments.data(), q.data(), 2);
-  exact->SgdStep(settings, g.data(), moments.data(), q.data(), 2);
+  exact->SgdStep(settings, g.data(), moments.data(), nullptr, q.data(), 2);
+  exact->SgdStep(settings, g.data(), moments.data(), nullptr, q.data(), 2);
   EXPECT_NEAR(q[0], 1.0 - 0.1 - 0.15, 1e-15);
   EXPECT_NEAR(q[1], 1.0 + 0.4 + 0.6, 1e-15);
 }
@@ -265,7 +265,7 @@ TEST_F(KernelsTest, OptimizersMakeTheStepsOfTheirPapers) {
 TEST_F(KernelsTest, StepsWithoutMomentumNeedNoMoments) {
   Numbers p = {1.0, 2.0};
   const Numbers g = {0.5, -1.0};
-  exact->SgdStep({.learning_rate = 0.1, .momentum = 0.0}, g.data(), nullptr, p.data(), 2);
+  exact->SgdStep({.learning_rate = 0.1, .momentum = 0.0}, g.data(), nullptr, nullptr, p.data(), 2);
   EXPECT_NEAR(p[0], 0.95, 1e-15);
   EXPECT_NEAR(p[1], 2.1, 1e-15);
 }
