@@ -1,6 +1,7 @@
 #include "server/core/execution_core.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "proto/wire/resource_name.h"
 #include "server/core/request_rules.h"
 #include "server/core/stored_message.h"
+#include "server/core/window_rules.h"
 
 namespace parplan {
 namespace {
@@ -21,17 +23,7 @@ constexpr int kMaxReasonCharacters = 1024;
 // Of the SHA-256 that names an execution: 32 hexadecimal digits.
 constexpr size_t kIdLength = 32;
 // Memory for the figures of executions read lately.
-constexpr size_t kFiguresCacheBytes = size_t{1} << 20;
-
-// The middle value, or the mean of the two in the middle. REQUIRES: not empty.
-absl::Duration Median(std::vector<absl::Duration> values) {
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + middle, values.end());
-  const absl::Duration upper = values[middle];
-  if (values.size() % 2 == 1) return upper;
-  const absl::Duration lower = *std::max_element(values.begin(), values.begin() + middle);
-  return lower + (upper - lower) / 2;
-}
+constexpr size_t kFiguresCacheBytes = size_t{4} << 20;
 
 absl::StatusOr<v1::PlanPayload> StoredPayload(Store& store, const std::string& plan_name) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, store.GetPlan(plan_name));
@@ -45,40 +37,16 @@ v1::Execution OpenedExecution(const std::string& name, const v1::PlanPayload& pa
   execution.set_name(name);
   *execution.mutable_predicted_step_duration() = payload.prediction().step_duration();
   execution.set_predicted_peak_memory_bytes(payload.prediction().peak_memory_bytes());
+  execution.set_calibration_digest(payload.calibration_digest());
+  for (v1::ExecutionStage& stage : PredictedStages(payload)) {
+    *execution.add_stages() = std::move(stage);
+  }
   return execution;
 }
 
 std::optional<double> RatioOf(const v1::Execution& execution) {
   if (!execution.has_step_duration_ratio()) return std::nullopt;
   return execution.step_duration_ratio();
-}
-
-// The rules of `MeasuredWindow`.
-absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count) {
-  const auto error = [](absl::string_view field, absl::string_view rule) {
-    return FieldError(Reason::kSpecInvalid, absl::StrCat("window.", field), rule);
-  };
-  if (window.rank() < 0 || window.rank() >= device_count) {
-    return error("rank", absl::StrCat("must be at least 0 and below ", device_count,
-                                      ", the devices of the plan"));
-  }
-  if (window.first_step() < 0) return error("first_step", "must be at least 0");
-  if (window.step_count() < 1) return error("step_count", "must be at least 1");
-  if (window.peak_memory_bytes() < 0) {
-    return error("peak_memory_bytes", "must be at least 0; 0 when unknown");
-  }
-  PARPLAN_ASSIGN_OR_RETURN(
-      const absl::Duration step,
-      DurationFromProto(window.median_step_duration(), "window.median_step_duration"));
-  if (step <= absl::ZeroDuration()) return error("median_step_duration", "must be above 0");
-  WindowRecord record;
-  record.rank = window.rank();
-  record.first_step = window.first_step();
-  record.step_count = window.step_count();
-  record.median_step_duration = step;
-  record.peak_memory_bytes = window.peak_memory_bytes();
-  record.bytes = window.SerializeAsString();
-  return record;
 }
 
 }  // namespace
@@ -214,32 +182,26 @@ absl::StatusOr<v1::ListExecutionsResponse> ExecutionCore::List(
                             PageRequest{request.page_size(), request.page_token()}));
   v1::ListExecutionsResponse response;
   for (const ExecutionRecord& record : page.records) {
-    PARPLAN_ASSIGN_OR_RETURN(*response.add_executions(), ToMessage(record));
+    v1::Execution& execution = *response.add_executions();
+    PARPLAN_ASSIGN_OR_RETURN(execution, ToMessage(record));
+    execution.clear_stages();
   }
   response.set_next_page_token(page.next_page_token);
   return response;
 }
 
-absl::StatusOr<ExecutionCore::Figures> ExecutionCore::FiguresOf(const ExecutionRecord& record) {
-  if (record.window_count == 0) return Figures();
+absl::StatusOr<std::shared_ptr<const ExecutionFigures>> ExecutionCore::FiguresOf(
+    const ExecutionRecord& record, const v1::Execution& opened) {
+  if (record.window_count == 0) return std::make_shared<const ExecutionFigures>();
   const std::string key = absl::StrCat(record.name, "\n", record.window_count);
-  if (const std::optional<Figures> known = figures_.Get(key)) return *known;
+  if (const auto known = figures_.Get(key)) return *known;
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<WindowRecord> windows,
                            store_.ListWindows(record.name, Store::WindowParts::kFigures));
-  Figures figures;
-  std::vector<absl::Duration> steps;
-  for (const WindowRecord& window : windows) {
-    steps.push_back(window.median_step_duration);
-    if (window.peak_memory_bytes > 0) {
-      figures.peak_memory_bytes =
-          std::max(figures.peak_memory_bytes.value_or(0), window.peak_memory_bytes);
-    }
-  }
-  if (steps.empty()) return figures;
-  figures.median_step = Median(std::move(steps));
+  PARPLAN_ASSIGN_OR_RETURN(ExecutionFigures measured, FiguresOfWindows(windows, opened));
+  const auto figures = std::make_shared<const ExecutionFigures>(std::move(measured));
   // More windows may have come since the record was read; those are another key.
   if (static_cast<int64_t>(windows.size()) == record.window_count) {
-    figures_.Put(key, figures, sizeof(Figures));
+    figures_.Put(key, figures, figures->SizeBytes());
   }
   return figures;
 }
@@ -254,19 +216,9 @@ absl::StatusOr<v1::Execution> ExecutionCore::ToMessage(const ExecutionRecord& re
   }
   execution.set_failure_reason(record.failure_reason);
   execution.set_window_count(record.window_count);
-  PARPLAN_ASSIGN_OR_RETURN(const Figures figures, FiguresOf(record));
-  if (figures.median_step.has_value()) {
-    *execution.mutable_measured_step_duration() = DurationToProto(*figures.median_step);
-    PARPLAN_ASSIGN_OR_RETURN(
-        const absl::Duration predicted,
-        DurationFromProto(execution.predicted_step_duration(), "predicted_step_duration"));
-    if (predicted > absl::ZeroDuration()) {
-      execution.set_step_duration_ratio(absl::FDivDuration(*figures.median_step, predicted));
-    }
-  }
-  if (figures.peak_memory_bytes.has_value()) {
-    execution.set_measured_peak_memory_bytes(*figures.peak_memory_bytes);
-  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const ExecutionFigures> figures,
+                           FiguresOf(record, execution));
+  AddFigures(*figures, &execution);
   return execution;
 }
 

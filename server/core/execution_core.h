@@ -14,6 +14,7 @@
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/execution_service.pb.h"
 #include "server/core/clock.h"
+#include "server/core/execution_figures.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
 #include "server/core/observer.h"
@@ -67,12 +68,6 @@ class ExecutionCore {
  private:
   friend class ReportSession;
 
-  // What the windows of an execution come to.
-  struct Figures {
-    std::optional<absl::Duration> median_step;
-    std::optional<int64_t> peak_memory_bytes;
-  };
-
   // The message of a stored execution, measurements included.
   absl::StatusOr<v1::Execution> ToMessage(const ExecutionRecord& record);
 
@@ -80,14 +75,16 @@ class ExecutionCore {
   absl::StatusOr<v1::Execution> Close(const std::string& name, ExecutionState state,
                                       const std::string& failure_reason);
 
-  absl::StatusOr<Figures> FiguresOf(const ExecutionRecord& record);
+  // `opened`: what was known when the execution was opened.
+  absl::StatusOr<std::shared_ptr<const ExecutionFigures>> FiguresOf(const ExecutionRecord& record,
+                                                                    const v1::Execution& opened);
 
   Store& store_;
   const Clock& clock_;
   Observer& observer_;
   const Limits& limits_;
   // By name and number of windows, which only grows.
-  LruCache<Figures> figures_;
+  LruCache<std::shared_ptr<const ExecutionFigures>> figures_;
 };
 
 }  // namespace parplan

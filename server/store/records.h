@@ -110,6 +110,9 @@ struct WindowRecord {
   absl::Duration median_step_duration;
   // 0 when unknown.
   int64_t peak_memory_bytes = 0;
+  // A serialized v1::MeasuredWindow with nothing but phases and memory items; empty
+  // where there are none.
+  std::string items;
   // A serialized v1::MeasuredWindow.
   std::string bytes;
   friend bool operator==(const WindowRecord&, const WindowRecord&) = default;

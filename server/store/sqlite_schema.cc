@@ -116,6 +116,26 @@ CREATE TABLE active_calibrations (
   activate_time INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 )sql"},
+    // The table is made anew because a column that is added comes last, behind `bytes`.
+    {"what a window says of phases and memory items", R"sql(
+CREATE TABLE new_windows (
+  execution INTEGER NOT NULL REFERENCES executions (sequence),
+  rank INTEGER NOT NULL,
+  first_step INTEGER NOT NULL,
+  step_count INTEGER NOT NULL,
+  median_step_nanoseconds INTEGER NOT NULL,
+  peak_memory_bytes INTEGER NOT NULL,
+  items BLOB NOT NULL,
+  bytes BLOB NOT NULL,
+  PRIMARY KEY (execution, rank, first_step)
+) STRICT;
+INSERT INTO new_windows
+  SELECT execution, rank, first_step, step_count, median_step_nanoseconds, peak_memory_bytes,
+         x'', bytes
+  FROM windows;
+DROP TABLE windows;
+ALTER TABLE new_windows RENAME TO windows;
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

@@ -39,8 +39,8 @@ absl::StatusOr<int64_t> Insert(SqliteConnection& connection, int64_t execution,
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO windows (execution, rank, first_step, step_count, "
-                         "median_step_nanoseconds, peak_memory_bytes, bytes) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) "
+                         "median_step_nanoseconds, peak_memory_bytes, items, bytes) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) "
                          "ON CONFLICT (execution, rank, first_step) DO NOTHING"));
   int64_t stored_count = 0;
   for (const WindowRecord& window : windows) {
@@ -51,7 +51,8 @@ absl::StatusOr<int64_t> Insert(SqliteConnection& connection, int64_t execution,
         .Bind(4, int64_t{window.step_count})
         .Bind(5, absl::ToInt64Nanoseconds(window.median_step_duration))
         .Bind(6, window.peak_memory_bytes)
-        .BindBlob(7, window.bytes);
+        .BindBlob(7, window.items)
+        .BindBlob(8, window.bytes);
     PARPLAN_RETURN_IF_ERROR(insert.Run());
     stored_count += connection.ChangeCount();
   }
@@ -101,7 +102,7 @@ absl::StatusOr<std::vector<WindowRecord>> SqliteStore::ListWindows(absl::string_
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement rows,
       reader->Prepare("SELECT rank, first_step, step_count, median_step_nanoseconds, "
-                      "peak_memory_bytes, bytes FROM windows WHERE execution = ?1 "
+                      "peak_memory_bytes, items, bytes FROM windows WHERE execution = ?1 "
                       "ORDER BY rank, first_step"));
   rows.Bind(1, key.sequence);
   std::vector<WindowRecord> windows;
@@ -114,7 +115,8 @@ absl::StatusOr<std::vector<WindowRecord>> SqliteStore::ListWindows(absl::string_
                        .step_count = static_cast<int32_t>(rows.Integer(2)),
                        .median_step_duration = absl::Nanoseconds(rows.Integer(3)),
                        .peak_memory_bytes = rows.Integer(4),
-                       .bytes = parts == WindowParts::kAll ? rows.Blob(5) : std::string()});
+                       .items = rows.Blob(5),
+                       .bytes = parts == WindowParts::kAll ? rows.Blob(6) : std::string()});
   }
 }
 

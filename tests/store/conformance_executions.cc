@@ -80,8 +80,9 @@ TEST_P(StoreConformance, AStateChangesOnlyFromTheExpectedOne) {
 
 TEST_P(StoreConformance, WindowsComeBackByRankThenStep) {
   const Running running = Start(store());
-  const std::vector<WindowRecord> sent = {SampleWindow(1, 0), SampleWindow(0, 20),
-                                          SampleWindow(0, 0, 5000)};
+  std::vector<WindowRecord> sent = {SampleWindow(1, 0), SampleWindow(0, 20),
+                                    SampleWindow(0, 0, 5000)};
+  sent[1].items = std::string("a\0b", 3);
   ASSERT_OK_AND_ASSIGN(const AppendResult result,
                        store().AppendWindows(running.execution, sent, 100));
   EXPECT_EQ(result.stored_count, 3);
@@ -96,6 +97,7 @@ TEST_P(StoreConformance, WindowsComeBackByRankThenStep) {
 TEST_P(StoreConformance, FiguresAreWindowsWithoutTheirBytes) {
   const Running running = Start(store());
   WindowRecord window = SampleWindow(3, 40);
+  window.items = "phases and memory items";
   ASSERT_OK(store().AppendWindows(running.execution, {window}, 100));
   window.bytes.clear();
   ASSERT_OK_AND_ASSIGN(const auto figures,

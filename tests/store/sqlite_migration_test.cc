@@ -99,15 +99,44 @@ COMMIT;
 
 constexpr size_t kSampleSize = 20;
 
+// What schema 2 adds to it.
+constexpr char kSchema2[] = R"sql(
+BEGIN TRANSACTION;
+INSERT INTO schema_version VALUES(2,'calibrations and which of them are active',1795262050979085920);
+CREATE TABLE calibrations (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  cluster TEXT NOT NULL,
+  calibration_id TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  content_digest TEXT NOT NULL,
+  create_time INTEGER NOT NULL,
+  bytes BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX calibrations_by_request ON calibrations (cluster, request_id)
+  WHERE request_id <> '';
+CREATE INDEX calibrations_by_cluster ON calibrations (cluster, sequence);
+CREATE TABLE active_calibrations (
+  cluster TEXT PRIMARY KEY,
+  calibration TEXT REFERENCES calibrations (name),
+  activate_time INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+COMMIT;
+)sql";
+
+void Write(const std::string& folder, const char* statements) {
+  sqlite3* handle = nullptr;
+  EXPECT_EQ(sqlite3_open(absl::StrCat(folder, "/", kSqliteFileName).c_str(), &handle), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(handle, statements, nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(handle);
+  sqlite3_close(handle);
+}
+
 // A data directory with a database of schema 1.
 std::string MakeFolderOfSchema1() {
   const std::string folder = MakeTestFolder();
   std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
-  sqlite3* handle = nullptr;
-  EXPECT_EQ(sqlite3_open(absl::StrCat(folder, "/", kSqliteFileName).c_str(), &handle), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(handle, kSchema1, nullptr, nullptr, nullptr), SQLITE_OK)
-      << sqlite3_errmsg(handle);
-  sqlite3_close(handle);
+  Write(folder, kSchema1);
   return folder;
 }
 
@@ -154,6 +183,29 @@ TEST(SqliteMigration, AStoreOfSchema1KeepsItsRecordsAndTakesCalibrations) {
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   ExpectRecordsOfSchema1(*store);
   EXPECT_EQ(store->ActiveCalibration("c")->name, SampleCalibration("c", "a").name);
+}
+
+TEST(SqliteMigration, AStoreOfSchema2KeepsItsWindowsAndTakesTheirItems) {
+  const std::string folder = MakeFolderOfSchema1();
+  Write(folder, kSchema2);
+  const std::string execution = SampleExecution("clusters/c/plans/plan", "e").name;
+  WindowRecord window = SampleWindow(0, 10, kSampleSize);
+  window.items = "items";
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+    ExpectRecordsOfSchema1(*store);
+    // The rule that one rank and first step is stored once has moved along.
+    ASSERT_OK_AND_ASSIGN(
+        const AppendResult result,
+        store->AppendWindows(execution, {window, SampleWindow(0, 0, kSampleSize)}, 100));
+    EXPECT_EQ(result.stored_count, 1);
+    EXPECT_EQ(result.duplicate_count, 1);
+  }
+  EXPECT_EQ(SchemaOf(folder), NewestSqliteSchema());
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  EXPECT_THAT(store->ListWindows(execution, Store::WindowParts::kAll),
+              IsOkAndHolds(testing::ElementsAre(SampleWindow(0, 0, kSampleSize), window,
+                                                SampleWindow(1, 0, kSampleSize))));
 }
 
 // The disk fills up in the middle: the file stays of its schema, and opens once

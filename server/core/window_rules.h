@@ -1,0 +1,18 @@
+// The rules of `MeasuredWindow`, and what the store keeps of one.
+
+#ifndef PARPLAN_SERVER_CORE_WINDOW_RULES_H_
+#define PARPLAN_SERVER_CORE_WINDOW_RULES_H_
+
+#include "absl/status/statusor.h"
+#include "parplan/v1/execution.pb.h"
+#include "server/store/records.h"
+
+namespace parplan {
+
+// Of a window of an execution on `device_count` devices. INVALID_ARGUMENT
+// (SPEC_INVALID) with the path of the field, beginning with `window.`.
+absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_WINDOW_RULES_H_
