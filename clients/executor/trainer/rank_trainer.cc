@@ -32,7 +32,8 @@ class RankTrainer::Stage {
                                     .micro_batch_size = to_.program_.micro_batch_size,
                                     .global_token_count = to_.program_.micro_batch_size *
                                                           to_.program_.micro_batch_count *
-                                                          definition.sequence_length};
+                                                          definition.sequence_length,
+                                    .observer = to_.setting_.observer};
       if (definition.tied_embedding) {
         if (embedding == nullptr && !layers_.empty() && IsEmbedding(*layers_.front())) {
           embedding = layers_.front().get();
@@ -48,6 +49,7 @@ class RankTrainer::Stage {
   absl::Status Forward(int64_t micro_batch) {
     Array x;
     if (program_.receive_forward_group >= 0) {
+      to_.Enter(TrainerPhase::kReceive);
       PARPLAN_ASSIGN_OR_RETURN(x, TakeRows(layers_.front()->program().layout));
       PARPLAN_RETURN_IF_ERROR(to_.mover_.Receive(
           program_.receive_forward, layers_.front()->program().layout, x,
@@ -56,15 +58,18 @@ class RankTrainer::Stage {
     for (size_t k = 0; k < layers_.size(); ++k) {
       const LayerProgram& layer = layers_[k]->program();
       if (!layer.enter.is_empty()) {
+        to_.Enter(TrainerPhase::kReshard, layer.layer_index);
         PARPLAN_ASSIGN_OR_RETURN(
             x, to_.mover_.Reshard(layer.enter, layers_[k - 1]->program().layout, layer.layout, x,
                                   *to_.Group(program_.stage_group),
                                   to_.RanksOf(program_.stage_group)));
       }
+      to_.Enter(TrainerPhase::kForward, layer.layer_index);
       PARPLAN_ASSIGN_OR_RETURN(
           x, layers_[k]->Forward(to_.step_count_, micro_batch, std::move(x), to_.loss_));
     }
     if (program_.send_forward_group < 0) return absl::OkStatus();
+    to_.Enter(TrainerPhase::kSend);
     return to_.mover_.Send(program_.send_forward, layers_.back()->program().layout, x,
                            *to_.Group(program_.send_forward_group),
                            to_.RanksOf(program_.send_forward_group));
@@ -73,6 +78,7 @@ class RankTrainer::Stage {
   absl::Status Backward(int64_t micro_batch) {
     Array dx;
     if (program_.receive_backward_group >= 0) {
+      to_.Enter(TrainerPhase::kReceive);
       PARPLAN_ASSIGN_OR_RETURN(dx, TakeRows(layers_.back()->program().layout));
       PARPLAN_RETURN_IF_ERROR(to_.mover_.Receive(program_.receive_backward,
                                                  layers_.back()->program().layout, dx,
@@ -80,9 +86,11 @@ class RankTrainer::Stage {
                                                  to_.RanksOf(program_.receive_backward_group)));
     }
     for (size_t k = layers_.size(); k-- > 0;) {
-      PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(micro_batch, std::move(dx)));
       const LayerProgram& layer = layers_[k]->program();
+      to_.Enter(TrainerPhase::kBackward, layer.layer_index);
+      PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(micro_batch, std::move(dx)));
       if (!layer.leave_backward.is_empty()) {
+        to_.Enter(TrainerPhase::kReshard, layer.layer_index);
         PARPLAN_ASSIGN_OR_RETURN(dx, to_.mover_.Reshard(layer.leave_backward, layer.layout,
                                                         layers_[k - 1]->program().layout, dx,
                                                         *to_.Group(program_.stage_group),
@@ -90,6 +98,7 @@ class RankTrainer::Stage {
       }
     }
     if (program_.send_backward_group < 0) return absl::OkStatus();
+    to_.Enter(TrainerPhase::kSend);
     return to_.mover_.Send(program_.send_backward, layers_.front()->program().layout, dx,
                            *to_.Group(program_.send_backward_group),
                            to_.RanksOf(program_.send_backward_group));
@@ -150,24 +159,29 @@ absl::StatusOr<double> RankTrainer::Step() {
     PARPLAN_RETURN_IF_ERROR(pass.is_backward ? stage.Backward(pass.micro_batch)
                                              : stage.Forward(pass.micro_batch));
   }
+  Enter(TrainerPhase::kSend);
   PARPLAN_RETURN_IF_ERROR(mover_.Finish());
   PARPLAN_RETURN_IF_ERROR(SynchronizeGradients());
   ++step_count_;
   for (const std::unique_ptr<Stage>& stage : stages_) {
     for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      Enter(TrainerPhase::kOptimizer, layer->program().layer_index);
       PARPLAN_RETURN_IF_ERROR(layer->state().Step(step_count_));
     }
   }
+  Enter(TrainerPhase::kLoss);
   if (loss_group_ != nullptr) {
     PARPLAN_RETURN_IF_ERROR(loss_group_->AllReduce(ElementType::kFloat64, &loss_, 1));
   }
   PARPLAN_RETURN_IF_ERROR(setting_.kernels->Synchronize());
+  Enter(TrainerPhase::kOutside);
   return loss_;
 }
 
 absl::Status RankTrainer::SynchronizeGradients() {
   for (const std::unique_ptr<Stage>& stage : stages_) {
     for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      Enter(TrainerPhase::kGradientSync, layer->program().layer_index);
       PARPLAN_RETURN_IF_ERROR(layer->state().Synchronize());
     }
   }

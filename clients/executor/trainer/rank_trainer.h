@@ -17,6 +17,7 @@
 #include "clients/executor/trainer/block_mover.h"
 #include "clients/executor/trainer/layer_state.h"
 #include "clients/executor/trainer/token_source.h"
+#include "clients/executor/trainer/trainer_observer.h"
 #include "planner/model/model_spec.h"
 
 namespace parplan {
@@ -30,6 +31,8 @@ struct TrainerSetting {
   OptimizerSettings optimizer = AdamSettings{};
   // Of the parameters.
   uint64_t seed = 1;
+  // May be null.
+  TrainerObserver* observer = nullptr;
 };
 
 // Of one thread. What `setting` points to outlives it.
@@ -61,6 +64,9 @@ class RankTrainer {
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
   absl::Status SynchronizeGradients();
+  void Enter(TrainerPhase phase, int layer_index = -1) const {
+    if (setting_.observer != nullptr) setting_.observer->Enter(phase, layer_index);
+  }
 
   const RankProgram program_;
   const ModelSpec model_;

@@ -83,8 +83,10 @@ absl::StatusOr<Array> TrainerLayer::BackwardTransformer(const void* parameters, 
                                                         Array output_gradient,
                                                         void* gradients) const {
   if (recomputes()) {
+    Enter(TrainerPhase::kRecompute);
     PARPLAN_RETURN_IF_ERROR(
         transformer_->Forward(parameters, std::move(kept.checkpoint), kept.transformer).status());
+    Enter(TrainerPhase::kBackward);
   }
   return transformer_->Backward(parameters, std::move(kept.transformer), std::move(output_gradient),
                                 gradients);

@@ -17,6 +17,7 @@
 #include "clients/executor/trainer/layer_tools.h"
 #include "clients/executor/trainer/table_layers.h"
 #include "clients/executor/trainer/token_source.h"
+#include "clients/executor/trainer/trainer_observer.h"
 #include "clients/executor/trainer/transformer_layer.h"
 
 namespace parplan {
@@ -38,6 +39,8 @@ class TrainerLayer {
     TrainerLayer* tied = nullptr;
     // A head whose weights are those of an embedding on other ranks.
     bool copies_embedding = false;
+    // May be null.
+    TrainerObserver* observer = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<TrainerLayer>> Create(const Setting& setting);
 
@@ -71,6 +74,9 @@ class TrainerLayer {
   absl::StatusOr<Array> BackwardTransformer(const void* parameters, Kept kept,
                                             Array output_gradient, void* gradients) const;
   const ParameterTensor& Table() const;
+  void Enter(TrainerPhase phase) const {
+    if (setting_.observer != nullptr) setting_.observer->Enter(phase, program().layer_index);
+  }
 
   const Setting setting_;
   const LayerTools tools_;
