@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 
@@ -43,6 +44,15 @@ class CpuKernels : public LayerKernels {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
   void Zero(void* data, int64_t count) override { std::fill_n(Out(data), count, T(0)); }
+
+  absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) override {
+    std::memcpy(device, host, static_cast<size_t>(byte_count));
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
+    std::memcpy(host, device, static_cast<size_t>(byte_count));
+    return absl::OkStatus();
+  }
 
   void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                 int64_t row_count, int64_t row_size) override {

@@ -6,7 +6,11 @@
 // from them and a communicator; nothing here knows of other ranks.
 //
 // Every pointer is to memory of the device, to elements of `type()` where nothing else is
-// said. Matrices lie row by row; rows of activations are tokens of samples. Operations run in the
+// said. What is summed or kept for a later pass besides activations (statistics: `kept`,
+// `largest`, `sums`, moments) is of `statistics_type()`. Tokens and targets are in memory of the
+// host and read before a call returns.
+//
+// Matrices lie row by row; rows of activations are tokens of samples. Operations run in the
 // order in which they are called; a device that runs them later tells its errors in `Synchronize`.
 // One object belongs to one thread.
 
@@ -96,11 +100,19 @@ class LayerKernels {
   virtual ~LayerKernels() = default;
 
   virtual ElementType type() const = 0;
+  // `type()`, but fp32 for 16-bit types.
+  ElementType statistics_type() const {
+    return type() == ElementType::kBfloat16 ? ElementType::kFloat32 : type();
+  }
   // Waits for everything called so far, and tells how it went.
   virtual absl::Status Synchronize() = 0;
 
   // Memory.
   virtual void Zero(void* data, int64_t count) = 0;
+  // Between memory of the host and of the device, after everything called so far; both have
+  // ended on return. The error is also told by `Synchronize`.
+  virtual absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) = 0;
+  virtual absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) = 0;
   // `row_count` rows of `row_size` elements; strides in elements. The two do not overlap.
   virtual void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                         int64_t row_count, int64_t row_size) = 0;

@@ -242,7 +242,7 @@ absl::Status AttentionPart::ForwardGathered(const void* projections, void* outpu
     tools_.kernels().Attention(PieceShape(piece), tools_.At(projections, row * projection_width()),
                                keys.data(), tools_.At(keys.data(), key_value_width_),
                                tools_.At(outputs, row * query_width_),
-                               tools_.At(kept, row * head_count_));
+                               tools_.StatisticAt(kept, row * head_count_));
     row += piece.size() * sample_count_;
   }
   return absl::OkStatus();
@@ -264,7 +264,8 @@ absl::Status AttentionPart::BackwardGathered(const void* projections, const void
     kernels.AttentionBackward(
         PieceShape(own_pieces_[k]), tools_.At(projections, row * projection_width()), keys.data(),
         tools_.At(keys.data(), key_value_width_), tools_.At(outputs, row * query_width_),
-        tools_.At(kept, row * head_count_), tools_.At(output_gradients, row * query_width_),
+        tools_.StatisticAt(kept, row * head_count_),
+        tools_.At(output_gradients, row * query_width_),
         tools_.At(projection_gradients, row * projection_width()), gradients.data(),
         tools_.At(gradients.data(), key_value_width_));
     if (k > 0) kernels.Add(part.data(), sum.data(), size);

@@ -26,7 +26,7 @@ class AttentionPart {
   // Elements of a row of projections and of outputs.
   int64_t projection_width() const { return query_width_ + 2 * key_value_width_; }
   int64_t output_width() const { return query_width_; }
-  // Elements kept from forward to backward besides projections and outputs.
+  // Statistics kept from forward to backward besides projections and outputs.
   int64_t KeptSize() const;
 
   absl::Status Forward(const void* projections, void* outputs, void* kept) const;

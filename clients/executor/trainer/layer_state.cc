@@ -1,25 +1,13 @@
 #include "clients/executor/trainer/layer_state.h"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
+#include "clients/device/kernels/host_elements.h"
 #include "planner/base/check.h"
 #include "planner/base/status_macros.h"
 
 namespace parplan {
-namespace {
-
-void SetValue(ElementType type, void* data, int64_t index, double value) {
-  if (type == ElementType::kFloat64) {
-    static_cast<double*>(data)[index] = value;
-  } else {
-    static_cast<float*>(data)[index] = static_cast<float>(value);
-  }
-}
-
-}  // namespace
-
 LayerState::LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,
                        const OptimizerSettings& optimizer)
     : tools_(tools), layout_(layout), group_(group), optimizer_(optimizer) {
@@ -43,16 +31,17 @@ absl::Status LayerState::Fill(int layer_index, uint64_t seed) {
   PARPLAN_ASSIGN_OR_RETURN(Array whole, tools_.Take(ArrayUse::kParameters, padded_size_));
   kernels.Zero(whole.data(), padded_size_);
   for (const ParameterTensor& tensor : layout_.tensors) {
-    int64_t index = tensor.offset;
+    std::vector<double> values;
+    values.reserve(tensor.local_size());
     for (int64_t row = 0; row < tensor.local_row_count; ++row) {
       for (int64_t column = 0; column < tensor.local_column_count; ++column) {
-        SetValue(kernels.type(), whole.data(), index++,
-                 InitialElement(seed, layer_index, tensor, tensor.first_row + row,
-                                tensor.first_column + column));
+        values.push_back(InitialElement(seed, layer_index, tensor, tensor.first_row + row,
+                                        tensor.first_column + column));
       }
     }
+    PARPLAN_RETURN_IF_ERROR(
+        WriteElements(kernels, kernels.type(), values, tools_.At(whole.data(), tensor.offset)));
   }
-  const int64_t state_size = Shards(ShardingLevel::kOptimizer) ? shard_size_ : padded_size_;
   if (Shards(ShardingLevel::kParameters)) {
     PARPLAN_ASSIGN_OR_RETURN(parameters_, tools_.Take(ArrayUse::kParameters, shard_size_));
     kernels.CopyRows(tools_.At(whole.data(), group_->rank() * shard_size_), shard_size_,
@@ -67,13 +56,28 @@ absl::Status LayerState::Fill(int layer_index, uint64_t seed) {
     PARPLAN_ASSIGN_OR_RETURN(gradient_shard_, tools_.Take(ArrayUse::kGradients, shard_size_));
     kernels.Zero(gradient_shard_.data(), shard_size_);
   }
-  PARPLAN_ASSIGN_OR_RETURN(first_moments_, tools_.Take(ArrayUse::kOptimizerStates, state_size));
-  kernels.Zero(first_moments_.data(), state_size);
+  return MakeOptimizerStates();
+}
+
+absl::Status LayerState::MakeOptimizerStates() {
+  LayerKernels& kernels = tools_.kernels();
+  const bool is_sharded = Shards(ShardingLevel::kOptimizer);
+  const int64_t size = is_sharded ? shard_size_ : padded_size_;
+  PARPLAN_ASSIGN_OR_RETURN(first_moments_,
+                           tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));
   if (std::holds_alternative<AdamSettings>(optimizer_)) {
-    PARPLAN_ASSIGN_OR_RETURN(second_moments_, tools_.Take(ArrayUse::kOptimizerStates, state_size));
-    kernels.Zero(second_moments_.data(), state_size);
+    PARPLAN_ASSIGN_OR_RETURN(second_moments_,
+                             tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));
   }
-  return absl::OkStatus();
+  if (kernels.statistics_type() == kernels.type()) return absl::OkStatus();
+  // Masters begin with what the rounded parameters are.
+  const bool is_part = is_sharded && !Shards(ShardingLevel::kParameters);
+  const int64_t first = is_part ? group_->rank() * shard_size_ : 0;
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::vector<double> values,
+      ReadElements(kernels, kernels.type(), tools_.At(parameters_.data(), first), size));
+  PARPLAN_ASSIGN_OR_RETURN(masters_, tools_.TakeStatistics(ArrayUse::kOptimizerStates, size));
+  return WriteElements(kernels, kernels.statistics_type(), values, masters_.data());
 }
 
 absl::StatusOr<const void*> LayerState::Parameters() {
@@ -147,10 +151,10 @@ absl::Status LayerState::Step(int64_t step) {
                                : tools_.At(parameters_.data(), first);
   if (const auto* const adam = std::get_if<AdamSettings>(&optimizer_)) {
     kernels.AdamStep(*adam, step, gradients, first_moments_.data(), second_moments_.data(),
-                     /*masters=*/nullptr, parameters, count);
+                     masters_.data(), parameters, count);
   } else {
     kernels.SgdStep(std::get<SgdSettings>(optimizer_), gradients, first_moments_.data(),
-                    /*masters=*/nullptr, parameters, count);
+                    masters_.data(), parameters, count);
   }
   if (Shards(ShardingLevel::kGradients)) {
     kernels.Zero(gradient_shard_.data(), shard_size_);

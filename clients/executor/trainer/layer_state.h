@@ -50,6 +50,7 @@ class LayerState {
   LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,
              const OptimizerSettings& optimizer);
   absl::Status Fill(int layer_index, uint64_t seed);
+  absl::Status MakeOptimizerStates();
   bool Shards(ShardingLevel level) const {
     return group_ != nullptr && tools_.strategy().sharding_level >= level;
   }
@@ -73,6 +74,8 @@ class LayerState {
   Array gradients_;
   // Where gradients are sharded: of the step so far; else of the step, once reduced.
   Array gradient_shard_;
+  // In fp32, where parameters are of 16 bits.
+  Array masters_;
   Array first_moments_;
   Array second_moments_;
 };

@@ -9,10 +9,22 @@ namespace parplan {
 LayerTools::LayerTools(const Setting& setting)
     : setting_(setting),
       place_(setting.layout.PlaceOf(setting.rank)),
-      element_size_(ElementSize(setting.kernels->type())) {}
+      element_size_(ElementSize(setting.kernels->type())),
+      statistic_size_(ElementSize(setting.kernels->statistics_type())) {}
 
 absl::StatusOr<Array> LayerTools::Take(ArrayUse use, int64_t element_count) const {
   return setting_.pool->Take(use, Bytes::Of(element_count * element_size_));
+}
+
+absl::StatusOr<Array> LayerTools::TakeStatistics(ArrayUse use, int64_t element_count) const {
+  return setting_.pool->Take(use, Bytes::Of(element_count * statistic_size_));
+}
+
+absl::StatusOr<Array> LayerTools::TakeZeroStatistics(ArrayUse use, int64_t element_count) const {
+  PARPLAN_ASSIGN_OR_RETURN(Array array, TakeStatistics(use, element_count));
+  // All bits are zero, so their type does not matter.
+  kernels().Zero(array.data(), element_count * statistic_size_ / element_size_);
+  return array;
 }
 
 absl::StatusOr<const void*> LayerTools::Gather(const void* x, int64_t width,

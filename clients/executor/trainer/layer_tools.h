@@ -51,12 +51,23 @@ class LayerTools {
   int64_t sample_count() const { return setting_.layout.SampleCount(); }
 
   absl::StatusOr<Array> Take(ArrayUse use, int64_t element_count) const;
+  // Of the kernels' statistics type; so many elements, zero to begin with.
+  absl::StatusOr<Array> TakeStatistics(ArrayUse use, int64_t element_count) const;
+  absl::StatusOr<Array> TakeZeroStatistics(ArrayUse use, int64_t element_count) const;
   // The element `offset` of `data`.
   const void* At(const void* data, int64_t offset) const {
     return static_cast<const char*>(data) + offset * element_size_;
   }
   void* At(void* data, int64_t offset) const {
     return static_cast<char*>(data) + offset * element_size_;
+  }
+
+  // The same of statistics.
+  const void* StatisticAt(const void* data, int64_t offset) const {
+    return static_cast<const char*>(data) + offset * statistic_size_;
+  }
+  void* StatisticAt(void* data, int64_t offset) const {
+    return static_cast<char*>(data) + offset * statistic_size_;
   }
 
   // The rows that products need of `x`, which has those of the residual stream, `width` wide:
@@ -70,6 +81,7 @@ class LayerTools {
   const Setting setting_;
   const GridPlace place_;
   const int64_t element_size_;
+  const int64_t statistic_size_;
 };
 
 }  // namespace parplan

@@ -171,11 +171,20 @@ absl::StatusOr<double> RankTrainer::Step() {
   }
   Enter(TrainerPhase::kLoss);
   if (loss_group_ != nullptr) {
-    PARPLAN_RETURN_IF_ERROR(loss_group_->AllReduce(ElementType::kFloat64, &loss_, 1));
+    PARPLAN_RETURN_IF_ERROR(AddUpLoss());
   }
   PARPLAN_RETURN_IF_ERROR(setting_.kernels->Synchronize());
   Enter(TrainerPhase::kOutside);
   return loss_;
+}
+
+absl::Status RankTrainer::AddUpLoss() {
+  // Groups exchange memory of the device.
+  PARPLAN_ASSIGN_OR_RETURN(const Array sum,
+                           setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(loss_))));
+  PARPLAN_RETURN_IF_ERROR(setting_.kernels->CopyFromHost(&loss_, sum.data(), sizeof(loss_)));
+  PARPLAN_RETURN_IF_ERROR(loss_group_->AllReduce(ElementType::kFloat64, sum.data(), 1));
+  return setting_.kernels->CopyToHost(sum.data(), &loss_, sizeof(loss_));
 }
 
 absl::Status RankTrainer::SynchronizeGradients() {

@@ -50,7 +50,8 @@ class RankTrainer {
   // Steps made so far.
   int64_t step_count() const { return step_count_; }
 
-  // Calls `visit` for every parameter of this rank with its elements; all ranks call it.
+  // Calls `visit` for every parameter of this rank with its elements, in memory of the device
+  // (host_elements.h reads them); all ranks call it.
   absl::Status VisitParameters(
       const std::function<void(int layer_index, const ParameterTensor& tensor, const void* data)>&
           visit);
@@ -63,6 +64,8 @@ class RankTrainer {
   absl::Status Prepare();
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
+  // The loss of all ranks in place of this rank's.
+  absl::Status AddUpLoss();
   absl::Status SynchronizeGradients();
   void Enter(TrainerPhase phase, int layer_index = -1) const {
     if (setting_.observer != nullptr) setting_.observer->Enter(phase, layer_index);

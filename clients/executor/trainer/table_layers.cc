@@ -4,19 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "clients/device/kernels/host_elements.h"
 #include "planner/base/status_macros.h"
 
 namespace parplan {
-namespace {
-
-// Values of the kernels' type as doubles. REQUIRES: kernels whose memory the host sees.
-double ValueAt(const LayerKernels& kernels, const void* data, int64_t index) {
-  return kernels.type() == ElementType::kFloat64 ? static_cast<const double*>(data)[index]
-                                                 : static_cast<const float*>(data)[index];
-}
-
-}  // namespace
-
 EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout)
     : tools_(tools), table_(layout.Find("table")), hidden_(tools.definition().hidden_size) {}
 
@@ -53,10 +44,12 @@ absl::Status HeadLayer::Forward(const void* parameters, const void* table, Array
   Communicator* const tensor = tools_.setting().tensor;
   kept.input = std::move(input);
   PARPLAN_ASSIGN_OR_RETURN(kept.normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
-  PARPLAN_ASSIGN_OR_RETURN(kept.moments, tools_.Take(ArrayUse::kActivations, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.moments, tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
   PARPLAN_ASSIGN_OR_RETURN(kept.logits, tools_.Take(ArrayUse::kLogits, product_rows * columns));
-  PARPLAN_ASSIGN_OR_RETURN(const Array largest, tools_.Take(ArrayUse::kLogits, product_rows));
-  PARPLAN_ASSIGN_OR_RETURN(const Array sums, tools_.Take(ArrayUse::kLogits, 2 * product_rows));
+  PARPLAN_ASSIGN_OR_RETURN(const Array largest,
+                           tools_.TakeStatistics(ArrayUse::kLogits, product_rows));
+  PARPLAN_ASSIGN_OR_RETURN(const Array sums,
+                           tools_.TakeStatistics(ArrayUse::kLogits, 2 * product_rows));
   kernels.Norm(NormKind::kLayerNorm, kept.input.data(),
                tools_.At(parameters, layout_.Find("norm_gain").offset),
                tools_.At(parameters, layout_.Find("norm_bias").offset), kept.normal.data(),
@@ -73,20 +66,22 @@ absl::Status HeadLayer::Forward(const void* parameters, const void* table, Array
                     .c = kept.logits.data()});
   kernels.LargestLogits(kept.logits.data(), product_rows, columns, largest.data());
   if (tensor != nullptr) {
-    PARPLAN_RETURN_IF_ERROR(
-        tensor->AllReduce(kernels.type(), largest.data(), product_rows, Reduction::kMax));
+    PARPLAN_RETURN_IF_ERROR(tensor->AllReduce(kernels.statistics_type(), largest.data(),
+                                              product_rows, Reduction::kMax));
   }
   kernels.SumLogits(kept.logits.data(), targets, largest.data(), product_rows, columns,
                     table_.first_row, sums.data());
   if (tensor != nullptr) {
-    PARPLAN_RETURN_IF_ERROR(tensor->AllReduce(kernels.type(), sums.data(), 2 * product_rows));
+    PARPLAN_RETURN_IF_ERROR(
+        tensor->AllReduce(kernels.statistics_type(), sums.data(), 2 * product_rows));
   }
   kernels.LogitGradients(kept.logits.data(), targets, largest.data(), sums.data(), factor,
                          product_rows, columns, table_.first_row);
-  PARPLAN_RETURN_IF_ERROR(kernels.Synchronize());
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::vector<double> numbers,
+      ReadElements(kernels, kernels.statistics_type(), sums.data(), 2 * product_rows));
   for (int64_t row = 0; row < product_rows; ++row) {
-    loss += factor * (std::log(ValueAt(kernels, sums.data(), 2 * row)) -
-                      ValueAt(kernels, sums.data(), 2 * row + 1));
+    loss += factor * (std::log(numbers[2 * row]) - numbers[2 * row + 1]);
   }
   return absl::OkStatus();
 }

@@ -62,11 +62,12 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, Kept& kep
   const int64_t product_rows = tools_.product_row_count();
   const int64_t width = attention_.projection_width();
   PARPLAN_ASSIGN_OR_RETURN(kept.first_normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
-  PARPLAN_ASSIGN_OR_RETURN(kept.first_moments, tools_.Take(ArrayUse::kActivations, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.first_moments,
+                           tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
   PARPLAN_ASSIGN_OR_RETURN(kept.projections,
                            tools_.Take(ArrayUse::kActivations, product_rows * width));
   PARPLAN_ASSIGN_OR_RETURN(kept.logarithms,
-                           tools_.Take(ArrayUse::kActivations, attention_.KeptSize()));
+                           tools_.TakeStatistics(ArrayUse::kActivations, attention_.KeptSize()));
   PARPLAN_ASSIGN_OR_RETURN(
       kept.attended, tools_.Take(ArrayUse::kActivations, product_rows * attention_.output_width()));
   Norm(parameters, "attention_norm_gain", "attention_norm_bias", kept.input.data(),
@@ -116,7 +117,8 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Kept
   const int64_t product_rows = tools_.product_row_count();
   const bool is_gpt = IsGpt(tools_.definition());
   PARPLAN_ASSIGN_OR_RETURN(kept.second_normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
-  PARPLAN_ASSIGN_OR_RETURN(kept.second_moments, tools_.Take(ArrayUse::kActivations, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.second_moments,
+                           tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
   PARPLAN_ASSIGN_OR_RETURN(kept.inner,
                            tools_.Take(ArrayUse::kActivations, product_rows * inner_product_));
   PARPLAN_ASSIGN_OR_RETURN(kept.activated,
