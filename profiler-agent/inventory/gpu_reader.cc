@@ -1,0 +1,183 @@
+#include "profiler-agent/inventory/gpu_reader.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace parplan {
+namespace {
+
+constexpr unsigned kTextBytes = 96;
+constexpr int kBusyUtilizationPercent = 5;
+constexpr int64_t kFreeMemoryShare = 50;
+
+GpuSet Without(GpuSet gpus, GpuAvailability availability, std::string message) {
+  gpus.availability = availability;
+  gpus.message = std::move(message);
+  gpus.devices.clear();
+  gpus.states.clear();
+  gpus.common_ancestors.clear();
+  return gpus;
+}
+
+// A text that a function of the library writes; empty where it can't.
+template <typename Function, typename... Arguments>
+std::string TextOf(Function function, Arguments... arguments) {
+  if (function == nullptr) return "";
+  char text[kTextBytes] = {};
+  if (function(arguments..., text, kTextBytes) != nvml::kSuccess) return "";
+  return std::string(text, strnlen(text, kTextBytes));
+}
+
+template <typename Function, typename Value, typename... Arguments>
+Value ValueOf(Function function, Value otherwise, Arguments... arguments) {
+  Value value = otherwise;
+  if (function == nullptr || function(arguments..., &value) != nvml::kSuccess) return otherwise;
+  return value;
+}
+
+int NvlinkCount(const NvmlLibrary& library, nvml::Device device) {
+  int count = 0;
+  for (unsigned link = 0; link < nvml::kMaxNvlinkCount; ++link) {
+    count += ValueOf(library.nvlink_state, 0U, device, link) == 1 ? 1 : 0;
+  }
+  return count;
+}
+
+std::optional<std::vector<int64_t>> ProcessesOn(const NvmlLibrary& library, nvml::Device device) {
+  if (library.processes == nullptr) return std::nullopt;
+  // Some more than now, since processes come.
+  constexpr unsigned kSpare = 16;
+  std::vector<nvml::ProcessInfo> found;
+  unsigned count = 0;
+  nvml::Result result = library.processes(device, &count, nullptr);
+  for (int attempt = 0; attempt < 3 && result == nvml::kInsufficientSize; ++attempt) {
+    count += kSpare;
+    found.resize(count);
+    result = library.processes(device, &count, found.data());
+  }
+  if (result != nvml::kSuccess) return std::nullopt;
+  std::vector<int64_t> processes;
+  for (size_t i = 0; i < std::min<size_t>(count, found.size()); ++i) {
+    processes.push_back(found[i].pid);
+  }
+  std::sort(processes.begin(), processes.end());
+  return processes;
+}
+
+nvml::Result ReadDevice(const NvmlLibrary& library, nvml::Device handle, GpuDevice& device,
+                        GpuState& state) {
+  char name[kTextBytes] = {};
+  nvml::Result result = library.device_name(handle, name, kTextBytes);
+  if (result != nvml::kSuccess) return result;
+  device.name = std::string(name, strnlen(name, kTextBytes));
+  nvml::Memory memory = {};
+  result = library.device_memory(handle, &memory);
+  if (result != nvml::kSuccess) return result;
+  device.memory_bytes = static_cast<int64_t>(memory.total);
+  device.uuid = TextOf(library.device_uuid, handle);
+  nvml::PciInfo pci = {};
+  if (library.device_pci != nullptr && library.device_pci(handle, &pci) == nvml::kSuccess) {
+    device.pci_bus_id = std::string(pci.bus_id, strnlen(pci.bus_id, sizeof(pci.bus_id)));
+  }
+  int major = 0;
+  int minor = 0;
+  if (library.device_capability != nullptr &&
+      library.device_capability(handle, &major, &minor) == nvml::kSuccess) {
+    device.compute_capability = major * 10 + minor;
+  }
+  device.max_sm_clock_mhz =
+      static_cast<int>(ValueOf(library.max_clock, 0U, handle, nvml::kClockSm));
+  device.max_memory_clock_mhz =
+      static_cast<int>(ValueOf(library.max_clock, 0U, handle, nvml::kClockMemory));
+  device.nvlink_count = NvlinkCount(library, handle);
+  unsigned mig_now = 0;
+  unsigned mig_later = 0;
+  device.is_partitioned = library.mig_mode != nullptr &&
+                          library.mig_mode(handle, &mig_now, &mig_later) == nvml::kSuccess &&
+                          mig_now == 1;
+
+  state.used_memory_bytes = static_cast<int64_t>(memory.used);
+  const nvml::Utilization utilization =
+      ValueOf(library.utilization, nvml::Utilization{0, 0}, handle);
+  state.utilization_percent = static_cast<int>(utilization.gpu);
+  state.sm_clock_mhz = static_cast<int>(ValueOf(library.current_clock, 0U, handle, nvml::kClockSm));
+  state.clock_limits = ValueOf(library.clock_limits, 0ULL, handle);
+  state.processes = ProcessesOn(library, handle);
+  return nvml::kSuccess;
+}
+
+}  // namespace
+
+GpuSet ReadGpus(const GpuReaderOptions& options) {
+  const NvmlLibrary::Loaded loaded = NvmlLibrary::Load(options.library);
+  GpuSet gpus;
+  if (loaded.library == nullptr) return Without(gpus, loaded.availability, loaded.message);
+  const NvmlLibrary& library = *loaded.library;
+  gpus.driver_version = TextOf(library.driver_version);
+  gpus.cuda_version = ValueOf(library.cuda_version, 0);
+
+  unsigned count = 0;
+  nvml::Result result = library.device_count(&count);
+  if (result != nvml::kSuccess) {
+    return Without(gpus, GpuAvailability::kFailed,
+                   absl::StrCat("cannot count the GPUs: ", library.ErrorText(result)));
+  }
+  if (count == 0) {
+    return Without(gpus, GpuAvailability::kNoDevice, "the NVIDIA driver is loaded, but has no GPU");
+  }
+  if (gpus.cuda_version != 0 && gpus.cuda_version < options.required_cuda_version) {
+    return Without(
+        gpus, GpuAvailability::kDriverTooOld,
+        absl::StrCat("driver ", gpus.driver_version, " supports CUDA ", gpus.cuda_version / 1000,
+                     ".", gpus.cuda_version % 1000 / 10, "; what is to run needs ",
+                     options.required_cuda_version / 1000, ".",
+                     options.required_cuda_version % 1000 / 10, ", install a newer driver"));
+  }
+  std::vector<nvml::Device> handles(count, nullptr);
+  for (unsigned i = 0; i < count; ++i) {
+    GpuDevice device;
+    GpuState state;
+    device.index = static_cast<int>(i);
+    result = library.device_by_index(i, &handles[i]);
+    if (result == nvml::kSuccess) result = ReadDevice(library, handles[i], device, state);
+    if (result != nvml::kSuccess) {
+      return Without(gpus, GpuAvailability::kFailed,
+                     absl::StrCat("GPU ", i, " does not answer: ", library.ErrorText(result)));
+    }
+    gpus.devices.push_back(std::move(device));
+    gpus.states.push_back(std::move(state));
+  }
+  gpus.common_ancestors.assign(count, std::vector<int>(count, 0));
+  for (unsigned i = 0; i < count; ++i) {
+    for (unsigned j = 0; j < count; ++j) {
+      if (i == j) continue;
+      gpus.common_ancestors[i][j] = ValueOf(library.common_ancestor, -1, handles[i], handles[j]);
+    }
+  }
+  gpus.availability = GpuAvailability::kAvailable;
+  return gpus;
+}
+
+std::string BusyGpuText(const GpuSet& gpus) {
+  std::vector<std::string> reasons;
+  for (size_t i = 0; i < gpus.states.size(); ++i) {
+    const GpuState& state = gpus.states[i];
+    if (state.processes.has_value() && !state.processes->empty()) {
+      reasons.push_back(
+          absl::StrCat("GPU ", i, " is used by process ", absl::StrJoin(*state.processes, ", ")));
+    } else if (state.utilization_percent > kBusyUtilizationPercent) {
+      reasons.push_back(
+          absl::StrCat("GPU ", i, " is busy ", state.utilization_percent, " % of its time"));
+    } else if (state.used_memory_bytes > gpus.devices[i].memory_bytes / kFreeMemoryShare) {
+      reasons.push_back(absl::StrCat("GPU ", i, " has ", state.used_memory_bytes, " bytes in use"));
+    }
+  }
+  return absl::StrJoin(reasons, "; ");
+}
+
+}  // namespace parplan

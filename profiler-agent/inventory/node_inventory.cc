@@ -1,0 +1,166 @@
+#include "profiler-agent/inventory/node_inventory.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/canonical_text.h"
+#include "proto/wire/digest.h"
+
+namespace parplan {
+namespace {
+
+absl::Status Unfit(absl::string_view why) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch, why);
+}
+
+// The GPUs as devices of one kind, or what is in the way.
+absl::Status CheckGpus(const GpuSet& gpus) {
+  if (gpus.availability != GpuAvailability::kAvailable) {
+    return Unfit(absl::StrCat("no GPU to use (", GpuAvailabilityName(gpus.availability),
+                              "): ", gpus.message));
+  }
+  for (const GpuDevice& device : gpus.devices) {
+    if (device.name != gpus.devices.front().name ||
+        device.memory_bytes != gpus.devices.front().memory_bytes) {
+      return Unfit(absl::StrCat("GPU ", device.index, " is a ", device.name, " with ",
+                                device.memory_bytes, " bytes, GPU 0 a ", gpus.devices.front().name,
+                                " with ", gpus.devices.front().memory_bytes,
+                                "; hide one kind with CUDA_VISIBLE_DEVICES"));
+    }
+    if (device.is_partitioned) {
+      return Unfit(absl::StrCat("GPU ", device.index,
+                                " is cut into instances (MIG); offer whole GPUs only"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool AllHaveNvlink(const GpuSet& gpus) {
+  return std::all_of(gpus.devices.begin(), gpus.devices.end(),
+                     [](const GpuDevice& device) { return device.nvlink_count > 0; });
+}
+
+// Largest number such that consecutive GPUs in groups of it all meet below another socket.
+int DevicesOfSocket(const GpuSet& gpus, int count) {
+  const auto meets = [&gpus](int a, int b) {
+    const int level = gpus.common_ancestors[static_cast<size_t>(a)][static_cast<size_t>(b)];
+    return level >= 0 && level < nvml::kLevelSystem;
+  };
+  for (int size = count; size > 1; --size) {
+    if (count % size != 0) continue;
+    bool fits = true;
+    for (int a = 0; a < count && fits; ++a) {
+      for (int b = a - a % size; b < a; ++b) fits = fits && meets(a, b);
+    }
+    if (fits) return size;
+  }
+  return 1;
+}
+
+// From the fastest on; NVLink reaches all GPUs of the nodes it is built into.
+std::vector<LinkTier> GpuTiers(const GpuSet& gpus, int count) {
+  if (AllHaveNvlink(gpus)) return {{"nvlink", count}};
+  const int near = DevicesOfSocket(gpus, count);
+  std::vector<LinkTier> tiers;
+  if (near > 1 && near < count) tiers.push_back({"pcie", near});
+  tiers.push_back({near == count ? "pcie" : "socket", count});
+  return tiers;
+}
+
+}  // namespace
+
+absl::StatusOr<NodeInventory> ReadInventory(const InventoryOptions& options) {
+  NodeInventory inventory;
+  PARPLAN_ASSIGN_OR_RETURN(inventory.host, ReadHost(options.host));
+  inventory.gpus = ReadGpus(options.gpus);
+  inventory.networks = ReadNetworks(options.sysfs_root);
+  return inventory;
+}
+
+std::string InventoryText(const NodeInventory& inventory) {
+  std::string text = "parplan inventory 1\n";
+  const HostFacts& host = inventory.host;
+  absl::StrAppend(
+      &text, CanonicalLine("host", {StringWord(host.cpu_model), IntegerWord(host.socket_count),
+                                    IntegerWord(host.core_count), IntegerWord(host.thread_count),
+                                    IntegerWord(host.memory_bytes), StringWord(host.kernel)}));
+  for (const NumaNode& numa : host.numa_nodes) {
+    absl::StrAppend(&text, CanonicalLine("numa", {IntegerWord(numa.memory_bytes),
+                                                  IntegerWord(numa.core_count)}));
+  }
+  const GpuSet& gpus = inventory.gpus;
+  absl::StrAppend(
+      &text,
+      CanonicalLine("driver", {StringWord(GpuAvailabilityName(gpus.availability)),
+                               StringWord(gpus.driver_version), IntegerWord(gpus.cuda_version)}));
+  for (const GpuDevice& gpu : gpus.devices) {
+    absl::StrAppend(
+        &text, CanonicalLine(
+                   "gpu", {IntegerWord(gpu.index), StringWord(gpu.name), StringWord(gpu.uuid),
+                           StringWord(gpu.pci_bus_id), IntegerWord(gpu.memory_bytes),
+                           IntegerWord(gpu.compute_capability), IntegerWord(gpu.max_sm_clock_mhz),
+                           IntegerWord(gpu.max_memory_clock_mhz), IntegerWord(gpu.nvlink_count),
+                           FlagWord(gpu.is_partitioned)}));
+  }
+  for (const std::vector<int>& row : gpus.common_ancestors) {
+    std::string line = "meets";
+    for (const int level : row) absl::StrAppend(&line, " ", level);
+    absl::StrAppend(&text, line, "\n");
+  }
+  std::vector<std::string> networks;
+  for (const RdmaPort& port : inventory.networks.rdma_ports) {
+    networks.push_back(CanonicalLine(
+        "rdma", {StringWord(port.device), IntegerWord(port.port), StringWord(port.link_layer),
+                 NumberWord(port.gigabits_per_second), FlagWord(port.is_active)}));
+  }
+  for (const NetworkInterface& found : inventory.networks.interfaces) {
+    networks.push_back(CanonicalLine(
+        "net",
+        {StringWord(found.name), IntegerWord(found.megabits_per_second), FlagWord(found.is_up)}));
+  }
+  absl::StrAppend(&text, SortedLines(std::move(networks)));
+  return text;
+}
+
+std::string InventoryFingerprint(const NodeInventory& inventory) {
+  return Sha256Hex(InventoryText(inventory));
+}
+
+absl::StatusOr<std::string> DeviceKind(const NodeInventory& inventory, DeviceType type) {
+  if (type == DeviceType::kCpu) return absl::StrCat("CPU ", inventory.host.cpu_model);
+  PARPLAN_RETURN_IF_ERROR(CheckGpus(inventory.gpus));
+  return inventory.gpus.devices.front().name;
+}
+
+absl::StatusOr<Topology> ToTopology(const NodeInventory& inventory,
+                                    const TopologyOptions& options) {
+  PARPLAN_ASSIGN_OR_RETURN(std::string kind, DeviceKind(inventory, options.device_type));
+  const bool is_cpu = options.device_type == DeviceType::kCpu;
+  const int present =
+      is_cpu ? inventory.host.core_count : static_cast<int>(inventory.gpus.devices.size());
+  const int count = options.device_count == 0 ? present : options.device_count;
+  if (count < 1 || present < 1 || (!is_cpu && count > present)) {
+    return Unfit(absl::StrCat("the node has ", present, is_cpu ? " cores" : " GPUs", ", not the ",
+                              count, " devices asked for"));
+  }
+  NodeGroup group;
+  group.node_group_id = is_cpu ? "cpu" : "gpu";
+  group.device_kind = std::move(kind);
+  group.node_count = 1;
+  if (!options.node.empty()) group.node_names = {options.node};
+  group.devices_per_node = count;
+  // More ranks than cores share the memory, too.
+  group.device_memory = Bytes::Of(is_cpu ? inventory.host.memory_bytes / std::max(present, count)
+                                         : inventory.gpus.devices.front().memory_bytes);
+  std::vector<LinkTier> tiers =
+      is_cpu ? std::vector<LinkTier>{{"memory", count}} : GpuTiers(inventory.gpus, count);
+  return Topology::Create(options.cluster, {std::move(group)}, std::move(tiers));
+}
+
+}  // namespace parplan

@@ -1,0 +1,66 @@
+// What of NVIDIA's management library (NVML) crosses its C interface, declared anew: the
+// library comes with the driver, its header with a toolkit that agents are built without.
+// Names and layouts are those NVIDIA documents as stable; only what is used here.
+
+#ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NVML_TYPES_H_
+#define PARPLAN_PROFILER_AGENT_INVENTORY_NVML_TYPES_H_
+
+namespace parplan::nvml {
+
+// nvmlReturn_t.
+using Result = int;
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kNotSupported = 3;
+inline constexpr Result kNoPermission = 4;
+inline constexpr Result kInsufficientSize = 7;
+inline constexpr Result kDriverNotLoaded = 9;
+inline constexpr Result kLibraryDriverMismatch = 18;
+
+// nvmlDevice_t: owned by the library, valid until nvmlShutdown.
+using Device = void*;
+
+// nvmlMemory_t, in bytes.
+struct Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+// nvmlUtilization_t, in percent of the last sample period.
+struct Utilization {
+  unsigned gpu;
+  unsigned memory;
+};
+
+// nvmlPciInfo_t of the functions that end in _v3.
+struct PciInfo {
+  char legacy_bus_id[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned device_id;
+  unsigned subsystem_id;
+  char bus_id[32];
+};
+
+// nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v3.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+// nvmlClockType_t.
+inline constexpr int kClockSm = 1;
+inline constexpr int kClockMemory = 2;
+
+// nvmlGpuTopologyLevel_t: where the ways from two devices meet.
+inline constexpr int kLevelSystem = 50;
+
+// NVML_NVLINK_MAX_LINKS.
+inline constexpr unsigned kMaxNvlinkCount = 18;
+
+}  // namespace parplan::nvml
+
+#endif  // PARPLAN_PROFILER_AGENT_INVENTORY_NVML_TYPES_H_

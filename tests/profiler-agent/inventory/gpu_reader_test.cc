@@ -1,0 +1,98 @@
+#include "profiler-agent/inventory/gpu_reader.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace parplan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+GpuReaderOptions Fake(const std::string& name) {
+  GpuReaderOptions options;
+  options.library = absl::StrCat(PARPLAN_FAKE_NVML, "/libnvml_", name, ".so");
+  return options;
+}
+
+TEST(ReadGpus, TellsAllOfANodeOfEight) {
+  const GpuSet gpus = ReadGpus(Fake("eight"));
+  ASSERT_EQ(gpus.availability, GpuAvailability::kAvailable) << gpus.message;
+  EXPECT_EQ(gpus.driver_version, "580.95.05");
+  EXPECT_EQ(gpus.cuda_version, 13000);
+  ASSERT_EQ(gpus.devices.size(), 8);
+  const GpuDevice& last = gpus.devices[7];
+  EXPECT_EQ(last.index, 7);
+  EXPECT_EQ(last.name, "NVIDIA H200");
+  EXPECT_EQ(last.uuid, "GPU-00000000-0000-0000-0000-000000000007");
+  EXPECT_EQ(last.pci_bus_id, "00000000:22:00.0");
+  EXPECT_EQ(last.memory_bytes, int64_t{143771} << 20);
+  EXPECT_EQ(last.compute_capability, 90);
+  EXPECT_EQ(last.max_sm_clock_mhz, 1980);
+  EXPECT_EQ(last.max_memory_clock_mhz, 3201);
+  EXPECT_EQ(last.nvlink_count, 18);
+  EXPECT_EQ(gpus.states[7].sm_clock_mhz, 345);
+  EXPECT_EQ(gpus.states[7].clock_limits, 1);
+  EXPECT_THAT(gpus.common_ancestors[3], ElementsAre(30, 30, 30, 0, 50, 50, 50, 50));
+  EXPECT_EQ(BusyGpuText(gpus), "");
+}
+
+TEST(ReadGpus, TellsWhoComputesOnAGpu) {
+  const GpuSet gpus = ReadGpus(Fake("busy"));
+  ASSERT_EQ(gpus.states.size(), 2);
+  EXPECT_THAT(*gpus.states[0].processes, IsEmpty());
+  EXPECT_THAT(*gpus.states[1].processes, ElementsAre(4711));
+  EXPECT_EQ(BusyGpuText(gpus), "GPU 1 is used by process 4711");
+}
+
+TEST(ReadGpus, DoesWithoutFunctionsThatAnOldLibraryLacks) {
+  const GpuSet gpus = ReadGpus(Fake("minimal"));
+  ASSERT_EQ(gpus.availability, GpuAvailability::kAvailable) << gpus.message;
+  EXPECT_EQ(gpus.devices[0].name, "NVIDIA H200");
+  EXPECT_EQ(gpus.devices[0].uuid, "");
+  EXPECT_EQ(gpus.devices[0].nvlink_count, 0);
+  EXPECT_FALSE(gpus.states[0].processes.has_value());
+}
+
+TEST(ReadGpus, TellsWhyThereAreNone) {
+  const auto expect = [](const GpuReaderOptions& options, GpuAvailability availability,
+                         const std::string& words) {
+    const GpuSet gpus = ReadGpus(options);
+    EXPECT_STREQ(GpuAvailabilityName(gpus.availability), GpuAvailabilityName(availability));
+    EXPECT_THAT(gpus.message, HasSubstr(words));
+    EXPECT_EQ(gpus.message.find('\n'), std::string::npos);
+    EXPECT_THAT(gpus.devices, IsEmpty());
+  };
+  expect(Fake("that_is_not_there"), GpuAvailability::kNoLibrary, "no NVIDIA driver is installed");
+  expect(Fake("incomplete"), GpuAvailability::kIncompleteLibrary, "nvmlDeviceGetCount_v2");
+  expect(Fake("no_driver"), GpuAvailability::kNoDriver, "not loaded");
+  expect(Fake("mismatch"), GpuAvailability::kDriverMismatch, "reboot");
+  expect(Fake("failing"), GpuAvailability::kFailed, "Unknown Error");
+  expect(Fake("none"), GpuAvailability::kNoDevice, "has no GPU");
+  expect(Fake("lost"), GpuAvailability::kFailed, "GPU 1 does not answer: GPU is lost");
+  GpuReaderOptions newer = Fake("eight");
+  newer.required_cuda_version = 13010;
+  expect(newer, GpuAvailability::kDriverTooOld, "supports CUDA 13.0; what is to run needs 13.1");
+}
+
+TEST(BusyGpuText, LooksAtTimeAndMemoryWhereProcessesAreHidden) {
+  GpuSet gpus;
+  gpus.devices.resize(1);
+  gpus.devices[0].memory_bytes = 1000;
+  gpus.states.resize(1);
+  gpus.states[0].used_memory_bytes = 20;
+  gpus.states[0].utilization_percent = 5;
+  EXPECT_EQ(BusyGpuText(gpus), "");
+  gpus.states[0].utilization_percent = 6;
+  EXPECT_EQ(BusyGpuText(gpus), "GPU 0 is busy 6 % of its time");
+  gpus.states[0].utilization_percent = 0;
+  gpus.states[0].used_memory_bytes = 21;
+  EXPECT_EQ(BusyGpuText(gpus), "GPU 0 has 21 bytes in use");
+}
+
+}  // namespace
+}  // namespace parplan
