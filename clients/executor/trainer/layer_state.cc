@@ -76,7 +76,7 @@ absl::Status LayerState::MakeOptimizerStates() {
   PARPLAN_ASSIGN_OR_RETURN(
       const std::vector<double> values,
       ReadElements(kernels, kernels.type(), tools_.At(parameters_.data(), first), size));
-  PARPLAN_ASSIGN_OR_RETURN(masters_, tools_.TakeStatistics(ArrayUse::kOptimizerStates, size));
+  PARPLAN_ASSIGN_OR_RETURN(masters_, tools_.TakeStatistics(ArrayUse::kMasterParameters, size));
   return WriteElements(kernels, kernels.statistics_type(), values, masters_.data());
 }
 
@@ -94,7 +94,7 @@ void LayerState::Release() { gathered_.Reset(); }
 
 absl::StatusOr<void*> LayerState::Gradients() {
   if (gradients_.is_null()) {
-    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kTransient, padded_size_));
+    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
     tools_.kernels().Zero(gradients_.data(), padded_size_);
   }
   return gradients_.data();
@@ -110,10 +110,10 @@ absl::Status LayerState::SumShared() {
 absl::Status LayerState::EndBackward() {
   if (!Shards(ShardingLevel::kGradients)) return absl::OkStatus();
   PARPLAN_RETURN_IF_ERROR(SumShared());
-  PARPLAN_ASSIGN_OR_RETURN(const Array part, tools_.Take(ArrayUse::kTransient, shard_size_));
+  void* const part = tools_.At(gradients_.data(), group_->rank() * shard_size_);
   PARPLAN_RETURN_IF_ERROR(
-      group_->ReduceScatter(tools_.kernels().type(), gradients_.data(), part.data(), shard_size_));
-  tools_.kernels().Add(part.data(), gradient_shard_.data(), shard_size_);
+      group_->ReduceScatter(tools_.kernels().type(), gradients_.data(), part, shard_size_));
+  tools_.kernels().Add(part, gradient_shard_.data(), shard_size_);
   gradients_.Reset();
   return absl::OkStatus();
 }

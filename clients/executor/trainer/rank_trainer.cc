@@ -65,8 +65,7 @@ class RankTrainer::Stage {
                                   to_.RanksOf(program_.stage_group)));
       }
       to_.Enter(TrainerPhase::kForward, layer.layer_index);
-      PARPLAN_ASSIGN_OR_RETURN(
-          x, layers_[k]->Forward(to_.step_count_, micro_batch, std::move(x), to_.loss_));
+      PARPLAN_ASSIGN_OR_RETURN(x, layers_[k]->Forward(to_.step_count_, micro_batch, std::move(x)));
     }
     if (program_.send_forward_group < 0) return absl::OkStatus();
     to_.Enter(TrainerPhase::kSend);
@@ -88,7 +87,8 @@ class RankTrainer::Stage {
     for (size_t k = layers_.size(); k-- > 0;) {
       const LayerProgram& layer = layers_[k]->program();
       to_.Enter(TrainerPhase::kBackward, layer.layer_index);
-      PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(micro_batch, std::move(dx)));
+      PARPLAN_ASSIGN_OR_RETURN(
+          dx, layers_[k]->Backward(to_.step_count_, micro_batch, std::move(dx), to_.loss_));
       if (!layer.leave_backward.is_empty()) {
         to_.Enter(TrainerPhase::kReshard, layer.layer_index);
         PARPLAN_ASSIGN_OR_RETURN(dx, to_.mover_.Reshard(layer.leave_backward, layer.layout,

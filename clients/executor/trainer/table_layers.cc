@@ -34,26 +34,54 @@ HeadLayer::HeadLayer(const LayerTools& tools, const ParameterLayout& layout,
                      const ParameterTensor& table)
     : tools_(tools), layout_(layout), table_(table), hidden_(tools.definition().hidden_size) {}
 
-absl::Status HeadLayer::Forward(const void* parameters, const void* table, Array input,
-                                const int32_t* targets, double factor, Kept& kept,
-                                double& loss) const {
+absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept) const {
+  const int64_t rows = tools_.row_count();
+  kept.input = std::move(input);
+  PARPLAN_ASSIGN_OR_RETURN(kept.normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.moments, tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
+  tools_.kernels().Norm(NormKind::kLayerNorm, kept.input.data(),
+                        tools_.At(parameters, layout_.Find("norm_gain").offset),
+                        tools_.At(parameters, layout_.Find("norm_bias").offset), kept.normal.data(),
+                        kept.moments.data(), rows, hidden_);
+  return absl::OkStatus();
+}
+
+absl::Status HeadLayer::LoseLogits(const Array& logits, const int32_t* targets, double factor,
+                                   double& loss) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t rows = tools_.product_row_count();
+  const int64_t columns = table_.local_row_count;
+  Communicator* const tensor = tools_.setting().tensor;
+  PARPLAN_ASSIGN_OR_RETURN(const Array largest, tools_.TakeStatistics(ArrayUse::kLogits, rows));
+  PARPLAN_ASSIGN_OR_RETURN(const Array sums, tools_.TakeStatistics(ArrayUse::kLogits, 2 * rows));
+  kernels.LargestLogits(logits.data(), rows, columns, largest.data());
+  if (tensor != nullptr) {
+    PARPLAN_RETURN_IF_ERROR(
+        tensor->AllReduce(kernels.statistics_type(), largest.data(), rows, Reduction::kMax));
+  }
+  kernels.SumLogits(logits.data(), targets, largest.data(), rows, columns, table_.first_row,
+                    sums.data());
+  if (tensor != nullptr) {
+    PARPLAN_RETURN_IF_ERROR(tensor->AllReduce(kernels.statistics_type(), sums.data(), 2 * rows));
+  }
+  kernels.LogitGradients(logits.data(), targets, largest.data(), sums.data(), factor, rows, columns,
+                         table_.first_row);
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                           ReadElements(kernels, kernels.statistics_type(), sums.data(), 2 * rows));
+  for (int64_t row = 0; row < rows; ++row) {
+    loss += factor * (std::log(numbers[2 * row]) - numbers[2 * row + 1]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* table, Kept kept,
+                                          const int32_t* targets, double factor, void* gradients,
+                                          void* table_gradient, double& loss) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.row_count();
   const int64_t product_rows = tools_.product_row_count();
   const int64_t columns = table_.local_row_count;
-  Communicator* const tensor = tools_.setting().tensor;
-  kept.input = std::move(input);
-  PARPLAN_ASSIGN_OR_RETURN(kept.normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
-  PARPLAN_ASSIGN_OR_RETURN(kept.moments, tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
-  PARPLAN_ASSIGN_OR_RETURN(kept.logits, tools_.Take(ArrayUse::kLogits, product_rows * columns));
-  PARPLAN_ASSIGN_OR_RETURN(const Array largest,
-                           tools_.TakeStatistics(ArrayUse::kLogits, product_rows));
-  PARPLAN_ASSIGN_OR_RETURN(const Array sums,
-                           tools_.TakeStatistics(ArrayUse::kLogits, 2 * product_rows));
-  kernels.Norm(NormKind::kLayerNorm, kept.input.data(),
-               tools_.At(parameters, layout_.Find("norm_gain").offset),
-               tools_.At(parameters, layout_.Find("norm_bias").offset), kept.normal.data(),
-               kept.moments.data(), rows, hidden_);
+  PARPLAN_ASSIGN_OR_RETURN(Array logits, tools_.Take(ArrayUse::kLogits, product_rows * columns));
   Array gathered;
   PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
                            tools_.Gather(kept.normal.data(), hidden_, gathered));
@@ -63,55 +91,26 @@ absl::Status HeadLayer::Forward(const void* parameters, const void* table, Array
                     .k = hidden_,
                     .a = normal,
                     .b = table,
-                    .c = kept.logits.data()});
-  kernels.LargestLogits(kept.logits.data(), product_rows, columns, largest.data());
-  if (tensor != nullptr) {
-    PARPLAN_RETURN_IF_ERROR(tensor->AllReduce(kernels.statistics_type(), largest.data(),
-                                              product_rows, Reduction::kMax));
-  }
-  kernels.SumLogits(kept.logits.data(), targets, largest.data(), product_rows, columns,
-                    table_.first_row, sums.data());
-  if (tensor != nullptr) {
-    PARPLAN_RETURN_IF_ERROR(
-        tensor->AllReduce(kernels.statistics_type(), sums.data(), 2 * product_rows));
-  }
-  kernels.LogitGradients(kept.logits.data(), targets, largest.data(), sums.data(), factor,
-                         product_rows, columns, table_.first_row);
-  PARPLAN_ASSIGN_OR_RETURN(
-      const std::vector<double> numbers,
-      ReadElements(kernels, kernels.statistics_type(), sums.data(), 2 * product_rows));
-  for (int64_t row = 0; row < product_rows; ++row) {
-    loss += factor * (std::log(numbers[2 * row]) - numbers[2 * row + 1]);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* table, Kept kept,
-                                          void* gradients, void* table_gradient) const {
-  LayerKernels& kernels = tools_.kernels();
-  const int64_t rows = tools_.row_count();
-  const int64_t product_rows = tools_.product_row_count();
-  const int64_t columns = table_.local_row_count;
-  Array gathered;
-  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
-                           tools_.Gather(kept.normal.data(), hidden_, gathered));
+                    .c = logits.data()});
+  PARPLAN_RETURN_IF_ERROR(LoseLogits(logits, targets, factor, loss));
   kernels.Multiply({.transposes_a = true,
                     .m = columns,
                     .n = hidden_,
                     .k = product_rows,
-                    .a = kept.logits.data(),
+                    .a = logits.data(),
                     .b = normal,
                     .c = table_gradient,
                     .adds = true});
-  PARPLAN_ASSIGN_OR_RETURN(Array partial,
-                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  // Nobody needs the norm's output any more.
+  Array partial = gathered.is_null() ? std::move(kept.normal) : std::move(gathered);
+  kept.normal.Reset();
   kernels.Multiply({.m = product_rows,
                     .n = hidden_,
                     .k = columns,
-                    .a = kept.logits.data(),
+                    .a = logits.data(),
                     .b = table,
                     .c = partial.data()});
-  kept.logits.Reset();
+  logits.Reset();
   PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
   PARPLAN_ASSIGN_OR_RETURN(Array dx, tools_.Take(ArrayUse::kTransient, rows * hidden_));
   kernels.Zero(dx.data(), rows * hidden_);

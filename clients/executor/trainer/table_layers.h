@@ -19,7 +19,7 @@ class EmbeddingLayer {
   // Both outlive it.
   EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout);
 
-  // `tokens`: one for each row of products, on the device.
+  // `tokens`: one for each row of products, in memory of the host.
   absl::StatusOr<Array> Forward(const void* parameters, const int32_t* tokens) const;
   absl::Status Backward(const int32_t* tokens, Array output_gradient, void* gradients) const;
 
@@ -29,30 +29,32 @@ class EmbeddingLayer {
   const int64_t hidden_;
 };
 
-// Final norm, product with the table, and cross-entropy of the next tokens.
+// Final norm, product with the table, and cross-entropy of the next tokens. Logits take so much
+// memory that they are made in the backward pass only, and with them the loss.
 class HeadLayer {
  public:
   struct Kept {
     Array input;
     Array normal;
     Array moments;
-    // Logits, and then their gradients.
-    Array logits;
   };
 
   // `table`: of the head, or of the embedding where they are tied. All outlive it.
   HeadLayer(const LayerTools& tools, const ParameterLayout& layout, const ParameterTensor& table);
 
-  // Adds the losses of this rank's rows to `loss`, each times `factor`; tensor-parallel ranks
-  // get the same. `targets`: one for each row of products, on the device. `table`: this
-  // rank's rows of it.
-  absl::Status Forward(const void* parameters, const void* table, Array input,
-                       const int32_t* targets, double factor, Kept& kept, double& loss) const;
-  // The gradient of the input.
+  absl::Status Forward(const void* parameters, Array input, Kept& kept) const;
+  // The gradient of the input. Adds the losses of this rank's rows to `loss`, each times
+  // `factor`; tensor-parallel ranks get the same. `targets`: one for each row of
+  // products, in memory of the host. `table`: this rank's rows of it.
   absl::StatusOr<Array> Backward(const void* parameters, const void* table, Kept kept,
-                                 void* gradients, void* table_gradient) const;
+                                 const int32_t* targets, double factor, void* gradients,
+                                 void* table_gradient, double& loss) const;
 
  private:
+  // From logits to gradients in their place, and the loss.
+  absl::Status LoseLogits(const Array& logits, const int32_t* targets, double factor,
+                          double& loss) const;
+
   const LayerTools& tools_;
   const ParameterLayout& layout_;
   const ParameterTensor& table_;

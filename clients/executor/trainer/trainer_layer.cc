@@ -1,6 +1,7 @@
 #include "clients/executor/trainer/trainer_layer.h"
 
 #include <utility>
+#include <vector>
 
 #include "planner/base/status_macros.h"
 
@@ -69,31 +70,56 @@ absl::StatusOr<Array> TrainerLayer::ForwardTransformer(const void* parameters, A
                                                        Kept& kept) const {
   if (!recomputes()) {
     input.Become(ArrayUse::kActivations);
-    return transformer_->Forward(parameters, std::move(input), kept.transformer);
+    return transformer_->Forward(parameters, std::move(input), ArrayUse::kActivations,
+                                 kept.transformer);
   }
   input.Become(ArrayUse::kCheckpoints);
   TransformerLayer::Kept dropped;
-  PARPLAN_ASSIGN_OR_RETURN(Array output,
-                           transformer_->Forward(parameters, std::move(input), dropped));
+  PARPLAN_ASSIGN_OR_RETURN(Array output, transformer_->Forward(parameters, std::move(input),
+                                                               ArrayUse::kTransient, dropped));
   kept.checkpoint = std::move(dropped.input);
   return output;
 }
 
-absl::StatusOr<Array> TrainerLayer::BackwardTransformer(const void* parameters, Kept kept,
-                                                        Array output_gradient,
-                                                        void* gradients) const {
+absl::StatusOr<Array> TrainerLayer::BackwardTransformer(Kept kept, Array output_gradient) {
+  PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
   if (recomputes()) {
     Enter(TrainerPhase::kRecompute);
-    PARPLAN_RETURN_IF_ERROR(
-        transformer_->Forward(parameters, std::move(kept.checkpoint), kept.transformer).status());
+    PARPLAN_RETURN_IF_ERROR(transformer_
+                                ->Forward(parameters, std::move(kept.checkpoint),
+                                          ArrayUse::kTransient, kept.transformer)
+                                .status());
     Enter(TrainerPhase::kBackward);
   }
+  PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
   return transformer_->Backward(parameters, std::move(kept.transformer), std::move(output_gradient),
                                 gradients);
 }
 
-absl::StatusOr<Array> TrainerLayer::Forward(int64_t step, int64_t micro_batch, Array input,
-                                            double& loss) {
+absl::StatusOr<Array> TrainerLayer::BackwardHead(int64_t step, int64_t micro_batch, Kept kept,
+                                                 double& loss) {
+  PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
+  PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
+  LayerState& table_state = setting_.tied == nullptr ? *state_ : *setting_.tied->state_;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const table, table_state.Parameters());
+  PARPLAN_ASSIGN_OR_RETURN(void* const table_gradients, table_state.Gradients());
+  const std::vector<int32_t> targets = Tokens(step, micro_batch, /*shift=*/1);
+  double losses = 0.0;
+  PARPLAN_ASSIGN_OR_RETURN(
+      Array gradient,
+      head_->Backward(parameters, tools_.At(table, Table().offset), std::move(kept.head),
+                      targets.data(), 1.0 / static_cast<double>(setting_.global_token_count),
+                      gradients, tools_.At(table_gradients, Table().offset), losses));
+  // Tensor-parallel ranks have the same losses.
+  if (tools_.place().tensor == 0) loss += losses;
+  if (setting_.tied != nullptr) {
+    table_state.Release();
+    PARPLAN_RETURN_IF_ERROR(table_state.EndBackward());
+  }
+  return gradient;
+}
+
+absl::StatusOr<Array> TrainerLayer::Forward(int64_t step, int64_t micro_batch, Array input) {
   Kept& kept = kept_[micro_batch];
   PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
   Array output;
@@ -101,17 +127,8 @@ absl::StatusOr<Array> TrainerLayer::Forward(int64_t step, int64_t micro_batch, A
     kept.tokens = Tokens(step, micro_batch, /*shift=*/0);
     PARPLAN_ASSIGN_OR_RETURN(output, embedding_->Forward(parameters, kept.tokens.data()));
   } else if (head_.has_value()) {
-    LayerState& table_state = setting_.tied == nullptr ? *state_ : *setting_.tied->state_;
-    PARPLAN_ASSIGN_OR_RETURN(const void* const table, table_state.Parameters());
-    const std::vector<int32_t> targets = Tokens(step, micro_batch, /*shift=*/1);
     input.Become(ArrayUse::kActivations);
-    double losses = 0.0;
-    PARPLAN_RETURN_IF_ERROR(head_->Forward(
-        parameters, tools_.At(table, Table().offset), std::move(input), targets.data(),
-        1.0 / static_cast<double>(setting_.global_token_count), kept.head, losses));
-    // Tensor-parallel ranks have the same losses.
-    if (tools_.place().tensor == 0) loss += losses;
-    if (setting_.tied != nullptr) table_state.Release();
+    PARPLAN_RETURN_IF_ERROR(head_->Forward(parameters, std::move(input), kept.head));
   } else {
     PARPLAN_ASSIGN_OR_RETURN(output, ForwardTransformer(parameters, std::move(input), kept));
   }
@@ -119,28 +136,20 @@ absl::StatusOr<Array> TrainerLayer::Forward(int64_t step, int64_t micro_batch, A
   return output;
 }
 
-absl::StatusOr<Array> TrainerLayer::Backward(int64_t micro_batch, Array output_gradient) {
+absl::StatusOr<Array> TrainerLayer::Backward(int64_t step, int64_t micro_batch,
+                                             Array output_gradient, double& loss) {
   Kept kept = std::move(kept_.extract(micro_batch).mapped());
-  PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
-  PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
   Array gradient;
   if (embedding_.has_value()) {
+    // It needs no parameters.
+    PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
     PARPLAN_RETURN_IF_ERROR(
         embedding_->Backward(kept.tokens.data(), std::move(output_gradient), gradients));
   } else if (head_.has_value()) {
-    LayerState& table_state = setting_.tied == nullptr ? *state_ : *setting_.tied->state_;
-    PARPLAN_ASSIGN_OR_RETURN(const void* const table, table_state.Parameters());
-    PARPLAN_ASSIGN_OR_RETURN(void* const table_gradients, table_state.Gradients());
-    PARPLAN_ASSIGN_OR_RETURN(gradient, head_->Backward(parameters, tools_.At(table, Table().offset),
-                                                       std::move(kept.head), gradients,
-                                                       tools_.At(table_gradients, Table().offset)));
-    if (setting_.tied != nullptr) {
-      table_state.Release();
-      PARPLAN_RETURN_IF_ERROR(table_state.EndBackward());
-    }
+    PARPLAN_ASSIGN_OR_RETURN(gradient, BackwardHead(step, micro_batch, std::move(kept), loss));
   } else {
-    PARPLAN_ASSIGN_OR_RETURN(gradient, BackwardTransformer(parameters, std::move(kept),
-                                                           std::move(output_gradient), gradients));
+    PARPLAN_ASSIGN_OR_RETURN(gradient,
+                             BackwardTransformer(std::move(kept), std::move(output_gradient)));
   }
   state_->Release();
   PARPLAN_RETURN_IF_ERROR(state_->EndBackward());

@@ -44,11 +44,12 @@ class TrainerLayer {
   };
   static absl::StatusOr<std::unique_ptr<TrainerLayer>> Create(const Setting& setting);
 
-  // The layer's output; of a head nothing, and its rows' losses are added to `loss`.
-  // `input` is null of an embedding.
-  absl::StatusOr<Array> Forward(int64_t step, int64_t micro_batch, Array input, double& loss);
-  // The gradient of its input; of an embedding nothing. `output_gradient` is null of a head.
-  absl::StatusOr<Array> Backward(int64_t micro_batch, Array output_gradient);
+  // The layer's output; of a head nothing. `input` is null of an embedding.
+  absl::StatusOr<Array> Forward(int64_t step, int64_t micro_batch, Array input);
+  // The gradient of its input; of an embedding nothing. `output_gradient` is null of a head,
+  // which adds its rows' losses to `loss`.
+  absl::StatusOr<Array> Backward(int64_t step, int64_t micro_batch, Array output_gradient,
+                                 double& loss);
 
   const LayerProgram& program() const { return setting_.program; }
   LayerState& state() { return *state_; }
@@ -61,6 +62,7 @@ class TrainerLayer {
     HeadLayer::Kept head;
     // Instead, where the layer is recomputed.
     Array checkpoint;
+    // Of an embedding.
     std::vector<int32_t> tokens;
   };
 
@@ -71,8 +73,8 @@ class TrainerLayer {
   // For each row of products; `shift` 1 for what follows.
   std::vector<int32_t> Tokens(int64_t step, int64_t micro_batch, int shift) const;
   absl::StatusOr<Array> ForwardTransformer(const void* parameters, Array input, Kept& kept) const;
-  absl::StatusOr<Array> BackwardTransformer(const void* parameters, Kept kept,
-                                            Array output_gradient, void* gradients) const;
+  absl::StatusOr<Array> BackwardTransformer(Kept kept, Array output_gradient);
+  absl::StatusOr<Array> BackwardHead(int64_t step, int64_t micro_batch, Kept kept, double& loss);
   const ParameterTensor& Table() const;
   void Enter(TrainerPhase phase) const {
     if (setting_.observer != nullptr) setting_.observer->Enter(phase, program().layer_index);

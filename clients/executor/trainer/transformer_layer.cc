@@ -48,28 +48,26 @@ void TransformerLayer::AddResidual(const void* x, void* y) const {
   tools_.kernels().Add(x, y, tools_.row_count() * hidden_);
 }
 
-absl::StatusOr<Array> TransformerLayer::Forward(const void* parameters, Array input,
+absl::StatusOr<Array> TransformerLayer::Forward(const void* parameters, Array input, ArrayUse use,
                                                 Kept& kept) const {
   kept.input = std::move(input);
-  PARPLAN_ASSIGN_OR_RETURN(kept.middle, Attend(parameters, kept));
-  kept.middle.Become(ArrayUse::kActivations);
-  return FeedForward(parameters, kept);
+  PARPLAN_ASSIGN_OR_RETURN(kept.middle, Attend(parameters, use, kept));
+  kept.middle.Become(use);
+  return FeedForward(parameters, use, kept);
 }
 
-absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, Kept& kept) const {
+absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse use,
+                                               Kept& kept) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.row_count();
   const int64_t product_rows = tools_.product_row_count();
   const int64_t width = attention_.projection_width();
-  PARPLAN_ASSIGN_OR_RETURN(kept.first_normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
-  PARPLAN_ASSIGN_OR_RETURN(kept.first_moments,
-                           tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
-  PARPLAN_ASSIGN_OR_RETURN(kept.projections,
-                           tools_.Take(ArrayUse::kActivations, product_rows * width));
-  PARPLAN_ASSIGN_OR_RETURN(kept.logarithms,
-                           tools_.TakeStatistics(ArrayUse::kActivations, attention_.KeptSize()));
-  PARPLAN_ASSIGN_OR_RETURN(
-      kept.attended, tools_.Take(ArrayUse::kActivations, product_rows * attention_.output_width()));
+  PARPLAN_ASSIGN_OR_RETURN(kept.first_normal, tools_.Take(use, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.first_moments, tools_.TakeStatistics(use, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.projections, tools_.Take(use, product_rows * width));
+  PARPLAN_ASSIGN_OR_RETURN(kept.logarithms, tools_.TakeStatistics(use, attention_.KeptSize()));
+  PARPLAN_ASSIGN_OR_RETURN(kept.attended,
+                           tools_.Take(use, product_rows * attention_.output_width()));
   Norm(parameters, "attention_norm_gain", "attention_norm_bias", kept.input.data(),
        kept.first_normal.data(), kept.first_moments.data());
   Array gathered;
@@ -111,18 +109,16 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, Kept& kep
   return sum;
 }
 
-absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Kept& kept) const {
+absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, ArrayUse use,
+                                                    Kept& kept) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.row_count();
   const int64_t product_rows = tools_.product_row_count();
   const bool is_gpt = IsGpt(tools_.definition());
-  PARPLAN_ASSIGN_OR_RETURN(kept.second_normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
-  PARPLAN_ASSIGN_OR_RETURN(kept.second_moments,
-                           tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
-  PARPLAN_ASSIGN_OR_RETURN(kept.inner,
-                           tools_.Take(ArrayUse::kActivations, product_rows * inner_product_));
-  PARPLAN_ASSIGN_OR_RETURN(kept.activated,
-                           tools_.Take(ArrayUse::kActivations, product_rows * inner_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.second_normal, tools_.Take(use, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.second_moments, tools_.TakeStatistics(use, 2 * rows));
+  PARPLAN_ASSIGN_OR_RETURN(kept.inner, tools_.Take(use, product_rows * inner_product_));
+  PARPLAN_ASSIGN_OR_RETURN(kept.activated, tools_.Take(use, product_rows * inner_));
   Norm(parameters, "feed_forward_norm_gain", "feed_forward_norm_bias", kept.middle.data(),
        kept.second_normal.data(), kept.second_moments.data());
   Array gathered;
@@ -159,107 +155,113 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Kept
 
 absl::StatusOr<Array> TransformerLayer::Backward(const void* parameters, Kept kept,
                                                  Array output_gradient, void* gradients) const {
-  const int64_t size = tools_.row_count() * hidden_;
-  // The gradient passes by each block unchanged, and what goes through it is added.
-  PARPLAN_ASSIGN_OR_RETURN(Array middle, tools_.Take(ArrayUse::kTransient, size));
-  tools_.kernels().CopyRows(output_gradient.data(), size, middle.data(), size, 1, size);
-  PARPLAN_RETURN_IF_ERROR(
-      FeedForwardBackward(parameters, kept, output_gradient, middle, gradients));
-  tools_.kernels().CopyRows(middle.data(), size, output_gradient.data(), size, 1, size);
-  PARPLAN_RETURN_IF_ERROR(AttendBackward(parameters, kept, middle, output_gradient, gradients));
+  PARPLAN_RETURN_IF_ERROR(FeedForwardBackward(parameters, kept, output_gradient, gradients));
+  PARPLAN_RETURN_IF_ERROR(AttendBackward(parameters, kept, output_gradient, gradients));
   return output_gradient;
 }
 
-absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept& kept,
-                                                   const Array& dy, Array& dx,
+absl::Status TransformerLayer::ProductBackward(const void* parameters, const char* gain,
+                                               const char* bias, const char* matrix, int64_t width,
+                                               Array d_product, Array normal, const Array& x,
+                                               const Array& moments, Array& dx,
+                                               void* gradients) const {
+  LayerKernels& kernels = tools_.kernels();
+  const int64_t product_rows = tools_.product_row_count();
+  Array gathered;
+  PARPLAN_ASSIGN_OR_RETURN(const void* const whole,
+                           tools_.Gather(normal.data(), hidden_, gathered));
+  kernels.Multiply({.transposes_a = true,
+                    .m = width,
+                    .n = hidden_,
+                    .k = product_rows,
+                    .a = d_product.data(),
+                    .b = whole,
+                    .c = Out(gradients, matrix),
+                    .adds = true});
+  // Nobody needs the norm's output any more.
+  Array partial = gathered.is_null() ? std::move(normal) : std::move(gathered);
+  normal.Reset();
+  kernels.Multiply({.m = product_rows,
+                    .n = hidden_,
+                    .k = width,
+                    .a = d_product.data(),
+                    .b = In(parameters, matrix),
+                    .c = partial.data()});
+  d_product.Reset();
+  PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
+  NormBackward(parameters, gain, bias, d_normal.data(), x.data(), moments.data(), dx.data(),
+               gradients);
+  return absl::OkStatus();
+}
+
+absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept& kept, Array& dx,
                                                    void* gradients) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.row_count();
   const int64_t product_rows = tools_.product_row_count();
   const bool is_gpt = IsGpt(tools_.definition());
-  if (is_gpt) kernels.AddRows(dy.data(), Out(gradients, "second_bias"), rows, hidden_);
+  if (layout_.Has("second_bias")) {
+    kernels.AddRows(dx.data(), Out(gradients, "second_bias"), rows, hidden_);
+  }
   Array all_dy;
-  PARPLAN_ASSIGN_OR_RETURN(const void* const d, tools_.Gather(dy.data(), hidden_, all_dy));
+  PARPLAN_ASSIGN_OR_RETURN(const void* const dy, tools_.Gather(dx.data(), hidden_, all_dy));
   kernels.Multiply({.transposes_a = true,
                     .m = hidden_,
                     .n = inner_,
                     .k = product_rows,
-                    .a = d,
+                    .a = dy,
                     .b = kept.activated.data(),
                     .c = Out(gradients, "second"),
                     .adds = true});
-  PARPLAN_ASSIGN_OR_RETURN(Array d_activated,
-                           tools_.Take(ArrayUse::kTransient, product_rows * inner_));
+  // Now the gradient takes the place of what was activated.
   kernels.Multiply({.m = product_rows,
                     .n = inner_,
                     .k = hidden_,
-                    .a = d,
+                    .a = dy,
                     .b = In(parameters, "second"),
-                    .c = d_activated.data()});
-  kept.activated.Reset();
+                    .c = kept.activated.data()});
   all_dy.Reset();
   Array d_inner;
   if (is_gpt) {
-    kernels.GeluBackward(kept.inner.data(), d_activated.data(), d_activated.data(),
+    kernels.GeluBackward(kept.inner.data(), kept.activated.data(), kept.activated.data(),
                          product_rows * inner_);
-    d_inner = std::move(d_activated);
-    kernels.AddRows(d_inner.data(), Out(gradients, "first_bias"), product_rows, inner_);
+    d_inner = std::move(kept.activated);
+    kept.inner.Reset();
+    if (layout_.Has("first_bias")) {
+      kernels.AddRows(d_inner.data(), Out(gradients, "first_bias"), product_rows, inner_);
+    }
   } else {
-    PARPLAN_ASSIGN_OR_RETURN(d_inner,
-                             tools_.Take(ArrayUse::kTransient, product_rows * inner_product_));
-    kernels.SwigluBackward(kept.inner.data(), d_activated.data(), d_inner.data(), product_rows,
-                           inner_);
-    d_activated.Reset();
+    kernels.SwigluBackward(kept.inner.data(), kept.activated.data(), kept.inner.data(),
+                           product_rows, inner_);
+    d_inner = std::move(kept.inner);
+    kept.activated.Reset();
   }
-  kept.inner.Reset();
-  Array gathered;
-  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
-                           tools_.Gather(kept.second_normal.data(), hidden_, gathered));
-  const char* const first = is_gpt ? "first" : "gate";
-  kernels.Multiply({.transposes_a = true,
-                    .m = inner_product_,
-                    .n = hidden_,
-                    .k = product_rows,
-                    .a = d_inner.data(),
-                    .b = normal,
-                    .c = Out(gradients, first),
-                    .adds = true});
-  gathered.Reset();
-  PARPLAN_ASSIGN_OR_RETURN(Array partial,
-                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
-  kernels.Multiply({.m = product_rows,
-                    .n = hidden_,
-                    .k = inner_product_,
-                    .a = d_inner.data(),
-                    .b = In(parameters, first),
-                    .c = partial.data()});
-  d_inner.Reset();
-  PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
-  NormBackward(parameters, "feed_forward_norm_gain", "feed_forward_norm_bias", d_normal.data(),
-               kept.middle.data(), kept.second_moments.data(), dx.data(), gradients);
-  kept.second_normal.Reset();
+  PARPLAN_RETURN_IF_ERROR(ProductBackward(
+      parameters, "feed_forward_norm_gain", "feed_forward_norm_bias", is_gpt ? "first" : "gate",
+      inner_product_, std::move(d_inner), std::move(kept.second_normal), kept.middle,
+      kept.second_moments, dx, gradients));
   kept.second_moments.Reset();
   kept.middle.Reset();
   return absl::OkStatus();
 }
 
-absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept, const Array& dy,
-                                              Array& dx, void* gradients) const {
+absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept, Array& dx,
+                                              void* gradients) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.row_count();
   const int64_t product_rows = tools_.product_row_count();
   const int64_t width = attention_.projection_width();
   const int64_t query = attention_.output_width();
   if (layout_.Has("projection_bias")) {
-    kernels.AddRows(dy.data(), Out(gradients, "projection_bias"), rows, hidden_);
+    kernels.AddRows(dx.data(), Out(gradients, "projection_bias"), rows, hidden_);
   }
   Array all_dy;
-  PARPLAN_ASSIGN_OR_RETURN(const void* const d, tools_.Gather(dy.data(), hidden_, all_dy));
+  PARPLAN_ASSIGN_OR_RETURN(const void* const dy, tools_.Gather(dx.data(), hidden_, all_dy));
   kernels.Multiply({.transposes_a = true,
                     .m = hidden_,
                     .n = query,
                     .k = product_rows,
-                    .a = d,
+                    .a = dy,
                     .b = kept.attended.data(),
                     .c = Out(gradients, "projection"),
                     .adds = true});
@@ -268,7 +270,7 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
   kernels.Multiply({.m = product_rows,
                     .n = query,
                     .k = hidden_,
-                    .a = d,
+                    .a = dy,
                     .b = In(parameters, "projection"),
                     .c = d_attended.data()});
   all_dy.Reset();
@@ -288,31 +290,9 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
     kernels.AddColumnsOfRows(d_projections.data(), product_rows, width, query + value, value,
                              Out(gradients, "value_bias"));
   }
-  Array gathered;
-  PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
-                           tools_.Gather(kept.first_normal.data(), hidden_, gathered));
-  kernels.Multiply({.transposes_a = true,
-                    .m = width,
-                    .n = hidden_,
-                    .k = product_rows,
-                    .a = d_projections.data(),
-                    .b = normal,
-                    .c = Out(gradients, "query"),
-                    .adds = true});
-  gathered.Reset();
-  PARPLAN_ASSIGN_OR_RETURN(Array partial,
-                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
-  kernels.Multiply({.m = product_rows,
-                    .n = hidden_,
-                    .k = width,
-                    .a = d_projections.data(),
-                    .b = In(parameters, "query"),
-                    .c = partial.data()});
-  d_projections.Reset();
-  PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
-  NormBackward(parameters, "attention_norm_gain", "attention_norm_bias", d_normal.data(),
-               kept.input.data(), kept.first_moments.data(), dx.data(), gradients);
-  return absl::OkStatus();
+  return ProductBackward(parameters, "attention_norm_gain", "attention_norm_bias", "query", width,
+                         std::move(d_projections), std::move(kept.first_normal), kept.input,
+                         kept.first_moments, dx, gradients);
 }
 
 }  // namespace parplan

@@ -34,10 +34,12 @@ class TransformerLayer {
   TransformerLayer(const LayerTools& tools, const ParameterLayout& layout);
 
   // `parameters`: of this rank, by `layout`. Keeps what the backward pass needs, the input
-  // too. The errors of communicators and memory.
-  absl::StatusOr<Array> Forward(const void* parameters, Array input, Kept& kept) const;
-  // The gradient of the input; adds those of the parameters to `gradients`. Leaves nothing
-  // kept.
+  // too; all but the input counts as `use`. The errors of communicators and memory.
+  absl::StatusOr<Array> Forward(const void* parameters, Array input, ArrayUse use,
+                                Kept& kept) const;
+  // The gradient of the input, in the place of that of the output; adds those of the parameters
+  // to `gradients`. Leaves nothing kept: what was kept and is of no more use makes room for
+  // gradients, so that little is needed besides.
   absl::StatusOr<Array> Backward(const void* parameters, Kept kept, Array output_gradient,
                                  void* gradients) const;
 
@@ -48,12 +50,20 @@ class TransformerLayer {
             void* moments) const;
   void NormBackward(const void* parameters, const char* gain, const char* bias, const void* dy,
                     const void* x, const void* moments, void* dx, void* gradients) const;
-  absl::StatusOr<Array> Attend(const void* parameters, Kept& kept) const;
-  absl::StatusOr<Array> FeedForward(const void* parameters, Kept& kept) const;
-  absl::Status FeedForwardBackward(const void* parameters, Kept& kept, const Array& dy, Array& dx,
+  absl::StatusOr<Array> Attend(const void* parameters, ArrayUse use, Kept& kept) const;
+  absl::StatusOr<Array> FeedForward(const void* parameters, ArrayUse use, Kept& kept) const;
+  // From the gradient of a block's output to that of its input, which passes by the block
+  // unchanged besides.
+  absl::Status FeedForwardBackward(const void* parameters, Kept& kept, Array& dx,
                                    void* gradients) const;
-  absl::Status AttendBackward(const void* parameters, Kept& kept, const Array& dy, Array& dx,
-                              void* gradients) const;
+  absl::Status AttendBackward(const void* parameters, Kept& kept, Array& dx, void* gradients) const;
+  // Behind a product with `normal`, whose input had the gradient `d_product`: adds the gradient
+  // of the matrix to `matrix_gradient` and that of the norm's output to `dx` through the norm.
+  // `normal` makes room.
+  absl::Status ProductBackward(const void* parameters, const char* gain, const char* bias,
+                               const char* matrix, int64_t width, Array d_product, Array normal,
+                               const Array& x, const Array& moments, Array& dx,
+                               void* gradients) const;
   // The sum of two rows of the residual stream: y += x.
   void AddResidual(const void* x, void* y) const;
 
