@@ -12,11 +12,11 @@
 #include "planner/base/status_macros.h"
 #include "planner/cost/cost_model.h"
 #include "planner/ilp/ilp_planners.h"
-#include "planner/search/baseline_search.h"
-#include "planner/search/baselines.h"
-#include "planner/search/exact_search.h"
-#include "planner/search/galvatron_search.h"
-#include "planner/search/uniform_search.h"
+#include "planner/search/baselines/baseline_search.h"
+#include "planner/search/baselines/baselines.h"
+#include "planner/search/baselines/uniform_search.h"
+#include "planner/search/exact/exact_search.h"
+#include "planner/search/galvatron/galvatron_search.h"
 
 namespace parplan {
 namespace {

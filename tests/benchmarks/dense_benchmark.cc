@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "planner/search/dense_assignment.h"
+#include "planner/search/stage/dense_assignment.h"
 
 namespace parplan {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "planner/base/check.h"
 #include "planner/cost/cost_model.h"
+#include "planner/search/baselines/stage_tables.h"
 #include "planner/search/find_plan.h"
-#include "planner/search/layer_assignment.h"
-#include "planner/search/stage_tables.h"
+#include "planner/search/stage/layer_assignment.h"
 #include "tests/benchmarks/exact_cases.h"
 #include "tests/benchmarks/timed_search.h"
 #include "tests/support/synthetic_problem.h"

@@ -14,7 +14,7 @@
 #include "planner/base/check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/search/find_plan.h"
-#include "planner/search/strategy_space.h"
+#include "planner/search/space/strategy_space.h"
 #include "tests/benchmarks/exact_cases.h"
 #include "tests/benchmarks/timed_search.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/base/units.h"
-#include "planner/search/layer_assignment.h"
+#include "planner/search/stage/layer_assignment.h"
 
 namespace parplan {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <random>
 
-#include "planner/search/layer_assignment.h"
+#include "planner/search/stage/layer_assignment.h"
 
 namespace parplan {
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "planner/search/galvatron_2022_search.h"
+#include "planner/search/galvatron/galvatron_2022_search.h"
 
 namespace parplan {
 

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "clients/planctl/oracle/engine_plan.h"
-#include "planner/search/layer_assignment.h"
+#include "planner/search/stage/layer_assignment.h"
 
 namespace parplan::oracle {
 namespace {

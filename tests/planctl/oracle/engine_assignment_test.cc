@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "clients/planctl/oracle/engine_plan.h"
-#include "planner/search/dense_assignment.h"
+#include "planner/search/stage/dense_assignment.h"
 #include "tests/planctl/oracle/oracle_files.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"

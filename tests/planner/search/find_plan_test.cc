@@ -9,10 +9,10 @@
 
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
-#include "planner/search/baselines.h"
-#include "planner/search/candidate_search.h"
-#include "planner/search/stage_tables.h"
-#include "planner/search/step_bound.h"
+#include "planner/search/baselines/baselines.h"
+#include "planner/search/baselines/candidate_search.h"
+#include "planner/search/baselines/stage_tables.h"
+#include "planner/search/baselines/step_bound.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
 

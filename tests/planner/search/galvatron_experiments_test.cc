@@ -11,7 +11,7 @@
 
 #include "planner/base/check.h"
 #include "planner/search/find_plan.h"
-#include "planner/search/galvatron_search.h"
+#include "planner/search/galvatron/galvatron_search.h"
 #include "proto/wire/hardware_library.h"
 #include "tests/support/status_matchers.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/search/dense_assignment.h"
+#include "planner/search/stage/dense_assignment.h"
 
 namespace parplan {
 

@@ -1,4 +1,4 @@
-#include "planner/search/front_stage.h"
+#include "planner/search/stage/front_stage.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/search/stage_front.h"
+#include "planner/search/stage/stage_front.h"
 
 namespace parplan {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/cost/cost_model.h"
-#include "planner/search/strategy_space.h"
+#include "planner/search/space/strategy_space.h"
 #include "tests/planner/search/weak_points.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"

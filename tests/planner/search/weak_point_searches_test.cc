@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/search/dense_assignment.h"
-#include "planner/search/search_meter.h"
+#include "planner/search/base/search_meter.h"
+#include "planner/search/stage/dense_assignment.h"
 #include "tests/planner/search/weak_points.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/hand_made_problem.h"

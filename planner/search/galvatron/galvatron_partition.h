@@ -1,0 +1,25 @@
+// The memory-balanced partition of Galvatron's code.
+
+#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_PARTITION_H_
+#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_PARTITION_H_
+
+#include "absl/types/span.h"
+#include "planner/search/stage/stage_balance.h"
+
+namespace parplan {
+
+// Stages are filled from the last one on up to the mean, a layer more where at least half
+// of it stays below; the first takes the rest. Then a stage above 1.3 times the mean gives
+// layers to the next one, and a stage that got nothing takes one of it (papers.md 2.4).
+//
+//   layer_memory    [layer] in any unit
+//   shared_memory   counts in the mean and in no stage
+//
+// REQUIRES 1 <= stage_count <= layers. A partition of less than one layer a stage comes
+// back as it is where layers are too uneven.
+Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
+                            int stage_count);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_PARTITION_H_

@@ -1,0 +1,29 @@
+// The planners of the Galvatron papers, as published (papers.md 1 and 2).
+
+#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_SEARCH_H_
+#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_SEARCH_H_
+
+#include <optional>
+
+#include "planner/cost/cost_model.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
+
+namespace parplan {
+
+enum class GalvatronVariant {
+  kGalvatron,      // PVLDB 16(3): no recomputation, memory-balanced stages
+  kGalvatronBase,  // TKDE 2024 without the bi-objective partition: with recomputation
+  kGalvatronBmw,   // and with it
+};
+
+// Never proves anything but that nothing of its own method fits: `kFeasible` with
+// `kMethod`. `PlanFound::notes` has alpha_t and alpha_m before and after for
+// `kGalvatronBmw`. Nothing when no depth has a strategy for every layer.
+std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
+                                              const CostModel& costs, GalvatronVariant variant,
+                                              const SearchControl& control);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_SEARCH_H_

@@ -1,0 +1,60 @@
+#include "planner/search/space/layout_classes.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace parplan {
+namespace {
+
+// Definitions that are asked: classes need not be the best ones.
+constexpr int kMostAsked = 16;
+
+}  // namespace
+
+void LayoutClasses::Compare() {
+  const int count = table_.layout_count();
+  moves_.assign(count * count, Seconds());
+  std::vector<int> asked;
+  for (const ModelLayerRun& run : model_.layer_runs()) {
+    const int definition = run.definition_index;
+    if (std::find(asked.begin(), asked.end(), definition) != asked.end()) continue;
+    asked.push_back(definition);
+    for (int a = 0; a < count; ++a) {
+      for (int b = 0; b < count; ++b) {
+        Seconds& most = moves_[a * count + b];
+        most = std::max(
+            {most, table_.Transition(definition, a, b), table_.Transition(definition, b, a)});
+      }
+    }
+    if (static_cast<int>(asked.size()) == kMostAsked) break;
+  }
+  definition_ = asked.front();
+}
+
+// Which layouts may be neighbours is alike for all definitions.
+bool LayoutClasses::FollowAlike(int a, int b) const {
+  const auto may_follow = [this](int from, int to) {
+    return table_.Transition(definition_, from, to).is_finite();
+  };
+  for (int other = 0; other < table_.layout_count(); ++other) {
+    if (may_follow(a, other) != may_follow(b, other)) return false;
+    if (may_follow(other, a) != may_follow(other, b)) return false;
+  }
+  return true;
+}
+
+std::vector<int> LayoutClasses::Within(Seconds most) {
+  if (definition_ < 0) Compare();
+  const int count = table_.layout_count();
+  std::vector<int> classes(count);
+  std::iota(classes.begin(), classes.end(), 0);
+  for (int a = 0; a < count; ++a) {
+    for (int b = 0; b < a; ++b) {
+      if (classes[a] == classes[b] || moves_[a * count + b] > most || !FollowAlike(a, b)) continue;
+      std::replace(classes.begin(), classes.end(), int{classes[a]}, int{classes[b]});
+    }
+  }
+  return classes;
+}
+
+}  // namespace parplan

@@ -1,0 +1,261 @@
+#include "planner/search/space/option_table.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "planner/cost/layer_pricing.h"
+
+namespace parplan {
+namespace {
+
+StageOption OptionOf(const Strategy& strategy, int layout, const LayerCost& cost,
+                     int pipeline_parallel_degree) {
+  return {.strategy = strategy,
+          .layout = layout,
+          .forward = cost.forward,
+          .backward = cost.backward,
+          .sync = cost.gradient_sync + cost.optimizer_step,
+          .states = cost.states(),
+          .kept = cost.kept_per_micro_batch(),
+          .transient = cost.transient(),
+          .step = cost.memory.step,
+          .bucket = cost.memory.bucket,
+          .communicator_count = CommunicatorCount(strategy, pipeline_parallel_degree,
+                                                  /*has_tied_table_elsewhere=*/false),
+          .states_in_step = cost.memory.states()};
+}
+
+}  // namespace
+
+bool StageOption::NowhereWorse(const StageOption& other) const {
+  return forward <= other.forward && backward <= other.backward && sync <= other.sync &&
+         states <= other.states && kept <= other.kept && transient <= other.transient &&
+         step <= other.step && bucket <= other.bucket &&
+         communicator_count <= other.communicator_count && states_in_step <= other.states_in_step;
+}
+
+OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
+                         const StrategySpace& space, int pipeline_parallel_degree,
+                         int64_t micro_batch_size)
+    : pipeline_parallel_degree_(pipeline_parallel_degree),
+      rank_count_(problem.device_count() / pipeline_parallel_degree),
+      micro_batch_size_(micro_batch_size),
+      binds_neighbours_(space.dimensions().has(SearchDimension::kPerLayer) &&
+                        !space.dimensions().has(SearchDimension::kEndStrategies)) {
+  const ModelSpec& model = problem.model();
+  const size_t definition_count = model.layer_definitions().size();
+  options_.resize(definition_count);
+  moves_.resize(definition_count);
+  messages_.resize(definition_count);
+  std::vector<OptionsByLayout> priced(definition_count);
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    OptionsByLayout& of_definition = priced[run.definition_index];
+    if (!of_definition.empty()) continue;
+    of_definition = PriceOptions(costs, space, run.definition_index);
+    if (!of_definition.empty()) continue;
+    usable_ = false;
+    layouts_.clear();
+    return;
+  }
+  for (size_t definition = 0; definition < definition_count; ++definition) {
+    if (priced[definition].empty()) continue;
+    priced[definition].resize(layouts_.size());
+    PriceMoves(costs, static_cast<int>(definition));
+  }
+  Keep(priced, BeatenLayouts(space, priced));
+}
+
+int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
+  const bool has_own = binds_neighbours_ && of_end;
+  int place = layout_count();
+  for (int index = 0; index < layout_count(); ++index) {
+    const Layout& layout = layouts_[index];
+    const Strategy& other = layout.strategy;
+    if (other.tensor_parallel_degree != strategy.tensor_parallel_degree ||
+        other.data_parallel_degree != strategy.data_parallel_degree ||
+        other.rank_order != strategy.rank_order) {
+      continue;
+    }
+    place = std::min(place, layout.place);
+    if (other.sequence_parallel == strategy.sequence_parallel && layout.of_end == has_own &&
+        (!binds_neighbours_ || (other.sharding_level == strategy.sharding_level &&
+                                other.context_kind == strategy.context_kind))) {
+      return index;
+    }
+  }
+  layouts_.push_back({strategy, place, has_own});
+  return layout_count() - 1;
+}
+
+OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
+                                                       const StrategySpace& space,
+                                                       int definition_index) {
+  const bool of_end = !IsTransformer(costs.layer_source(definition_index).definition().kind);
+  const bool with_selective = space.dimensions().has(SearchDimension::kSelectiveRecompute);
+  const auto beats = [&](const StageOption& a, const StageOption& b) {
+    return a.NowhereWorse(b) && space.MayReplace(definition_index, b.strategy, a.strategy);
+  };
+  OptionsByLayout best;
+  const auto add = [&](const StageOption& priced) {
+    std::vector<StageOption>& others = best[priced.layout];
+    // Of equals the first in the order of strategies stays.
+    for (const StageOption& other : others) {
+      if (beats(other, priced) && (other.strategy < priced.strategy || !beats(priced, other))) {
+        return;
+      }
+    }
+    std::erase_if(others, [&](const StageOption& other) { return beats(priced, other); });
+    others.push_back(priced);
+  };
+  std::optional<LayerPricing> pricing;
+  for (Strategy strategy :
+       space.BareStrategies(definition_index, pipeline_parallel_degree_, micro_batch_size_)) {
+    if (pricing.has_value() && pricing->Serves(strategy)) {
+      pricing->UseRankOrder(strategy.rank_order);
+    } else {
+      pricing.emplace(costs, definition_index, strategy, micro_batch_size_,
+                      pipeline_parallel_degree_, with_selective);
+    }
+    const auto recompute_levels = space.RecomputeLevels(pricing->footprint());
+    for (const ShardingLevel sharding : space.ShardingLevels(strategy, pipeline_parallel_degree_)) {
+      strategy.sharding_level = sharding;
+      const int layout = LayoutOf(strategy, of_end);
+      if (layout >= static_cast<int>(best.size())) best.resize(layout + 1);
+      for (const RecomputeLevel recompute : recompute_levels) {
+        strategy.recompute_level = recompute;
+        const LayerCost cost = pricing->CostOf(sharding, recompute);
+        add(OptionOf(strategy, layout, cost, pipeline_parallel_degree_));
+      }
+    }
+  }
+  return best;
+}
+
+void OptionTable::PriceMoves(const CostModel& costs, int definition_index) {
+  const bool has_pipeline = pipeline_parallel_degree_ > 1;
+  for (const Layout& layout : layouts_) {
+    const Strategy& strategy = layout.strategy;
+    moves_[definition_index].push_back(
+        costs.MovesOf(definition_index, strategy, micro_batch_size_));
+    Sent message;
+    if (has_pipeline) {
+      message.size = costs.MessageSize(definition_index, strategy, micro_batch_size_);
+      for (const bool leaves_node : {false, true}) {
+        message.time[leaves_node ? 1 : 0] = costs.MessageTime(
+            definition_index, strategy, rank_count_, leaves_node, micro_batch_size_);
+      }
+    }
+    messages_[definition_index].push_back(message);
+  }
+}
+
+bool OptionTable::PlaceBeats(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
+                             int better, int worse) const {
+  for (size_t definition = 0; definition < priced.size(); ++definition) {
+    if (priced[definition].empty()) continue;
+    for (int b = 0; b < layout_count(); ++b) {
+      if (layouts_[b].place != worse) continue;
+      // The one of the other place with as much sequence parallelism.
+      int a = 0;
+      while (a < layout_count() &&
+             (layouts_[a].place != better ||
+              layouts_[a].strategy.sequence_parallel != layouts_[b].strategy.sequence_parallel)) {
+        ++a;
+      }
+      if (a == layout_count()) return false;
+      const CostModel::MoveTimes& moves_a = moves_[definition][a];
+      const CostModel::MoveTimes& moves_b = moves_[definition][b];
+      const Sent& sent_a = messages_[definition][a];
+      const Sent& sent_b = messages_[definition][b];
+      if (moves_a.gather > moves_b.gather || moves_a.regroup > moves_b.regroup ||
+          sent_a.time[0] > sent_b.time[0] || sent_a.time[1] > sent_b.time[1] ||
+          sent_a.size > sent_b.size) {
+        return false;
+      }
+      for (const StageOption& option : priced[definition][b]) {
+        const std::vector<StageOption>& others = priced[definition][a];
+        const bool is_beaten = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+          return other.NowhereWorse(option) &&
+                 space.MayReplace(static_cast<int>(definition), option.strategy, other.strategy);
+        });
+        if (!is_beaten) return false;
+      }
+    }
+  }
+  return true;
+}
+
+std::vector<char> OptionTable::BeatenLayouts(const StrategySpace& space,
+                                             const std::vector<OptionsByLayout>& priced) const {
+  std::vector<char> beaten(layouts_.size(), 0);
+  // Places are named by their first layout. Those with the most samples at once first: they
+  // beat most others.
+  std::vector<int> places;
+  for (int layout = 0; layout < layout_count(); ++layout) {
+    if (layouts_[layout].place == layout) places.push_back(layout);
+  }
+  const auto strategy = [&](int place) -> const Strategy& { return layouts_[place].strategy; };
+  std::sort(places.begin(), places.end(), [&](int a, int b) {
+    const auto key = [&](int place) {
+      const Strategy& s = strategy(place);
+      return std::make_tuple(s.tensor_parallel_degree, -s.data_parallel_degree, s.rank_order);
+    };
+    return key(a) < key(b);
+  });
+  // One place after the other goes, with all layers of a plan in it: moves between those
+  // that are left are no longer then, since a move within a tensor-parallel degree is a sum
+  // of what either side takes, and one to another degree asks one side only.
+  if (binds_neighbours_) return beaten;
+  for (auto it = places.rbegin(); it != places.rend(); ++it) {
+    const int worse = *it;
+    for (const int better : places) {
+      if (better == worse || beaten[better] ||
+          strategy(better).tensor_parallel_degree != strategy(worse).tensor_parallel_degree) {
+        continue;
+      }
+      if (!PlaceBeats(space, priced, better, worse)) continue;
+      for (int layout = 0; layout < layout_count(); ++layout) {
+        if (layouts_[layout].place == worse) beaten[layout] = 1;
+      }
+      break;
+    }
+  }
+  return beaten;
+}
+
+void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
+                       const std::vector<char>& beaten) {
+  std::vector<int> new_number(layouts_.size(), -1);
+  std::vector<Layout> left;
+  for (int layout = 0; layout < layout_count(); ++layout) {
+    if (beaten[layout]) continue;
+    new_number[layout] = static_cast<int>(left.size());
+    left.push_back(layouts_[layout]);
+    left.back().place = new_number[layouts_[layout].place];
+  }
+  for (size_t definition = 0; definition < priced.size(); ++definition) {
+    if (priced[definition].empty()) continue;
+    std::vector<CostModel::MoveTimes> moves;
+    std::vector<Sent> messages;
+    std::vector<StageOption>& options = options_[definition];
+    for (int layout = 0; layout < layout_count(); ++layout) {
+      if (beaten[layout]) continue;
+      moves.push_back(moves_[definition][layout]);
+      messages.push_back(messages_[definition][layout]);
+      for (const StageOption& option : priced[definition][layout]) {
+        options.push_back(option);
+        options.back().layout = new_number[layout];
+      }
+    }
+    moves_[definition] = std::move(moves);
+    messages_[definition] = std::move(messages);
+    std::sort(options.begin(), options.end(),
+              [](const StageOption& a, const StageOption& b) { return a.strategy < b.strategy; });
+  }
+  layouts_ = std::move(left);
+}
+
+}  // namespace parplan

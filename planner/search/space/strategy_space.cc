@@ -1,0 +1,247 @@
+#include "planner/search/space/strategy_space.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "planner/search/space/strategy_tree.h"
+
+namespace parplan {
+namespace {
+
+using enum SearchDimension;
+
+bool IsPowerOfTwo(int64_t number) { return (number & (number - 1)) == 0; }
+
+bool SplitsHeads(const LayerDefinition& layer, int degree) {
+  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
+}
+
+// What layers that are no transformer layers share with those beside them.
+bool SameEnds(const Strategy& a, const Strategy& b) {
+  return a.tensor_parallel_degree == b.tensor_parallel_degree &&
+         a.data_parallel_degree == b.data_parallel_degree &&
+         a.context_parallel_degree == b.context_parallel_degree &&
+         a.context_kind == b.context_kind && a.rank_order == b.rank_order &&
+         a.sharding_level == b.sharding_level;
+}
+
+}  // namespace
+
+StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& costs)
+    : problem_(problem),
+      costs_(costs),
+      dimensions_(problem.dimensions()),
+      target_(LimitsOf(problem.rules().target)),
+      has_data_sheets_(problem.hardware() != nullptr && problem.rules().allow_estimates) {
+  for (const LayerDefinition& layer : problem.model().layer_definitions()) {
+    if (IsTransformer(layer.kind)) ++transformer_definition_count_;
+  }
+}
+
+bool StrategySpace::IsTransformerLayer(int definition_index) const {
+  return IsTransformer(problem_.model().layer_definitions()[definition_index].kind);
+}
+
+bool StrategySpace::SplitsSomeTransformer(int degree) const {
+  const std::vector<LayerDefinition>& definitions = problem_.model().layer_definitions();
+  return std::any_of(definitions.begin(), definitions.end(), [degree](const auto& layer) {
+    return IsTransformer(layer.kind) && SplitsHeads(layer, degree);
+  });
+}
+
+std::vector<int> StrategySpace::PipelineDegrees() const {
+  int transformer_layer_count = 0;
+  for (const ModelLayerRun& run : problem_.model().layer_runs()) {
+    if (IsTransformerLayer(run.definition_index)) transformer_layer_count += run.layer_count;
+  }
+  std::vector<int> degrees;
+  for (const int64_t degree : Divisors(problem_.device_count())) {
+    if (degree > problem_.max_pipeline_parallel_degree()) break;
+    if (degree > 1 && !dimensions_.has(kPipeline)) break;
+    if (target_.only_powers_of_two && !IsPowerOfTwo(degree)) continue;
+    if (!dimensions_.has(kUnevenStages) && transformer_layer_count % degree != 0) continue;
+    degrees.push_back(static_cast<int>(degree));
+  }
+  return degrees;
+}
+
+std::vector<int64_t> StrategySpace::MicroBatchCounts(int64_t global_batch_size) const {
+  const int64_t wanted = problem_.rules().micro_batch_count;
+  if (wanted > 0) {
+    if (global_batch_size % wanted != 0 || wanted > kMaxForwardPassCount) return {};
+    return {wanted};
+  }
+  std::vector<int64_t> counts = Divisors(global_batch_size);
+  while (counts.back() > kMaxForwardPassCount) counts.pop_back();
+  return counts;
+}
+
+std::vector<Schedule> StrategySpace::Schedules(int pipeline_parallel_degree) const {
+  const std::optional<Schedule> wanted = problem_.rules().schedule;
+  if (pipeline_parallel_degree == 1) {
+    if (wanted == Schedule::kInterleaved) return {};
+    return {wanted.value_or(Schedule::kOneForwardOneBackward)};
+  }
+  std::vector<Schedule> schedules = {Schedule::kOneForwardOneBackward};
+  if (dimensions_.has(kGpipe)) schedules.push_back(Schedule::kGpipe);
+  if (dimensions_.has(kInterleaved)) schedules.push_back(Schedule::kInterleaved);
+  if (wanted.has_value()) {
+    std::erase_if(schedules, [wanted](Schedule schedule) { return schedule != *wanted; });
+  }
+  return schedules;
+}
+
+bool StrategySpace::DegreesApply(const LayerDefinition& layer, int tensor, int context,
+                                 int data) const {
+  if (target_.only_powers_of_two &&
+      !(IsPowerOfTwo(tensor) && IsPowerOfTwo(context) && IsPowerOfTwo(data))) {
+    return false;
+  }
+  if (tensor == 1) return true;
+  if (IsTransformer(layer.kind)) return SplitsHeads(layer, tensor);
+  return layer.hidden_size % tensor == 0 && SplitsSomeTransformer(tensor);
+}
+
+bool StrategySpace::KindApplies(const LayerDefinition& layer, int tensor, int context,
+                                ContextKind kind) const {
+  if (context == 1) return kind == ContextKind::kRing;
+  if (!has_data_sheets_) return false;
+  if (kind == ContextKind::kRing) {
+    return dimensions_.has(kContext) && layer.sequence_length % (2 * context) == 0;
+  }
+  if (!dimensions_.has(kUlysses) || layer.sequence_length % context != 0) return false;
+  if (target_.one_inner_axis && tensor > 1) return false;
+  return !IsTransformer(layer.kind) || SplitsHeads(layer, tensor * context);
+}
+
+std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
+                                                    int pipeline_parallel_degree,
+                                                    int64_t micro_batch_size) const {
+  const LayerDefinition& layer = problem_.model().layer_definitions()[definition_index];
+  const int rank_count = problem_.device_count() / pipeline_parallel_degree;
+  const bool with_context =
+      has_data_sheets_ && (dimensions_.has(kContext) || dimensions_.has(kUlysses));
+  std::vector<Strategy> strategies;
+  const std::vector<int64_t> divisors = Divisors(rank_count);
+  for (const int64_t tensor_divisor : divisors) {
+    const int tensor = static_cast<int>(tensor_divisor);
+    if (tensor > problem_.max_tensor_parallel_degree()) break;
+    if (tensor > 1 && !dimensions_.has(kTensor)) break;
+    if (!DegreesApply(layer, tensor, 1, 1)) continue;
+    const int rest = rank_count / tensor;
+    for (const int64_t data_divisor : divisors) {
+      const int data = static_cast<int>(data_divisor);
+      if (data > rest || data > micro_batch_size) break;
+      const int context = rest / data;
+      if (context > 1 && !with_context) continue;
+      if (rest % data != 0 || micro_batch_size % data != 0) continue;
+      if (!DegreesApply(layer, tensor, context, data)) continue;
+      Strategy strategy;
+      strategy.tensor_parallel_degree = tensor;
+      strategy.data_parallel_degree = data;
+      strategy.context_parallel_degree = context;
+      strategy.sequence_parallel = tensor > 1 && costs_.sequence_parallel(definition_index);
+      const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
+      const int most_expert = has_data_sheets_ && layer.expert_count > 0
+                                  ? std::gcd(data * context, layer.expert_count)
+                                  : 1;
+      for (int expert = 1; expert <= most_expert; ++expert) {
+        if (most_expert % expert != 0) continue;
+        strategy.expert_parallel_degree = expert;
+        for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
+          if (!KindApplies(layer, tensor, context, kind)) continue;
+          strategy.context_kind = kind;
+          strategy.rank_order = RankOrder::kTensorInnermost;
+          strategies.push_back(strategy);
+          if (!has_order) continue;
+          strategy.rank_order = RankOrder::kDataInnermost;
+          strategies.push_back(strategy);
+        }
+      }
+    }
+  }
+  return strategies;
+}
+
+absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
+    const Strategy& bare, int pipeline_parallel_degree) const {
+  absl::InlinedVector<ShardingLevel, 4> levels = {ShardingLevel::kNone};
+  if (bare.data_parallel_degree * bare.context_parallel_degree == 1) return levels;
+  const ShardingLevel most =
+      pipeline_parallel_degree > 1 ? target_.most_sharding_in_pipeline : ShardingLevel::kParameters;
+  const auto add = [&](SearchDimension dimension, ShardingLevel level) {
+    if (dimensions_.has(dimension) && level <= most) levels.push_back(level);
+  };
+  add(kOptimizerSharding, ShardingLevel::kOptimizer);
+  add(kGradientSharding, ShardingLevel::kGradients);
+  add(kParameterSharding, ShardingLevel::kParameters);
+  return levels;
+}
+
+absl::InlinedVector<RecomputeLevel, 3> StrategySpace::RecomputeLevels(
+    const LayerFootprint& footprint) const {
+  absl::InlinedVector<RecomputeLevel, 3> levels = {RecomputeLevel::kNone};
+  if (!IsTransformer(footprint.kind)) return levels;
+  if (dimensions_.has(kFullRecompute)) levels.push_back(RecomputeLevel::kFull);
+  if (dimensions_.has(kSelectiveRecompute) &&
+      footprint.activations.Kept(RecomputeLevel::kSelective) <
+          footprint.activations.Kept(RecomputeLevel::kNone)) {
+    levels.push_back(RecomputeLevel::kSelective);
+  }
+  return levels;
+}
+
+std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeline_parallel_degree,
+                                                int64_t micro_batch_size) const {
+  std::vector<Strategy> strategies;
+  for (Strategy strategy :
+       BareStrategies(definition_index, pipeline_parallel_degree, micro_batch_size)) {
+    const auto recompute_levels = RecomputeLevels(
+        costs_.layer_source(definition_index).Footprint(strategy, pipeline_parallel_degree));
+    for (const ShardingLevel sharding : ShardingLevels(strategy, pipeline_parallel_degree)) {
+      strategy.sharding_level = sharding;
+      for (const RecomputeLevel recompute : recompute_levels) {
+        strategy.recompute_level = recompute;
+        strategies.push_back(strategy);
+      }
+    }
+  }
+  std::sort(strategies.begin(), strategies.end());
+  return strategies;
+}
+
+bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definition_b,
+                               const Strategy& b) const {
+  if (dimensions_.has(kPerLayer)) return true;
+  const bool transformer_a = IsTransformerLayer(definition_a);
+  const bool transformer_b = IsTransformerLayer(definition_b);
+  if (transformer_a && transformer_b) {
+    if (definition_a == definition_b) return a == b;
+    // Sequence parallelism follows from how a definition was measured, the share of
+    // experts from how many it has.
+    Strategy like_b = a;
+    like_b.sequence_parallel = b.sequence_parallel;
+    like_b.expert_parallel_degree = b.expert_parallel_degree;
+    return like_b == b;
+  }
+  return dimensions_.has(kEndStrategies) || SameEnds(a, b);
+}
+
+bool StrategySpace::MayBeNeighbours(int definition_a, const Strategy& a, int definition_b,
+                                    const Strategy& b) const {
+  if (dimensions_.has(kEndStrategies)) return true;
+  if (IsTransformerLayer(definition_a) && IsTransformerLayer(definition_b)) return true;
+  return SameEnds(a, b);
+}
+
+bool StrategySpace::MayReplace(int definition_index, const Strategy& strategy,
+                               const Strategy& other) const {
+  if (!dimensions_.has(kEndStrategies) && !SameEnds(strategy, other)) return false;
+  return dimensions_.has(kPerLayer) || !IsTransformerLayer(definition_index) ||
+         transformer_definition_count_ == 1;
+}
+
+}  // namespace parplan

@@ -1,0 +1,23 @@
+// The inner loops of the dense dynamic programme.
+
+#ifndef PARPLAN_PLANNER_SEARCH_STAGE_DENSE_KERNELS_H_
+#define PARPLAN_PLANNER_SEARCH_STAGE_DENSE_KERNELS_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace parplan {
+
+// Costs of arriving: arrival[i] = min over j of before[j][i] + add[j], for i below
+// `count`. At least one j. Uses wide registers where the machine has them; the numbers
+// are the same.
+void LeastSums(absl::Span<const int32_t* const> before, absl::Span<const int32_t> add,
+               int64_t count, int32_t* arrival);
+
+// target[i] = min(target[i], source[i] + add).
+void TakeLeast(const int32_t* source, int32_t add, int64_t count, int32_t* target);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_STAGE_DENSE_KERNELS_H_

@@ -1,0 +1,374 @@
+#include "planner/search/stage/front_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "planner/search/stage/costs_behind.h"
+#include "planner/search/stage/memory_price.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+using Options = std::vector<TickStage::Option>;
+
+// Layers of each kind.
+std::vector<double> LayerCounts(const TickStage& stage) {
+  std::vector<double> counts(stage.options.size(), 0.0);
+  for (const FrontRun& run : stage.runs) counts[run.kind] += run.layer_count;
+  return counts;
+}
+
+// The price and bound of every cut. False when a cut excludes all that fits.
+bool Price(const std::vector<double>& layer_counts, FrontCase& front_case,
+           std::vector<double>& bounds) {
+  std::vector<FreeLayers> layers(layer_counts.size());
+  for (const LinearCut& cut : front_case.stage->cuts) {
+    PricedCut priced = {cut, 0.0};
+    for (size_t kind = 0; kind < layers.size(); ++kind) {
+      layers[kind].layer_count = layer_counts[kind];
+      layers[kind].options.clear();
+      for (const TickStage::Option& option : front_case.options[kind]) {
+        layers[kind].options.push_back(
+            {priced.Cost(option.cost), static_cast<double>(option.cost.bytes)});
+      }
+    }
+    const MemoryPrice best = BestMemoryPrice(layers, static_cast<double>(front_case.room));
+    if (best.bound > cut.most) return false;
+    priced.price = best.price;
+    front_case.cuts.push_back(priced);
+    bounds.push_back(best.bound);
+  }
+  return true;
+}
+
+double LeastCost(const PricedCut& cut, const Options& options) {
+  double least = kInfinity;
+  for (const TickStage::Option& option : options) least = std::min(least, cut.Cost(option.cost));
+  return least;
+}
+
+// Drops options that no assignment within the cuts has.
+void DropHopeless(const std::vector<double>& bounds, FrontCase& front_case) {
+  for (Options& options : front_case.options) {
+    for (size_t index = 0; index < bounds.size(); ++index) {
+      const PricedCut& cut = front_case.cuts[index];
+      const double most = cut.cut.most - bounds[index] + LeastCost(cut, options);
+      std::erase_if(options, [&](const auto& option) { return cut.Cost(option.cost) > most; });
+    }
+  }
+}
+
+// The cheapest of the tightest cut first.
+void Sort(const std::vector<double>& bounds, FrontCase& front_case) {
+  size_t tightest = 0;
+  double least_gap = kInfinity;
+  for (size_t index = 0; index < bounds.size(); ++index) {
+    const double gap = front_case.cuts[index].cut.most / bounds[index];
+    if (gap < least_gap) {
+      least_gap = gap;
+      tightest = index;
+    }
+  }
+  const PricedCut& cut = front_case.cuts[tightest];
+  for (Options& options : front_case.options) {
+    // Where two are equal but for rounding, the faster one.
+    const double unit = LeastCost(cut, options) * 1e-9;
+    const auto rank = [&](const TickStage::Option& option) {
+      return std::pair(unit > 0.0 ? std::floor(cut.Cost(option.cost) / unit + 0.5) : 0.0,
+                       option.cost.forward + option.cost.backward + option.cost.sync);
+    };
+    std::stable_sort(options.begin(), options.end(),
+                     [&rank](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  }
+}
+
+void AddBehind(FrontCase& front_case) {
+  const std::vector<FrontRun>& runs = front_case.stage->runs;
+  const size_t cut_count = front_case.cuts.size();
+  front_case.behind.resize(runs.size() * cut_count);
+  front_case.least_bytes_behind.assign(runs.size(), 0);
+  front_case.most_bytes_behind.assign(runs.size(), 0);
+  const auto room = static_cast<double>(front_case.room);
+  for (size_t run = runs.size(); run-- > 0;) {
+    if (run + 1 < runs.size()) {
+      int64_t least = std::numeric_limits<int64_t>::max();
+      int64_t most = 0;
+      for (const auto& option : front_case.options[runs[run + 1].kind]) {
+        least = std::min(least, option.cost.bytes);
+        most = std::max(most, option.cost.bytes);
+      }
+      front_case.least_bytes_behind[run] =
+          front_case.least_bytes_behind[run + 1] + least * runs[run + 1].layer_count;
+      front_case.most_bytes_behind[run] =
+          front_case.most_bytes_behind[run + 1] + most * runs[run + 1].layer_count;
+    }
+    for (size_t index = 0; index < cut_count; ++index) {
+      const PricedCut& cut = front_case.cuts[index];
+      Behind& behind = front_case.behind[run * cut_count + index];
+      if (run + 1 == runs.size()) {
+        behind = {-cut.price * room, -room, {.add = cut.price}};
+        continue;
+      }
+      behind = front_case.behind[(run + 1) * cut_count + index];
+      const Options& options = front_case.options[runs[run + 1].kind];
+      const auto cheapest = std::min_element(
+          options.begin(), options.end(),
+          [&cut](const auto& a, const auto& b) { return cut.Cost(a.cost) < cut.Cost(b.cost); });
+      const double count = runs[run + 1].layer_count;
+      behind.cost += cut.Cost(cheapest->cost) * count;
+      behind.bytes += static_cast<double>(cheapest->cost.bytes) * count;
+      for (const auto& option : options) {
+        behind.rates.Include(cut.Cost(option.cost) - cut.Cost(cheapest->cost),
+                             static_cast<double>(option.cost.bytes - cheapest->cost.bytes));
+      }
+    }
+  }
+}
+
+// What no assignment can do without, with a transient of at least `least_transient`. False
+// where nothing fits.
+bool MakeRoom(int64_t least_transient, FrontCase& front_case) {
+  const TickStage& stage = *front_case.stage;
+  front_case.least_transient = least_transient;
+  front_case.most_budget = std::numeric_limits<int64_t>::max();
+  for (const Options& options : front_case.options) {
+    if (options.empty()) return false;
+    int64_t transient = std::numeric_limits<int64_t>::max();
+    int64_t budget = std::numeric_limits<int64_t>::min();
+    for (const TickStage::Option& option : options) {
+      transient = std::min(transient, option.transient);
+      budget = std::max(budget, option.budget);
+    }
+    front_case.least_transient = std::max(front_case.least_transient, transient);
+    front_case.most_budget = std::min(front_case.most_budget, budget);
+  }
+  front_case.room = front_case.most_budget - front_case.least_transient;
+  front_case.has_output = !stage.output_bytes.empty();
+  if (front_case.has_output) {
+    front_case.room -= *std::min_element(stage.output_bytes.begin(), stage.output_bytes.end());
+  }
+  return front_case.room >= 0;
+}
+
+// The most any assignment can need, and of overheads.
+struct MostNeeded {
+  int64_t bytes = 0;
+  int64_t step_bytes = 0;
+  int64_t transient = 0;
+  int64_t least_budget = std::numeric_limits<int64_t>::max();
+  int64_t output_spread = 0;
+};
+
+MostNeeded MostNeededBy(const FrontCase& front_case, const std::vector<double>& layer_counts) {
+  MostNeeded most;
+  for (size_t kind = 0; kind < front_case.options.size(); ++kind) {
+    int64_t bytes = 0;
+    int64_t step_bytes = 0;
+    for (const TickStage::Option& option : front_case.options[kind]) {
+      bytes = std::max(bytes, option.cost.bytes);
+      step_bytes = std::max(step_bytes, option.cost.step_bytes_with_bucket);
+      most.transient = std::max(most.transient, option.transient);
+      most.least_budget = std::min(most.least_budget, option.budget);
+    }
+    most.bytes += bytes * static_cast<int64_t>(layer_counts[kind]);
+    most.step_bytes += step_bytes * static_cast<int64_t>(layer_counts[kind]);
+  }
+  if (front_case.has_output) {
+    const auto [least, largest] = std::minmax_element(front_case.stage->output_bytes.begin(),
+                                                      front_case.stage->output_bytes.end());
+    most.output_spread = *largest - *least;
+  }
+  return most;
+}
+
+bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
+  return a.layout == b.layout && a.cost.IsNowhereSlower(b.cost) && a.cost.bytes <= b.cost.bytes &&
+         a.cost.step_bytes <= b.cost.step_bytes &&
+         a.cost.step_bytes_with_bucket <= b.cost.step_bytes_with_bucket &&
+         a.transient <= b.transient && a.budget >= b.budget;
+}
+
+// Drops options that are nowhere better than another of their layout, of equals all but
+// the first.
+void DropBeaten(Options& options) {
+  Options kept;
+  for (size_t index = 0; index < options.size(); ++index) {
+    const TickStage::Option& option = options[index];
+    bool is_beaten = false;
+    for (size_t other = 0; other < options.size() && !is_beaten; ++other) {
+      is_beaten = other != index && NowhereWorse(options[other], option) &&
+                  (other < index || !NowhereWorse(option, options[other]));
+    }
+    if (!is_beaten) kept.push_back(option);
+  }
+  options = std::move(kept);
+}
+
+// Forgets what cannot bind.
+void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case) {
+  const MostNeeded most = MostNeededBy(front_case, layer_counts);
+  if (front_case.has_step && most.step_bytes <= most.least_budget) front_case.has_step = false;
+  for (Options& options : front_case.options) {
+    if (front_case.has_step) break;
+    for (TickStage::Option& option : options) {
+      option.cost.step_bytes = option.cost.step_bytes_with_bucket = 0;
+    }
+  }
+  const int64_t overhead =
+      most.transient - front_case.least_transient +
+      (front_case.most_budget - std::min(front_case.most_budget, most.least_budget)) +
+      most.output_spread;
+  front_case.most_overhead = overhead;
+  if (front_case.has_step || most.bytes + overhead > front_case.room) return;
+  front_case.least_transient = front_case.most_budget = front_case.room = 0;
+  front_case.most_overhead = 0;
+  front_case.has_output = false;
+  front_case.memory_fits = true;
+  for (PricedCut& cut : front_case.cuts) cut.price = 0.0;
+  for (Options& options : front_case.options) {
+    for (TickStage::Option& option : options) {
+      option.cost.bytes = option.transient = option.budget = 0;
+    }
+  }
+}
+
+// The assignments whose largest transient is between the two. `has_smaller` is set where
+// those with smaller transients are among them.
+std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<double>& layer_counts,
+                                  int64_t least_transient, int64_t most_transient,
+                                  bool& has_smaller) {
+  FrontCase front_case;
+  front_case.stage = &stage;
+  front_case.options = stage.options;
+  front_case.has_step = stage.has_step;
+  for (Options& options : front_case.options) {
+    std::erase_if(options, [=](const auto& option) { return option.transient > most_transient; });
+  }
+  if (!MakeRoom(least_transient, front_case)) return std::nullopt;
+  std::vector<double> bounds;
+  if (!Price(layer_counts, front_case, bounds)) return std::nullopt;
+  DropHopeless(bounds, front_case);
+  // What is left may need more, or be all in a case with smaller transients.
+  if (!MakeRoom(least_transient, front_case)) return std::nullopt;
+  bool is_reached = false;
+  for (const Options& options : front_case.options) {
+    for (const TickStage::Option& option : options) {
+      is_reached |= option.transient >= least_transient;
+    }
+  }
+  if (!is_reached) return std::nullopt;
+  // At a price options may have been dropped that are good where there is more room.
+  const bool has_price = std::any_of(front_case.cuts.begin(), front_case.cuts.end(),
+                                     [](const PricedCut& cut) { return cut.price > 0.0; });
+  ForgetMemory(layer_counts, front_case);
+  has_smaller = front_case.memory_fits && !has_price;
+  for (Options& options : front_case.options) DropBeaten(options);
+  Sort(bounds, front_case);
+  AddBehind(front_case);
+  AddCostsBehindLayouts(front_case);
+  return front_case;
+}
+
+}  // namespace
+
+TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
+  // The longest sum any assignment can come to.
+  std::vector<double> longest(stage.kinds.size(), 0.0);
+  for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
+    for (const FrontOption& option : stage.kinds[kind].options) {
+      longest[kind] =
+          std::max(longest[kind], (option.forward + option.backward + option.sync).value());
+    }
+    double move = 0.0;
+    for (Seconds transition : stage.kinds[kind].transitions) {
+      if (transition.is_finite()) move = std::max(move, transition.value());
+    }
+    longest[kind] += move;
+  }
+  double whole = 0.0;
+  double layer_count = 0.0;
+  for (const FrontRun& run : stage.runs) {
+    whole += longest[run.kind] * run.layer_count;
+    layer_count += run.layer_count;
+  }
+  const TickScale scale(Seconds::Of(whole));
+
+  TickStage ticks;
+  ticks.layout_count = stage.layout_count;
+  ticks.runs = stage.runs;
+  ticks.has_step = stage.has_step;
+  ticks.gradient_bucket = stage.gradient_bucket.count();
+  ticks.joins_passes = stage.joins_passes;
+  ticks.first_layout_matters = stage.first_layout_matters;
+  ticks.last_layout_matters = stage.last_layout_matters;
+  for (Bytes bytes : stage.output_held) ticks.output_bytes.push_back(bytes.count());
+  for (const FrontKind& kind : stage.kinds) {
+    Options& options = ticks.options.emplace_back();
+    for (const FrontOption& option : kind.options) {
+      options.push_back({.option = option.option,
+                         .layout = option.layout,
+                         .cost = {scale.ToTicks(option.forward), scale.ToTicks(option.backward),
+                                  scale.ToTicks(option.sync), option.held.count(),
+                                  option.step_held.count(), option.step_held_with_bucket.count()},
+                         .transient = option.transient.count(),
+                         .budget = option.budget.count()});
+    }
+    std::vector<int64_t>& moves = ticks.half_moves.emplace_back();
+    for (Seconds transition : kind.transitions) {
+      moves.push_back(transition.is_finite() ? scale.ToTicks(transition * 0.5) : TickStage::kNever);
+    }
+  }
+  const auto has_sync = [](const TickStage::Option& option) { return option.cost.sync > 0; };
+  if (stage.joins_passes && cuts.size() == 1 && cuts.front().forward > 0.0 &&
+      cuts.front().sync == 0.0 &&
+      std::none_of(ticks.options.begin(), ticks.options.end(), [&](const Options& options) {
+        return std::any_of(options.begin(), options.end(), has_sync);
+      })) {
+    ticks.known_ways.assign(stage.layout_count * stage.layout_count, TickStage::kNever);
+    for (const KnownWay& known : stage.known) {
+      int64_t& way = ticks.known_ways[ticks.EndsOf(known.first_layout, known.last_layout)];
+      way = std::min(way, scale.ToTicks(known.way));
+    }
+  }
+  const double ticks_per_second = 1.0 / scale.ToSeconds(1).value();
+  for (const LinearCut& cut : cuts) {
+    if (cut.most == kInfinity) continue;
+    LinearCut added = cut;
+    // Of the same passes; transitions are forward and backward still.
+    if (stage.joins_passes) added.backward = cut.forward;
+    // Half a tick a layer and transition, and double sums of priced bytes.
+    const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
+                            std::abs(cut.most) * ticks_per_second * 1e-12;
+    added.most = cut.most * ticks_per_second + rounding;
+    ticks.cuts.push_back(added);
+  }
+  if (ticks.cuts.empty()) ticks.cuts.push_back({1.0, 1.0, 1.0, whole * 4.0 * ticks_per_second});
+  return ticks;
+}
+
+std::vector<FrontCase> CasesOf(const TickStage& stage) {
+  const std::vector<double> layer_counts = LayerCounts(stage);
+  std::vector<int64_t> transients;
+  int64_t budget = 0;
+  for (const Options& options : stage.options) {
+    for (const TickStage::Option& option : options) {
+      transients.push_back(option.transient);
+      budget = std::max(budget, option.budget);
+    }
+  }
+  std::vector<FrontCase> cases;
+  for (const auto& [least, most] : TransientRanges(std::move(transients), budget)) {
+    bool has_smaller = false;
+    std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, least, most, has_smaller);
+    if (!front_case) continue;
+    cases.push_back(*std::move(front_case));
+    if (has_smaller) break;
+  }
+  return cases;
+}
+
+}  // namespace parplan

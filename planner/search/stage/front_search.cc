@@ -1,0 +1,378 @@
+#include "planner/search/stage/front_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+namespace parplan {
+
+FrontSearch::FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_ways,
+                         SearchMeter& meter)
+    : case_(front_case), known_ways_(known_ways), meter_(meter) {
+  for (size_t kind = 0; kind < case_.options.size(); ++kind) {
+    std::vector<int> layouts;
+    for (const TickStage::Option& option : case_.options[kind]) layouts.push_back(option.layout);
+    walks_.emplace_back(case_.stage->half_moves[kind], case_.stage->layout_count,
+                        std::move(layouts), TickStage::kNever);
+  }
+}
+
+const std::vector<FrontSearch::Label>& FrontSearch::Run() {
+  Label start;
+  start.transient = case_.least_transient;
+  start.budget = case_.most_budget;
+  labels_ = {start};
+  const int run_count = static_cast<int>(case_.stage->runs.size());
+  for (int run = 0; run < run_count && !meter_.stopped(); ++run) AddRun(run);
+  if (meter_.stopped()) labels_.clear();
+  return labels_;
+}
+
+void FrontSearch::AddRun(int run) {
+  std::vector<Label> finished;
+  const auto option_count = static_cast<int>(case_.options[case_.stage->runs[run].kind].size());
+  for (int reference = 0; reference < option_count; ++reference) {
+    AddReference(run, reference, finished);
+    if (meter_.stopped()) return;
+  }
+  KeepBest(run, /*reference=*/-1, option_count, finished);
+  labels_ = std::move(finished);
+}
+
+std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference) {
+  const TickStage& stage = *case_.stage;
+  const FrontRun& layers = stage.runs[run];
+  const TickStage::Option& option = Option(run, reference);
+  const std::vector<int> any = {-1};
+  const std::vector<int> own = {option.layout};
+  const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
+  const auto ends = [&](bool matters) -> const std::vector<int>& {
+    if (!matters) return any;
+    return layers.layer_count == 1 ? own : walks_[layers.kind].layouts();
+  };
+  const std::vector<int>& begins_with = ends(run > 0 || stage.first_layout_matters);
+  const std::vector<int>& ends_with =
+      ends(!is_last || stage.last_layout_matters || case_.has_output);
+  std::vector<Label> labels;
+  for (Label label : labels_) {
+    label.sum.Add(option.cost, layers.layer_count);
+    label.transient = std::max(label.transient, option.transient);
+    label.budget = std::min(label.budget, option.budget);
+    label.set = LayoutWalks::kEmpty;
+    label.free_count = layers.layer_count - 1;
+    label.choice = reference;
+    label.count = layers.layer_count;
+    const int before = label.last_layout;
+    label.last_layout = -1;
+    for (int begin : begins_with) {
+      const int64_t half_move =
+          run == 0 ? 0 : stage.half_moves[layers.kind][before * stage.layout_count + begin];
+      if (half_move >= TickStage::kNever) continue;
+      Label begun = label;
+      begun.begin_layout = begin;
+      begun.sum.forward += half_move;
+      (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_move;
+      for (int end : ends_with) {
+        begun.end_layout = end;
+        labels.push_back(begun);
+      }
+    }
+  }
+  return labels;
+}
+
+void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finished) {
+  if (!AnyWithin(run, reference)) return;
+  const FrontRun& layers = case_.stage->runs[run];
+  const auto option_count = static_cast<int>(case_.options[layers.kind].size());
+  MakeTails(run, reference);
+  const int first_change = layers.layer_count > 1 ? reference + 1 : option_count;
+  std::vector<Label> working = Begin(run, reference);
+  std::erase_if(working, [&](const Label& label) {
+    return !CanEnd(run, reference, first_change, label) ||
+           IsHopeless(run, reference, label, first_change);
+  });
+  if (!meter_.Expand(static_cast<int64_t>(working.size()))) return;
+  GiveNodes(working);
+  for (int next = reference + 1; next < option_count && layers.layer_count > 1; ++next) {
+    std::vector<Label> changed;
+    bool has_new = false;
+    for (const Label& label : working) {
+      const size_t before = changed.size();
+      AddChanges(run, reference, next, label, changed);
+      has_new |= changed.size() > before;
+      if (!IsHopeless(run, reference, label, next + 1)) changed.push_back(label);
+    }
+    std::erase_if(changed,
+                  [&](const Label& label) { return !CanEnd(run, reference, next + 1, label); });
+    if (!meter_.Expand(static_cast<int64_t>(changed.size()))) return;
+    working = std::move(changed);
+    if (has_new) KeepBest(run, reference, next + 1, working);
+    if (working.empty()) return;
+  }
+  Finish(run, reference, working, finished);
+}
+
+void FrontSearch::AddChanges(int run, int reference, int next, const Label& label,
+                             std::vector<Label>& changed) {
+  if (label.free_count == 0) return;
+  LayoutWalks& walks = walks_[case_.stage->runs[run].kind];
+  const TickStage::Option& from = Option(run, reference);
+  const TickStage::Option& to = Option(run, next);
+  const FrontSum change = to.cost - from.cost;
+  Label start = label;
+  start.set = walks.With(label.set, to.layout, 1);
+  start.transient = std::max(label.transient, to.transient);
+  start.budget = std::min(label.budget, to.budget);
+  const Range range =
+      CountsWithin(run, start, change, next + 1, LeastHalfMove(run, reference, start));
+  for (int64_t count = range.least; count <= range.most; ++count) {
+    Label added = start;
+    added.sum.Add(change, count);
+    added.set = walks.With(label.set, to.layout, static_cast<int>(count));
+    added.free_count -= static_cast<int>(count);
+    added.choice = next;
+    added.count = static_cast<int>(count);
+    const bool lacks_end = Lacks(run, reference, added, added.begin_layout) ||
+                           Lacks(run, reference, added, added.end_layout);
+    if (lacks_end && IsHopeless(run, reference, added, next + 1)) continue;
+    changed.push_back(added);
+  }
+}
+
+void FrontSearch::Finish(int run, int reference, const std::vector<Label>& labels,
+                         std::vector<Label>& finished) {
+  const TickStage& stage = *case_.stage;
+  const FrontRun& layers = stage.runs[run];
+  const auto option_count = static_cast<int>(case_.options[layers.kind].size());
+  const int reference_layout = Option(run, reference).layout;
+  const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
+  const bool has_output = is_last && case_.has_output;
+  const int64_t least_output =
+      has_output ? *std::min_element(stage.output_bytes.begin(), stage.output_bytes.end()) : 0;
+  LayoutWalks& walks = walks_[layers.kind];
+  for (const Label& label : labels) {
+    const int set = walks.With(label.set, reference_layout, label.free_count + 1);
+    const std::vector<LayoutWalk>& ways = walks.Walks(set);
+    for (size_t index = 0; index < ways.size(); ++index) {
+      const LayoutWalk& walk = ways[index];
+      if (label.begin_layout >= 0 && label.begin_layout != walk.first()) continue;
+      if (label.end_layout >= 0 && label.end_layout != walk.last()) continue;
+      const int64_t half_move = walk.half_move;
+      Label added = label;
+      added.sum.forward += half_move;
+      (stage.joins_passes ? added.sum.forward : added.sum.backward) += half_move;
+      if (run == 0) added.first_layout = walk.first();
+      added.last_layout = walk.last();
+      added.begin_layout = added.end_layout = -1;
+      added.set = LayoutWalks::kEmpty;
+      added.free_count = 0;
+      if (has_output) added.sum.bytes += stage.output_bytes[walk.last()] - least_output;
+      if (IsHopeless(run, /*reference=*/-1, added, option_count)) continue;
+      if (is_last && case_.has_step) {
+        const int64_t step_bytes = std::min(added.sum.step_bytes_with_bucket,
+                                            added.sum.step_bytes + stage.gradient_bucket);
+        if (step_bytes > label.budget) continue;
+      }
+      if (is_last && !known_ways_.empty()) {
+        int64_t& known = known_ways_[stage.EndsOf(added.first_layout, added.last_layout)];
+        known = std::min(known, added.sum.forward);
+      }
+      added.choice = kEndOfRun;
+      added.count = static_cast<int>(walk_uses_.size());
+      walk_uses_.push_back({layers.kind, set, static_cast<int>(index)});
+      finished.push_back(added);
+    }
+  }
+}
+
+void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& label) {
+  const int64_t bytes = label.sum.bytes + case_.most_bytes_behind[run] + case_.most_overhead;
+  label.binds = bytes + tails_.more_bytes[option] * label.free_count > case_.room;
+  label.binding_bytes = label.binds ? label.sum.bytes : 0;
+  if (!label.binds || reference < 0 || case_.has_step) return;
+  if (bytes + tails_.more_useful_bytes[option] * label.free_count > case_.room) return;
+  // It need not follow changes to options that are slower in everything, unless for their
+  // layouts.
+  LayoutWalks& walks = walks_[case_.stage->runs[run].kind];
+  if (!walks.HasNoDetours()) return;
+  // Where it ends as it began, other layouts between are one more visit.
+  const int needed = label.begin_layout == label.end_layout ? 2 : 1;
+  for (const int layout : {label.begin_layout, label.end_layout}) {
+    if (layout < 0 || layout == Option(run, reference).layout) continue;
+    if (walks.Count(label.set, layout) < needed) return;
+  }
+  label.binds = false;
+  label.binding_bytes = 0;
+}
+
+void FrontSearch::CompareMovesBehind(int run) {
+  const TickStage& stage = *case_.stage;
+  const int count = stage.layout_count;
+  farther_behind_.assign(count * count, 0);
+  if (run + 1 == static_cast<int>(stage.runs.size())) return;
+  const int kind = stage.runs[run + 1].kind;
+  const std::vector<int64_t>& moves = stage.half_moves[kind];
+  for (int a = 0; a < count; ++a) {
+    for (int b = 0; b < count; ++b) {
+      int64_t& most = farther_behind_[a * count + b];
+      for (const int to : walks_[kind].layouts()) {
+        const int64_t of_b = moves[b * count + to];
+        if (of_b < TickStage::kNever) most = std::max(most, moves[a * count + to] - of_b);
+      }
+    }
+  }
+}
+
+int64_t FrontSearch::MostFarther(int run, int reference, const Label& a, const Label& b) {
+  const int last_a = reference < 0 ? a.last_layout : a.end_layout;
+  const int last_b = reference < 0 ? b.last_layout : b.end_layout;
+  int64_t farther = 0;
+  if (last_a != last_b) farther = farther_behind_[last_a * case_.stage->layout_count + last_b];
+  if (reference < 0) return farther;
+  return farther + walks_[case_.stage->runs[run].kind].MostFarther(
+                       {a.set, a.begin_layout, a.end_layout}, {b.set, b.begin_layout, b.end_layout},
+                       Option(run, reference).layout);
+}
+
+bool FrontSearch::Beats(int run, int reference, const Label& a, const Label& b) {
+  if (!a.sum.IsNowhereSlower(b.sum) || a.free_count < b.free_count) return false;
+  if (a.binds && (a.sum.bytes > b.sum.bytes || a.transient > b.transient || a.budget < b.budget)) {
+    return false;
+  }
+  if (case_.has_step && (a.budget < b.budget || a.sum.step_bytes > b.sum.step_bytes ||
+                         a.sum.step_bytes_with_bucket > b.sum.step_bytes_with_bucket)) {
+    return false;
+  }
+  const int64_t farther = MostFarther(run, reference, a, b);
+  if (farther >= TickStage::kNever) return false;
+  if (case_.stage->joins_passes) return a.sum.forward + 2 * farther <= b.sum.forward;
+  return a.sum.forward + farther <= b.sum.forward && a.sum.backward + farther <= b.sum.backward;
+}
+
+void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label>& labels) {
+  struct Place {
+    // What neighbours of the stage will see.
+    int first_layout;
+    int last_layout;
+    int64_t time;
+    int64_t bytes;
+    int less_free;
+    int index;
+  };
+  const auto key = [](const Place& place) {
+    return std::tie(place.first_layout, place.last_layout);
+  };
+  const bool is_last = run + 1 == static_cast<int>(case_.stage->runs.size());
+  const bool is_whole = reference < 0 && is_last;
+  const bool compares_first = case_.stage->first_layout_matters;
+  const bool compares_last =
+      is_last && (case_.stage->last_layout_matters || (case_.has_output && !is_whole));
+  CompareMovesBehind(run);
+  std::vector<Place> places;
+  places.reserve(labels.size());
+  for (size_t index = 0; index < labels.size(); ++index) {
+    Label& label = labels[index];
+    SetBindingBytes(run, reference, option, label);
+    const int first_layout = run == 0 && reference >= 0 ? label.begin_layout : label.first_layout;
+    const int last_layout = reference < 0 ? label.last_layout : label.end_layout;
+    places.push_back({compares_first ? first_layout : 0, compares_last ? last_layout : 0,
+                      label.sum.forward + label.sum.backward + label.sum.sync, label.binding_bytes,
+                      -label.free_count, static_cast<int>(index)});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::tie(a.first_layout, a.last_layout, a.time, a.bytes, a.less_free, a.index) <
+           std::tie(b.first_layout, b.last_layout, b.time, b.bytes, b.less_free, b.index);
+  });
+  std::vector<Label> kept;
+  size_t first_of_key = 0;
+  // Which one beat the last one often beats the next.
+  size_t last_beater = 0;
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    if (rank > 0 && key(places[rank]) != key(places[rank - 1])) {
+      first_of_key = kept.size();
+      last_beater = kept.size();
+    }
+    const Label& label = labels[places[rank].index];
+    if (last_beater < kept.size() && Beats(run, reference, kept[last_beater], label)) continue;
+    const auto beater =
+        std::find_if(kept.begin() + static_cast<std::ptrdiff_t>(first_of_key), kept.end(),
+                     [&](const Label& other) { return Beats(run, reference, other, label); });
+    if (beater != kept.end()) {
+      last_beater = beater - kept.begin();
+      continue;
+    }
+    kept.push_back(label);
+  }
+  meter_.Prune(static_cast<int64_t>(labels.size() - kept.size()));
+  labels = std::move(kept);
+  GiveNodes(labels);
+}
+
+void FrontSearch::GiveNodes(std::vector<Label>& labels) {
+  for (Label& label : labels) {
+    if (label.choice == kNothing) continue;
+    nodes_.push_back({label.node, label.choice, label.count});
+    label.node = static_cast<int>(nodes_.size()) - 1;
+    label.choice = kNothing;
+  }
+}
+
+std::vector<FrontBlock> FrontSearch::Blocks(const Label& label) {
+  // From the first step on.
+  std::vector<Node> steps;
+  for (int node = label.node; node >= 0; node = nodes_[node].parent) {
+    steps.push_back(nodes_[node]);
+  }
+  std::reverse(steps.begin(), steps.end());
+  std::vector<FrontBlock> blocks;
+  // [choice] layers of the run.
+  std::vector<int> counts;
+  int reference = -1;
+  int run = 0;
+  for (const Node& step : steps) {
+    if (step.choice == kEndOfRun) {
+      const WalkUse& use = walk_uses_[step.count];
+      AddBlocks(run, counts, walks_[use.kind].Walks(use.set)[use.index], blocks);
+      reference = -1;
+      ++run;
+      continue;
+    }
+    if (reference < 0) {
+      reference = step.choice;
+      counts.assign(case_.options[case_.stage->runs[run].kind].size(), 0);
+      counts[reference] = step.count;
+    } else {
+      counts[step.choice] += step.count;
+      counts[reference] -= step.count;
+    }
+  }
+  return blocks;
+}
+
+void FrontSearch::AddBlocks(int run, const std::vector<int>& counts, const LayoutWalk& walk,
+                            std::vector<FrontBlock>& blocks) const {
+  const int kind = case_.stage->runs[run].kind;
+  std::vector<int> left = counts;
+  for (size_t place = 0; place < walk.layouts.size(); ++place) {
+    const int layout = walk.layouts[place];
+    const auto later_visits = static_cast<int>(std::count(
+        walk.layouts.begin() + static_cast<std::ptrdiff_t>(place) + 1, walk.layouts.end(), layout));
+    int all = 0;
+    for (size_t choice = 0; choice < left.size(); ++choice) {
+      if (Option(run, static_cast<int>(choice)).layout == layout) all += left[choice];
+    }
+    // The first visit takes all but one layer for each later one; they come down to one.
+    int taken = all - later_visits;
+    for (size_t choice = 0; choice < left.size() && taken > 0; ++choice) {
+      if (left[choice] == 0 || Option(run, static_cast<int>(choice)).layout != layout) continue;
+      const int count = std::min(taken, left[choice]);
+      blocks.push_back({kind, static_cast<int>(choice), count});
+      left[choice] -= count;
+      taken -= count;
+    }
+  }
+}
+
+}  // namespace parplan
