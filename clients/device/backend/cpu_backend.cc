@@ -87,7 +87,7 @@ class CpuBackend : public DeviceBackend {
 
   const std::string& name() const override { return name_; }
   int device_count() const override { return device_count_; }
-  absl::StatusOr<DeviceDescription> Describe(int) const override { return description_; }
+  absl::StatusOr<DeviceFacts> Describe(int) const override { return description_; }
   absl::StatusOr<std::unique_ptr<Device>> Open(int device) override {
     if (device < 0 || device >= device_count_) {
       return absl::InvalidArgumentError(
@@ -99,7 +99,7 @@ class CpuBackend : public DeviceBackend {
  private:
   const std::string name_ = "cpu";
   int device_count_ = 1;
-  DeviceDescription description_;
+  DeviceFacts description_;
 };
 
 }  // namespace

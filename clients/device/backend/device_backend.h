@@ -44,7 +44,7 @@ class Device {
   virtual absl::Status Synchronize() = 0;
 };
 
-struct DeviceDescription {
+struct DeviceFacts {
   // As topologies name it, for example `NVIDIA H200` or `CPU Intel(R) Xeon(R) ...`.
   std::string kind;
   Bytes memory;
@@ -60,7 +60,7 @@ class DeviceBackend {
   // At least 1.
   virtual int device_count() const = 0;
   // REQUIRES: 0 <= device < device_count().
-  virtual absl::StatusOr<DeviceDescription> Describe(int device) const = 0;
+  virtual absl::StatusOr<DeviceFacts> Describe(int device) const = 0;
   // For the calling thread. Pins nothing: whoever starts ranks does.
   virtual absl::StatusOr<std::unique_ptr<Device>> Open(int device) = 0;
 };

@@ -19,7 +19,7 @@ using testing::StartsWith;
 TEST(CpuBackend, DevicesAreCoresWithTheirShareOfMemory) {
   const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();
   ASSERT_GE(backend->device_count(), 1);
-  ASSERT_OK_AND_ASSIGN(const DeviceDescription description, backend->Describe(0));
+  ASSERT_OK_AND_ASSIGN(const DeviceFacts description, backend->Describe(0));
   EXPECT_THAT(description.kind, StartsWith("CPU "));
   EXPECT_GT(description.memory, Bytes::Of(1 << 20));
   EXPECT_THAT(backend->Open(backend->device_count()).status(),
