@@ -16,9 +16,6 @@ constexpr ProgramBuffer kScratch = ProgramBuffer::kScratch;
 
 bool IsPowerOfTwo(int value) { return (value & (value - 1)) == 0; }
 
-// First element of each rank's part of `count`, as even as can be.
-int64_t PartBegin(int64_t count, int part, int size) { return count * part / size; }
-
 int Wrapped(int rank, int size) { return ((rank % size) + size) % size; }
 
 // Every rank ends with the sum of its own part: after step k it has the sum of k + 2 ranks'

@@ -63,6 +63,9 @@ struct CollectiveProgram {
 // pointers are not looked at. Its steps number O(size), and O(size + bytes) for broadcasts.
 CollectiveProgram ProgramOf(const CollectiveCall& call, int rank, int size);
 
+// The first of `count` elements that part `part` of `size` has, as even as can be.
+inline int64_t PartBegin(int64_t count, int part, int size) { return count * part / size; }
+
 }  // namespace parplan
 
 #endif  // PARPLAN_CLIENTS_DEVICE_COMM_COLLECTIVE_PROGRAM_H_

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "clients/executor/trainer/head_exchange.h"
 #include "clients/executor/trainer/layer_tools.h"
+#include "clients/executor/trainer/ring_attention.h"
 
 namespace parplan {
 
@@ -15,43 +18,53 @@ namespace parplan {
 // and values of this rank's heads, a row of outputs the heads' outputs.
 //
 // Ranks that share tokens do it in one of two ways. With all-to-alls they exchange tokens
-// for heads and attend to whole samples (DeepSpeed-Ulysses). Otherwise every rank gathers
-// keys and values and attends with its own queries, a piece from either end of the sample,
-// so that causal attention costs all the same (Llama 3, section 3.3.2).
+// for heads and attend to whole samples (DeepSpeed-Ulysses). Otherwise keys and values go round
+// (ring_attention.h).
 class AttentionPart {
  public:
+  // What the backward pass needs besides the outputs.
+  struct Kept {
+    // As attention reads them: of all tokens and a share of the heads with all-to-alls.
+    Array projections;
+    Array logarithms;
+    // With all-to-alls the outputs as attention made them.
+    Array whole_outputs;
+  };
+
   // `tools` outlives it.
   explicit AttentionPart(const LayerTools& tools);
 
   // Elements of a row of projections and of outputs.
   int64_t projection_width() const { return query_width_ + 2 * key_value_width_; }
   int64_t output_width() const { return query_width_; }
-  // Statistics kept from forward to backward besides projections and outputs.
-  int64_t KeptSize() const;
 
-  absl::Status Forward(const void* projections, void* outputs, void* kept) const;
-  // Writes the gradients of the projections.
-  absl::Status Backward(const void* projections, const void* outputs, const void* kept,
-                        const void* output_gradients, void* projection_gradients) const;
+  // Turns queries and keys by the positions of their tokens, where the model tells positions
+  // so; or back again.
+  void Turn(const Array& projections, bool turns_back) const;
+
+  // The outputs, which count as `use` as all that is kept does.
+  absl::StatusOr<Array> Forward(Array projections, ArrayUse use, Kept& kept) const;
+  // Computes again what a selective recomputation has dropped: the logarithms. `outputs` are
+  // written again as they were.
+  absl::Status Recompute(Kept& kept, const Array& outputs) const;
+  // The gradients of the projections. Leaves nothing kept.
+  absl::StatusOr<Array> Backward(Kept kept, Array outputs, Array output_gradients) const;
 
  private:
-  bool is_causal() const;
+  bool is_ulysses() const {
+    return context_ > 1 && tools_.strategy().context_kind == ContextKind::kUlysses;
+  }
+  bool is_ring() const {
+    return context_ > 1 && tools_.strategy().context_kind == ContextKind::kRing;
+  }
   AttentionShape WholeShape() const;
-  // Of queries of one piece of this rank's tokens, to the keys of the whole sample.
-  AttentionShape PieceShape(const Interval& piece) const;
-  // Tokens for heads and back. `width` of a row of all heads.
-  absl::Status ExchangeTokens(const void* rows, int64_t row_stride, int64_t width, void* whole,
-                              int64_t whole_stride) const;
-  absl::Status ExchangeHeads(const void* whole, int64_t whole_stride, int64_t width, void* rows,
-                             int64_t row_stride) const;
-  absl::Status ForwardUlysses(const void* projections, void* outputs, void* kept) const;
-  absl::Status BackwardUlysses(const void* projections, const void* outputs, const void* kept,
-                               const void* output_gradients, void* projection_gradients) const;
-  // Keys and values of all ranks, in the order of tokens.
-  absl::StatusOr<Array> GatherKeysAndValues(const void* projections) const;
-  absl::Status ForwardGathered(const void* projections, void* outputs, void* kept) const;
-  absl::Status BackwardGathered(const void* projections, const void* outputs, const void* kept,
-                                const void* output_gradients, void* projection_gradients) const;
+  int64_t KeptSize() const { return sample_count_ * own_token_count_ * head_count_; }
+  // Attention of whole samples with this rank's heads, or a share of them.
+  void Attend(const Kept& kept, const Array& outputs) const;
+  // Query, key or value (0, 1 or 2) in rows of projections that are split `ways` ways.
+  void* PartOf(const Array& projections, int k, int ways) const;
+  absl::StatusOr<Array> ForwardUlysses(Array projections, ArrayUse use, Kept& kept) const;
+  absl::StatusOr<Array> BackwardUlysses(Kept kept, Array outputs, Array output_gradients) const;
 
   const LayerTools& tools_;
   const int context_;
@@ -63,9 +76,10 @@ class AttentionPart {
   const int64_t token_count_;
   const int64_t own_token_count_;
   const int64_t sample_count_;
-  // [context rank] the tokens of each, in its order; and this rank's.
+  // [context rank] the tokens of each, in its order.
   std::vector<std::vector<Interval>> pieces_;
-  std::vector<Interval> own_pieces_;
+  const HeadExchange exchange_;
+  const RingAttention ring_;
 };
 
 }  // namespace parplan

@@ -5,6 +5,8 @@
 #include <numbers>
 #include <utility>
 
+#include "clients/device/comm/collective_program.h"
+#include "clients/executor/trainer/mix_bits.h"
 #include "planner/base/check.h"
 
 namespace parplan {
@@ -14,20 +16,12 @@ namespace {
 constexpr double kDeviation = 0.02;
 constexpr double kSmallDeviation = 0.005;
 
-// SplitMix64: every input gives an unrelated output.
-uint64_t Mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
-}
-
 // In (0, 1).
 double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
 
 uint64_t HashOfName(const std::string& name) {
   uint64_t hash = 0;
-  for (const char letter : name) hash = Mixed(hash ^ static_cast<unsigned char>(letter));
+  for (const char letter : name) hash = MixBits(hash ^ static_cast<unsigned char>(letter));
   return hash;
 }
 
@@ -83,6 +77,8 @@ void AddTransformer(const LayerDefinition& layer, LayoutMaker& maker) {
   const int64_t key_value = int64_t{layer.key_value_head_count} * layer.head_size;
   const int64_t inner = layer.feed_forward_size;
   const bool is_gpt = layer.feed_forward_kind == FeedForwardKind::kGelu;
+  const bool has_biases =
+      is_gpt && layer.parameter_count > 2 * hidden * (query + key_value + inner) + 2 * hidden;
   // Those of one product lie together.
   maker.Add("query", query, hidden, SplitAxis::kRows, InitialValue::kNormal);
   maker.Add("key", key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
@@ -95,9 +91,9 @@ void AddTransformer(const LayerDefinition& layer, LayoutMaker& maker) {
     maker.Add("up", inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
   }
   maker.Add("second", hidden, inner, SplitAxis::kColumns, InitialValue::kSmallNormal);
-  AddNorm("attention_norm_gain", "attention_norm_bias", hidden, is_gpt, maker);
-  AddNorm("feed_forward_norm_gain", "feed_forward_norm_bias", hidden, is_gpt, maker);
-  if (!is_gpt) return;
+  AddNorm("attention_norm_gain", "attention_norm_bias", hidden, has_biases, maker);
+  AddNorm("feed_forward_norm_gain", "feed_forward_norm_bias", hidden, has_biases, maker);
+  if (!has_biases) return;
   // One row an element, so that they are shared as the rows of their matrices are.
   maker.Add("query_bias", query, 1, SplitAxis::kRows, InitialValue::kZero);
   maker.Add("value_bias", key_value, 1, SplitAxis::kRows, InitialValue::kZero);
@@ -131,8 +127,13 @@ ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_para
       maker.Add("table", layer.vocabulary_size, layer.hidden_size, SplitAxis::kRows,
                 InitialValue::kNormal);
     }
+    const int64_t hidden = layer.hidden_size;
+    const int64_t rest =
+        layer.parameter_count - (layer.tied_embedding ? 0 : hidden * layer.vocabulary_size);
     if (layer.kind == LayerKind::kHead) {
-      AddNorm("norm_gain", "norm_bias", layer.hidden_size, /*has_bias=*/true, maker);
+      AddNorm("norm_gain", "norm_bias", hidden, /*has_bias=*/rest > hidden, maker);
+    } else if (rest >= hidden * layer.sequence_length) {
+      maker.Add("positions", rest / hidden, hidden, SplitAxis::kNone, InitialValue::kSmallNormal);
     }
   }
   return maker.Make();
@@ -144,11 +145,11 @@ double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& ten
   if (tensor.initial == InitialValue::kOne) return 1.0;
   const uint64_t place = static_cast<uint64_t>(row * tensor.column_count + column);
   const uint64_t stream =
-      Mixed(seed ^ Mixed(static_cast<uint64_t>(layer_index) ^ HashOfName(tensor.name)));
-  const uint64_t bits = Mixed(stream ^ place);
+      MixBits(seed ^ MixBits(static_cast<uint64_t>(layer_index) ^ HashOfName(tensor.name)));
+  const uint64_t bits = MixBits(stream ^ place);
   // Box and Muller.
   const double normal = std::sqrt(-2.0 * std::log(Uniform(bits))) *
-                        std::cos(2.0 * std::numbers::pi * Uniform(Mixed(bits)));
+                        std::cos(2.0 * std::numbers::pi * Uniform(MixBits(bits)));
   return normal * (tensor.initial == InitialValue::kNormal ? kDeviation : kSmallDeviation);
 }
 

@@ -49,14 +49,14 @@ struct ParameterLayout {
   bool Has(const std::string& name) const;
 };
 
-// GELU layers are GPT's: LayerNorm and biases, except of keys, to which softmax is blind.
-// SwiGLU layers are Llama's: RMS norms and no biases. Rows and columns that
-// `tensor_parallel_degree` does not divide, as of a vocabulary, are shared as evenly as can be.
+// As many as the definition says, which says by their number what they are. Layers have
+// matrices and the gains of norms, which are RMS norms then; a GELU layer with more parameters
+// has LayerNorms and biases (but for keys, to which softmax is blind), and a head with more a
+// LayerNorm. An embedding with enough of them for all tokens of a sample has a table of
+// positions. Rows and columns that `tensor_parallel_degree` does not divide, as of a vocabulary,
+// are shared as evenly as can be.
 ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_parallel_degree,
                                    int tensor_rank);
-
-// First of the part of `part` of `parts`, of `count`.
-inline int64_t PartBegin(int64_t count, int part, int parts) { return count * part / parts; }
 
 // The value an element begins with: the same for every plan.
 double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& tensor, int64_t row,

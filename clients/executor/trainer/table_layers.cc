@@ -9,40 +9,68 @@
 
 namespace parplan {
 EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout)
-    : tools_(tools), table_(layout.Find("table")), hidden_(tools.definition().hidden_size) {}
+    : tools_(tools),
+      layout_(layout),
+      table_(layout.Find("table")),
+      hidden_(tools.definition().hidden_size) {
+  if (!layout.Has("positions")) return;
+  for (const Interval& interval : tools.setting().layout.TokensOf(tools.setting().rank)) {
+    for (int64_t position = interval.begin; position < interval.end; ++position) {
+      positions_.insert(positions_.end(), tools.sample_count(), static_cast<int32_t>(position));
+    }
+  }
+}
 
 absl::StatusOr<Array> EmbeddingLayer::Forward(const void* parameters, const int32_t* tokens) const {
+  LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.product_row_count();
   PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.Take(ArrayUse::kTransient, rows * hidden_));
-  tools_.kernels().Embed(tokens, rows, tools_.At(parameters, table_.offset), table_.first_row,
-                         table_.local_row_count, hidden_, partial.data());
-  return tools_.SumUp(std::move(partial), hidden_);
+  kernels.Embed(tokens, rows, tools_.At(parameters, table_.offset), table_.first_row,
+                table_.local_row_count, hidden_, partial.data());
+  PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
+  if (!has_positions()) return sum;
+  const int64_t size = tools_.row_count() * hidden_;
+  const ParameterTensor& table = layout_.Find("positions");
+  PARPLAN_ASSIGN_OR_RETURN(const Array positions, tools_.Take(ArrayUse::kTransient, size));
+  kernels.Embed(positions_.data(), tools_.row_count(), tools_.At(parameters, table.offset),
+                /*first_token=*/0, table.row_count, hidden_, positions.data());
+  kernels.Add(positions.data(), sum.data(), size);
+  return sum;
 }
 
 absl::Status EmbeddingLayer::Backward(const int32_t* tokens, Array output_gradient,
                                       void* gradients) const {
+  LayerKernels& kernels = tools_.kernels();
   Array gathered;
   PARPLAN_ASSIGN_OR_RETURN(const void* const dy,
                            tools_.Gather(output_gradient.data(), hidden_, gathered));
-  tools_.kernels().EmbedBackward(tokens, tools_.product_row_count(), dy, table_.first_row,
-                                 table_.local_row_count, hidden_,
-                                 tools_.At(gradients, table_.offset));
+  kernels.EmbedBackward(tokens, tools_.product_row_count(), dy, table_.first_row,
+                        table_.local_row_count, hidden_, tools_.At(gradients, table_.offset));
+  if (!has_positions()) return absl::OkStatus();
+  const ParameterTensor& table = layout_.Find("positions");
+  kernels.EmbedBackward(positions_.data(), tools_.row_count(), output_gradient.data(),
+                        /*first_token=*/0, table.row_count, hidden_,
+                        tools_.At(gradients, table.offset));
   return absl::OkStatus();
 }
 
 HeadLayer::HeadLayer(const LayerTools& tools, const ParameterLayout& layout,
                      const ParameterTensor& table)
-    : tools_(tools), layout_(layout), table_(table), hidden_(tools.definition().hidden_size) {}
+    : tools_(tools),
+      layout_(layout),
+      table_(table),
+      norm_(layout.Has("norm_bias") ? NormKind::kLayerNorm : NormKind::kRmsNorm),
+      hidden_(tools.definition().hidden_size) {}
 
 absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept) const {
   const int64_t rows = tools_.row_count();
   kept.input = std::move(input);
   PARPLAN_ASSIGN_OR_RETURN(kept.normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
   PARPLAN_ASSIGN_OR_RETURN(kept.moments, tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
-  tools_.kernels().Norm(NormKind::kLayerNorm, kept.input.data(),
-                        tools_.At(parameters, layout_.Find("norm_gain").offset),
-                        tools_.At(parameters, layout_.Find("norm_bias").offset), kept.normal.data(),
-                        kept.moments.data(), rows, hidden_);
+  tools_.kernels().Norm(
+      norm_, kept.input.data(), tools_.At(parameters, layout_.Find("norm_gain").offset),
+      layout_.Has("norm_bias") ? tools_.At(parameters, layout_.Find("norm_bias").offset) : nullptr,
+      kept.normal.data(), kept.moments.data(), rows, hidden_);
   return absl::OkStatus();
 }
 
@@ -114,10 +142,12 @@ absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* ta
   PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
   PARPLAN_ASSIGN_OR_RETURN(Array dx, tools_.Take(ArrayUse::kTransient, rows * hidden_));
   kernels.Zero(dx.data(), rows * hidden_);
-  kernels.NormBackward(NormKind::kLayerNorm, d_normal.data(), kept.input.data(),
-                       tools_.At(parameters, layout_.Find("norm_gain").offset), kept.moments.data(),
-                       dx.data(), tools_.At(gradients, layout_.Find("norm_gain").offset),
-                       tools_.At(gradients, layout_.Find("norm_bias").offset), rows, hidden_);
+  kernels.NormBackward(
+      norm_, d_normal.data(), kept.input.data(),
+      tools_.At(parameters, layout_.Find("norm_gain").offset), kept.moments.data(), dx.data(),
+      tools_.At(gradients, layout_.Find("norm_gain").offset),
+      layout_.Has("norm_bias") ? tools_.At(gradients, layout_.Find("norm_bias").offset) : nullptr,
+      rows, hidden_);
   return dx;
 }
 

@@ -5,6 +5,7 @@
 #define PARPLAN_CLIENTS_EXECUTOR_TRAINER_TABLE_LAYERS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 
 namespace parplan {
 
+// Rows of the token table, and of the table of positions where there is one.
 class EmbeddingLayer {
  public:
   // Both outlive it.
@@ -24,9 +26,14 @@ class EmbeddingLayer {
   absl::Status Backward(const int32_t* tokens, Array output_gradient, void* gradients) const;
 
  private:
+  bool has_positions() const { return !positions_.empty(); }
+
   const LayerTools& tools_;
-  const ParameterTensor table_;
+  const ParameterLayout& layout_;
+  const ParameterTensor& table_;
   const int64_t hidden_;
+  // Where positions are learned: of each row of the residual stream.
+  std::vector<int32_t> positions_;
 };
 
 // Final norm, product with the table, and cross-entropy of the next tokens. Logits take so much
@@ -58,6 +65,7 @@ class HeadLayer {
   const LayerTools& tools_;
   const ParameterLayout& layout_;
   const ParameterTensor& table_;
+  const NormKind norm_;
   const int64_t hidden_;
 };
 

@@ -3,19 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "clients/executor/trainer/mix_bits.h"
 
 namespace parplan {
 namespace {
 
-uint64_t Mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
-}
-
 uint64_t SampleKey(uint64_t seed, int64_t step, int64_t sample) {
-  return Mixed(seed ^ Mixed(static_cast<uint64_t>(step) ^ Mixed(static_cast<uint64_t>(sample))));
+  return MixBits(seed ^
+                 MixBits(static_cast<uint64_t>(step) ^ MixBits(static_cast<uint64_t>(sample))));
 }
 
 class SyntheticTokens : public TokenSource {
@@ -26,7 +21,7 @@ class SyntheticTokens : public TokenSource {
   // A walk through the vocabulary in steps of a few, one place in eight anywhere.
   int32_t TokenAt(int64_t step, int64_t sample, int64_t position) const override {
     const uint64_t key = SampleKey(seed_, step, sample);
-    const uint64_t noise = Mixed(key ^ static_cast<uint64_t>(position));
+    const uint64_t noise = MixBits(key ^ static_cast<uint64_t>(position));
     if (noise % 8 == 0) return static_cast<int32_t>((noise >> 8) % vocabulary_size_);
     const uint64_t stride = 1 + key % 3;
     return static_cast<int32_t>(

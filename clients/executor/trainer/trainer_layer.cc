@@ -11,7 +11,10 @@ namespace {
 ParameterLayout LayoutOf(const TrainerLayer::Setting& setting) {
   LayerDefinition definition = *setting.tools.definition;
   // It has a table of its own then, which stays the same as the embedding's.
-  if (setting.copies_embedding) definition.tied_embedding = false;
+  if (setting.copies_embedding) {
+    definition.tied_embedding = false;
+    definition.parameter_count += int64_t{definition.vocabulary_size} * definition.hidden_size;
+  }
   const int rank = setting.program.place.tensor;
   return LayoutOfParameters(definition, setting.program.strategy.tensor_parallel_degree, rank);
 }
@@ -68,10 +71,15 @@ std::vector<int32_t> TrainerLayer::Tokens(int64_t step, int64_t micro_batch, int
 
 absl::StatusOr<Array> TrainerLayer::ForwardTransformer(const void* parameters, Array input,
                                                        Kept& kept) const {
-  if (!recomputes()) {
+  if (recompute_level() != RecomputeLevel::kFull) {
     input.Become(ArrayUse::kActivations);
-    return transformer_->Forward(parameters, std::move(input), ArrayUse::kActivations,
-                                 kept.transformer);
+    PARPLAN_ASSIGN_OR_RETURN(
+        Array output, transformer_->Forward(parameters, std::move(input), ArrayUse::kActivations,
+                                            kept.transformer));
+    if (recompute_level() == RecomputeLevel::kSelective) {
+      TransformerLayer::DropAttention(kept.transformer);
+    }
+    return output;
   }
   input.Become(ArrayUse::kCheckpoints);
   TransformerLayer::Kept dropped;
@@ -83,14 +91,16 @@ absl::StatusOr<Array> TrainerLayer::ForwardTransformer(const void* parameters, A
 
 absl::StatusOr<Array> TrainerLayer::BackwardTransformer(Kept kept, Array output_gradient) {
   PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
-  if (recomputes()) {
-    Enter(TrainerPhase::kRecompute);
+  if (recompute_level() != RecomputeLevel::kNone) Enter(TrainerPhase::kRecompute);
+  if (recompute_level() == RecomputeLevel::kFull) {
     PARPLAN_RETURN_IF_ERROR(transformer_
                                 ->Forward(parameters, std::move(kept.checkpoint),
                                           ArrayUse::kTransient, kept.transformer)
                                 .status());
-    Enter(TrainerPhase::kBackward);
+  } else if (recompute_level() == RecomputeLevel::kSelective) {
+    PARPLAN_RETURN_IF_ERROR(transformer_->RecomputeAttention(kept.transformer));
   }
+  Enter(TrainerPhase::kBackward);
   PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
   return transformer_->Backward(parameters, std::move(kept.transformer), std::move(output_gradient),
                                 gradients);

@@ -67,9 +67,7 @@ class TrainerLayer {
   };
 
   explicit TrainerLayer(const Setting& setting);
-  bool recomputes() const {
-    return setting_.program.strategy.recompute_level == RecomputeLevel::kFull;
-  }
+  RecomputeLevel recompute_level() const { return setting_.program.strategy.recompute_level; }
   // For each row of products; `shift` 1 for what follows.
   std::vector<int32_t> Tokens(int64_t step, int64_t micro_batch, int shift) const;
   absl::StatusOr<Array> ForwardTransformer(const void* parameters, Array input, Kept& kept) const;

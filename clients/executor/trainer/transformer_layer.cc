@@ -17,7 +17,7 @@ TransformerLayer::TransformerLayer(const LayerTools& tools, const ParameterLayou
     : tools_(tools),
       layout_(layout),
       attention_(tools),
-      norm_(IsGpt(tools.definition()) ? NormKind::kLayerNorm : NormKind::kRmsNorm),
+      norm_(layout.Has("attention_norm_bias") ? NormKind::kLayerNorm : NormKind::kRmsNorm),
       hidden_(tools.definition().hidden_size),
       inner_(tools.definition().feed_forward_size / tools.tensor_degree()),
       inner_product_(IsGpt(tools.definition()) ? inner_ : 2 * inner_) {}
@@ -64,10 +64,7 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
   const int64_t width = attention_.projection_width();
   PARPLAN_ASSIGN_OR_RETURN(kept.first_normal, tools_.Take(use, rows * hidden_));
   PARPLAN_ASSIGN_OR_RETURN(kept.first_moments, tools_.TakeStatistics(use, 2 * rows));
-  PARPLAN_ASSIGN_OR_RETURN(kept.projections, tools_.Take(use, product_rows * width));
-  PARPLAN_ASSIGN_OR_RETURN(kept.logarithms, tools_.TakeStatistics(use, attention_.KeptSize()));
-  PARPLAN_ASSIGN_OR_RETURN(kept.attended,
-                           tools_.Take(use, product_rows * attention_.output_width()));
+  PARPLAN_ASSIGN_OR_RETURN(Array projections, tools_.Take(use, product_rows * width));
   Norm(parameters, "attention_norm_gain", "attention_norm_bias", kept.input.data(),
        kept.first_normal.data(), kept.first_moments.data());
   Array gathered;
@@ -79,19 +76,20 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
                     .k = hidden_,
                     .a = normal,
                     .b = In(parameters, "query"),
-                    .c = kept.projections.data()});
+                    .c = projections.data()});
   gathered.Reset();
   if (layout_.Has("query_bias")) {
     // Queries and values have one, keys have none.
     const int64_t query = attention_.output_width();
     const int64_t value = (width - query) / 2;
-    kernels.AddBiasToColumns(In(parameters, "query_bias"), kept.projections.data(), product_rows,
-                             width, /*first_column=*/0, query);
-    kernels.AddBiasToColumns(In(parameters, "value_bias"), kept.projections.data(), product_rows,
-                             width, query + value, value);
+    kernels.AddBiasToColumns(In(parameters, "query_bias"), projections.data(), product_rows, width,
+                             /*first_column=*/0, query);
+    kernels.AddBiasToColumns(In(parameters, "value_bias"), projections.data(), product_rows, width,
+                             query + value, value);
   }
-  PARPLAN_RETURN_IF_ERROR(
-      attention_.Forward(kept.projections.data(), kept.attended.data(), kept.logarithms.data()));
+  attention_.Turn(projections, /*turns_back=*/false);
+  PARPLAN_ASSIGN_OR_RETURN(kept.attended,
+                           attention_.Forward(std::move(projections), use, kept.attention));
   PARPLAN_ASSIGN_OR_RETURN(Array partial,
                            tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
   kernels.Multiply({.transposes_b = true,
@@ -133,7 +131,9 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
                     .c = kept.inner.data()});
   gathered.Reset();
   if (is_gpt) {
-    kernels.AddBias(In(parameters, "first_bias"), kept.inner.data(), product_rows, inner_);
+    if (layout_.Has("first_bias")) {
+      kernels.AddBias(In(parameters, "first_bias"), kept.inner.data(), product_rows, inner_);
+    }
     kernels.Gelu(kept.inner.data(), kept.activated.data(), product_rows * inner_);
   } else {
     kernels.Swiglu(kept.inner.data(), kept.activated.data(), product_rows, inner_);
@@ -148,7 +148,9 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
                     .b = In(parameters, "second"),
                     .c = partial.data()});
   PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
-  if (is_gpt) kernels.AddBias(In(parameters, "second_bias"), sum.data(), rows, hidden_);
+  if (layout_.Has("second_bias")) {
+    kernels.AddBias(In(parameters, "second_bias"), sum.data(), rows, hidden_);
+  }
   AddResidual(kept.middle.data(), sum.data());
   return sum;
 }
@@ -275,14 +277,9 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
                     .c = d_attended.data()});
   all_dy.Reset();
   PARPLAN_ASSIGN_OR_RETURN(Array d_projections,
-                           tools_.Take(ArrayUse::kTransient, product_rows * width));
-  PARPLAN_RETURN_IF_ERROR(attention_.Backward(kept.projections.data(), kept.attended.data(),
-                                              kept.logarithms.data(), d_attended.data(),
-                                              d_projections.data()));
-  d_attended.Reset();
-  kept.attended.Reset();
-  kept.logarithms.Reset();
-  kept.projections.Reset();
+                           attention_.Backward(std::move(kept.attention), std::move(kept.attended),
+                                               std::move(d_attended)));
+  attention_.Turn(d_projections, /*turns_back=*/true);
   if (layout_.Has("query_bias")) {
     const int64_t value = (width - query) / 2;
     kernels.AddColumnsOfRows(d_projections.data(), product_rows, width, /*first_column=*/0, query,

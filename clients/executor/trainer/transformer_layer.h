@@ -20,8 +20,7 @@ class TransformerLayer {
     Array input;
     Array first_normal;
     Array first_moments;
-    Array projections;
-    Array logarithms;
+    AttentionPart::Kept attention;
     Array attended;
     Array middle;
     Array second_normal;
@@ -37,6 +36,11 @@ class TransformerLayer {
   // too; all but the input counts as `use`. The errors of communicators and memory.
   absl::StatusOr<Array> Forward(const void* parameters, Array input, ArrayUse use,
                                 Kept& kept) const;
+  // Drops what selective recomputation does again, and does it again.
+  static void DropAttention(Kept& kept) { kept.attention.logarithms.Reset(); }
+  absl::Status RecomputeAttention(Kept& kept) const {
+    return attention_.Recompute(kept.attention, kept.attended);
+  }
   // The gradient of the input, in the place of that of the output; adds those of the parameters
   // to `gradients`. Leaves nothing kept: what was kept and is of no more use makes room for
   // gradients, so that little is needed besides.

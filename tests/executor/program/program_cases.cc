@@ -6,7 +6,8 @@ namespace parplan {
 
 namespace {
 
-ModelSpec SmallModel(int middle_count, LayerDefinition middle, bool is_tied) {
+ModelSpec SmallModel(int middle_count, LayerDefinition middle, bool is_tied,
+                     LayerDefinition embedding = {}, LayerDefinition head = {}) {
   const auto layer = [](LayerDefinition raw) {
     raw.hidden_size = 48;
     raw.sequence_length = 24;
@@ -17,16 +18,15 @@ ModelSpec SmallModel(int middle_count, LayerDefinition middle, bool is_tied) {
   middle.layer_definition_id = "middle";
   middle.attention_head_count = 12;
   middle.feed_forward_size = 192;
+  embedding.layer_definition_id = "embedding";
+  embedding.kind = LayerKind::kEmbedding;
+  embedding.vocabulary_size = 96;
+  head.layer_definition_id = "head";
+  head.kind = LayerKind::kHead;
+  head.vocabulary_size = 96;
+  head.tied_embedding = is_tied;
   absl::StatusOr<ModelSpec> model =
-      ModelSpec::Create("small",
-                        {layer({.layer_definition_id = "embedding",
-                                .kind = LayerKind::kEmbedding,
-                                .vocabulary_size = 96}),
-                         layer(middle),
-                         layer({.layer_definition_id = "head",
-                                .kind = LayerKind::kHead,
-                                .vocabulary_size = 96,
-                                .tied_embedding = is_tied})},
+      ModelSpec::Create("small", {layer(embedding), layer(middle), layer(head)},
                         {{0, 1}, {1, middle_count}, {2, 1}}, Precision::kFp32, Optimizer::kAdam);
   PARPLAN_CHECK(model.ok());
   return *std::move(model);
@@ -38,6 +38,15 @@ ModelSpec SmallGpt(int decoder_count, bool is_tied) {
   return SmallModel(decoder_count,
                     {.kind = LayerKind::kDecoder, .feed_forward_kind = FeedForwardKind::kGelu},
                     is_tied);
+}
+
+ModelSpec SmallGpt2(int decoder_count) {
+  return SmallModel(decoder_count,
+                    {.kind = LayerKind::kDecoder,
+                     .feed_forward_kind = FeedForwardKind::kGelu,
+                     .parameter_count = 12 * 48 * 48 + 13 * 48},
+                    /*is_tied=*/false, {.parameter_count = (96 + 24) * 48},
+                    {.parameter_count = (96 + 2) * 48});
 }
 
 ModelSpec SmallLlama(int decoder_count) {

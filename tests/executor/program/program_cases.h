@@ -15,7 +15,10 @@ namespace parplan {
 // tokens a sample: degrees 2, 3, 4, 6 and 12 divide.
 ModelSpec SmallGpt(int decoder_count, bool is_tied = false);
 
-// The same with SwiGLU, RMS norms, and 6 heads of keys and values; or with encoders.
+// The same with biases, LayerNorms and learned positions.
+ModelSpec SmallGpt2(int decoder_count);
+
+// The same as the first with SwiGLU, RMS norms, and 6 heads of keys and values; or with encoders.
 ModelSpec SmallLlama(int decoder_count);
 ModelSpec SmallBert(int encoder_count);
 

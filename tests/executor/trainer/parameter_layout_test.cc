@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/executor/program/program_cases.h"
 
@@ -16,8 +17,11 @@ namespace {
 // The parts of all ranks make every element of the whole once, but for what all of them
 // have.
 TEST(ParameterLayoutTest, PartsMakeTheWhole) {
-  const ModelSpec model = SmallGpt(1, /*is_tied=*/false);
-  for (const LayerDefinition& layer : model.layer_definitions()) {
+  std::vector<LayerDefinition> layers;
+  for (const ModelSpec& model : {SmallGpt(1), SmallGpt2(1), SmallLlama(1)}) {
+    layers.insert(layers.end(), model.layer_definitions().begin(), model.layer_definitions().end());
+  }
+  for (const LayerDefinition& layer : layers) {
     for (const int degree : {1, 2, 3, 4, 5, 6}) {
       if (IsTransformer(layer.kind) && 12 % degree != 0) continue;
       std::map<std::string, std::map<std::pair<int64_t, int64_t>, int>> holders;
@@ -45,6 +49,22 @@ TEST(ParameterLayoutTest, PartsMakeTheWhole) {
       }
     }
   }
+}
+
+// Layers have the parameters that plans are made for; GPT-2's keys have no bias.
+TEST(ParameterLayoutTest, CountsAreThoseOfTheDefinition) {
+  for (const ModelSpec& model :
+       {SmallGpt(1), SmallGpt(1, /*is_tied=*/true), SmallGpt2(1), SmallLlama(1), SmallBert(1)}) {
+    for (const LayerDefinition& layer : model.layer_definitions()) {
+      const ParameterLayout layout = LayoutOfParameters(layer, 1, 0);
+      const int64_t missing = layout.Has("query_bias") ? layer.hidden_size : 0;
+      EXPECT_EQ(layout.size, layer.parameter_count - missing);
+    }
+  }
+  const ModelSpec gpt2 = SmallGpt2(1);
+  EXPECT_TRUE(LayoutOfParameters(gpt2.layer(0), 1, 0).Has("positions"));
+  EXPECT_TRUE(LayoutOfParameters(gpt2.layer(1), 1, 0).Has("second_bias"));
+  EXPECT_TRUE(LayoutOfParameters(gpt2.layer(2), 1, 0).Has("norm_bias"));
 }
 
 // Matrices of one product lie together, so that they are one.

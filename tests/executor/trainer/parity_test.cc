@@ -138,11 +138,11 @@ constexpr auto kZero2 = ShardingLevel::kGradients;
 constexpr auto kZero3 = ShardingLevel::kParameters;
 
 // Layers that are no transformers do not recompute.
-void RecomputeTransformers(Plan& plan) {
+void RecomputeTransformers(Plan& plan, RecomputeLevel level) {
   for (StagePlan& stage : plan.stages) {
     for (StageLayerRun& run : stage.layer_runs) {
       if (run.first_layer_index > 0 && run.first_layer_index < 7) {
-        run.strategy.recompute_level = RecomputeLevel::kFull;
+        run.strategy.recompute_level = level;
       }
     }
   }
@@ -167,10 +167,12 @@ Case Of(ModelSpec (*model)(int), Case c) {
   return c;
 }
 
-Case Recompute(Case c) {
-  RecomputeTransformers(c.plan);
+Case Recompute(Case c, RecomputeLevel level = RecomputeLevel::kFull) {
+  RecomputeTransformers(c.plan, level);
   return c;
 }
+
+Case Selective(Case c) { return Recompute(std::move(c), RecomputeLevel::kSelective); }
 
 Case Gpipe(Case c) {
   c.plan.schedule = Schedule::kGpipe;
@@ -249,6 +251,17 @@ std::vector<Case> Cases() {
             2),
       Mixed("SixRanksTwoStages", 6, {3, 5}, {Dp(3), Tp(3), Tp(3, true), Dp(3, kZero3)}, 4),
       Mixed("EightRanksTwoStages", 8, {4, 4}, {tp2dp2, Dp(4), Tp(4), tp2sdp2}, 3),
+      Selective(Uniform("Selective", 1, {8}, {}, 2)),
+      Selective(Uniform("Ring2Selective", 2, {8}, ring2, 2)),
+      Selective(Uniform("Ulysses2Selective", 2, {8}, ulysses2, 2)),
+      Recompute(Uniform("Ring3Recompute", 3, {8}, {.context_parallel_degree = 3}, 2)),
+      Recompute(Uniform("Ulysses2Recompute", 2, {8}, ulysses2, 2)),
+      Uniform("Ring4", 4, {8}, {.context_parallel_degree = 4}, 2),
+      Of(SmallGpt2, Uniform("Gpt2Dp2Zero3", 2, {8}, Dp(2, kZero3), 2)),
+      Of(SmallGpt2, Uniform("Gpt2Tp2Sequence", 2, {8}, Tp(2, true), 2)),
+      Of(SmallGpt2, Uniform("Gpt2Tp2Ring2", 4, {8}, tp2cp2, 2)),
+      Of(SmallGpt2, Recompute(Uniform("Gpt2Pp2Tp2", 4, {4, 4}, Tp(2), 4))),
+      Of(SmallLlama, Uniform("LlamaRing3", 3, {8}, {.context_parallel_degree = 3}, 2)),
       Of(SmallLlama, Uniform("LlamaDp2Zero3", 2, {8}, Dp(2, kZero3), 2)),
       Of(SmallLlama, Recompute(Uniform("LlamaTp2Sequence", 2, {8}, Tp(2, true), 2))),
       Of(SmallLlama, Uniform("LlamaTp3", 3, {8}, Tp(3), 2)),

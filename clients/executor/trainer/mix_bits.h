@@ -1,0 +1,20 @@
+// Numbers that look random and follow from what they are for.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_MIX_BITS_H_
+#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_MIX_BITS_H_
+
+#include <cstdint>
+
+namespace parplan {
+
+// SplitMix64: every input gives an unrelated output.
+inline uint64_t MixBits(uint64_t value) {
+  value += 0x9e3779b97f4a7c15u;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_MIX_BITS_H_
