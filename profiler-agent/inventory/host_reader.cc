@@ -25,7 +25,7 @@ int CountOf(hwloc_topology_t topology, hwloc_obj_type_t type) {
   return std::max(hwloc_get_nbobjs_by_type(topology, type), 0);
 }
 
-// Processors write spaces before, after and within their names.
+// As the CPU back end of clients/device names it.
 std::string CpuModel(hwloc_topology_t topology) {
   for (const hwloc_obj_type_t type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_MACHINE}) {
     const hwloc_obj_t object = hwloc_get_obj_by_type(topology, type, 0);
@@ -33,7 +33,7 @@ std::string CpuModel(hwloc_topology_t topology) {
         object == nullptr ? nullptr : hwloc_obj_get_info_by_name(object, "CPUModel");
     if (text == nullptr) continue;
     std::string model = text;
-    absl::RemoveExtraAsciiWhitespace(&model);
+    absl::StripAsciiWhitespace(&model);
     if (!model.empty()) return model;
   }
   return "unknown";

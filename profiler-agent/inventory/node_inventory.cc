@@ -155,8 +155,10 @@ absl::StatusOr<Topology> ToTopology(const NodeInventory& inventory,
   group.node_count = 1;
   if (!options.node.empty()) group.node_names = {options.node};
   group.devices_per_node = count;
-  // More ranks than cores share the memory, too.
-  group.device_memory = Bytes::Of(is_cpu ? inventory.host.memory_bytes / std::max(present, count)
+  // A core's memory is the machine's by its hardware threads, or by more ranks than those; the
+  // CPU back end of clients/device tells it so.
+  group.device_memory = Bytes::Of(is_cpu ? inventory.host.memory_bytes /
+                                               std::max({1, inventory.host.thread_count, count})
                                          : inventory.gpus.devices.front().memory_bytes);
   std::vector<LinkTier> tiers =
       is_cpu ? std::vector<LinkTier>{{"memory", count}} : GpuTiers(inventory.gpus, count);

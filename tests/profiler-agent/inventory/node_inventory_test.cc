@@ -61,14 +61,14 @@ TEST(ToTopology, MakesADeviceOfEachCore) {
   ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(Fake("no_driver")));
   TopologyOptions options;
   ASSERT_OK_AND_ASSIGN(const Topology all, ToTopology(inventory, options));
-  EXPECT_EQ(all.node_groups()[0].device_kind, "CPU Intel(R) Xeon(R) Platinum 8480C");
+  EXPECT_EQ(all.node_groups()[0].device_kind, "CPU Intel(R) Xeon(R)  Platinum 8480C");
   EXPECT_EQ(all.node_groups()[0].devices_per_node, 8);
-  EXPECT_EQ(all.node_groups()[0].device_memory, Bytes::Of(int64_t{96} << 30));
+  EXPECT_EQ(all.node_groups()[0].device_memory, Bytes::Of(int64_t{48} << 30));
   EXPECT_THAT(all.link_tiers(), ElementsAre(LinkTier{"memory", 8}));
-  // More ranks than cores share them.
-  options.device_count = 16;
+  // More ranks than hardware threads share them.
+  options.device_count = 32;
   EXPECT_EQ(ToTopology(inventory, options)->node_groups()[0].device_memory,
-            Bytes::Of(int64_t{48} << 30));
+            Bytes::Of(int64_t{24} << 30));
 }
 
 TEST(ToTopology, SaysWhyGpusCannotBeUsed) {

@@ -1,0 +1,201 @@
+#include "profiler-agent/probe/collective_probe.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+constexpr int64_t kFloatBytes = 4;
+constexpr int kMaxOperationsOfSample = 64;
+constexpr int kSamplesAtOnce = 8;
+// Buffers are taken in turn, so that they are in no cache because of the operation before.
+constexpr int64_t kRotatedBytes = int64_t{32} << 20;
+constexpr int kMaxRotation = 16;
+
+bool HasShares(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
+         collective == Collective::kAllToAll;
+}
+
+}  // namespace
+
+struct CollectiveProbe::Buffers {
+  Array send;
+  Array receive;
+  int64_t message_bytes = 0;
+  int rotation = 1;
+  int64_t next = 0;
+
+  void* Send(int64_t turn) const { return send.At(turn % rotation * message_bytes, 1); }
+  void* Receive(int64_t turn) const { return receive.At(turn % rotation * message_bytes, 1); }
+};
+
+bool ShapeCovers(int participant_count, int rank_stride, int rank_count) {
+  return participant_count >= 2 && rank_stride >= 1 &&
+         rank_count % (int64_t{participant_count} * rank_stride) == 0;
+}
+
+std::vector<int> GroupOf(int participant_count, int rank_stride, int rank) {
+  const int block = participant_count * rank_stride;
+  const int first = rank / block * block + rank % rank_stride;
+  std::vector<int> ranks(static_cast<size_t>(participant_count));
+  for (int i = 0; i < participant_count; ++i) ranks[i] = first + i * rank_stride;
+  return ranks;
+}
+
+int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t message_bytes) {
+  const int64_t granule = HasShares(collective) ? kFloatBytes * participant_count : kFloatBytes;
+  return std::max(message_bytes / granule, int64_t{1}) * granule;
+}
+
+CollectiveProbe::CollectiveProbe(Job& job, Device& device, LayerKernels& kernels,
+                                 Communicator& control, const CollectiveProbeOptions& options)
+    : job_(job),
+      device_(device),
+      kernels_(kernels),
+      control_(control),
+      options_(options),
+      stopwatch_(device.MakeStopwatch()),
+      pool_(device.memory()) {}
+
+absl::StatusOr<Communicator*> CollectiveProbe::GroupFor(int participant_count, int rank_stride) {
+  std::unique_ptr<Communicator>& group = groups_[{participant_count, rank_stride}];
+  if (group == nullptr) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        group, device_.MakeGroup(job_, absl::StrCat("probe ", rank_stride),
+                                 GroupOf(participant_count, rank_stride, job_.rank())));
+  }
+  return group.get();
+}
+
+absl::Status CollectiveProbe::RunSome(Communicator& group, const CollectiveKey& key,
+                                      Buffers& buffers, int count) {
+  const int size = group.size();
+  const int64_t whole = key.message_bytes / kFloatBytes;
+  const int64_t share = whole / size;
+  for (int i = 0; i < count; ++i) {
+    const int64_t turn = buffers.next++;
+    CollectiveCall call;
+    call.count = whole;
+    call.send = buffers.Send(turn);
+    call.receive = buffers.Receive(turn);
+    switch (key.collective) {
+      case Collective::kAllReduce:
+        call.operation = Operation::kAllReduce;
+        break;
+      case Collective::kAllGather:
+        // In place, as the executor has it.
+        call.operation = Operation::kAllGather;
+        call.count = share;
+        call.send = static_cast<char*>(call.receive) + group.rank() * share * kFloatBytes;
+        break;
+      case Collective::kReduceScatter:
+        call.operation = Operation::kReduceScatter;
+        call.count = share;
+        call.receive = static_cast<char*>(buffers.Send(turn)) + group.rank() * share * kFloatBytes;
+        break;
+      case Collective::kAllToAll:
+        call.operation = Operation::kAllToAll;
+        call.count = share;
+        break;
+      case Collective::kSendReceive: {
+        const bool sends = group.rank() == turn % 2;
+        call.operation = sends ? Operation::kSend : Operation::kReceive;
+        call.peer = 1 - group.rank();
+        break;
+      }
+      case Collective::kBroadcast:
+        call.operation = Operation::kBroadcast;
+        call.send = call.receive;
+        call.peer = static_cast<int>(turn % size);
+        break;
+    }
+    if (key.collective == Collective::kAllReduce) call.receive = buffers.Send(turn);
+    PARPLAN_RETURN_IF_ERROR(group.Run(call));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CollectiveProbe::TakeSamples(Communicator& group, const CollectiveKey& key,
+                                          Buffers& buffers, int operation_count, int count,
+                                          std::vector<absl::Duration>& samples) {
+  std::vector<double> seconds(static_cast<size_t>(count));
+  for (double& sample : seconds) {
+    stopwatch_->Start();
+    PARPLAN_RETURN_IF_ERROR(RunSome(group, key, buffers, operation_count));
+    stopwatch_->Stop();
+    PARPLAN_ASSIGN_OR_RETURN(const absl::Duration elapsed, stopwatch_->Elapsed());
+    sample = absl::ToDoubleSeconds(elapsed) / operation_count;
+  }
+  PARPLAN_RETURN_IF_ERROR(device_.Synchronize());
+  PARPLAN_RETURN_IF_ERROR(
+      control_.AllReduce(ElementType::kFloat64, seconds.data(), count, Reduction::kMax));
+  // A clock that stands still is no measurement.
+  for (const double sample : seconds) samples.push_back(absl::Seconds(std::max(sample, 1e-9)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TimeSpread> CollectiveProbe::Measure(const CollectiveKey& key) {
+  if (!ShapeCovers(key.participant_count, key.rank_stride, job_.world_size())) {
+    return FieldError(Reason::kSpecInvalid, "participant_count",
+                      absl::StrCat("groups of ", key.participant_count, " ranks ", key.rank_stride,
+                                   " apart do not use all ", job_.world_size(), " ranks"));
+  }
+  if (key.collective == Collective::kSendReceive && key.participant_count != 2) {
+    return FieldError(Reason::kSpecInvalid, "participant_count", "two send and receive");
+  }
+  if (key.message_bytes < 1 ||
+      key.message_bytes !=
+          WholeMessageBytes(key.collective, key.participant_count, key.message_bytes)) {
+    return FieldError(Reason::kSpecInvalid, "message_size_bytes",
+                      absl::StrCat(key.message_bytes, " bytes are no floats in equal shares of ",
+                                   key.participant_count));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(Communicator* const group,
+                           GroupFor(key.participant_count, key.rank_stride));
+  Buffers buffers;
+  buffers.message_bytes = key.message_bytes;
+  buffers.rotation =
+      static_cast<int>(std::clamp<int64_t>(kRotatedBytes / key.message_bytes, 1, kMaxRotation));
+  const Bytes all = Bytes::Of(key.message_bytes * buffers.rotation);
+  PARPLAN_ASSIGN_OR_RETURN(buffers.send, pool_.Take(ArrayUse::kTransient, all));
+  PARPLAN_ASSIGN_OR_RETURN(buffers.receive, pool_.Take(ArrayUse::kTransient, all));
+  kernels_.Zero(buffers.send.data(), all.count() / kFloatBytes);
+  kernels_.Zero(buffers.receive.data(), all.count() / kFloatBytes);
+  PARPLAN_RETURN_IF_ERROR(kernels_.Synchronize());
+  PARPLAN_RETURN_IF_ERROR(control_.Barrier());
+
+  // The first operation is cold; the second tells how many make a sample. An even number, so
+  // that each sample has as many turns of either side.
+  std::vector<absl::Duration> samples;
+  PARPLAN_RETURN_IF_ERROR(RunSome(*group, key, buffers, options_.warm_up_count));
+  PARPLAN_RETURN_IF_ERROR(TakeSamples(*group, key, buffers, 2, 1, samples));
+  const double wanted = absl::FDivDuration(options_.sample_time, samples.back());
+  const int operation_count =
+      wanted <= 1.0 ? 1
+                    : 2 * std::clamp(static_cast<int>(wanted / 2), 1, kMaxOperationsOfSample / 2);
+  samples.clear();
+
+  absl::Duration taken;
+  while (static_cast<int>(samples.size()) < options_.max_sample_count) {
+    const size_t before = samples.size();
+    // Large ones one by one, since a few take all the time there is.
+    const int count = operation_count == 1 ? 1 : kSamplesAtOnce;
+    PARPLAN_RETURN_IF_ERROR(TakeSamples(*group, key, buffers, operation_count, count, samples));
+    for (size_t i = before; i < samples.size(); ++i) taken += samples[i] * operation_count;
+    // All ranks have the same samples and so decide alike.
+    if (taken >= options_.time_limit && static_cast<int>(samples.size()) >= 3) break;
+    if (static_cast<int>(samples.size()) < options_.min_sample_count) continue;
+    if (MedianUncertainty(samples) <= SpreadOf(samples).median * options_.precision) break;
+  }
+  TimeSpread spread = SpreadOf(samples);
+  spread.sample_count = static_cast<int>(samples.size());
+  return spread;
+}
+
+}  // namespace parplan

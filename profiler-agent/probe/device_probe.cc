@@ -1,0 +1,216 @@
+#include "profiler-agent/probe/device_probe.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "clients/device/kernels/array_pool.h"
+#include "clients/executor/layer_probe/time_spread.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kSide = 384;
+constexpr int64_t kReducedFloats = int64_t{2} << 20;
+constexpr int64_t kCopiedBytes = int64_t{64} << 20;
+constexpr int kMaxProductCount = 4096;
+
+// Computes and communicates, alone and together. Of one rank.
+class OverlapRun {
+ public:
+  OverlapRun(Device& device, LayerKernels& kernels, Communicator& group, Communicator& control)
+      : device_(device),
+        kernels_(kernels),
+        group_(group),
+        control_(control),
+        stopwatch_(device.MakeStopwatch()),
+        pool_(device.memory()) {}
+
+  absl::Status Prepare() {
+    PARPLAN_ASSIGN_OR_RETURN(
+        matrices_, pool_.Take(ArrayUse::kTransient, Bytes::Of(3 * kSide * kSide * kFloatBytes)));
+    PARPLAN_ASSIGN_OR_RETURN(
+        reduced_, pool_.Take(ArrayUse::kTransient, Bytes::Of(kReducedFloats * kFloatBytes)));
+    kernels_.Zero(matrices_.data(), 3 * kSide * kSide);
+    kernels_.Zero(reduced_.data(), kReducedFloats);
+    return kernels_.Synchronize();
+  }
+
+  void Compute(int product_count) {
+    MatrixProduct product;
+    product.m = product.n = product.k = kSide;
+    product.a = matrices_.At(0, kFloatBytes);
+    product.b = matrices_.At(kSide * kSide, kFloatBytes);
+    product.c = matrices_.At(2 * kSide * kSide, kFloatBytes);
+    for (int i = 0; i < product_count; ++i) kernels_.Multiply(product);
+  }
+
+  absl::StatusOr<std::unique_ptr<PendingWork>> Communicate() {
+    CollectiveCall call;
+    call.operation = Operation::kAllReduce;
+    call.count = kReducedFloats;
+    call.send = reduced_.data();
+    call.receive = reduced_.data();
+    return group_.Start(call);
+  }
+
+  // Times of `work` at the slowest rank; ranks begin together.
+  template <typename Work>
+  absl::StatusOr<absl::Duration> MedianOf(int repetition_count, const Work& work) {
+    std::vector<absl::Duration> samples;
+    for (int i = 0; i <= repetition_count; ++i) {
+      PARPLAN_RETURN_IF_ERROR(device_.Synchronize());
+      PARPLAN_RETURN_IF_ERROR(control_.Barrier());
+      PARPLAN_ASSIGN_OR_RETURN(const absl::Duration own, work());
+      double seconds = absl::ToDoubleSeconds(own);
+      PARPLAN_RETURN_IF_ERROR(
+          control_.AllReduce(ElementType::kFloat64, &seconds, 1, Reduction::kMax));
+      // The first is cold.
+      if (i > 0) samples.push_back(absl::Seconds(std::max(seconds, 1e-9)));
+    }
+    return SpreadOf(samples).median;
+  }
+
+  absl::StatusOr<absl::Duration> TimeCompute(int product_count) {
+    stopwatch_->Start();
+    Compute(product_count);
+    stopwatch_->Stop();
+    return stopwatch_->Elapsed();
+  }
+
+  // One all-reduce after the other and, beside them, products: the time until all has ended,
+  // or until the products have.
+  absl::StatusOr<absl::Duration> TimeBoth(int reduce_count, int product_count, bool whole) {
+    stopwatch_->Start();
+    std::vector<std::unique_ptr<PendingWork>> pending;
+    for (int i = 0; i < reduce_count; ++i) {
+      PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<PendingWork> work, Communicate());
+      pending.push_back(std::move(work));
+    }
+    Compute(product_count);
+    absl::StatusOr<absl::Duration> beside = absl::ZeroDuration();
+    if (!whole) {
+      stopwatch_->Stop();
+      beside = stopwatch_->Elapsed();
+    }
+    for (const auto& work : pending) PARPLAN_RETURN_IF_ERROR(work->Wait());
+    if (!whole) return beside;
+    stopwatch_->Stop();
+    return stopwatch_->Elapsed();
+  }
+
+  // Of one all-reduce, from start to end, while products go on.
+  absl::StatusOr<absl::Duration> TimeReduceBeside(int product_count) {
+    const auto busy = [this] {
+      return group_.Stats().entries[static_cast<int>(Operation::kAllReduce)].busy;
+    };
+    const absl::Duration before = busy();
+    PARPLAN_RETURN_IF_ERROR(TimeBoth(1, product_count, /*whole=*/true).status());
+    return busy() - before;
+  }
+
+ private:
+  Device& device_;
+  LayerKernels& kernels_;
+  Communicator& group_;
+  Communicator& control_;
+  const std::unique_ptr<Stopwatch> stopwatch_;
+  ArrayPool pool_;
+  Array matrices_;
+  Array reduced_;
+};
+
+}  // namespace
+
+double OverlapTimes::slowdown() const {
+  const absl::Duration longer = std::max(compute, communication);
+  const absl::Duration shorter = std::min(compute, communication);
+  return std::max(1.0, 1.0 + absl::FDivDuration(together - longer, shorter));
+}
+
+absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernels,
+                                            Communicator& group, Communicator& control,
+                                            int repetition_count) {
+  OverlapRun run(device, kernels, group, control);
+  PARPLAN_RETURN_IF_ERROR(run.Prepare());
+  OverlapTimes times;
+  PARPLAN_ASSIGN_OR_RETURN(times.communication, run.MedianOf(repetition_count, [&] {
+    return run.TimeBoth(1, 0, /*whole=*/true);
+  }));
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Duration one_product,
+                           run.MedianOf(repetition_count, [&] { return run.TimeCompute(1); }));
+  // The slowest rank's times, so all ranks come to the same number.
+  const int product_count =
+      static_cast<int>(std::clamp(absl::FDivDuration(times.communication, one_product) + 0.5, 1.0,
+                                  static_cast<double>(kMaxProductCount)));
+  PARPLAN_ASSIGN_OR_RETURN(times.compute, run.MedianOf(repetition_count, [&] {
+    return run.TimeCompute(product_count);
+  }));
+  PARPLAN_ASSIGN_OR_RETURN(times.together, run.MedianOf(repetition_count, [&] {
+    return run.TimeBoth(1, product_count, /*whole=*/true);
+  }));
+  constexpr int kLonger = 4;
+  PARPLAN_ASSIGN_OR_RETURN(times.compute_beside, run.MedianOf(repetition_count, [&] {
+    return run.TimeBoth(kLonger, product_count, /*whole=*/false);
+  }));
+  PARPLAN_ASSIGN_OR_RETURN(times.communication_beside, run.MedianOf(repetition_count, [&] {
+    return run.TimeReduceBeside(kLonger * product_count);
+  }));
+  return times;
+}
+
+absl::StatusOr<CopySpeeds> MeasureCopies(Device& device, LayerKernels& kernels,
+                                         int repetition_count) {
+  ArrayPool pool(device.memory());
+  const std::unique_ptr<Stopwatch> stopwatch = device.MakeStopwatch();
+  PARPLAN_ASSIGN_OR_RETURN(const Array from,
+                           pool.Take(ArrayUse::kTransient, Bytes::Of(kCopiedBytes)));
+  PARPLAN_ASSIGN_OR_RETURN(const Array to,
+                           pool.Take(ArrayUse::kTransient, Bytes::Of(kCopiedBytes)));
+  std::vector<char> host(static_cast<size_t>(kCopiedBytes));
+  const int64_t count = kCopiedBytes / ElementSize(kernels.type());
+  kernels.Zero(from.data(), count);
+  kernels.Zero(to.data(), count);
+  const auto speed_of = [&](const auto& copy) -> absl::StatusOr<double> {
+    std::vector<absl::Duration> samples;
+    for (int i = 0; i <= repetition_count; ++i) {
+      PARPLAN_RETURN_IF_ERROR(device.Synchronize());
+      stopwatch->Start();
+      PARPLAN_RETURN_IF_ERROR(copy());
+      stopwatch->Stop();
+      PARPLAN_ASSIGN_OR_RETURN(const absl::Duration elapsed, stopwatch->Elapsed());
+      if (i > 0) samples.push_back(std::max(elapsed, absl::Nanoseconds(1)));
+    }
+    return static_cast<double>(kCopiedBytes) / absl::ToDoubleSeconds(SpreadOf(samples).median);
+  };
+  CopySpeeds speeds;
+  PARPLAN_ASSIGN_OR_RETURN(speeds.within_device, speed_of([&] {
+                             kernels.CopyRows(from.data(), count, to.data(), count, 1, count);
+                             return absl::OkStatus();
+                           }));
+  const Bytes size = Bytes::Of(kCopiedBytes);
+  PARPLAN_ASSIGN_OR_RETURN(speeds.to_device, speed_of([&] {
+                             return device.CopyFromHost(host.data(), to.data(), size);
+                           }));
+  PARPLAN_ASSIGN_OR_RETURN(speeds.from_device, speed_of([&] {
+                             return device.CopyToHost(from.data(), host.data(), size);
+                           }));
+  return speeds;
+}
+
+Bytes ResidentMemory() {
+  // Sizes in pages: all, resident, ...
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0;
+  int64_t resident = 0;
+  if (!(file >> all >> resident)) return Bytes();
+  return Bytes::Of(resident * ::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace parplan

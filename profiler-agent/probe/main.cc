@@ -1,0 +1,88 @@
+// parplan-agent-probe: one rank of a probe. The agent starts one a device, gives all of them
+// the file of a plan, and reads the profile that rank 0 gives back.
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "clients/device/backend/load_backend.h"
+#include "clients/device/comm/job_fabric.h"
+#include "clients/device/ranks/rank_environment.h"
+#include "clients/device/ranks/rank_processes.h"
+#include "planner/base/status_macros.h"
+#include "profiler-agent/probe/probe_rank.h"
+
+namespace parplan {
+namespace {
+
+absl::StatusOr<agent::v1::ProbePlan> ReadPlan(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  agent::v1::ProbePlan plan;
+  if (!file || !plan.ParseFromString(bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no plan of a probe"));
+  }
+  return plan;
+}
+
+absl::Status WriteAll(int descriptor, absl::string_view data) {
+  while (!data.empty()) {
+    const ssize_t written = ::write(descriptor, data.data(), data.size());
+    if (written < 0 && errno != EINTR) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot give the profile to the agent: ", std::strerror(errno)));
+    }
+    if (written > 0) data.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const char* plan_path) {
+  PARPLAN_ASSIGN_OR_RETURN(const agent::v1::ProbePlan plan, ReadPlan(plan_path));
+  PARPLAN_ASSIGN_OR_RETURN(const std::optional<RankEnvironment> self,
+                           RankEnvironment::FromEnvironment());
+  if (!self.has_value()) {
+    return absl::FailedPreconditionError("this is a rank of a probe; start parplan-agent instead");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
+                           LoadBackend(plan.backend()));
+  // Ranks on cores are pinned, so each has its first device only.
+  const int index = self->local_rank % backend->device_count();
+  PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts description, backend->Describe(index));
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(index));
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric,
+                           JobFabric::Join(self->ToFabricOptions()));
+  const absl::StatusOr<v1::Profile> profile = RunProbe(plan, *fabric, description, *device);
+  if (!profile.ok()) {
+    if (!absl::IsUnavailable(profile.status()) && !absl::IsAborted(profile.status())) {
+      fabric->Abort(std::string(profile.status().message()));
+    }
+    return profile.status();
+  }
+  if (self->rank != 0) return absl::OkStatus();
+  return WriteAll(self->result_descriptor, profile->SerializeAsString());
+}
+
+}  // namespace
+}  // namespace parplan
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: parplan-agent-probe PLAN, as parplan-agent starts it\n";
+    return 2;
+  }
+  const absl::Status status = parplan::Run(argv[1]);
+  if (status.ok()) return 0;
+  std::cerr << std::string(status.message()) << std::endl;
+  return absl::IsUnavailable(status) || absl::IsAborted(status) ? parplan::kExitAfterAnother : 1;
+}

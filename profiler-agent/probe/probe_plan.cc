@@ -1,0 +1,302 @@
+#include "profiler-agent/probe/probe_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/model_wire.h"
+
+namespace parplan {
+namespace {
+
+using agent::v1::CollectiveKey;
+using agent::v1::LayerKey;
+using agent::v1::ProbePlan;
+
+constexpr absl::Duration kCollectiveTimeLimit = absl::Milliseconds(200);
+constexpr absl::Duration kLongestLayerTime = absl::Seconds(20);
+constexpr absl::Duration kShortestLayerTime = absl::Seconds(1);
+constexpr double kPrecision = 0.02;
+constexpr int64_t kFloatBytes = 4;
+
+constexpr v1::Collective kCollectives[] = {
+    v1::COLLECTIVE_ALL_REDUCE, v1::COLLECTIVE_ALL_GATHER,   v1::COLLECTIVE_REDUCE_SCATTER,
+    v1::COLLECTIVE_ALL_TO_ALL, v1::COLLECTIVE_SEND_RECEIVE, v1::COLLECTIVE_BROADCAST,
+};
+
+// As floats in equal shares have it, so that the key is that of the measurement.
+int64_t WholeBytes(v1::Collective collective, int participant_count, int64_t bytes) {
+  const bool has_shares = collective == v1::COLLECTIVE_ALL_GATHER ||
+                          collective == v1::COLLECTIVE_REDUCE_SCATTER ||
+                          collective == v1::COLLECTIVE_ALL_TO_ALL;
+  const int64_t granule = kFloatBytes * (has_shares ? participant_count : 1);
+  return std::max(bytes / granule, int64_t{1}) * granule;
+}
+
+// Every shape by which groups side by side use all ranks: (participants, stride).
+std::vector<std::pair<int, int>> ShapesOf(int rank_count) {
+  std::vector<std::pair<int, int>> shapes;
+  for (int participants = 2; participants <= rank_count; ++participants) {
+    for (int stride = 1; participants * stride <= rank_count; ++stride) {
+      if (rank_count % (participants * stride) == 0) shapes.emplace_back(participants, stride);
+    }
+  }
+  return shapes;
+}
+
+std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t growth) {
+  std::vector<CollectiveKey> keys;
+  for (const auto& [participants, stride] : ShapesOf(request.rank_count)) {
+    for (const v1::Collective collective : kCollectives) {
+      if (collective == v1::COLLECTIVE_SEND_RECEIVE && participants != 2) continue;
+      for (int64_t bytes = request.smallest_message_bytes; bytes <= request.largest_message_bytes;
+           bytes *= growth) {
+        CollectiveKey& key = keys.emplace_back();
+        key.set_collective(collective);
+        key.set_participant_count(participants);
+        key.set_rank_stride(stride);
+        key.set_message_size_bytes(WholeBytes(collective, participants, bytes));
+      }
+    }
+  }
+  return keys;
+}
+
+// Whether `degree` divides what a layer splits.
+bool Divides(int degree, const LayerDefinition& layer) {
+  if (!IsTransformer(layer.kind)) return true;
+  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0 &&
+         layer.feed_forward_size % degree == 0;
+}
+
+std::vector<LayerKey> LayersOf(const ProbeRequest& request) {
+  std::vector<LayerKey> keys;
+  for (size_t model = 0; model < request.models.size(); ++model) {
+    const std::vector<LayerDefinition>& layers = request.models[model].layer_definitions();
+    for (int degree = 1; degree <= request.rank_count; ++degree) {
+      if (request.rank_count % degree != 0 ||
+          !std::all_of(layers.begin(), layers.end(),
+                       [degree](const LayerDefinition& layer) { return Divides(degree, layer); })) {
+        continue;
+      }
+      for (const int size : request.micro_batch_sizes) {
+        LayerKey& key = keys.emplace_back();
+        key.set_model_index(static_cast<int>(model));
+        key.set_tensor_parallel_degree(degree);
+        key.set_micro_batch_size(size);
+      }
+    }
+  }
+  return keys;
+}
+
+CollectiveShape ShapeOf(const CollectiveKey& key) {
+  return {key.collective(), key.participant_count(), key.rank_stride()};
+}
+
+using CollectivePlace = std::tuple<v1::Collective, int, int, int64_t>;
+CollectivePlace PlaceOf(const v1::CollectiveTiming& timing) {
+  return {timing.collective(), timing.participant_count(), timing.rank_stride(),
+          timing.message_size_bytes()};
+}
+
+// Layers of a profile by what they are. The precision is the profile's.
+std::map<std::string, std::string> DigestsById(const v1::Profile& profile) {
+  std::map<std::string, std::string> digests;
+  for (const v1::LayerDefinition& message : profile.layer_definitions()) {
+    const auto layer = LayerDefinitionFromProto(message, "layer_definitions");
+    if (layer.ok()) {
+      digests[message.layer_definition_id()] = LayerDigest(*layer, Precision::kFp32);
+    }
+  }
+  return digests;
+}
+
+using LayerPlace = std::tuple<std::string, int, int, int>;
+std::set<LayerPlace> LayerPlacesOf(const v1::Profile& profile) {
+  std::set<LayerPlace> places;
+  const std::map<std::string, std::string> digests = DigestsById(profile);
+  std::map<std::string, int> lengths;
+  for (const v1::LayerDefinition& layer : profile.layer_definitions()) {
+    lengths[layer.layer_definition_id()] = layer.sequence_length();
+  }
+  for (const v1::LayerTiming& timing : profile.layer_timings()) {
+    const auto digest = digests.find(timing.layer_definition_id());
+    if (digest == digests.end()) continue;
+    const int length = timing.sequence_length() == 0 ? lengths[timing.layer_definition_id()]
+                                                     : timing.sequence_length();
+    places.insert(
+        {digest->second, timing.tensor_parallel_degree(), length, timing.micro_batch_size()});
+  }
+  return places;
+}
+
+// Whether every layer of the model was timed at the key's size.
+bool IsKnown(const LayerKey& key, const v1::ModelSpec& model, v1::Precision precision,
+             const std::set<LayerPlace>& known) {
+  if (model.precision() != precision) return false;
+  return std::all_of(
+      model.layer_definitions().begin(), model.layer_definitions().end(),
+      [&](const v1::LayerDefinition& message) {
+        const auto layer = LayerDefinitionFromProto(message, "layer_definitions");
+        return layer.ok() &&
+               known.contains({LayerDigest(*layer, Precision::kFp32), key.tensor_parallel_degree(),
+                               layer->sequence_length, key.micro_batch_size()});
+      });
+}
+
+}  // namespace
+
+absl::StatusOr<ProbePlan> WholeProbe(const ProbeRequest& request) {
+  const auto refuse = [](const char* field, absl::string_view rule) {
+    return FieldError(Reason::kSpecInvalid, field, rule);
+  };
+  if (request.rank_count < 1) return refuse("ranks", "must be at least 1");
+  if (request.micro_batch_sizes.empty()) return refuse("micro_batch_sizes", "must have an entry");
+  if (request.smallest_message_bytes < 1 ||
+      request.largest_message_bytes < request.smallest_message_bytes) {
+    return refuse("message sizes", "must rise, from 1 byte on");
+  }
+  for (const ModelSpec& model : request.models) {
+    if (model.precision() != request.models.front().precision()) {
+      return refuse("model", "one profile has one precision; measure models of others apart");
+    }
+  }
+  ProbePlan plan;
+  plan.set_backend(request.backend);
+  plan.set_rank_count(request.rank_count);
+  std::vector<CollectiveKey> collectives = CollectivesOf(request, 2);
+  if (collectives.size() * kCollectiveTimeLimit > request.time_budget / 2) {
+    collectives = CollectivesOf(request, 4);
+  }
+  plan.mutable_collectives()->Assign(collectives.begin(), collectives.end());
+  const std::vector<LayerKey> layers = LayersOf(request);
+  plan.mutable_layers()->Assign(layers.begin(), layers.end());
+  for (const ModelSpec& model : request.models) *plan.add_models() = ModelToProto(model);
+  plan.set_measures_overlap(request.rank_count > 1);
+  plan.set_measures_context_memory(true);
+  plan.set_measures_copies(true);
+  *plan.mutable_time_budget() = DurationToProto(request.time_budget);
+  *plan.mutable_collective_time_limit() = DurationToProto(kCollectiveTimeLimit);
+  const absl::Duration rest =
+      request.time_budget - static_cast<int64_t>(collectives.size()) * kCollectiveTimeLimit;
+  *plan.mutable_layer_time_limit() =
+      DurationToProto(std::clamp(rest / static_cast<int64_t>(std::max<size_t>(1, layers.size())),
+                                 kShortestLayerTime, kLongestLayerTime));
+  plan.set_precision(kPrecision);
+  return plan;
+}
+
+ProbePlan IncrementalProbe(const ProbePlan& whole, const v1::Profile& stored,
+                           const std::set<CollectiveShape>& drifted) {
+  ProbePlan plan = whole;
+  std::set<CollectivePlace> known;
+  for (const v1::CollectiveTiming& timing : stored.collective_timings()) {
+    known.insert(PlaceOf(timing));
+  }
+  plan.clear_collectives();
+  for (const CollectiveKey& key : whole.collectives()) {
+    const bool is_known = known.contains(
+        {key.collective(), key.participant_count(), key.rank_stride(), key.message_size_bytes()});
+    if (!is_known || drifted.contains(ShapeOf(key))) *plan.add_collectives() = key;
+  }
+  const std::set<LayerPlace> layers = LayerPlacesOf(stored);
+  plan.clear_layers();
+  for (const LayerKey& key : whole.layers()) {
+    if (!IsKnown(key, whole.models(key.model_index()), stored.precision(), layers)) {
+      *plan.add_layers() = key;
+    }
+  }
+  if (stored.has_overlap_slowdown()) plan.set_measures_overlap(false);
+  if (stored.has_context_memory_bytes()) plan.set_measures_context_memory(false);
+  // For the notes of a whole one only.
+  plan.set_measures_copies(false);
+  return plan;
+}
+
+bool IsEmptyProbe(const ProbePlan& plan) {
+  return plan.collectives().empty() && plan.layers().empty() && !plan.measures_overlap() &&
+         !plan.measures_context_memory() && !plan.measures_copies();
+}
+
+v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh) {
+  v1::Profile merged = fresh;
+  std::set<CollectivePlace> collectives;
+  for (const v1::CollectiveTiming& timing : fresh.collective_timings()) {
+    collectives.insert(PlaceOf(timing));
+  }
+  for (const v1::CollectiveTiming& timing : stored.collective_timings()) {
+    if (!collectives.contains(PlaceOf(timing))) *merged.add_collective_timings() = timing;
+  }
+  if (!merged.has_overlap_slowdown() && stored.has_overlap_slowdown()) {
+    merged.set_overlap_slowdown(stored.overlap_slowdown());
+  }
+  if (!merged.has_context_memory_bytes() && stored.has_context_memory_bytes()) {
+    merged.set_context_memory_bytes(stored.context_memory_bytes());
+  }
+  if (merged.precision() == v1::PRECISION_UNSPECIFIED) merged.set_precision(stored.precision());
+  // Layers of another precision are none of these.
+  if (stored.layer_definitions().empty() || merged.precision() != stored.precision()) {
+    return merged;
+  }
+  // Ids of `stored` in the merged profile: that of an equal layer, else one nobody has.
+  const std::map<std::string, std::string> fresh_digests = DigestsById(fresh);
+  std::map<std::string, std::string> id_of_digest;
+  for (const auto& [id, digest] : fresh_digests) id_of_digest[digest] = id;
+  std::map<std::string, std::string> new_ids;
+  const std::map<std::string, std::string> stored_digests = DigestsById(stored);
+  for (const v1::LayerDefinition& layer : stored.layer_definitions()) {
+    const std::string& id = layer.layer_definition_id();
+    const auto digest = stored_digests.find(id);
+    if (digest == stored_digests.end()) continue;
+    const auto same = id_of_digest.find(digest->second);
+    if (same != id_of_digest.end()) {
+      new_ids[id] = same->second;
+      continue;
+    }
+    std::string unique = id;
+    while (fresh_digests.contains(unique)) absl::StrAppend(&unique, "_");
+    new_ids[id] = unique;
+    id_of_digest[digest->second] = unique;
+    *merged.add_layer_definitions() = layer;
+    merged.mutable_layer_definitions()->rbegin()->set_layer_definition_id(unique);
+  }
+  std::map<std::string, int> lengths;
+  for (const v1::LayerDefinition& layer : stored.layer_definitions()) {
+    lengths[layer.layer_definition_id()] = layer.sequence_length();
+  }
+  const std::set<LayerPlace> places = LayerPlacesOf(fresh);
+  for (v1::LayerTiming timing : stored.layer_timings()) {
+    const std::string id = timing.layer_definition_id();
+    if (!new_ids.contains(id)) continue;
+    if (timing.sequence_length() == 0) timing.set_sequence_length(lengths[id]);
+    timing.set_layer_definition_id(new_ids[id]);
+    if (!places.contains({stored_digests.at(id), timing.tensor_parallel_degree(),
+                          timing.sequence_length(), timing.micro_batch_size()})) {
+      *merged.add_layer_timings() = timing;
+    }
+  }
+  std::set<std::tuple<std::string, int, int, bool>> memories;
+  for (const v1::LayerMemory& memory : fresh.layer_memories()) {
+    memories.insert({memory.layer_definition_id(), memory.tensor_parallel_degree(),
+                     memory.sequence_length(), memory.sequence_parallel()});
+  }
+  for (v1::LayerMemory memory : stored.layer_memories()) {
+    const std::string id = memory.layer_definition_id();
+    if (!new_ids.contains(id)) continue;
+    if (memory.sequence_length() == 0) memory.set_sequence_length(lengths[id]);
+    memory.set_layer_definition_id(new_ids[id]);
+    if (!memories.contains({memory.layer_definition_id(), memory.tensor_parallel_degree(),
+                            memory.sequence_length(), memory.sequence_parallel()})) {
+      *merged.add_layer_memories() = memory;
+    }
+  }
+  return merged;
+}
+
+}  // namespace parplan

@@ -1,0 +1,71 @@
+#include "profiler-agent/probe/device_probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "tests/device/comm/rank_threads.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+TEST(OverlapTimes, SlowdownIsThatOfTheCostModel) {
+  OverlapTimes times;
+  times.compute = absl::Milliseconds(10);
+  times.communication = absl::Milliseconds(8);
+  // Nothing holds anything up.
+  times.together = absl::Milliseconds(10);
+  EXPECT_DOUBLE_EQ(times.slowdown(), 1.0);
+  // One after the other.
+  times.together = absl::Milliseconds(18);
+  EXPECT_DOUBLE_EQ(times.slowdown(), 2.0);
+  // 10 + (k - 1) 8.
+  times.together = absl::Milliseconds(12);
+  EXPECT_DOUBLE_EQ(times.slowdown(), 1.25);
+  // Less than either takes is a matter of chance.
+  times.together = absl::Milliseconds(9);
+  EXPECT_DOUBLE_EQ(times.slowdown(), 1.0);
+  times.compute_beside = absl::Milliseconds(15);
+  times.communication_beside = absl::Milliseconds(12);
+  EXPECT_DOUBLE_EQ(times.compute_slowdown(), 1.5);
+  EXPECT_DOUBLE_EQ(times.communication_slowdown(), 1.5);
+}
+
+TEST(DeviceProbe, MeasuresOverlapAndCopies) {
+  constexpr int kRankCount = 2;
+  std::vector<double> slowdowns(kRankCount);
+  RunRanks(kRankCount, {.spin_count = 50}, [&](JobFabric& fabric) {
+    std::vector<int> all(kRankCount);
+    std::iota(all.begin(), all.end(), 0);
+    const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Device> device, backend->Open(0));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<LayerKernels> kernels,
+                         device->MakeKernels(ElementType::kFloat32));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> control,
+                         fabric.MakeGroup("control", all));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> group,
+                         device->MakeGroup(fabric, "all", all));
+    ASSERT_OK_AND_ASSIGN(const OverlapTimes times,
+                         MeasureOverlap(*device, *kernels, *group, *control, 3));
+    EXPECT_GT(times.compute, absl::ZeroDuration());
+    EXPECT_GT(times.communication, absl::ZeroDuration());
+    EXPECT_GT(times.compute_slowdown(), 0.0);
+    EXPECT_GT(times.communication_slowdown(), 0.0);
+    slowdowns[fabric.rank()] = times.slowdown();
+    ASSERT_OK_AND_ASSIGN(const CopySpeeds speeds, MeasureCopies(*device, *kernels, 2));
+    EXPECT_GT(speeds.within_device, 0.0);
+    EXPECT_GT(speeds.to_device, 0.0);
+    EXPECT_GT(speeds.from_device, 0.0);
+  });
+  EXPECT_GE(slowdowns[0], 1.0);
+  EXPECT_EQ(slowdowns[0], slowdowns[1]);
+}
+
+TEST(ResidentMemory, IsWhatTheProcessHas) { EXPECT_GT(ResidentMemory(), Bytes::Of(1 << 20)); }
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,202 @@
+#include "profiler-agent/probe/probe_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/profile_wire.h"
+#include "tests/executor/program/program_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using agent::v1::ProbePlan;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::set<std::pair<int, int>> ShapesOf(const ProbePlan& plan, v1::Collective collective) {
+  std::set<std::pair<int, int>> shapes;
+  for (const auto& key : plan.collectives()) {
+    if (key.collective() == collective) {
+      shapes.insert({key.participant_count(), key.rank_stride()});
+    }
+  }
+  return shapes;
+}
+
+// A profile that has all of `plan`, with made-up times of `nanoseconds`.
+v1::Profile AnswerTo(const ProbePlan& plan, int64_t nanoseconds) {
+  const google::protobuf::Duration time = DurationToProto(absl::Nanoseconds(nanoseconds));
+  v1::Profile profile;
+  profile.mutable_provenance()->set_agent("test");
+  profile.set_device_kind("CPU test");
+  profile.set_devices_per_node(plan.rank_count());
+  for (const auto& key : plan.collectives()) {
+    v1::CollectiveTiming& timing = *profile.add_collective_timings();
+    timing.set_collective(key.collective());
+    timing.set_participant_count(key.participant_count());
+    timing.set_rank_stride(key.rank_stride());
+    timing.set_message_size_bytes(key.message_size_bytes());
+    *timing.mutable_median_duration() = time;
+  }
+  std::set<std::string> ids;
+  for (const auto& key : plan.layers()) {
+    const v1::ModelSpec& model = plan.models(key.model_index());
+    profile.set_precision(model.precision());
+    for (const v1::LayerDefinition& layer : model.layer_definitions()) {
+      if (ids.insert(layer.layer_definition_id()).second) *profile.add_layer_definitions() = layer;
+      v1::LayerTiming& timing = *profile.add_layer_timings();
+      timing.set_layer_definition_id(layer.layer_definition_id());
+      timing.set_tensor_parallel_degree(key.tensor_parallel_degree());
+      timing.set_micro_batch_size(key.micro_batch_size());
+      *timing.mutable_forward_duration() = time;
+    }
+  }
+  if (plan.measures_overlap()) profile.set_overlap_slowdown(1.5);
+  if (plan.measures_context_memory()) profile.set_context_memory_bytes(100);
+  return profile;
+}
+
+ProbeRequest Request(int rank_count) {
+  ProbeRequest request;
+  request.rank_count = rank_count;
+  request.models = {SmallGpt(4)};
+  return request;
+}
+
+TEST(WholeProbe, HasGroupsOfEveryShapeThatUsesAllRanks) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan six, WholeProbe(Request(6)));
+  const std::set<std::pair<int, int>> pairs = {{2, 1}, {2, 3}};
+  std::set<std::pair<int, int>> all = pairs;
+  all.insert({{3, 1}, {3, 2}, {6, 1}});
+  EXPECT_EQ(ShapesOf(six, v1::COLLECTIVE_ALL_REDUCE), all);
+  EXPECT_EQ(ShapesOf(six, v1::COLLECTIVE_ALL_TO_ALL), all);
+  EXPECT_EQ(ShapesOf(six, v1::COLLECTIVE_SEND_RECEIVE), pairs);
+  ASSERT_OK_AND_ASSIGN(const ProbePlan eight, WholeProbe(Request(8)));
+  EXPECT_THAT(ShapesOf(eight, v1::COLLECTIVE_BROADCAST),
+              ElementsAre(std::pair(2, 1), std::pair(2, 2), std::pair(2, 4), std::pair(4, 1),
+                          std::pair(4, 2), std::pair(8, 1)));
+  ASSERT_OK_AND_ASSIGN(const ProbePlan one, WholeProbe(Request(1)));
+  EXPECT_THAT(one.collectives(), IsEmpty());
+  EXPECT_FALSE(one.measures_overlap());
+}
+
+TEST(WholeProbe, HasDegreesThatDivideTheModel) {
+  // 12 heads, so 8 does not divide.
+  ASSERT_OK_AND_ASSIGN(const ProbePlan plan, WholeProbe(Request(8)));
+  std::map<int, std::set<int>> sizes;
+  for (const auto& key : plan.layers()) {
+    sizes[key.tensor_parallel_degree()].insert(key.micro_batch_size());
+  }
+  const std::set<int> all = {1, 2, 4, 8};
+  EXPECT_THAT(sizes, ElementsAre(std::pair(1, all), std::pair(2, all), std::pair(4, all)));
+}
+
+TEST(WholeProbe, KeepsToItsBudget) {
+  ProbeRequest request = Request(8);
+  ASSERT_OK_AND_ASSIGN(const ProbePlan plan, WholeProbe(request));
+  // A node of eight in three minutes: collectives in half of it.
+  const absl::Duration limit = *DurationFromProto(plan.collective_time_limit(), "");
+  EXPECT_LE(plan.collectives_size() * limit, absl::Seconds(90));
+  EXPECT_LE(plan.layers_size() * *DurationFromProto(plan.layer_time_limit(), ""),
+            absl::Seconds(180));
+  // Where there is time, twice as many sizes.
+  request.time_budget = absl::Minutes(10);
+  ASSERT_OK_AND_ASSIGN(const ProbePlan longer, WholeProbe(request));
+  EXPECT_GT(longer.collectives_size(), plan.collectives_size());
+}
+
+TEST(WholeProbe, RefusesWhatCannotBe) {
+  EXPECT_THAT(WholeProbe(Request(0)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ranks")));
+  ProbeRequest request = Request(2);
+  v1::ModelSpec other = ModelToProto(SmallGpt(4));
+  other.set_precision(v1::PRECISION_BF16);
+  request.models = {SmallGpt(2), *ModelFromProto(other)};
+  EXPECT_THAT(WholeProbe(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one precision")));
+}
+
+TEST(IncrementalProbe, AsksForWhatIsMissingOnly) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
+  v1::Profile stored = AnswerTo(whole, 1000);
+  EXPECT_OK(ValidateProfile(stored));
+  EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(whole, stored, {})));
+  EXPECT_FALSE(IsEmptyProbe(whole));
+
+  stored.mutable_collective_timings()->RemoveLast();
+  stored.mutable_layer_timings()->RemoveLast();
+  stored.clear_overlap_slowdown();
+  const ProbePlan plan = IncrementalProbe(whole, stored, {});
+  ASSERT_EQ(plan.collectives_size(), 1);
+  EXPECT_EQ(plan.collectives(0).SerializeAsString(),
+            whole.collectives().rbegin()->SerializeAsString());
+  ASSERT_EQ(plan.layers_size(), 1);
+  EXPECT_EQ(plan.layers(0).micro_batch_size(), 8);
+  EXPECT_TRUE(plan.measures_overlap());
+  EXPECT_FALSE(plan.measures_context_memory());
+}
+
+TEST(IncrementalProbe, AsksForWhatDrifted) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(4)));
+  const ProbePlan plan =
+      IncrementalProbe(whole, AnswerTo(whole, 1000), {{v1::COLLECTIVE_ALL_GATHER, 2, 2}});
+  EXPECT_THAT(plan.layers(), IsEmpty());
+  ASSERT_GT(plan.collectives_size(), 3);
+  for (const auto& key : plan.collectives()) {
+    EXPECT_EQ(key.collective(), v1::COLLECTIVE_ALL_GATHER);
+    EXPECT_EQ(key.participant_count(), 2);
+    EXPECT_EQ(key.rank_stride(), 2);
+  }
+}
+
+TEST(IncrementalProbe, AsksForModelsNobodyMeasured) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan old_whole, WholeProbe(Request(2)));
+  ProbeRequest request = Request(2);
+  request.models = {SmallGpt(4), SmallLlama(4)};
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(request));
+  const ProbePlan plan = IncrementalProbe(whole, AnswerTo(old_whole, 1000), {});
+  EXPECT_THAT(plan.collectives(), IsEmpty());
+  ASSERT_GT(plan.layers_size(), 0);
+  for (const auto& key : plan.layers()) EXPECT_EQ(key.model_index(), 1);
+}
+
+TEST(MergedProfile, TakesTheFresherOfEachTime) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
+  const v1::Profile stored = AnswerTo(whole, 1000);
+  const ProbePlan drifted = IncrementalProbe(whole, stored, {{v1::COLLECTIVE_ALL_REDUCE, 2, 1}});
+  const v1::Profile merged = MergedProfile(stored, AnswerTo(drifted, 2000));
+  EXPECT_OK(ValidateProfile(merged));
+  EXPECT_EQ(merged.collective_timings_size(), stored.collective_timings_size());
+  for (const v1::CollectiveTiming& timing : merged.collective_timings()) {
+    EXPECT_EQ(timing.median_duration().nanos(),
+              timing.collective() == v1::COLLECTIVE_ALL_REDUCE ? 2000 : 1000);
+  }
+  EXPECT_EQ(merged.layer_timings_size(), stored.layer_timings_size());
+  EXPECT_EQ(merged.overlap_slowdown(), 1.5);
+  EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(whole, merged, {})));
+}
+
+TEST(MergedProfile, KeepsLayersOfEqualIdsApart) {
+  ProbeRequest request = Request(2);
+  ASSERT_OK_AND_ASSIGN(const ProbePlan gpt, WholeProbe(request));
+  request.models = {SmallLlama(4)};
+  ASSERT_OK_AND_ASSIGN(const ProbePlan llama, WholeProbe(request));
+  const v1::Profile merged = MergedProfile(AnswerTo(gpt, 1000), AnswerTo(llama, 2000));
+  EXPECT_OK(ValidateProfile(merged));
+  EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(gpt, merged, {})));
+  EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(llama, merged, {})));
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,109 @@
+#include "profiler-agent/probe/probe_rank.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "profiler-agent/inventory/node_inventory.h"
+#include "profiler-agent/probe/probe_plan.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/profile_wire.h"
+#include "tests/device/comm/rank_threads.h"
+#include "tests/executor/program/program_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<absl::StatusOr<v1::Profile>> Probe(const agent::v1::ProbePlan& plan, int rank_count) {
+  std::vector<absl::StatusOr<v1::Profile>> profiles(rank_count);
+  RunRanks(rank_count, {.spin_count = 50}, [&](JobFabric& fabric) {
+    const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();
+    ASSERT_OK_AND_ASSIGN(const DeviceFacts facts, backend->Describe(0));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Device> device, backend->Open(0));
+    profiles[fabric.rank()] = RunProbe(plan, fabric, facts, *device);
+  });
+  return profiles;
+}
+
+// Quick, whatever the machine does meanwhile.
+agent::v1::ProbePlan SmallPlan() {
+  ProbeRequest request;
+  request.rank_count = 2;
+  request.models = {SmallGpt(4), SmallLlama(4)};
+  request.largest_message_bytes = 16384;
+  request.micro_batch_sizes = {1, 2};
+  request.time_budget = absl::Hours(2);
+  agent::v1::ProbePlan plan = *WholeProbe(request);
+  *plan.mutable_layer_time_limit() = DurationToProto(absl::Nanoseconds(1));
+  *plan.mutable_collective_time_limit() = DurationToProto(absl::Nanoseconds(1));
+  return plan;
+}
+
+TEST(RunProbe, AnswersAllThatIsAsked) {
+  const agent::v1::ProbePlan plan = SmallPlan();
+  const auto profiles = Probe(plan, 2);
+  ASSERT_OK(profiles[0]);
+  v1::Profile profile = *profiles[0];
+  profile.mutable_provenance()->set_agent("test");
+  EXPECT_OK(ValidateProfile(profile));
+  EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(plan, profile, {})));
+  EXPECT_EQ(profile.collective_timings_size(), plan.collectives_size());
+  EXPECT_EQ(profile.precision(), v1::PRECISION_FP32);
+  EXPECT_EQ(profile.devices_per_node(), 2);
+  EXPECT_GE(profile.overlap_slowdown(), 1.0);
+  EXPECT_GT(profile.context_memory_bytes(), 0);
+  // Both models have the same embedding and head, but not the same layers between.
+  std::set<std::string> ids;
+  for (const v1::LayerDefinition& layer : profile.layer_definitions()) {
+    EXPECT_TRUE(ids.insert(layer.layer_definition_id()).second);
+  }
+  for (const v1::LayerTiming& timing : profile.layer_timings()) {
+    EXPECT_TRUE(timing.has_backward_duration());
+    EXPECT_GT(timing.sample_count(), 0);
+  }
+  // The planner takes it.
+  EXPECT_OK(MergeProfiles({&profile}, profile.device_kind(), 2));
+}
+
+TEST(RunProbe, NamesTheDeviceAsTheInventoryDoes) {
+  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory());
+  const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();
+  ASSERT_OK_AND_ASSIGN(const DeviceFacts facts, backend->Describe(0));
+  EXPECT_THAT(DeviceKind(inventory, DeviceType::kCpu), IsOkAndHolds(facts.kind));
+  TopologyOptions options;
+  options.device_count = 1;
+  ASSERT_OK_AND_ASSIGN(const Topology topology, ToTopology(inventory, options));
+  EXPECT_EQ(topology.node_groups()[0].device_memory, facts.memory);
+}
+
+TEST(RunProbe, LeavesOutWhatTheBudgetDoesNotHoldAndSaysSo) {
+  agent::v1::ProbePlan plan = SmallPlan();
+  plan.clear_layers();
+  plan.set_measures_overlap(false);
+  plan.set_measures_copies(false);
+  *plan.mutable_time_budget() = DurationToProto(absl::ZeroDuration());
+  const auto profiles = Probe(plan, 2);
+  ASSERT_OK(profiles[0]);
+  EXPECT_EQ(profiles[0]->collective_timings_size(), 0);
+  EXPECT_THAT(absl::StrJoin(profiles[0]->provenance().notes(), "\n"),
+              HasSubstr("times of collectives were left out"));
+}
+
+TEST(RunProbe, RefusesAPlanOfAnotherSize) {
+  agent::v1::ProbePlan plan = SmallPlan();
+  plan.set_rank_count(3);
+  for (const auto& profile : Probe(plan, 2)) {
+    EXPECT_THAT(profile, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank_count")));
+  }
+}
+
+}  // namespace
+}  // namespace parplan
