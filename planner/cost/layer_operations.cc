@@ -11,7 +11,7 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   LayerOperation& operation = operations_[size_++];
   operation.kind = kind;
   operation.kernel_count = kernel_count;
-  operation.product = MatrixProduct();
+  operation.product = ProductShape();
   operation.bytes = 0.0;
   operation.random_count = 0.0;
   operation.of_scores = false;
@@ -21,7 +21,7 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   return operation;
 }
 
-void OperationList::AddProduct(const MatrixProduct& product, bool hides_collective) {
+void OperationList::AddProduct(const ProductShape& product, bool hides_collective) {
   LayerOperation& operation = Add(OperationKind::kMatrixProduct, 1);
   operation.product = product;
   operation.hides_collective = hides_collective;
@@ -271,8 +271,8 @@ class Lister {
     const bool fused = runtime_.fused_softmax && FusedSoftmaxTakes(batch_count);
     // Scaled, masked, made 32-bit, softmax taken, made 16-bit again.
     const double casts = element_ < 4.0 ? 2.0 * (element_ + 4.0) * scores : 0.0;
-    const MatrixProduct scoring{core_rows_, sequence_, head_size, batch_count};
-    const MatrixProduct weighting{core_rows_, head_size, sequence_, batch_count};
+    const ProductShape scoring{core_rows_, sequence_, head_size, batch_count};
+    const ProductShape weighting{core_rows_, head_size, sequence_, batch_count};
     OperationList* const passes[] = {&forward_, &selective_};
     for (OperationList* pass : passes) {
       pass->AddProduct(scoring);
@@ -418,7 +418,7 @@ class Lister {
   OperationList& forward_;
   OperationList& backward_;
   OperationList& selective_;
-  MatrixProduct& last_forward_product_;
+  ProductShape& last_forward_product_;
   // Selective recomputation does all element-wise work again.
   const bool by_operators_;
   const double element_;

@@ -35,7 +35,7 @@ enum class OperationKind {
 struct LayerOperation {
   OperationKind kind;
   // Of `kMatrixProduct`.
-  MatrixProduct product;
+  ProductShape product;
   // Read and written by `kElementwise`, and random numbers it draws.
   double bytes;
   double random_count;
@@ -60,7 +60,7 @@ class OperationList {
 
   OperationList() {}  // NOLINT: leaves the unused entries as they are
 
-  void AddProduct(const MatrixProduct& product, bool hides_collective = false);
+  void AddProduct(const ProductShape& product, bool hides_collective = false);
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddFusedAttention(double flops, double slowdown, int kernel_count);
@@ -94,7 +94,7 @@ struct LayerOperations {
   OperationList selective_recompute;
   // The last linear map of the forward pass, of a transformer layer without experts;
   // without FLOPs otherwise.
-  MatrixProduct last_forward_product;
+  ProductShape last_forward_product;
 };
 
 // Fills `operations` (empty before) with the work of one device for `samples`

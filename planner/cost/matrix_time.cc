@@ -58,7 +58,7 @@ MatrixTime::MatrixTime(const DeviceDescription& device, const Coefficients& coef
       reduction_ramp_(coefficients[Coefficient::kReductionRamp]),
       kernel_overhead_(coefficients[Coefficient::kKernelOverhead]) {}
 
-Seconds MatrixTime::Time(const MatrixProduct& product) const {
+Seconds MatrixTime::Time(const ProductShape& product) const {
   if (product.Flops() <= 0.0) return Seconds();
   double computing = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {

@@ -14,7 +14,7 @@ namespace parplan {
 
 // `batch_count` products of `rows` x `inner` by `inner` x `columns` in one kernel.
 // Sizes may be fractions: they are averages over ranks.
-struct MatrixProduct {
+struct ProductShape {
   double rows = 0.0;
   double columns = 0.0;
   double inner = 0.0;
@@ -44,7 +44,7 @@ class MatrixTime {
   // units' instructions (same guide, section 3); the library falls back on kernels that
   // sum up in 32 bits on the vector units.
   // O(1), no allocation.
-  Seconds Time(const MatrixProduct& product) const;
+  Seconds Time(const ProductShape& product) const;
 
  private:
   double flops_per_multiprocessor_;  // reached by large tiles

@@ -20,7 +20,7 @@ Coefficients Perfect() {
   return coefficients;
 }
 
-double Time(const MatrixProduct& product, const Coefficients& coefficients,
+double Time(const ProductShape& product, const Coefficients& coefficients,
             const DeviceDescription& device = TestDevice(),
             Precision precision = Precision::kFp16) {
   return MatrixTime(device, coefficients, precision).Time(product).value();
@@ -28,7 +28,7 @@ double Time(const MatrixProduct& product, const Coefficients& coefficients,
 
 TEST(MatrixTime, ReachesThePeakWithWholeWavesOfLargeTiles) {
   // 108 x 80 tiles of 256 x 128 in eighty waves.
-  const MatrixProduct product{256.0 * 108, 128.0 * 80, 65536.0};
+  const ProductShape product{256.0 * 108, 128.0 * 80, 65536.0};
   const double peak = product.Flops() / 312e12;
   EXPECT_GE(Time(product, Perfect()), peak);
   EXPECT_LT(Time(product, Perfect()), 1.02 * peak);
@@ -41,14 +41,14 @@ TEST(MatrixTime, PaysForAPartFilledWave) {
     made.memory_bytes_per_second = 1e18;
     return made;
   }();
-  const MatrixProduct full{256, 128, 4096, 108};
-  const MatrixProduct more{256, 128, 4096, 109};
+  const ProductShape full{256, 128, 4096, 108};
+  const ProductShape more{256, 128, 4096, 109};
   EXPECT_GT(Time(more, Perfect(), device), 1.3 * Time(full, Perfect(), device));
 }
 
 TEST(MatrixTime, MovesItsOperandsAtLeast) {
   // A vector times a matrix reads 2 bytes for two operations.
-  const MatrixProduct product{1, 8192, 8192};
+  const ProductShape product{1, 8192, 8192};
   const double bytes = 2.0 * (8192.0 + 8192.0 * 8192.0 + 8192.0);
   EXPECT_GE(Time(product, Perfect()), bytes / 2.039e12);
 }
@@ -56,28 +56,28 @@ TEST(MatrixTime, MovesItsOperandsAtLeast) {
 TEST(MatrixTime, AddsTheOverheadOfAKernel) {
   Coefficients slow = Perfect();
   slow[kKernelOverhead] = 5e-6;
-  const MatrixProduct product{512, 512, 512};
+  const ProductShape product{512, 512, 512};
   EXPECT_NEAR(Time(product, slow), Time(product, Perfect()) + 5e-6, 1e-15);
 }
 
 TEST(MatrixTime, SplitsALongInnerDimensionOfFewTiles) {
   // Four tiles on 108 multiprocessors: a weight gradient of many tokens.
-  const MatrixProduct product{256, 256, 65536};
+  const ProductShape product{256, 256, 65536};
   const double unsplit = 4.0 * 65536.0 * 2.0 * 128.0 * 128.0 / 4.0 / (312e12 / 108) / 0.97;
   EXPECT_LT(Time(product, Perfect()), 0.1 * unsplit);
 }
 
 TEST(MatrixTime, LeavesTheMatrixUnitsWhenRowsAreMisaligned) {
   // 96 heads of 14400 are 150 wide: 300 bytes.
-  const MatrixProduct aligned{2048, 2048, 152, 12};
-  const MatrixProduct misaligned{2048, 2048, 150, 12};
+  const ProductShape aligned{2048, 2048, 152, 12};
+  const ProductShape misaligned{2048, 2048, 150, 12};
   EXPECT_GT(Time(misaligned, Perfect()), 5.0 * Time(aligned, Perfect()));
   EXPECT_GE(Time(misaligned, Perfect()), misaligned.Flops() / 19.5e12);
   // Four elements of four bytes are enough.
-  const MatrixProduct four{2048, 2048, 148, 12};
+  const ProductShape four{2048, 2048, 148, 12};
   EXPECT_LT(Time(four, Perfect(), TestDevice(), Precision::kFp32), four.Flops() / 19.5e12);
   // An average over ranks says nothing of alignment.
-  const MatrixProduct average{2048, 2048, 150.5, 12};
+  const ProductShape average{2048, 2048, 150.5, 12};
   EXPECT_LT(Time(average, Perfect()), Time(misaligned, Perfect()));
 }
 
@@ -85,7 +85,7 @@ TEST(MatrixTime, IsNeverSlowerOnABetterDevice) {
   const Coefficients coefficients;
   for (const double inner : {64.0, 96.0, 1024.0, 12288.0}) {
     for (const double rows : {1.0, 100.0, 2048.0, 16384.0}) {
-      const MatrixProduct product{rows, 3072, inner, 2};
+      const ProductShape product{rows, 3072, inner, 2};
       const double time = Time(product, coefficients);
       DeviceDescription device = TestDevice();
       device.matrix_flops_16_bit *= 2.0;
