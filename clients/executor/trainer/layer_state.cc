@@ -1,5 +1,6 @@
 #include "clients/executor/trainer/layer_state.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -163,6 +164,31 @@ absl::Status LayerState::Step(int64_t step) {
   }
   if (!is_sharded || Shards(ShardingLevel::kParameters)) return absl::OkStatus();
   return group_->AllGather(kernels.type(), parameters, parameters_.data(), shard_size_);
+}
+
+std::vector<StatePart> LayerState::Parts() {
+  const auto of = [this](StateKind kind, const Array& array, bool is_sharded, ElementType type) {
+    const int64_t first = is_sharded ? std::min(layout_.size, group_->rank() * shard_size_) : 0;
+    const int64_t end = is_sharded ? first + shard_size_ : layout_.size;
+    return StatePart{.kind = kind,
+                     .data = array.data(),
+                     .first = first,
+                     .count = std::min(end, layout_.size) - first,
+                     .type = type};
+  };
+  const LayerKernels& kernels = tools_.kernels();
+  std::vector<StatePart> parts = {
+      of(StateKind::kParameters, parameters_, Shards(ShardingLevel::kParameters), kernels.type())};
+  const bool shards_states = Shards(ShardingLevel::kOptimizer);
+  const std::pair<StateKind, const Array*> states[] = {
+      {StateKind::kMasters, &masters_},
+      {StateKind::kFirstMoments, &first_moments_},
+      {StateKind::kSecondMoments, &second_moments_}};
+  for (const auto& [kind, array] : states) {
+    if (array->is_null()) continue;
+    parts.push_back(of(kind, *array, shards_states, kernels.statistics_type()));
+  }
+  return parts;
 }
 
 }  // namespace parplan

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +17,22 @@
 namespace parplan {
 
 using OptimizerSettings = std::variant<AdamSettings, SgdSettings>;
+
+// What of a layer lives from one step to the next, each with a value for every parameter.
+enum class StateKind { kParameters, kMasters, kFirstMoments, kSecondMoments };
+inline constexpr int kStateKindCount = 4;
+
+// Elements of one kind on one rank.
+struct StatePart {
+  StateKind kind = StateKind::kParameters;
+  // In memory of the device.
+  void* data = nullptr;
+  // Its elements are those of the layer's parameters on this rank (ParameterLayout) from
+  // `first` on.
+  int64_t first = 0;
+  int64_t count = 0;
+  ElementType type = ElementType::kFloat32;
+};
 
 class LayerState {
  public:
@@ -43,6 +60,9 @@ class LayerState {
   // And the optimizer's step, counted from 1; sharded parameters are whole again after it
   // where only optimizer states or gradients are sharded.
   absl::Status Step(int64_t step);
+
+  // All there is, for those who read it or put other values there between two steps.
+  std::vector<StatePart> Parts();
 
   const ParameterLayout& layout() const { return layout_; }
 

@@ -206,6 +206,15 @@ absl::Status RankTrainer::SynchronizeGradients() {
   return absl::OkStatus();
 }
 
+void RankTrainer::VisitStates(
+    const std::function<void(int, const ParameterLayout&, const std::vector<StatePart>&)>& visit) {
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      visit(layer->program().layer_index, layer->layout(), layer->state().Parts());
+    }
+  }
+}
+
 absl::Status RankTrainer::VisitParameters(
     const std::function<void(int, const ParameterTensor&, const void*)>& visit) {
   const int64_t element_size = ElementSize(setting_.kernels->type());

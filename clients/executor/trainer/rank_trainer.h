@@ -50,6 +50,14 @@ class RankTrainer {
   // Steps made so far.
   int64_t step_count() const { return step_count_; }
 
+  // Counts on from there: for parameters and states that come from another trainer.
+  void ContinueFrom(int64_t step_count) { step_count_ = step_count; }
+
+  // Calls `visit` for every layer of this rank in order, with what of it lives from step to
+  // step.
+  void VisitStates(const std::function<void(int layer_index, const ParameterLayout& layout,
+                                            const std::vector<StatePart>& parts)>& visit);
+
   // Calls `visit` for every parameter of this rank with its elements, in memory of the device
   // (host_elements.h reads them); all ranks call it.
   absl::Status VisitParameters(

@@ -1,0 +1,244 @@
+// Plans applied by ranks that are threads: a job goes on under another plan as if nothing had
+// happened, and an error ends it everywhere.
+
+#include "clients/executor/apply/plan_applier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "clients/executor/apply/window_gather.h"
+#include "tests/device/comm/rank_threads.h"
+#include "tests/executor/apply/apply_cases.h"
+#include "tests/executor/program/program_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::HasSubstr;
+using State = PlanApplier::State;
+
+constexpr int64_t kBatch = 24;
+constexpr int kStepsOfEach = 2;
+
+// What a rank needs besides its plan.
+struct RankTools {
+  explicit RankTools(JobFabric& fabric) {
+    device = *backend->Open(0);
+    setting = {.device = device.get(),
+               .job = &fabric,
+               .tokens = tokens.get(),
+               .type = ElementType::kFloat64,
+               .window_step_count = 1};
+  }
+  const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();
+  std::unique_ptr<Device> device;
+  const std::unique_ptr<TokenSource> tokens = MakeSyntheticTokens(96, 7);
+  ApplierSetting setting;
+};
+
+// [step]
+std::vector<double> Train(const std::vector<CheckedPlan>& plans) {
+  std::mutex mutex;
+  std::vector<double> losses;
+  RunRanks(plans[0].plan().device_count, {.spin_count = 50}, [&](JobFabric& fabric) {
+    RankTools tools(fabric);
+    PlanApplier applier(plans[0], tools.setting);
+    std::vector<double> own;
+    // An error at one rank comes to all of them, so none waits for another that has left.
+    absl::Status status = applier.Prepare();
+    for (size_t k = 0; k < plans.size() && status.ok(); ++k) {
+      if (k > 0) status = applier.Swap(plans[k]);
+      for (int step = 0; step < kStepsOfEach && status.ok(); ++step) {
+        const absl::StatusOr<double> loss = applier.Step();
+        status = loss.status();
+        if (loss.ok()) own.push_back(*loss);
+      }
+    }
+    if (status.ok()) status = applier.Teardown();
+    EXPECT_OK(status);
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (losses.empty()) losses = own;
+    EXPECT_EQ(losses, own);
+  });
+  return losses;
+}
+
+struct SwapCase {
+  std::string name;
+  int ranks;
+  std::vector<Plan> (*plans)(const ModelSpec& model);
+  ModelSpec (*model)(int layers, bool is_tied) = &SmallGpt;
+  bool is_tied = false;
+};
+
+constexpr auto kZero1 = ShardingLevel::kOptimizer;
+constexpr auto kZero3 = ShardingLevel::kParameters;
+
+std::vector<SwapCase> SwapCases() {
+  return {
+      {"DataToTensor", 2,
+       [](const ModelSpec& m) -> std::vector<Plan> {
+         return {PlanOf(m, 2, {8}, {{.data_parallel_degree = 2}}, kBatch, 2),
+                 PlanOf(m, 2, {8}, {{.tensor_parallel_degree = 2}}, kBatch, 3)};
+       }},
+      {"PipelineToShardsAndBack", 2,
+       [](const ModelSpec& m) -> std::vector<Plan> {
+         return {
+             PlanOf(m, 2, {3, 5}, {{}}, kBatch, 4),
+             PlanOf(m, 2, {8}, {{.data_parallel_degree = 2, .sharding_level = kZero3}}, kBatch, 1),
+             PlanOf(m, 2, {5, 3}, {{}}, kBatch, 2)};
+       }},
+      {"ShardedStatesToTensor", 3,
+       [](const ModelSpec& m) -> std::vector<Plan> {
+         return {
+             PlanOf(m, 3, {8}, {{.data_parallel_degree = 3, .sharding_level = kZero1}}, kBatch, 1),
+             PlanOf(m, 3, {8}, {{.tensor_parallel_degree = 3, .sequence_parallel = true}}, kBatch,
+                    1)};
+       }},
+      {"SharedTable", 2,
+       [](const ModelSpec& m) -> std::vector<Plan> {
+         return {PlanOf(m, 2, {8}, {{.tensor_parallel_degree = 2}}, kBatch, 1),
+                 PlanOf(m, 2, {4, 4}, {{}}, kBatch, 2),
+                 PlanOf(m, 2, {8}, {{.data_parallel_degree = 2}}, kBatch, 2)};
+       },
+       &SmallGpt, true},
+      {"LayersOfAllKinds", 4,
+       [](const ModelSpec& m) -> std::vector<Plan> {
+         return {PlanOf(m, 4, {4, 4}, StrategiesOf(2), kBatch, 2),
+                 PlanOf(m, 4, {8}, StrategiesOf(4), kBatch, 1)};
+       }},
+  };
+}
+
+class Swaps : public ::testing::TestWithParam<SwapCase> {};
+
+TEST_P(Swaps, GoOnAsOneRankAloneWould) {
+  const ModelSpec model = GetParam().model(6, GetParam().is_tied);
+  std::vector<CheckedPlan> plans;
+  for (const Plan& plan : GetParam().plans(model)) plans.push_back(CheckedFrom(plan, model));
+  const std::vector<double> losses = Train(plans);
+  const std::vector<CheckedPlan> serial(plans.size(),
+                                        CheckedFrom(PlanOf(model, 1, {8}, {{}}, kBatch, 1), model));
+  // The one rank makes all its steps under one plan.
+  std::vector<double> expected;
+  RunRanks(1, {}, [&](JobFabric& fabric) {
+    RankTools tools(fabric);
+    PlanApplier applier(serial[0], tools.setting);
+    ASSERT_OK(applier.Prepare());
+    for (size_t step = 0; step < kStepsOfEach * plans.size(); ++step) {
+      ASSERT_OK_AND_ASSIGN(const double loss, applier.Step());
+      expected.push_back(loss);
+    }
+  });
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t step = 0; step < losses.size(); ++step) {
+    EXPECT_NEAR(losses[step], expected[step], 1e-10 * expected[step]) << "step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Swaps, ::testing::ValuesIn(SwapCases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(PlanApplier, GoesThroughItsStates) {
+  const ModelSpec model = SmallGpt(1);
+  const CheckedPlan plan = CheckedFrom(PlanOf(model, 1, {3}, {{}}, 2, 1), model);
+  RunRanks(1, {}, [&](JobFabric& fabric) {
+    RankTools tools(fabric);
+    PlanApplier applier(plan, tools.setting);
+    EXPECT_EQ(applier.state(), State::kVerified);
+    EXPECT_EQ(applier.Step().status().code(), absl::StatusCode::kFailedPrecondition);
+    ASSERT_OK(applier.Prepare());
+    EXPECT_EQ(applier.state(), State::kPrepared);
+    EXPECT_FALSE(applier.TakeWindow().has_value());
+    ASSERT_OK(applier.Step().status());
+    EXPECT_EQ(applier.state(), State::kRunning);
+    const std::optional<StepWindow> window = applier.TakeWindow();
+    ASSERT_TRUE(window.has_value());
+    EXPECT_GT((*window)[StepPhase::kForward], absl::ZeroDuration());
+    EXPECT_GT(window->memory_at_peak[ArrayUse::kParameters], Bytes());
+    ASSERT_OK(applier.Teardown());
+    EXPECT_EQ(applier.state(), State::kDone);
+    EXPECT_EQ(applier.Swap(plan).code(), absl::StatusCode::kFailedPrecondition);
+  });
+}
+
+TEST(PlanApplier, RefusesAPlanOfAnotherModelAndGoesOn) {
+  const ModelSpec model = SmallGpt(1);
+  const ModelSpec other = SmallGpt(2);
+  const CheckedPlan plan = CheckedFrom(PlanOf(model, 1, {3}, {{}}, 2, 1), model);
+  const CheckedPlan of_other = CheckedFrom(PlanOf(other, 1, {4}, {{}}, 2, 1), other);
+  RunRanks(1, {}, [&](JobFabric& fabric) {
+    RankTools tools(fabric);
+    PlanApplier applier(plan, tools.setting);
+    ASSERT_OK(applier.Prepare());
+    EXPECT_THAT(applier.Swap(of_other),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model_digest")));
+    EXPECT_OK(applier.Step().status());
+  });
+}
+
+TEST(PlanApplier, RefusesAJobOfAnotherSize) {
+  const ModelSpec model = SmallGpt(1);
+  const CheckedPlan plan =
+      CheckedFrom(PlanOf(model, 2, {3}, {{.data_parallel_degree = 2}}, 2, 1), model);
+  RunRanks(1, {}, [&](JobFabric& fabric) {
+    RankTools tools(fabric);
+    PlanApplier applier(plan, tools.setting);
+    EXPECT_THAT(applier.Prepare(),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("device_count")));
+    EXPECT_EQ(applier.state(), State::kFailed);
+  });
+}
+
+TEST(PlanApplier, AnErrorOfOneRankIsTheErrorOfAll) {
+  const ModelSpec model = SmallGpt(1);
+  const CheckedPlan plan =
+      CheckedFrom(PlanOf(model, 2, {3}, {{.data_parallel_degree = 2}}, 2, 1), model);
+  RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
+    RankTools tools(fabric);
+    PlanApplier applier(plan, tools.setting);
+    const absl::Status prepared = applier.Prepare();
+    if (fabric.rank() == 1) {
+      applier.Abort("out of apples");
+      EXPECT_EQ(applier.state(), State::kFailed);
+      return;
+    }
+    // Rank 1 may end the job before this one is ready.
+    absl::Status status = prepared;
+    while (status.ok()) status = applier.Step().status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted, HasSubstr("out of apples")));
+    EXPECT_EQ(applier.Step().status(), status);
+    EXPECT_EQ(applier.failure(), status);
+  });
+}
+
+TEST(GatherWindows, BringsThoseOfAllRanks) {
+  RunRanks(3, {.spin_count = 50}, [](JobFabric& fabric) {
+    absl::StatusOr<std::unique_ptr<Communicator>> everyone = fabric.MakeGroup("all", {0, 1, 2});
+    ASSERT_OK(everyone.status());
+    StepWindow own = {.rank = fabric.rank(), .first_step = 5, .step_count = 2};
+    own.median_step = absl::Seconds(fabric.rank());
+    for (int k = 0; k < fabric.rank(); ++k) {
+      own.collectives.push_back({.message_size = k, .median = absl::Seconds(1)});
+    }
+    const auto windows = GatherWindows(WindowToProto(own), **everyone);
+    ASSERT_OK(windows.status());
+    ASSERT_EQ(windows->size(), 3u);
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ((*windows)[rank].rank(), rank);
+      EXPECT_EQ((*windows)[rank].median_step_duration().seconds(), rank);
+      EXPECT_EQ((*windows)[rank].collective_timings_size(), rank);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace parplan
