@@ -74,22 +74,24 @@ bool Divides(int degree, const LayerDefinition& layer) {
          layer.feed_forward_size % degree == 0;
 }
 
+// Small sizes of all degrees first: they are of use by themselves when time runs out.
 std::vector<LayerKey> LayersOf(const ProbeRequest& request) {
   std::vector<LayerKey> keys;
-  for (size_t model = 0; model < request.models.size(); ++model) {
+  const auto add = [&](size_t model, int degree, int size) {
     const std::vector<LayerDefinition>& layers = request.models[model].layer_definitions();
-    for (int degree = 1; degree <= request.rank_count; ++degree) {
-      if (request.rank_count % degree != 0 ||
-          !std::all_of(layers.begin(), layers.end(),
-                       [degree](const LayerDefinition& layer) { return Divides(degree, layer); })) {
-        continue;
-      }
-      for (const int size : request.micro_batch_sizes) {
-        LayerKey& key = keys.emplace_back();
-        key.set_model_index(static_cast<int>(model));
-        key.set_tensor_parallel_degree(degree);
-        key.set_micro_batch_size(size);
-      }
+    if (request.rank_count % degree != 0 ||
+        !std::all_of(layers.begin(), layers.end(),
+                     [degree](const LayerDefinition& layer) { return Divides(degree, layer); })) {
+      return;
+    }
+    LayerKey& key = keys.emplace_back();
+    key.set_model_index(static_cast<int>(model));
+    key.set_tensor_parallel_degree(degree);
+    key.set_micro_batch_size(size);
+  };
+  for (const int size : request.micro_batch_sizes) {
+    for (size_t model = 0; model < request.models.size(); ++model) {
+      for (int degree = 1; degree <= request.rank_count; ++degree) add(model, degree, size);
     }
   }
   return keys;
