@@ -1,0 +1,71 @@
+#include "profiler-agent/drift/window_spool.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/wire/json_file.h"
+
+namespace parplan {
+namespace {
+
+constexpr char kEnding[] = ".window.json";
+constexpr uintmax_t kMaxFileBytes = uintmax_t{1} << 20;
+
+bool ReadWindow(const std::string& path, v1::MeasuredWindow& window) {
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) > kMaxFileBytes || error) return false;
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return !file.bad() && ParseJson(text, path, &window).ok();
+}
+
+}  // namespace
+
+std::vector<v1::CollectiveTiming> WindowSpool::Take() {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (absl::EndsWith(entry->path().string(), kEnding)) paths.push_back(entry->path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  if (paths.size() > kMaxFilesAtOnce) paths.resize(kMaxFilesAtOnce);
+  std::vector<v1::CollectiveTiming> timings;
+  for (const std::string& path : paths) {
+    v1::MeasuredWindow window;
+    if (!ReadWindow(path, window)) {
+      ++refused_count_;
+      std::rename(path.c_str(), absl::StrCat(path, ".refused").c_str());
+      continue;
+    }
+    timings.insert(timings.end(), window.collective_timings().begin(),
+                   window.collective_timings().end());
+    ::unlink(path.c_str());
+  }
+  return timings;
+}
+
+bool LeaveWindow(const std::string& folder, const std::string& name,
+                 const v1::MeasuredWindow& window) {
+  const std::string path = absl::StrCat(folder, "/", name, kEnding);
+  const std::string staged = path + ".new";
+  {
+    std::ofstream file(staged, std::ios::binary);
+    file << ToReadableJson(window);
+    if (!file.flush()) {
+      ::unlink(staged.c_str());
+      return false;
+    }
+  }
+  return std::rename(staged.c_str(), path.c_str()) == 0;
+}
+
+}  // namespace parplan

@@ -1,0 +1,183 @@
+#include "profiler-agent/measure/measurement.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "profiler-agent/measure/node_load.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/json_file.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/profile_wire.h"
+#include "proto/wire/topology_wire.h"
+#include "proto/wire/version.h"
+
+namespace parplan {
+namespace {
+
+constexpr char kBusyUrl[] = "parplan/busy-node";
+// What a probe may take beyond its budget, for the last measurement and the start.
+constexpr absl::Duration kBeyondBudget = absl::Minutes(3);
+
+// Processes on the GPUs that are not the job's.
+std::string StrangersOn(const GpuReaderOptions& options, const std::vector<pid_t>& own) {
+  for (const GpuState& state : ReadGpus(options).states) {
+    for (const int64_t process : state.processes.value_or(std::vector<int64_t>())) {
+      if (std::find(own.begin(), own.end(), process) == own.end()) {
+        return absl::StrCat("process ", process, " has come to the GPUs");
+      }
+    }
+  }
+  return "";
+}
+
+// While it lives, looks every second whether others come to the GPUs, and then ends the job.
+class StrangerWatch {
+ public:
+  StrangerWatch(ProbeJob& job, GpuReaderOptions options)
+      : thread_([this, &job, options = std::move(options)] {
+          constexpr std::chrono::seconds kInterval{1};
+          std::unique_lock<std::mutex> lock(mutex_);
+          while (!changed_.wait_for(lock, kInterval, [this] { return is_ending_; })) {
+            const std::string strangers = StrangersOn(options, job.pids());
+            if (strangers.empty()) continue;
+            found_ = strangers;
+            job.Stop(strangers);
+            return;
+          }
+        }) {}
+  ~StrangerWatch() { End(); }
+
+  // Who came; empty when nobody did.
+  std::string End() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    return found_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  bool is_ending_ = false;
+  std::string found_;
+  std::thread thread_;
+};
+
+absl::Status BusyRefusal(absl::string_view why) {
+  absl::Status status = absl::FailedPreconditionError(
+      absl::StrCat("this node is busy: ", why,
+                   "; measure when it is free, or with --even-if-busy, and get times of a busy "
+                   "node"));
+  status.SetPayload(kBusyUrl, absl::Cord("1"));
+  return status;
+}
+
+absl::StatusOr<v1::Profile> RunJob(const agent::v1::ProbePlan& plan,
+                                   const MeasurementOptions& options) {
+  ProbeJobOptions job_options;
+  job_options.program = options.probe_program;
+  job_options.heeds_signals = options.heeds_signals;
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Duration budget,
+                           DurationFromProto(plan.time_budget(), "time_budget"));
+  job_options.time_limit = budget + kBeyondBudget;
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<ProbeJob> job, ProbeJob::Start(plan, job_options));
+  if (options.on_job != nullptr) options.on_job(job.get());
+  absl::StatusOr<v1::Profile> profile = absl::UnknownError("");
+  std::string strangers;
+  if (options.device_type == DeviceType::kCuda && !options.even_if_busy) {
+    StrangerWatch watch(*job, options.inventory.gpus);
+    profile = job->Wait();
+    strangers = watch.End();
+  } else {
+    profile = job->Wait();
+  }
+  if (options.on_job != nullptr) options.on_job(nullptr);
+  if (!strangers.empty()) return BusyRefusal(strangers);
+  return profile;
+}
+
+}  // namespace
+
+const char* BackendName(DeviceType type) { return type == DeviceType::kCpu ? "cpu" : "cuda"; }
+
+bool IsBusyRefusal(const absl::Status& status) { return status.GetPayload(kBusyUrl).has_value(); }
+
+absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>& paths) {
+  std::vector<ModelSpec> models;
+  for (const std::string& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+      return FieldError(Reason::kSpecInvalid, path,
+                        "cannot be read; check the path and your rights");
+    }
+    const std::string text((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+    v1::ModelSpec message;
+    PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
+    PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(message, path));
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
+absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
+                                        const agent::v1::ProbePlan& plan,
+                                        const MeasurementOptions& options) {
+  TopologyOptions topology;
+  topology.device_type = options.device_type;
+  topology.device_count = plan.rank_count();
+  PARPLAN_RETURN_IF_ERROR(ToTopology(inventory, topology).status());
+  const std::string busy = BusyText(inventory, options.device_type, plan.rank_count());
+  if (!busy.empty() && !options.even_if_busy) return BusyRefusal(busy);
+  PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, RunJob(plan, options));
+
+  v1::Provenance& provenance = *profile.mutable_provenance();
+  provenance.set_agent(absl::StrCat("parplan-agent ", kVersion));
+  if (options.device_type == DeviceType::kCuda) {
+    provenance.set_driver_version(inventory.gpus.driver_version);
+    if (inventory.gpus.cuda_version > 0) {
+      v1::LibraryVersion& cuda = *provenance.add_library_versions();
+      cuda.set_library("cuda");
+      cuda.set_version(absl::StrCat(inventory.gpus.cuda_version / 1000, ".",
+                                    inventory.gpus.cuda_version % 1000 / 10));
+    }
+  }
+  if (!inventory.host.kernel.empty()) {
+    v1::LibraryVersion& kernel = *provenance.add_library_versions();
+    kernel.set_library("linux");
+    kernel.set_version(inventory.host.kernel);
+  }
+  provenance.add_notes(absl::StrCat("Node ", InventoryFingerprint(inventory), "."));
+  if (!busy.empty()) provenance.add_notes(absl::StrCat("Measured while ", busy, "."));
+  // What our own code gives must be right.
+  const absl::Status status = ValidateProfile(profile);
+  if (!status.ok()) return absl::InternalError(status.message());
+  return profile;
+}
+
+absl::StatusOr<v1::ClusterTopology> TopologyOf(const NodeInventory& inventory,
+                                               const TopologyOptions& options,
+                                               const v1::Profile& profile) {
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, ToTopology(inventory, options));
+  v1::ClusterTopology message = TopologyToProto(topology);
+  // Profiles are matched letter by letter.
+  message.mutable_node_groups(0)->set_device_kind(profile.device_kind());
+  return message;
+}
+
+}  // namespace parplan

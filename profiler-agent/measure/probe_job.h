@@ -1,0 +1,52 @@
+// The processes of a probe, seen from the agent.
+
+#ifndef PARPLAN_PROFILER_AGENT_MEASURE_PROBE_JOB_H_
+#define PARPLAN_PROFILER_AGENT_MEASURE_PROBE_JOB_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "clients/device/ranks/rank_processes.h"
+#include "parplan/agent/v1/probe_plan.pb.h"
+#include "parplan/v1/profile.pb.h"
+
+namespace parplan {
+
+struct ProbeJobOptions {
+  // The file of parplan-agent-probe; empty: beside this program.
+  std::string program;
+  // As of RankProcessesOptions.
+  bool heeds_signals = false;
+  absl::Duration time_limit = absl::InfiniteDuration();
+};
+
+// Ranks are pinned to cores where the back end is `cpu`. None outlives this object.
+class ProbeJob {
+ public:
+  // NOT_FOUND where there is no such program; the errors of RankProcesses::Start.
+  static absl::StatusOr<std::unique_ptr<ProbeJob>> Start(const agent::v1::ProbePlan& plan,
+                                                         const ProbeJobOptions& options);
+  ~ProbeJob();
+
+  // What the ranks measured; the errors of RankProcesses::Wait, DATA_LOSS where rank 0 gave no
+  // profile.
+  absl::StatusOr<v1::Profile> Wait();
+  // From any thread: ends the ranks, `Wait` returns CANCELLED with `why`.
+  void Stop(const std::string& why) { ranks_->Stop(why); }
+  const std::vector<pid_t>& pids() const { return ranks_->pids(); }
+
+ private:
+  explicit ProbeJob(std::string plan_path) : plan_path_(std::move(plan_path)) {}
+
+  const std::string plan_path_;
+  std::unique_ptr<RankProcesses> ranks_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROFILER_AGENT_MEASURE_PROBE_JOB_H_
