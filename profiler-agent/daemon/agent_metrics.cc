@@ -1,0 +1,149 @@
+#include "profiler-agent/daemon/agent_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/exposer.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+#include <exception>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Gauge;
+using prometheus::Registry;
+
+Gauge& AddGauge(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
+Counter& AddCounter(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
+}
+
+}  // namespace
+
+const char* MeasurementKindName(MeasurementKind kind) {
+  return kind == MeasurementKind::kWhole ? "whole" : "incremental";
+}
+
+const char* MeasurementResultName(MeasurementResult result) {
+  switch (result) {
+    case MeasurementResult::kDone:
+      return "done";
+    case MeasurementResult::kBusy:
+      return "busy";
+    case MeasurementResult::kFailed:
+      return "failed";
+    case MeasurementResult::kStopped:
+      return "stopped";
+  }
+  return "failed";
+}
+
+struct AgentMetrics::Series {
+  Series() {
+    auto& measured = prometheus::BuildCounter()
+                         .Name("parplan_agent_measurements_total")
+                         .Help("Measurements of the node that ended")
+                         .Register(*registry);
+    for (const auto kind : {MeasurementKind::kWhole, MeasurementKind::kIncremental}) {
+      for (const auto result : {MeasurementResult::kDone, MeasurementResult::kBusy,
+                                MeasurementResult::kFailed, MeasurementResult::kStopped}) {
+        measurements[{kind, result}] = &measured.Add(
+            {{"kind", MeasurementKindName(kind)}, {"result", MeasurementResultName(result)}});
+      }
+    }
+    auto& uploaded = prometheus::BuildCounter()
+                         .Name("parplan_agent_uploads_total")
+                         .Help("Attempts to bring a profile to the server")
+                         .Register(*registry);
+    for (const char* const result : {"stored", "failed", "refused"}) {
+      uploads[result] = &uploaded.Add({{"result", result}});
+    }
+  }
+
+  const std::shared_ptr<Registry> registry = std::make_shared<Registry>();
+  std::map<std::pair<MeasurementKind, MeasurementResult>, Counter*> measurements;
+  std::map<std::string, Counter*> uploads;
+  Counter& busy_refusals = AddCounter(*registry, "parplan_agent_busy_refusals_total",
+                                      "Measurements that were put off because the node was busy");
+  Gauge& last_measurement =
+      AddGauge(*registry, "parplan_agent_last_measurement_timestamp_seconds",
+               "When the last measurement that was done ended, in seconds since 1970");
+  Gauge& measurement_duration =
+      AddGauge(*registry, "parplan_agent_last_measurement_duration_seconds",
+               "What the last measurement that was done took");
+  Gauge& queue_length =
+      AddGauge(*registry, "parplan_agent_upload_queue_length", "Profiles that wait for the server");
+  Gauge& damaged = AddGauge(*registry, "parplan_agent_damaged_uploads",
+                            "Profiles in the queue that were damaged and set aside");
+  Gauge& drift_ratio =
+      AddGauge(*registry, "parplan_agent_drift_ratio",
+               "Largest ratio of collectives' times in jobs to those stored, or its inverse");
+  Gauge& drifted_shapes = AddGauge(*registry, "parplan_agent_drifted_shapes",
+                                   "Shapes of collectives that are out of their stored range");
+  Counter& passive_timings = AddCounter(*registry, "parplan_agent_passive_timings_total",
+                                        "Times of collectives that jobs left in the spool folder");
+  Counter& refused_windows = AddCounter(*registry, "parplan_agent_refused_windows_total",
+                                        "Files in the spool folder that were no windows");
+  Gauge& devices =
+      AddGauge(*registry, "parplan_agent_devices", "Devices that a measurement runs on");
+  std::unique_ptr<prometheus::Exposer> exposer;
+};
+
+AgentMetrics::AgentMetrics() : series_(std::make_unique<Series>()) {}
+AgentMetrics::~AgentMetrics() = default;
+
+absl::StatusOr<int> AgentMetrics::Serve(const std::string& address) {
+  // The HTTP library tells a port it cannot have by an exception.
+  try {
+    series_->exposer = std::make_unique<prometheus::Exposer>(address, 1);
+  } catch (const std::exception& error) {
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                     absl::StrCat("cannot serve metrics on ", address, " (", error.what(),
+                                  "); give another address with --metrics-listen"));
+  }
+  series_->exposer->RegisterCollectable(series_->registry);
+  const std::vector<int> ports = series_->exposer->GetListeningPorts();
+  return ports.empty() ? 0 : ports.front();
+}
+
+void AgentMetrics::CountMeasurement(MeasurementKind kind, MeasurementResult result,
+                                    absl::Duration took, absl::Time ended) {
+  series_->measurements.at({kind, result})->Increment();
+  if (result == MeasurementResult::kBusy) series_->busy_refusals.Increment();
+  if (result != MeasurementResult::kDone) return;
+  series_->last_measurement.Set(absl::ToDoubleSeconds(ended - absl::UnixEpoch()));
+  series_->measurement_duration.Set(absl::ToDoubleSeconds(took));
+}
+
+void AgentMetrics::CountUpload(const absl::Status& status, bool may_retry) {
+  series_->uploads.at(status.ok() ? "stored" : may_retry ? "failed" : "refused")->Increment();
+}
+
+void AgentMetrics::SetQueue(int length, int64_t damaged_count) {
+  series_->queue_length.Set(length);
+  series_->damaged.Set(static_cast<double>(damaged_count));
+}
+
+void AgentMetrics::SetDrift(double largest_ratio, int drifted_shape_count) {
+  series_->drift_ratio.Set(largest_ratio);
+  series_->drifted_shapes.Set(drifted_shape_count);
+}
+
+void AgentMetrics::CountWindows(int64_t timing_count, int64_t refused_count) {
+  series_->passive_timings.Increment(static_cast<double>(timing_count));
+  series_->refused_windows.Increment(static_cast<double>(refused_count));
+}
+
+void AgentMetrics::SetDevices(int count) { series_->devices.Set(count); }
+
+}  // namespace parplan

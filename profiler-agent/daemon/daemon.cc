@@ -1,0 +1,333 @@
+#include "profiler-agent/daemon/daemon.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "clients/cpp/profile_client.h"
+#include "planner/base/status_macros.h"
+#include "profiler-agent/daemon/agent_log.h"
+#include "profiler-agent/daemon/agent_metrics.h"
+#include "profiler-agent/daemon/health_server.h"
+#include "profiler-agent/daemon/remembered.h"
+#include "profiler-agent/daemon/wake_set.h"
+#include "profiler-agent/drift/window_spool.h"
+#include "profiler-agent/upload/upload_queue.h"
+
+namespace parplan {
+namespace {
+
+// Times seen in passing that are kept.
+constexpr size_t kMaxSeen = 20000;
+constexpr absl::Duration kInventoryInterval = absl::Hours(1);
+// After a measurement that failed, and a queue that took nothing.
+constexpr BackoffOptions kFailurePauses = {absl::Minutes(1), absl::Hours(1)};
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+absl::Status WritePort(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string staged = path + ".new";
+  {
+    std::ofstream file(staged);
+    file << port << "\n";
+    if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write ", staged));
+  }
+  if (std::rename(staged.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path));
+  }
+  return absl::OkStatus();
+}
+
+// A measurement on a thread of its own.
+class Measuring {
+ public:
+  Measuring(const NodeInventory& inventory, NextProbe probe, agent::v1::ProbePlan whole,
+            MeasurementOptions options, WakeSet& wakes)
+      : inventory_(inventory),
+        fingerprint_(InventoryFingerprint(inventory)),
+        probe_(std::move(probe)),
+        whole_(std::move(whole)) {
+    options.on_job = [this](ProbeJob* job) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      job_ = job;
+      if (job_ != nullptr && is_stopping_) job_->Stop("the agent ends");
+    };
+    thread_ = std::thread([this, options = std::move(options), &wakes] {
+      absl::StatusOr<v1::Profile> profile = MeasureNode(inventory_, probe_.plan, options);
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        profile_ = std::move(profile);
+      }
+      wakes.Call();
+    });
+  }
+  ~Measuring() {
+    Stop();
+    thread_.join();
+  }
+
+  void Stop() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_stopping_ = true;
+    if (job_ != nullptr) job_->Stop("the agent ends");
+  }
+
+  // What came of it; absent while it goes on.
+  std::optional<absl::StatusOr<v1::Profile>> TakeProfile() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(profile_, std::nullopt);
+  }
+
+  const std::string& fingerprint() const { return fingerprint_; }
+  const NextProbe& probe() const { return probe_; }
+  const agent::v1::ProbePlan& whole() const { return whole_; }
+  absl::Time start() const { return start_; }
+
+ private:
+  const NodeInventory inventory_;
+  const std::string fingerprint_;
+  const NextProbe probe_;
+  const agent::v1::ProbePlan whole_;
+  const absl::Time start_ = absl::Now();
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  ProbeJob* job_ = nullptr;
+  bool is_stopping_ = false;
+  std::optional<absl::StatusOr<v1::Profile>> profile_;
+  std::thread thread_;
+};
+
+class Daemon {
+ public:
+  explicit Daemon(const DaemonOptions& options) : options_(options), spool_(options.spool_dir) {}
+
+  absl::Status Start() {
+    PARPLAN_ASSIGN_OR_RETURN(wakes_, WakeSet::Create(options_.spool_dir));
+    PARPLAN_ASSIGN_OR_RETURN(remembered_,
+                             Remembered::Open(absl::StrCat(options_.state_dir, "/measured")));
+    PARPLAN_ASSIGN_OR_RETURN(queue_,
+                             UploadQueue::Open(absl::StrCat(options_.state_dir, "/uploads")));
+    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                             MakeChannel(options_.server));
+    client_ = std::make_unique<ProfileClient>(channel);
+    int metrics_port = 0;
+    if (!options_.metrics_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_.Serve(options_.metrics_listen));
+    }
+    if (!options_.health_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_listen));
+    }
+    const int port = health_ == nullptr ? 0 : health_->port();
+    PARPLAN_RETURN_IF_ERROR(WritePort(options_.port_file, port));
+    PARPLAN_RETURN_IF_ERROR(WritePort(options_.metrics_port_file, metrics_port));
+    metrics_.SetDevices(options_.request.rank_count);
+    metrics_.SetDrift(1.0, 0);
+    metrics_.SetQueue(queue_->length(), 0);
+    LogEvent("info", "started",
+             {{"parent", options_.parent},
+              {"server", options_.server.target},
+              {"state_dir", options_.state_dir},
+              {"queued", absl::StrCat(queue_->length())},
+              {"port", absl::StrCat(port)},
+              {"metrics_port", absl::StrCat(metrics_port)}});
+    uploader_ = std::make_unique<Uploader>(
+        *queue_, [this](const PendingUpload& upload) { return Bring(upload); }, BackoffOptions(),
+        [this](const PendingUpload& upload, const absl::Status& status) { Saw(upload, status); });
+    return absl::OkStatus();
+  }
+
+  void Run() {
+    TakeWindows();
+    while (true) {
+      const absl::Time now = absl::Now();
+      if (measuring_ == nullptr && !unqueued_.has_value() && now >= next_look_) Look(now);
+      if (unqueued_.has_value() && now >= next_queue_) Queue();
+      const absl::Time next = unqueued_.has_value()   ? next_queue_
+                              : measuring_ != nullptr ? absl::InfiniteFuture()
+                                                      : next_look_;
+      const WakeSet::Causes causes = wakes_->Wait(next - absl::Now());
+      if (causes.signal != 0) break;
+      if (causes.has_new_files) TakeWindows();
+      if (measuring_ != nullptr) EndMeasurement();
+    }
+    LogEvent("info", "ending");
+    if (measuring_ != nullptr) {
+      metrics_.CountMeasurement(measuring_->probe().kind, MeasurementResult::kStopped,
+                                absl::Now() - measuring_->start(), absl::Now());
+    }
+    measuring_.reset();
+    uploader_.reset();
+    LogEvent("info", "ended", {{"queued", absl::StrCat(queue_->length())}});
+  }
+
+ private:
+  // On the uploader's thread, as the next.
+  absl::Status Bring(const PendingUpload& upload) {
+    v1::Profile profile;
+    if (!profile.ParseFromString(upload.profile)) {
+      return absl::InvalidArgumentError("the queue holds no profile");
+    }
+    CallOptions call;
+    call.timeout = options_.upload_timeout;
+    call.log_request_id = upload.request_id;
+    return client_->Upload(upload.parent, profile, upload.request_id, call).status();
+  }
+
+  void Saw(const PendingUpload& upload, const absl::Status& status) {
+    const bool may_retry = MayRetryUpload(status);
+    metrics_.CountUpload(status, may_retry);
+    metrics_.SetQueue(queue_->length(), queue_->damaged_count());
+    if (status.ok()) {
+      LogEvent("info", "uploaded", {{"request_id", upload.request_id}});
+    } else {
+      LogEvent(may_retry ? "warning" : "error", may_retry ? "upload failed" : "upload refused",
+               {{"request_id", upload.request_id}, {"message", Text(status)}});
+    }
+  }
+
+  // Whether there is something to measure; begins.
+  void Look(absl::Time now) {
+    next_look_ = now + kInventoryInterval;
+    const absl::StatusOr<NodeInventory> inventory = ReadInventory(options_.measurement.inventory);
+    if (!inventory.ok()) {
+      LogEvent("error", "no inventory", {{"message", Text(inventory.status())}});
+      return;
+    }
+    const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(options_.request);
+    if (!whole.ok()) {
+      LogEvent("error", "nothing to measure", {{"message", Text(whole.status())}});
+      return;
+    }
+    std::optional<NextProbe> next = remembered_->Next(*whole, InventoryFingerprint(*inventory),
+                                                      drifted_, now, options_.longest_age);
+    if (!next.has_value()) return;
+    LogEvent("info", "measuring",
+             {{"kind", MeasurementKindName(next->kind)},
+              {"collectives", absl::StrCat(next->plan.collectives_size())},
+              {"layer_sizes", absl::StrCat(next->plan.layers_size())}});
+    measuring_ = std::make_unique<Measuring>(*inventory, *std::move(next), *whole,
+                                             options_.measurement, *wakes_);
+  }
+
+  void EndMeasurement() {
+    std::optional<absl::StatusOr<v1::Profile>> profile = measuring_->TakeProfile();
+    if (!profile.has_value()) return;
+    const absl::Time now = absl::Now();
+    const absl::Duration took = now - measuring_->start();
+    const MeasurementKind kind = measuring_->probe().kind;
+    if (!profile->ok()) {
+      const bool is_busy = IsBusyRefusal(profile->status());
+      metrics_.CountMeasurement(
+          kind, is_busy ? MeasurementResult::kBusy : MeasurementResult::kFailed, took, now);
+      failure_count_ = is_busy ? 0 : failure_count_ + 1;
+      next_look_ =
+          now + (is_busy ? options_.busy_pause : BackoffPause(kFailurePauses, failure_count_, 1.0));
+      LogEvent("warning", is_busy ? "node is busy" : "measurement failed",
+               {{"message", Text(profile->status())},
+                {"next", absl::FormatTime(next_look_, absl::UTCTimeZone())}});
+      measuring_.reset();
+      return;
+    }
+    failure_count_ = 0;
+    metrics_.CountMeasurement(kind, MeasurementResult::kDone, took, now);
+    LogEvent("info", "measured",
+             {{"kind", MeasurementKindName(kind)},
+              {"seconds", absl::StrCat(absl::ToDoubleSeconds(took))},
+              {"collective_timings", absl::StrCat((*profile)->collective_timings_size())},
+              {"layer_timings", absl::StrCat((*profile)->layer_timings_size())}});
+    unqueued_ = PendingUpload{MakeUuid(), options_.parent, (*profile)->SerializeAsString()};
+    next_queue_ = now;
+    queue_failure_count_ = 0;
+    // First the queue, then what is remembered: a crash between the two measures again.
+    Queue();
+    const absl::Status kept = remembered_->Learn(measuring_->probe(), measuring_->whole(),
+                                                 measuring_->fingerprint(), **profile, now);
+    if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", Text(kept)}});
+    measuring_.reset();
+    seen_.clear();
+    drifted_.clear();
+    metrics_.SetDrift(1.0, 0);
+    last_drift_ = now;
+    next_look_ = now + kInventoryInterval;
+  }
+
+  // Puts what was measured into the queue; tried again where the disk is full.
+  void Queue() {
+    const absl::Status status = queue_->Push(*unqueued_);
+    if (status.ok()) {
+      unqueued_.reset();
+      uploader_->Wake();
+    } else {
+      next_queue_ = absl::Now() + BackoffPause(kFailurePauses, ++queue_failure_count_, 1.0);
+      LogEvent("error", "cannot queue the profile", {{"message", Text(status)}});
+    }
+    metrics_.SetQueue(queue_->length(), queue_->damaged_count());
+  }
+
+  void TakeWindows() {
+    if (options_.spool_dir.empty()) return;
+    const int64_t refused_before = spool_.refused_count();
+    const std::vector<v1::CollectiveTiming> timings = spool_.Take();
+    metrics_.CountWindows(static_cast<int64_t>(timings.size()),
+                          spool_.refused_count() - refused_before);
+    seen_.insert(seen_.end(), timings.begin(), timings.end());
+    while (seen_.size() > kMaxSeen) seen_.pop_front();
+    const std::vector<v1::CollectiveTiming> seen(seen_.begin(), seen_.end());
+    const std::vector<Drift> drifts = FindDrift(remembered_->profile(), seen, options_.drift);
+    metrics_.SetDrift(LargestDriftRatio(remembered_->profile(), seen),
+                      static_cast<int>(drifts.size()));
+    drifted_.clear();
+    for (const Drift& drift : drifts) {
+      drifted_.insert({drift.collective, drift.participant_count, drift.rank_stride});
+    }
+    if (drifts.empty()) return;
+    LogEvent("info", "drift",
+             {{"shapes", absl::StrCat(drifts.size())}, {"ratio", absl::StrCat(drifts[0].ratio)}});
+    next_look_ = std::min(next_look_, std::max(absl::Now(), last_drift_ + options_.drift_pause));
+  }
+
+  const DaemonOptions& options_;
+  AgentMetrics metrics_;
+  std::unique_ptr<WakeSet> wakes_;
+  std::unique_ptr<Remembered> remembered_;
+  std::unique_ptr<UploadQueue> queue_;
+  std::unique_ptr<ProfileClient> client_;
+  std::unique_ptr<HealthServer> health_;
+  WindowSpool spool_;
+  // Seen in passing since the last measurement, the newest last, and what is out of range.
+  std::deque<v1::CollectiveTiming> seen_;
+  std::set<CollectiveShape> drifted_;
+  absl::Time next_look_ = absl::InfinitePast();
+  absl::Time last_drift_ = absl::InfinitePast();
+  int failure_count_ = 0;
+  // Measured, but not in the queue yet.
+  std::optional<PendingUpload> unqueued_;
+  absl::Time next_queue_;
+  int queue_failure_count_ = 0;
+  std::unique_ptr<Measuring> measuring_;
+  // The last, so that it ends first.
+  std::unique_ptr<Uploader> uploader_;
+};
+
+}  // namespace
+
+absl::Status RunDaemon(const DaemonOptions& options) {
+  Daemon daemon(options);
+  PARPLAN_RETURN_IF_ERROR(daemon.Start());
+  daemon.Run();
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

@@ -1,0 +1,51 @@
+// The agent that stays: measures at the start and when something changed, brings profiles to
+// the server, and sleeps.
+
+#ifndef PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_
+#define PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "clients/cpp/channel.h"
+#include "profiler-agent/drift/find_drift.h"
+#include "profiler-agent/measure/measurement.h"
+#include "profiler-agent/probe/probe_plan.h"
+#include "profiler-agent/upload/uploader.h"
+
+namespace parplan {
+
+struct DaemonOptions {
+  ChannelOptions server;
+  // `clusters/{cluster}/nodes/{node}`.
+  std::string parent;
+  // Queue and memory are below it.
+  std::string state_dir;
+  // Where jobs leave windows; empty for nowhere.
+  std::string spool_dir;
+  // HOST:PORT; empty for none.
+  std::string health_listen;
+  std::string metrics_listen;
+  // Files that get the ports; empty for none.
+  std::string port_file;
+  std::string metrics_port_file;
+
+  MeasurementOptions measurement;
+  ProbeRequest request;
+  DriftOptions drift;
+  // A whole measurement again after so long; the inventory is looked at every hour.
+  absl::Duration longest_age = absl::Hours(24 * 7);
+  // After a busy node, and between measurements because of drift.
+  absl::Duration busy_pause = absl::Minutes(5);
+  absl::Duration drift_pause = absl::Minutes(10);
+  absl::Duration upload_timeout = absl::Seconds(30);
+};
+
+// Returns OK after SIGINT or SIGTERM, which also end a measurement under way; an error where
+// it could not start. REQUIRES: this process has no other thread yet.
+absl::Status RunDaemon(const DaemonOptions& options);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_

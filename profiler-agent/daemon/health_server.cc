@@ -1,0 +1,51 @@
+#include "profiler-agent/daemon/health_server.h"
+
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+
+struct HealthServer::Server {
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;
+};
+
+absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::string& address) {
+  auto made = std::make_unique<Server>();
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  // Nobody asks often.
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 1);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &made->port);
+  made->server = builder.BuildAndStart();
+  if (made->server == nullptr || made->port == 0) {
+    return MakeError(
+        absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+        absl::StrCat("cannot tell health on ", address, "; give another address with --listen"));
+  }
+  made->server->GetHealthCheckService()->SetServingStatus("", true);
+  return std::unique_ptr<HealthServer>(new HealthServer(std::move(made)));
+}
+
+HealthServer::HealthServer(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+
+HealthServer::~HealthServer() {
+  server_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+}
+
+int HealthServer::port() const { return server_->port; }
+
+}  // namespace parplan

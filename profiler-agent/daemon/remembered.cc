@@ -1,0 +1,89 @@
+#include "profiler-agent/daemon/remembered.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/digest.h"
+
+namespace parplan {
+namespace {
+
+constexpr char kRecord[] = "measured";
+constexpr char kHeader[] = "parplan measured 1";
+
+// What a plan asks for, whatever time it has.
+std::string AskedDigest(agent::v1::ProbePlan plan) {
+  plan.clear_time_budget();
+  plan.clear_collective_time_limit();
+  plan.clear_layer_time_limit();
+  return Sha256Hex(plan.SerializeAsString());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Remembered>> Remembered::Open(const std::string& folder) {
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<RecordFolder> records, RecordFolder::Open(folder));
+  std::unique_ptr<Remembered> made(new Remembered(std::move(records)));
+  const absl::StatusOr<std::string> text = made->folder_->Read(kRecord);
+  if (!text.ok()) return made;
+  // Lines: what it is, fingerprint, what was asked for, when; then the profile.
+  const std::vector<absl::string_view> lines = absl::StrSplit(*text, absl::MaxSplits('\n', 4));
+  int64_t seconds = 0;
+  v1::Profile profile;
+  if (lines.size() != 5 || lines[0] != kHeader || !absl::SimpleAtoi(lines[3], &seconds) ||
+      !profile.ParseFromArray(lines[4].data(), static_cast<int>(lines[4].size()))) {
+    return made;
+  }
+  made->fingerprint_ = std::string(lines[1]);
+  made->asked_digest_ = std::string(lines[2]);
+  made->whole_time_ = absl::FromUnixSeconds(seconds);
+  made->profile_ = std::move(profile);
+  return made;
+}
+
+std::optional<NextProbe> Remembered::Next(const agent::v1::ProbePlan& whole,
+                                          const std::string& fingerprint,
+                                          const std::set<CollectiveShape>& drifted, absl::Time now,
+                                          absl::Duration longest_age) const {
+  // A clock that was put back makes the future the past.
+  const bool is_old = now - whole_time_ > longest_age || whole_time_ > now;
+  if (fingerprint != fingerprint_ || profile_.device_kind().empty() || is_old) {
+    return NextProbe{MeasurementKind::kWhole, whole};
+  }
+  NextProbe next{MeasurementKind::kIncremental, IncrementalProbe(whole, profile_, drifted)};
+  if (AskedDigest(whole) == asked_digest_) {
+    // All that could be measured was; only what drifted is of use.
+    agent::v1::ProbePlan again = next.plan;
+    again.clear_collectives();
+    again.clear_layers();
+    again.set_measures_overlap(false);
+    again.set_measures_context_memory(false);
+    for (const agent::v1::CollectiveKey& key : next.plan.collectives()) {
+      if (drifted.contains({key.collective(), key.participant_count(), key.rank_stride()})) {
+        *again.add_collectives() = key;
+      }
+    }
+    next.plan = std::move(again);
+  }
+  if (IsEmptyProbe(next.plan)) return std::nullopt;
+  return next;
+}
+
+absl::Status Remembered::Learn(const NextProbe& probe, const agent::v1::ProbePlan& whole,
+                               const std::string& fingerprint, const v1::Profile& fresh,
+                               absl::Time now) {
+  const bool is_whole = probe.kind == MeasurementKind::kWhole;
+  profile_ = is_whole ? fresh : MergedProfile(profile_, fresh);
+  fingerprint_ = fingerprint;
+  asked_digest_ = AskedDigest(whole);
+  if (is_whole) whole_time_ = now;
+  return folder_->Write(
+      kRecord, absl::StrCat(kHeader, "\n", fingerprint_, "\n", asked_digest_, "\n",
+                            absl::ToUnixSeconds(whole_time_), "\n", profile_.SerializeAsString()));
+}
+
+}  // namespace parplan

@@ -1,0 +1,45 @@
+// parplan-agent: measures what a node can do, once or for as long as it runs.
+
+#include <csignal>
+#include <iostream>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "profiler-agent/main/once.h"
+#include "profiler-agent/main/settings.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsageError = 2;
+constexpr int kBusy = 3;
+constexpr int kStopped = 4;
+
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  if (IsBusyRefusal(status)) return kBusy;
+  if (absl::IsCancelled(status)) return kStopped;
+  return absl::IsInvalidArgument(status) ? kUsageError : kFailed;
+}
+
+absl::Status Run(Settings& settings) {
+  if (settings.inventory_only) return TellInventory(settings);
+  absl::Status status = CompleteSettings(settings);
+  if (!status.ok()) return status;
+  return settings.once ? MeasureOnce(settings) : RunDaemon(settings.daemon);
+}
+
+}  // namespace
+}  // namespace parplan
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // A write beyond the limit fails instead.
+  auto settings = parplan::ReadSettings(argc, argv);
+  if (const int* const exit_code = std::get_if<int>(&settings)) return *exit_code;
+  const absl::Status status = parplan::Run(std::get<parplan::Settings>(settings));
+  if (!status.ok()) std::cerr << "parplan-agent: " << std::string(status.message()) << std::endl;
+  return parplan::ExitCode(status);
+}

@@ -1,0 +1,98 @@
+#include "profiler-agent/main/once.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/wire/json_file.h"
+#include "proto/wire/resource_name.h"
+
+namespace parplan {
+namespace {
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::cout << text << std::flush;
+    return absl::OkStatus();
+  }
+  const auto refuse = [&path] {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno),
+                                               "; check the folder, your rights and free space"));
+  };
+  const std::string staged = path + ".new";
+  {
+    std::ofstream file(staged, std::ios::binary);
+    file << text;
+    if (!file.flush()) return refuse();
+  }
+  return std::rename(staged.c_str(), path.c_str()) == 0 ? absl::OkStatus() : refuse();
+}
+
+TopologyOptions TopologyOptionsOf(const Settings& settings) {
+  TopologyOptions options;
+  options.cluster = settings.cluster;
+  options.node = settings.node;
+  options.device_type = settings.daemon.measurement.device_type;
+  options.device_count = settings.daemon.request.rank_count;
+  return options;
+}
+
+}  // namespace
+
+absl::Status CompleteSettings(Settings& settings) {
+  PARPLAN_RETURN_IF_ERROR(NodeName::Parse(settings.daemon.parent, "--cluster and --node").status());
+  ProbeRequest& request = settings.daemon.request;
+  PARPLAN_ASSIGN_OR_RETURN(request.models, ReadModels(settings.model_paths));
+  PARPLAN_ASSIGN_OR_RETURN(const NodeInventory inventory,
+                           ReadInventory(settings.daemon.measurement.inventory));
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology,
+                           ToTopology(inventory, TopologyOptionsOf(settings)));
+  request.rank_count = topology.device_count();
+  return WholeProbe(request).status();
+}
+
+absl::Status MeasureOnce(const Settings& settings) {
+  const DaemonOptions& options = settings.daemon;
+  PARPLAN_ASSIGN_OR_RETURN(const agent::v1::ProbePlan plan, WholeProbe(options.request));
+  PARPLAN_ASSIGN_OR_RETURN(const NodeInventory inventory,
+                           ReadInventory(options.measurement.inventory));
+  MeasurementOptions measurement = options.measurement;
+  measurement.heeds_signals = true;
+  const absl::Time start = absl::Now();
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile, MeasureNode(inventory, plan, measurement));
+  PARPLAN_RETURN_IF_ERROR(WriteFile(settings.out_path, ToReadableJson(profile)));
+  if (!settings.topology_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::ClusterTopology topology,
+                             TopologyOf(inventory, TopologyOptionsOf(settings), profile));
+    PARPLAN_RETURN_IF_ERROR(WriteFile(settings.topology_path, ToReadableJson(topology)));
+  }
+  std::cerr << "parplan-agent: measured " << profile.devices_per_node() << " x "
+            << profile.device_kind() << " in " << absl::ToInt64Seconds(absl::Now() - start)
+            << " s: " << profile.collective_timings_size() << " times of collectives, "
+            << profile.layer_timings_size() << " of layers\n";
+  for (const std::string& note : profile.provenance().notes()) {
+    std::cerr << "parplan-agent: " << note << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TellInventory(const Settings& settings) {
+  PARPLAN_ASSIGN_OR_RETURN(const NodeInventory inventory,
+                           ReadInventory(settings.daemon.measurement.inventory));
+  std::cout << InventoryText(inventory) << "fingerprint " << InventoryFingerprint(inventory)
+            << "\n";
+  if (!inventory.gpus.message.empty()) std::cout << "no GPU: " << inventory.gpus.message << "\n";
+  const std::string busy = BusyGpuText(inventory.gpus);
+  if (!busy.empty()) std::cout << "busy: " << busy << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

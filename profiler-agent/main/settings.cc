@@ -1,0 +1,201 @@
+#include "profiler-agent/main/settings.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "proto/wire/resource_name.h"
+#include "proto/wire/version.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kUsageError = 2;
+
+constexpr char kFooter[] = R"(
+Durations are written like 30s, 5m or 24h.
+
+Examples: a profile of two cores, for planctl; then an agent that stays
+  parplan-agent --once --ranks 2 --model gpt.json --out profile.json \
+      --topology-out cluster.json
+  parplan-agent --server planner:9477 --cluster lab --node n1 --backend cuda --ranks 8
+
+Exit codes
+  0  measured, or ended by a signal
+  1  could not measure or start: standard error says why
+  2  wrong flag or configuration file
+  3  the node is busy (--once)
+  4  ended by a signal while measuring (--once))";
+
+// A name that nodes may have, made of the machine's.
+std::string MachineName() {
+  char name[64] = {};
+  if (::gethostname(name, sizeof(name) - 1) != 0) return "node";
+  std::string result = absl::AsciiStrToLower(name);
+  result = result.substr(0, result.find('.'));
+  for (char& c : result) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '-';
+  }
+  while (!result.empty() && result.front() == '-') result.erase(0, 1);
+  return result.empty() ? "node" : result;
+}
+
+std::string DefaultStateDir() {
+  if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
+    return absl::StrCat(state, "/parplan-agent");
+  }
+  if (const char* const home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return absl::StrCat(home, "/.local/state/parplan-agent");
+  }
+  return "/var/lib/parplan-agent";
+}
+
+void AddDuration(CLI::App& app, const char* name, absl::Duration& target, const char* help) {
+  app.add_option_function<std::string>(
+         name,
+         [&target, name](const std::string& text) {
+           if (!absl::ParseDuration(text, &target) || target <= absl::ZeroDuration()) {
+             throw CLI::ValidationError(name, "`" + text + "` is no duration; write 30s or 24h");
+           }
+         },
+         help)
+      ->type_name("DURATION");
+}
+
+void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
+  DaemonOptions& daemon = settings.daemon;
+  const char* const group = "Measurement";
+  app.add_option("--ranks", daemon.request.rank_count, "Devices that measure together [all]")
+      ->check(CLI::Range(1, 1024))
+      ->group(group);
+  app.add_option("--backend", backend, "What devices are: cpu (cores) or cuda (GPUs)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--model", settings.model_paths,
+                 "File of a model whose layers are measured; may be given several times")
+      ->group(group);
+  AddDuration(app, "--budget", daemon.request.time_budget, "Time that a measurement may take [3m]");
+  app.add_option("--max-message-bytes", daemon.request.largest_message_bytes,
+                 "Largest message of collectives")
+      ->check(CLI::Range(int64_t{4096}, int64_t{1} << 30))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--micro-batches", daemon.request.micro_batch_sizes,
+                 "Sizes of micro-batches that layers are measured at [1 2 4 8]")
+      ->check(CLI::Range(1, 1024))
+      ->group(group);
+  app.add_flag("--even-if-busy", daemon.measurement.even_if_busy,
+               "Measure though others work on this node")
+      ->group(group);
+  app.add_option("--sysfs-root", daemon.measurement.inventory.sysfs_root, "Where sysfs is")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--nvml-library", daemon.measurement.inventory.gpus.library,
+                 "NVIDIA's management library")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--probe-program", daemon.measurement.probe_program,
+                 "The program of a rank [parplan-agent-probe beside this one]")
+      ->group(group);
+}
+
+void AddServer(CLI::App& app, Settings& settings) {
+  DaemonOptions& daemon = settings.daemon;
+  const char* const group = "Server";
+  app.add_option("--server", daemon.server.target, "Address of parplan-server")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--tls", daemon.server.use_tls, "Speak TLS; set by the flags below")->group(group);
+  app.add_option("--tls-ca", daemon.server.ca_file, "CA certificates (PEM) [the system's]")
+      ->group(group);
+  app.add_option("--tls-certificate", daemon.server.certificate_file, "Own certificate (PEM)")
+      ->group(group);
+  app.add_option("--tls-key", daemon.server.key_file, "Key of the own certificate (PEM)")
+      ->group(group);
+  app.add_option("--tls-server-name", daemon.server.server_name,
+                 "Name in the server's certificate [that of the address]")
+      ->group(group);
+  app.add_option("--state-dir", daemon.state_dir, "Folder for the queue and what was measured")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--spool-dir", daemon.spool_dir,
+                 "Folder in which jobs leave what they measured [none]")
+      ->group(group);
+  app.add_option("--listen", daemon.health_listen,
+                 "HOST:PORT or unix:PATH for gRPC health, `off` for none")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--metrics-listen", daemon.metrics_listen,
+                 "HOST:PORT for Prometheus (plain HTTP), `off` for none")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--port-file", daemon.port_file, "Write the port of --listen there")->group(group);
+  app.add_option("--metrics-port-file", daemon.metrics_port_file,
+                 "Write the port of --metrics-listen there")
+      ->group(group);
+  AddDuration(app, "--longest-age", daemon.longest_age,
+              "A whole measurement again after so long [168h]");
+  AddDuration(app, "--busy-pause", daemon.busy_pause, "To the next try on a busy node [5m]");
+  AddDuration(app, "--drift-pause", daemon.drift_pause,
+              "Between measurements because of drift [10m]");
+}
+
+void AddFlags(CLI::App& app, Settings& settings, std::string& backend) {
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.set_config("--config", "", "Configuration file, TOML; flags go before it");
+  app.add_flag("--once", settings.once, "Measure once, write --out, and end");
+  app.add_flag("--inventory", settings.inventory_only, "Tell what the node is made of, and end");
+  app.add_option("--out", settings.out_path, "The profile of --once")->type_name("FILE");
+  app.add_option("--topology-out", settings.topology_path, "A cluster file of this node")
+      ->type_name("FILE");
+  app.add_option("--cluster", settings.cluster, "Name of the cluster")->capture_default_str();
+  app.add_option("--node", settings.node, "Name of the node")->capture_default_str();
+  AddMeasurement(app, settings, backend);
+  AddServer(app, settings);
+  // Lists.
+  for (const char* const name : {"--model", "--micro-batches"}) {
+    app.get_option(name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+}  // namespace
+
+std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
+  Settings settings;
+  settings.node = MachineName();
+  DaemonOptions& daemon = settings.daemon;
+  daemon.request.rank_count = 0;
+  daemon.state_dir = DefaultStateDir();
+  daemon.health_listen = "127.0.0.1:9479";
+  daemon.metrics_listen = "127.0.0.1:9480";
+  std::string backend = "cpu";
+  CLI::App app("Measures what a node can do, for parplan's planner.", "parplan-agent");
+  app.set_version_flag("--version", std::string("parplan-agent ") + kVersion);
+  app.footer(kFooter);
+  AddFlags(app, settings, backend);
+  try {
+    app.parse(argc, argv);
+    if (settings.once && settings.out_path.empty()) {
+      throw CLI::ValidationError("--once", "needs --out FILE");
+    }
+    if (!settings.once && !(settings.out_path.empty() && settings.topology_path.empty())) {
+      throw CLI::ValidationError("--out and --topology-out", "need --once");
+    }
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
+  }
+  for (std::string* const address : {&daemon.health_listen, &daemon.metrics_listen}) {
+    if (*address == "off") address->clear();
+  }
+  daemon.request.backend = backend;
+  daemon.measurement.device_type = backend == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;
+  daemon.parent = absl::StrCat("clusters/", settings.cluster, "/nodes/", settings.node);
+  return settings;
+}
+
+}  // namespace parplan
