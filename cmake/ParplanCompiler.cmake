@@ -1,28 +1,35 @@
 # Compiler settings of the whole project: warnings, sanitizers, ccache, and the
 # one floating-point rule that makes the planner's answers the same everywhere.
 
-add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+# Options of the C and C++ compiler, which nvcc does not know.
+macro(parplan_add_compile_options)
+  foreach(option ${ARGN})
+    add_compile_options("$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:${option}>")
+  endforeach()
+endmacro()
+
+parplan_add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of GCC 12: std::string's operator+ (its bug 105651), and values
   # that only the sanitizers' own branches leave unset.
-  add_compile_options(-Wno-restrict)
+  parplan_add_compile_options(-Wno-restrict)
   if(PARPLAN_SANITIZER)
-    add_compile_options(-Wno-maybe-uninitialized)
+    parplan_add_compile_options(-Wno-maybe-uninitialized)
   endif()
 endif()
 if(PARPLAN_WARNINGS_AS_ERRORS)
-  add_compile_options(-Werror)
+  parplan_add_compile_options(-Werror)
 endif()
 
 # A fused multiply-add rounds once where two instructions round twice; the same
 # problem must give the same plan on any machine.
-add_compile_options(-ffp-contract=off)
+parplan_add_compile_options(-ffp-contract=off)
 
 if(PARPLAN_SANITIZER)
-  add_compile_options(-fsanitize=${PARPLAN_SANITIZER} -fno-omit-frame-pointer)
+  parplan_add_compile_options(-fsanitize=${PARPLAN_SANITIZER} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PARPLAN_SANITIZER})
   if(PARPLAN_SANITIZER MATCHES "undefined")
-    add_compile_options(-fno-sanitize-recover=undefined)
+    parplan_add_compile_options(-fno-sanitize-recover=undefined)
   endif()
   if(PARPLAN_SANITIZER MATCHES "thread" AND PARPLAN_WITH_GRPC)
     message(FATAL_ERROR "ThreadSanitizer reports false races inside gRPC, which Debian ships "
@@ -35,7 +42,7 @@ if(PARPLAN_FUZZERS AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
 endif()
 if(PARPLAN_FUZZERS)
   # Coverage of everything a fuzz target reaches, not only of its own source.
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  parplan_add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(CCACHE_PROGRAM ccache)
@@ -47,6 +54,6 @@ if(PARPLAN_CCACHE AND CCACHE_PROGRAM)
       "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
       "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-fpch-preprocess)
+    parplan_add_compile_options(-fpch-preprocess)
   endif()
 endif()

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "planner/base/status_macros.h"
 
 namespace parplan {
@@ -41,6 +42,88 @@ const char* OperationName(Operation operation) {
       return "barrier";
   }
   return "operation";
+}
+
+namespace {
+
+absl::Status CallError(const CollectiveCall& call, absl::string_view rule) {
+  return absl::InvalidArgumentError(absl::StrCat(OperationName(call.operation), ": ", rule));
+}
+
+bool IsPair(const CollectiveCall& call) {
+  return call.operation == Operation::kSend || call.operation == Operation::kReceive;
+}
+
+}  // namespace
+
+absl::Status CheckCall(const CollectiveCall& call, int rank, int size, absl::string_view group) {
+  const Operation operation = call.operation;
+  if (operation == Operation::kBarrier) return absl::OkStatus();
+  if (call.count < 0) return CallError(call, "count is negative");
+  if (IsPair(call) || operation == Operation::kBroadcast) {
+    if (call.peer < 0 || call.peer >= size) {
+      return CallError(call, absl::StrCat("peer ", call.peer, " is no rank of ", group));
+    }
+    if (IsPair(call) && call.peer == rank) return CallError(call, "peer is this rank");
+  }
+  const bool reads = operation != Operation::kReceive &&
+                     !(operation == Operation::kBroadcast && call.peer != rank);
+  if (call.count > 0 && reads && call.send == nullptr) return CallError(call, "send is null");
+  if (call.count > 0 && operation != Operation::kSend && call.receive == nullptr) {
+    return CallError(call, "receive is null");
+  }
+  const bool reduces = operation == Operation::kAllReduce || operation == Operation::kReduceScatter;
+  if (reduces && call.type == ElementType::kByte) {
+    return CallError(call, "bytes cannot be added up");
+  }
+  if (operation == Operation::kAllToAll && call.count > 0 && call.send == call.receive) {
+    return CallError(call, "send and receive must be different buffers");
+  }
+  return absl::OkStatus();
+}
+
+int64_t SendBytes(const CollectiveCall& call, int rank, int size) {
+  const int64_t bytes = call.count * ElementSize(call.type);
+  switch (call.operation) {
+    case Operation::kAllReduce:
+    case Operation::kAllGather:
+    case Operation::kSend:
+      return bytes;
+    case Operation::kReduceScatter:
+    case Operation::kAllToAll:
+      return bytes * size;
+    case Operation::kBroadcast:
+      return call.peer == rank ? bytes : 0;
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      break;
+  }
+  return 0;
+}
+
+int64_t ReceiveBytes(const CollectiveCall& call, int size) {
+  const int64_t bytes = call.count * ElementSize(call.type);
+  switch (call.operation) {
+    case Operation::kAllReduce:
+    case Operation::kReduceScatter:
+    case Operation::kBroadcast:
+    case Operation::kReceive:
+      return bytes;
+    case Operation::kAllGather:
+    case Operation::kAllToAll:
+      return bytes * size;
+    case Operation::kSend:
+    case Operation::kBarrier:
+      break;
+  }
+  return 0;
+}
+
+int64_t WholeBytes(const CollectiveCall& call, int size) {
+  const bool is_share = call.operation == Operation::kAllGather ||
+                        call.operation == Operation::kReduceScatter ||
+                        call.operation == Operation::kAllToAll;
+  return call.count * ElementSize(call.type) * (is_share ? size : 1);
 }
 
 absl::Status Communicator::Run(const CollectiveCall& call) {

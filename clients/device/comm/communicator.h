@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
@@ -59,6 +60,17 @@ struct CollectiveCall {
   int peer = -1;
   Reduction reduction = Reduction::kSum;
 };
+
+// OK where `call` keeps the rules above for a rank of a group of `size`; INVALID_ARGUMENT with
+// the rule elsewhere. `group` is for people.
+absl::Status CheckCall(const CollectiveCall& call, int rank, int size, absl::string_view group);
+
+// Bytes that a rank of a group of `size` has in `send` and in `receive`; 0 where its operation
+// does not read or write there.
+int64_t SendBytes(const CollectiveCall& call, int rank, int size);
+int64_t ReceiveBytes(const CollectiveCall& call, int size);
+// As nccl-tests counts them: the whole buffer.
+int64_t WholeBytes(const CollectiveCall& call, int size);
 
 // An operation under way.
 class PendingWork {

@@ -14,10 +14,6 @@ namespace {
 // A rank that sleeps looks after the job so often.
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(10);
 
-absl::Status CallError(const CollectiveCall& call, absl::string_view rule) {
-  return absl::InvalidArgumentError(absl::StrCat(OperationName(call.operation), ": ", rule));
-}
-
 }  // namespace
 
 // An operation and how it ended.
@@ -63,36 +59,9 @@ Link& CpuCommunicator::LinkTo(int rank) {
   return group_.links->link(rank);
 }
 
-absl::Status CpuCommunicator::CheckCall(const CollectiveCall& call) const {
-  const Operation operation = call.operation;
-  if (operation == Operation::kBarrier) return absl::OkStatus();
-  if (call.count < 0) return CallError(call, "count is negative");
-  const bool is_pair = operation == Operation::kSend || operation == Operation::kReceive;
-  if (is_pair || operation == Operation::kBroadcast) {
-    if (call.peer < 0 || call.peer >= size()) {
-      return CallError(call, absl::StrCat("peer ", call.peer, " is no rank of ", name()));
-    }
-    if (is_pair && call.peer == rank()) return CallError(call, "peer is this rank");
-  }
-  const bool reads = operation != Operation::kReceive &&
-                     !(operation == Operation::kBroadcast && call.peer != rank());
-  if (call.count > 0 && reads && call.send == nullptr) return CallError(call, "send is null");
-  if (call.count > 0 && operation != Operation::kSend && call.receive == nullptr) {
-    return CallError(call, "receive is null");
-  }
-  const bool reduces = operation == Operation::kAllReduce || operation == Operation::kReduceScatter;
-  if (reduces && call.type == ElementType::kByte) {
-    return CallError(call, "bytes cannot be added up");
-  }
-  if (operation == Operation::kAllToAll && call.count > 0 && call.send == call.receive) {
-    return CallError(call, "send and receive must be different buffers");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::shared_ptr<CpuCommunicator::Task>> CpuCommunicator::Enqueue(
     const CollectiveCall& call) {
-  PARPLAN_RETURN_IF_ERROR(CheckCall(call));
+  PARPLAN_RETURN_IF_ERROR(CheckCall(call, rank(), size(), name()));
   auto task = std::make_shared<Task>(call, rank(), size());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
@@ -170,11 +139,8 @@ bool CpuCommunicator::ProgressLocked() {
     }
     const CollectiveCall& call = task.call();
     CommunicatorStats::Entry& entry = stats_.entries[static_cast<int>(call.operation)];
-    const bool is_share = call.operation == Operation::kAllGather ||
-                          call.operation == Operation::kReduceScatter ||
-                          call.operation == Operation::kAllToAll;
     ++entry.call_count;
-    entry.byte_count += call.count * ElementSize(call.type) * (is_share ? size() : 1);
+    entry.byte_count += WholeBytes(call, size());
     entry.busy += SteadyNow() - task.start();
     task.is_over.store(true, std::memory_order_release);
     open_count_.fetch_sub(1, std::memory_order_release);

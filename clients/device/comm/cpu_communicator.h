@@ -77,7 +77,6 @@ class CpuCommunicator : public Communicator {
   class Task;
   class Work;
 
-  absl::Status CheckCall(const CollectiveCall& call) const;
   absl::StatusOr<std::shared_ptr<Task>> Enqueue(const CollectiveCall& call);
   absl::Status Await(Task& task);
   bool ProgressLocked();

@@ -30,11 +30,15 @@ class KernelQueue {
 
   // After a launch.
   virtual void CheckLaunch(const char* kernel) = 0;
+  // From any thread.
   virtual void Fail(const absl::Status& status) = 0;
 };
 
 // Kernels over `queue`, which outlives them: fp32 and bf16; null for other types.
 std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType type, KernelQueue& queue);
+
+// A product of fp32 or bf16 by a kernel of our own: for shapes that the library has none for.
+void LaunchSimpleProduct(ElementType type, const MatrixProduct& product, KernelQueue& queue);
 
 }  // namespace parplan::cuda
 

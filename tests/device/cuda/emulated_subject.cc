@@ -11,6 +11,7 @@
 
 #include "clients/device/cuda/device_kernels.h"
 #include "clients/device/cuda/kernel_queue.h"
+#include "clients/device/cuda/simple_product.h"
 #include "tests/device/cuda/emulated_subject.h"
 
 namespace parplan {
@@ -31,24 +32,15 @@ class EmulatedQueue : public cuda::KernelQueue {
     return tokens_.data();
   }
   void Multiply(ElementType type, const MatrixProduct& p) override {
-    const auto at = [&](const void* data, int64_t index) -> float {
-      return type == ElementType::kFloat32
-                 ? static_cast<const float*>(data)[index]
-                 : cuda::ToFloat(static_cast<const cuda::Bfloat16*>(data)[index]);
+    const auto tiles = [](int64_t count) {
+      return static_cast<unsigned>((count + cuda::kProductTile - 1) / cuda::kProductTile);
     };
-    for (int64_t i = 0; i < p.m; ++i) {
-      for (int64_t j = 0; j < p.n; ++j) {
-        float sum = p.adds ? at(p.c, i * p.n + j) : 0.0f;
-        for (int64_t l = 0; l < p.k; ++l) {
-          sum += at(p.a, p.transposes_a ? l * p.m + i : i * p.k + l) *
-                 at(p.b, p.transposes_b ? j * p.k + l : l * p.n + j);
-        }
-        if (type == ElementType::kFloat32) {
-          static_cast<float*>(p.c)[i * p.n + j] = sum;
-        } else {
-          static_cast<cuda::Bfloat16*>(p.c)[i * p.n + j] = cuda::FromFloat<cuda::Bfloat16>(sum);
-        }
-      }
+    const dim3 grid(tiles(p.n), tiles(p.m));
+    const dim3 block(cuda::kProductTile, cuda::kProductTile);
+    if (type == ElementType::kFloat32) {
+      PARPLAN_LAUNCH(*this, grid, block, 0, (cuda::MultiplySimply<float>), p);
+    } else {
+      PARPLAN_LAUNCH(*this, grid, block, 0, (cuda::MultiplySimply<cuda::Bfloat16>), p);
     }
   }
   absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) override {
