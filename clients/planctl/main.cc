@@ -62,6 +62,7 @@ int Run(int argc, char** argv) {
   AddCalibrateCommand(app, session, action);
   AddOracleCommand(app, session, action);
   AddIlpTableCommand(app, session, action);
+  AddRunsCommand(app, session, action);
   AddKeysCommand(app, session, action);
 
   try {

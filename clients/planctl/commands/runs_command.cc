@@ -1,0 +1,44 @@
+// `planctl runs`: what runs of plans measured, beside what was predicted.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
+#include "clients/planctl/runs/run_results.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan::planctl {
+namespace {
+
+absl::Status ShowRuns(const Session& session, const std::vector<std::string>& paths) {
+  std::vector<RunResult> runs;
+  for (const std::string& path : paths) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<RunResult> of_file, ReadRunResults(path, text));
+    runs.insert(runs.end(), of_file.begin(), of_file.end());
+  }
+  if (runs.empty()) {
+    return FieldError(Reason::kSpecInvalid, "RESULTS",
+                      "hold no measured window; give the run more steps");
+  }
+  return Print(session, session.json ? RunsJson(runs) : RunsText(runs));
+}
+
+}  // namespace
+
+void AddRunsCommand(CLI::App& app, const Session& session, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("runs", "Set what runs measured beside what was predicted");
+  command->footer("Example:\n  planctl runs best.results.json dp.results.json");
+  auto paths = std::make_shared<std::vector<std::string>>();
+  command->add_option("RESULTS", *paths, "Files that parplan-exec --results has written")
+      ->required();
+  command->callback([&session, &action, paths] {
+    action = [&session, paths] { return ShowRuns(session, *paths); };
+  });
+}
+
+}  // namespace parplan::planctl

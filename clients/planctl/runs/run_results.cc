@@ -1,0 +1,175 @@
+#include "clients/planctl/runs/run_results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "clients/planctl/accuracy/rank_statistics.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan::planctl {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status Wrong(absl::string_view path, const std::string& field, const std::string& rule) {
+  return FieldError(Reason::kSpecInvalid, absl::StrCat(path, ": ", field), rule);
+}
+
+// The number at `key` of `object`, which `field` names.
+absl::StatusOr<double> NumberAt(absl::string_view path, const std::string& field,
+                                const Json& object, const char* key, double above) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number() ||
+      !std::isfinite(found->template get<double>()) || !(found->template get<double>() > above)) {
+    return Wrong(path, absl::StrCat(field, ".", key),
+                 above < 0.0 ? "must be a number, not negative" : "must be a number above 0");
+  }
+  return found->template get<double>();
+}
+
+absl::StatusOr<int64_t> BytesAt(absl::string_view path, const std::string& field,
+                                const Json& object, const char* key) {
+  PARPLAN_ASSIGN_OR_RETURN(const double bytes, NumberAt(path, field, object, key, -1.0));
+  return static_cast<int64_t>(bytes);
+}
+
+std::string LabelOf(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  absl::string_view name = slash == absl::string_view::npos ? path : path.substr(slash + 1);
+  const size_t dot = name.find('.');
+  if (dot != absl::string_view::npos && dot > 0) name = name.substr(0, dot);
+  return std::string(name);
+}
+
+// The items that the prediction or the measurement of a stage names.
+absl::StatusOr<std::vector<RunMemoryItem>> ItemsOf(absl::string_view path, const std::string& field,
+                                                   const Json& stage, int index) {
+  std::vector<RunMemoryItem> items;
+  const auto predicted = stage.find("predicted_memory_bytes");
+  const auto measured = stage.find("measured_memory_bytes");
+  if (predicted == stage.end() || measured == stage.end()) return items;
+  if (!predicted->is_object() || !measured->is_object()) {
+    return Wrong(path, absl::StrCat(field, ".predicted_memory_bytes, .measured_memory_bytes"),
+                 "must be objects of bytes by item");
+  }
+  std::set<std::string> names;
+  for (const auto& [name, unused] : predicted->items()) names.insert(name);
+  for (const auto& [name, unused] : measured->items()) names.insert(name);
+  for (const std::string& name : names) {
+    RunMemoryItem item = {.stage = index, .name = name};
+    for (const auto& [side, bytes] :
+         {std::pair{predicted, &item.predicted_bytes}, std::pair{measured, &item.measured_bytes}}) {
+      if (side->contains(name)) {
+        PARPLAN_ASSIGN_OR_RETURN(*bytes, BytesAt(path, field, *side, name.c_str()));
+      }
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+absl::StatusOr<RunResult> ReadPlan(absl::string_view path, const std::string& field,
+                                   const Json& plan) {
+  RunResult result;
+  if (plan.contains("gist") && plan["gist"].is_string()) result.gist = plan["gist"];
+  PARPLAN_ASSIGN_OR_RETURN(result.step_count, BytesAt(path, field, plan, "step_count"));
+  PARPLAN_ASSIGN_OR_RETURN(result.predicted_step,
+                           NumberAt(path, field, plan, "predicted_step_seconds", 0.0));
+  PARPLAN_ASSIGN_OR_RETURN(result.measured_step,
+                           NumberAt(path, field, plan, "measured_step_seconds", 0.0));
+  PARPLAN_ASSIGN_OR_RETURN(result.predicted_peak_bytes,
+                           BytesAt(path, field, plan, "predicted_peak_memory_bytes"));
+  PARPLAN_ASSIGN_OR_RETURN(result.measured_peak_bytes,
+                           BytesAt(path, field, plan, "measured_peak_memory_bytes"));
+  if (!plan.contains("stages")) return result;
+  if (!plan["stages"].is_array()) return Wrong(path, field + ".stages", "must be a list");
+  for (size_t s = 0; s < plan["stages"].size(); ++s) {
+    const Json& stage = plan["stages"][s];
+    const std::string name = absl::StrCat(field, ".stages[", s, "]");
+    if (!stage.is_object()) return Wrong(path, name, "must be an object");
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<RunMemoryItem> items,
+                             ItemsOf(path, name, stage, static_cast<int>(s)));
+    result.items.insert(result.items.end(), items.begin(), items.end());
+  }
+  return result;
+}
+
+double Share(int64_t measured, int64_t predicted, double least) {
+  const double base = std::max({static_cast<double>(predicted), least, 1.0});
+  return std::abs(static_cast<double>(measured - predicted)) / base;
+}
+
+}  // namespace
+
+double RunResult::PeakError() const {
+  return predicted_peak_bytes > 0 ? static_cast<double>(measured_peak_bytes) /
+                                            static_cast<double>(predicted_peak_bytes) -
+                                        1.0
+                                  : 0.0;
+}
+
+absl::StatusOr<std::vector<RunResult>> ReadRunResults(absl::string_view path,
+                                                      absl::string_view text) {
+  const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object() || !file.contains("plans") || !file["plans"].is_array()) {
+    return Wrong(path, "plans", "must be a list, as in what `parplan-exec --results` writes");
+  }
+  std::vector<double> losses;
+  if (file.contains("losses") && file["losses"].is_array()) {
+    for (const Json& loss : file["losses"]) {
+      if (!loss.is_number()) return Wrong(path, "losses", "must be numbers");
+      losses.push_back(loss);
+    }
+  }
+  std::vector<RunResult> results;
+  for (size_t p = 0; p < file["plans"].size(); ++p) {
+    const Json& plan = file["plans"][p];
+    const std::string field = absl::StrCat("plans[", p, "]");
+    if (!plan.is_object()) return Wrong(path, field, "must be an object");
+    // A run may end before the first window of a plan is full.
+    const auto windows = plan.find("windows");
+    if (windows != plan.end() && windows->is_array() && windows->empty()) continue;
+    PARPLAN_ASSIGN_OR_RETURN(RunResult result, ReadPlan(path, field, plan));
+    result.label = LabelOf(path);
+    if (file["plans"].size() > 1) absl::StrAppend(&result.label, "/", p + 1);
+    if (!losses.empty()) {
+      result.first_loss = losses.front();
+      result.last_loss = losses.back();
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+RunSummary Summarize(absl::Span<const RunResult> runs) {
+  RunSummary summary;
+  std::vector<double> errors, predicted, measured;
+  for (const RunResult& run : runs) {
+    errors.push_back(std::abs(run.StepError()));
+    predicted.push_back(run.predicted_step);
+    measured.push_back(run.measured_step);
+    summary.worst_peak_error = std::max(summary.worst_peak_error, std::abs(run.PeakError()));
+    const double least = static_cast<double>(run.predicted_peak_bytes) / 100.0;
+    for (const RunMemoryItem& item : run.items) {
+      const double error = Share(item.measured_bytes, item.predicted_bytes, least);
+      if (error <= summary.worst_item_error) continue;
+      summary.worst_item_error = error;
+      summary.worst_item = absl::StrCat(item.name, " of stage ", item.stage, ", ", run.label);
+    }
+  }
+  summary.worst_step_error = *std::max_element(errors.begin(), errors.end());
+  summary.median_step_error = accuracy::Median(errors);
+  if (runs.size() > 1) {
+    summary.rank_correlation = accuracy::RankCorrelation(predicted, measured);
+  }
+  summary.regret = accuracy::TopOneRegret(predicted, measured);
+  return summary;
+}
+
+}  // namespace parplan::planctl
