@@ -33,6 +33,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       case Reason::kSearchTimedOut:
       case Reason::kStoreUnavailable:
       case Reason::kDraining:
+      case Reason::kAgentConnected:
         return ExitCode::kUnavailable;
       case Reason::kResourceNotFound:
         return ExitCode::kNotFound;

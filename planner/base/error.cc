@@ -55,6 +55,8 @@ absl::string_view ReasonName(Reason reason) {
       return "REQUEST_ID_REUSED";
     case Reason::kDraining:
       return "DRAINING";
+    case Reason::kAgentConnected:
+      return "AGENT_CONNECTED";
   }
   return "UNKNOWN";
 }

@@ -35,6 +35,7 @@ enum class Reason {
   kStoreUnavailable = 16,
   kRequestIdReused = 17,
   kDraining = 18,
+  kAgentConnected = 19,
 };
 
 // The name on the wire, for example `PROFILE_MISSING`.

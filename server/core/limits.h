@@ -37,6 +37,16 @@ struct Limits {
   // Windows kept for one execution.
   int64_t max_window_count = 100000;
 
+  // Agents that may be connected, nodes of one lease, and how long it may last with all
+  // renewals.
+  int max_agent_count = 4096;
+  int max_lease_node_count = 64;
+  absl::Duration max_lease_duration = absl::Minutes(30);
+
+  // How often agents give a sign of life, and after how long a silence they are lost.
+  absl::Duration agent_heartbeat = absl::Seconds(15);
+  absl::Duration longest_agent_silence = absl::Seconds(50);
+
   // Memory of the answers kept ready: signed plans, answers of `ShapePlan`, and
   // answers of the planner not bound to a job yet. Each, in bytes.
   size_t plan_cache_bytes = size_t{16} << 20;

@@ -40,8 +40,10 @@ enum class Method {
   kListCalibrations,
   kActivateCalibration,
   kGetActiveCalibration,
+  kConnectAgent,
+  kListAgents,
 };
-inline constexpr int kMethodCount = 22;
+inline constexpr int kMethodCount = 24;
 
 // Answers kept in memory.
 enum class CacheKind {
@@ -105,6 +107,14 @@ enum class VerifyOutcome {
 };
 inline constexpr int kVerifyOutcomeCount = 6;
 
+// How a lease of nodes ended.
+enum class LeaseOutcome { kReturned, kGivenUp, kExpired, kAgentLost, kDraining };
+inline constexpr int kLeaseOutcomeCount = 5;
+
+// Why nodes were not lent.
+enum class LeaseRefusalKind { kNodeAbsent, kNodeLent, kNodeBusy };
+inline constexpr int kLeaseRefusalKindCount = 3;
+
 // Called from any thread, also while locks of the core are held: returns at once
 // and calls nothing of the core. Every method has an empty default.
 class Observer {
@@ -141,6 +151,11 @@ class Observer {
   // reported.
   virtual void ExecutionClosed(bool /*succeeded*/, std::optional<double> /*ratio*/) {}
   virtual void WindowsStored(int64_t /*count*/) {}
+
+  // Agents connected, and leases that go on, now.
+  virtual void AgentsChanged(int /*agent_count*/, int /*lease_count*/) {}
+  virtual void LeaseEnded(LeaseOutcome, absl::Duration /*since_grant*/) {}
+  virtual void LeaseRefused(LeaseRefusalKind) {}
 
   // An observer that listens to nothing. Lives as long as the process.
   static Observer& Null();

@@ -92,6 +92,9 @@ v1::Capabilities PlanCore::GetCapabilities() const {
   *capabilities.mutable_max_search_duration() = DurationToProto(limits.max_search_duration);
   *capabilities.mutable_max_time_to_live() = DurationToProto(limits.max_time_to_live);
   capabilities.set_max_window_count(limits.max_window_count);
+  capabilities.set_max_agent_count(limits.max_agent_count);
+  capabilities.set_max_lease_node_count(limits.max_lease_node_count);
+  *capabilities.mutable_max_lease_duration() = DurationToProto(limits.max_lease_duration);
   *capabilities.mutable_verification_keys() = to_.keys.Bundle(to_.clock.Now()).ToProto();
   return capabilities;
 }

@@ -25,6 +25,7 @@ ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> ke
       calibrations_(*store_, clock_, limits_),
       knowledge_(profiles_, calibrations_),
       executions_(*store_, clock_, observer_, limits_),
+      agents_(clock_, observer_, limits_),
       pool_(limits_.worker_count, limits_.max_queue_length, observer_),
       plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, planner}),
       shapes_({knowledge_, pool_, clock_, observer_, limits_, planner}) {}
@@ -42,7 +43,10 @@ absl::Status ServerCore::Maintain() {
   }
 }
 
-void ServerCore::StopTaking() { pool_.StopTaking(); }
+void ServerCore::StopTaking() {
+  pool_.StopTaking();
+  agents_.Drain();
+}
 
 void ServerCore::Drain(absl::Duration grace) { pool_.Drain(grace); }
 

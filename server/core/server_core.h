@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/core/agent_core.h"
 #include "server/core/calibration_core.h"
 #include "server/core/clock.h"
 #include "server/core/execution_core.h"
@@ -39,6 +40,7 @@ class ServerCore {
   PlanCore& plans() { return plans_; }
   ShapeCore& shapes() { return shapes_; }
   ExecutionCore& executions() { return executions_; }
+  AgentCore& agents() { return agents_; }
   KeyRing& keys() { return *keys_; }
   Store& store() { return *store_; }
   const Limits& limits() const { return limits_; }
@@ -53,7 +55,8 @@ class ServerCore {
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
   // New searches are refused (DRAINING) from now on; what is in flight goes on,
-  // and everything answered without a search is still served. The transport
+  // and everything answered without a search is still served. Streams of agents end,
+  // and with them their leases. The transport
   // calls it first when it is told to end, then stops taking calls, then
   // `Drain`s.
   void StopTaking();
@@ -72,6 +75,7 @@ class ServerCore {
   CalibrationCore calibrations_;
   KnowledgeKeeper knowledge_;
   ExecutionCore executions_;
+  AgentCore agents_;
   SearchPool pool_;
   PlanCore plans_;
   ShapeCore shapes_;

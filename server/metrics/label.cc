@@ -50,6 +50,10 @@ std::string MethodLabel(Method method) {
       return "ActivateCalibration";
     case Method::kGetActiveCalibration:
       return "GetActiveCalibration";
+    case Method::kConnectAgent:
+      return "ConnectAgent";
+    case Method::kListAgents:
+      return "ListAgents";
   }
   return "other";
 }
@@ -107,6 +111,34 @@ std::string VerifyOutcomeLabel(VerifyOutcome outcome) {
       return "wrong_audience";
     case VerifyOutcome::kWrongTopology:
       return "wrong_topology";
+  }
+  return "other";
+}
+
+std::string LeaseOutcomeLabel(LeaseOutcome outcome) {
+  switch (outcome) {
+    case LeaseOutcome::kReturned:
+      return "returned";
+    case LeaseOutcome::kGivenUp:
+      return "given_up";
+    case LeaseOutcome::kExpired:
+      return "expired";
+    case LeaseOutcome::kAgentLost:
+      return "agent_lost";
+    case LeaseOutcome::kDraining:
+      return "draining";
+  }
+  return "other";
+}
+
+std::string LeaseRefusalLabel(LeaseRefusalKind kind) {
+  switch (kind) {
+    case LeaseRefusalKind::kNodeAbsent:
+      return "node_absent";
+    case LeaseRefusalKind::kNodeLent:
+      return "node_lent";
+    case LeaseRefusalKind::kNodeBusy:
+      return "node_busy";
   }
   return "other";
 }

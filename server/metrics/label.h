@@ -13,7 +13,7 @@
 namespace parplan {
 
 // Values of `Reason` are 1 to this.
-inline constexpr int kReasonCount = 18;
+inline constexpr int kReasonCount = 19;
 
 // Values of `absl::StatusCode` are 0 to one below this.
 inline constexpr int kStatusCodeCount = 17;
@@ -31,6 +31,8 @@ std::string ReasonLabel(Reason reason);
 std::string CacheKindLabel(CacheKind cache);
 std::string SearchOutcomeLabel(SearchOutcome outcome);
 std::string VerifyOutcomeLabel(VerifyOutcome outcome);
+std::string LeaseOutcomeLabel(LeaseOutcome outcome);
+std::string LeaseRefusalLabel(LeaseRefusalKind kind);
 
 }  // namespace parplan
 

@@ -85,12 +85,14 @@ struct PrometheusObserver::Handles {
     MakeSearchHandles(planners);
     MakePlanHandles();
     MakeCountHandles();
+    MakeLeaseHandles();
   }
 
   void MakeRequestHandles();
   void MakeSearchHandles(const std::vector<std::string>& planners);
   void MakePlanHandles();
   void MakeCountHandles();
+  void MakeLeaseHandles();
 
   const PlannerHandles& Planner(const std::string& name) const {
     const auto found = planners.find(name);
@@ -139,6 +141,12 @@ struct PrometheusObserver::Handles {
   std::array<Counter*, 2> executions_closed = {};
   Histogram* step_ratio = nullptr;
   Counter* windows_stored = nullptr;
+
+  Gauge* agents_connected = nullptr;
+  Gauge* leases_active = nullptr;
+  std::array<Counter*, kLeaseOutcomeCount> leases_ended = {};
+  std::array<Counter*, kLeaseRefusalKindCount> lease_refusals = {};
+  Histogram* lease_duration = nullptr;
 };
 
 void PrometheusObserver::Handles::MakeRequestHandles() {
@@ -248,6 +256,25 @@ void PrometheusObserver::Handles::MakeCountHandles() {
                         .Add({});
 }
 
+void PrometheusObserver::Handles::MakeLeaseHandles() {
+  agents_connected = &OneGauge(*registry, "parplan_agents_connected", "Agents connected now.");
+  leases_active = &OneGauge(*registry, "parplan_leases_active", "Leases of nodes that go on now.");
+  Family<Counter>& ended =
+      Counters(*registry, "parplan_leases_ended_total", "Leases of nodes ended, by outcome.");
+  for (int i = 0; i < kLeaseOutcomeCount; ++i) {
+    leases_ended[i] = &ended.Add({{"outcome", LeaseOutcomeLabel(static_cast<LeaseOutcome>(i))}});
+  }
+  Family<Counter>& refusals =
+      Counters(*registry, "parplan_lease_refusals_total", "Leases refused, by cause.");
+  for (int i = 0; i < kLeaseRefusalKindCount; ++i) {
+    lease_refusals[i] =
+        &refusals.Add({{"cause", LeaseRefusalLabel(static_cast<LeaseRefusalKind>(i))}});
+  }
+  lease_duration = &Histograms(*registry, "parplan_lease_duration_seconds",
+                               "Time from the grant of a lease to its end.")
+                        .Add({}, Exponential(1.0, 2.0, 12));
+}
+
 PrometheusObserver::PrometheusObserver(const std::vector<std::string>& planners)
     : handles_(std::make_unique<Handles>(planners)) {}
 
@@ -327,6 +354,20 @@ void PrometheusObserver::ExecutionClosed(bool succeeded, std::optional<double> r
 
 void PrometheusObserver::WindowsStored(int64_t count) {
   handles_->windows_stored->Increment(static_cast<double>(count));
+}
+
+void PrometheusObserver::AgentsChanged(int agent_count, int lease_count) {
+  handles_->agents_connected->Set(agent_count);
+  handles_->leases_active->Set(lease_count);
+}
+
+void PrometheusObserver::LeaseEnded(LeaseOutcome outcome, absl::Duration since_grant) {
+  handles_->leases_ended[static_cast<int>(outcome)]->Increment();
+  handles_->lease_duration->Observe(absl::ToDoubleSeconds(since_grant));
+}
+
+void PrometheusObserver::LeaseRefused(LeaseRefusalKind kind) {
+  handles_->lease_refusals[static_cast<int>(kind)]->Increment();
 }
 
 }  // namespace parplan

@@ -44,6 +44,9 @@ class PrometheusObserver : public Observer {
   void PlanVerified(VerifyOutcome outcome) override;
   void ExecutionClosed(bool succeeded, std::optional<double> ratio) override;
   void WindowsStored(int64_t count) override;
+  void AgentsChanged(int agent_count, int lease_count) override;
+  void LeaseEnded(LeaseOutcome outcome, absl::Duration since_grant) override;
+  void LeaseRefused(LeaseRefusalKind kind) override;
 
  private:
   struct Handles;

@@ -36,7 +36,8 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& context, absl::Durati
 
 }  // namespace
 
-Call::Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context)
+Call::Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context,
+           Deadline deadline)
     : rpc_(rpc), start_(rpc.core.clock().Steady()) {
   ++rpc_.call_count;
   record_.method = method;
@@ -44,8 +45,11 @@ Call::Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& se
   record_.trace_id = TraceIdOf(MetadataValue(server_context, "traceparent"));
   record_.peer = server_context.peer();
   server_context.AddTrailingMetadata(kRequestIdMetadata, record_.request_id);
-  context_ = CallContext::Create(record_.request_id, TimeLeft(server_context, rpc.default_deadline),
-                                 rpc.core.clock());
+  context_ = CallContext::Create(
+      record_.request_id,
+      TimeLeft(server_context,
+               deadline == Deadline::kNone ? absl::InfiniteDuration() : rpc.default_deadline),
+      rpc.core.clock());
   rpc_.core.observer().CallStarted(method);
 }
 

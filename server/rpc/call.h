@@ -56,8 +56,12 @@ struct RpcContext {
 // here; gRPC answers them, and they are no label of any metric.
 class Call {
  public:
+  // Whether a call that comes without a deadline is given one.
+  enum class Deadline { kDefault, kNone };
+
   // Reads the metadata and answers with `x-request-id` among the trailing ones.
-  Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context);
+  Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context,
+       Deadline deadline = Deadline::kDefault);
   ~Call() { --rpc_.call_count; }
 
   Call(const Call&) = delete;

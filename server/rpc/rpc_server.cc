@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   builder.RegisterService(&server->plans_);
   builder.RegisterService(&server->executions_);
   builder.RegisterService(&server->calibrations_);
+  builder.RegisterService(&server->agents_);
   ConfigureTransport(core.limits(), builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || server->port_ == 0) {
@@ -101,7 +102,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   grpc::HealthCheckServiceInterface* const health = server->server_->GetHealthCheckService();
   for (const char* const service :
        {v1::ProfileService::service_full_name(), v1::PlanService::service_full_name(),
-        v1::ExecutionService::service_full_name(), v1::CalibrationService::service_full_name()}) {
+        v1::ExecutionService::service_full_name(), v1::CalibrationService::service_full_name(),
+        v1::AgentService::service_full_name()}) {
     health->SetServingStatus(service, true);
   }
   return server;
@@ -114,7 +116,8 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options)
       profiles_(rpc_),
       plans_(rpc_),
       executions_(rpc_),
-      calibrations_(rpc_) {}
+      calibrations_(rpc_),
+      agents_(rpc_) {}
 
 RpcServer::~RpcServer() { Drain(absl::ZeroDuration(), absl::ZeroDuration()); }
 

@@ -68,6 +68,7 @@ class RpcServer {
   PlanService plans_;
   ExecutionService executions_;
   CalibrationService calibrations_;
+  AgentService agents_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;  // Null once drained.
 };

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_RPC_SERVICES_H_
 #define PARPLAN_SERVER_RPC_SERVICES_H_
 
+#include "parplan/v1/agent_service.grpc.pb.h"
 #include "parplan/v1/calibration_service.grpc.pb.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
@@ -109,6 +110,21 @@ class CalibrationService final : public v1::CalibrationService::CallbackService 
   grpc::ServerUnaryReactor* GetActiveCalibration(grpc::CallbackServerContext* context,
                                                  const v1::GetActiveCalibrationRequest* request,
                                                  v1::ActiveCalibration* response) override;
+
+ private:
+  const RpcContext& rpc_;
+};
+
+class AgentService final : public v1::AgentService::CallbackService {
+ public:
+  // `rpc` outlives the service.
+  explicit AgentService(const RpcContext& rpc) : rpc_(rpc) {}
+
+  grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>* ConnectAgent(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* ListAgents(grpc::CallbackServerContext* context,
+                                       const v1::ListAgentsRequest* request,
+                                       v1::ListAgentsResponse* response) override;
 
  private:
   const RpcContext& rpc_;

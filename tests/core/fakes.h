@@ -92,12 +92,31 @@ class RecordingObserver : public Observer {
     closed_.emplace_back(succeeded, ratio);
   }
   void WindowsStored(int64_t count) override { windows += count; }
+  void AgentsChanged(int agent_count, int lease_count) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    agents_ = agent_count;
+    leases_ = lease_count;
+  }
+  void LeaseEnded(LeaseOutcome outcome, absl::Duration) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lease_ends_.push_back(outcome);
+  }
 
   std::vector<SearchReport> searches() const { return Copy(searches_); }
   std::vector<PlanReport> plans() const { return Copy(plans_); }
   std::vector<std::pair<bool, std::optional<Reason>>> uploads() const { return Copy(uploads_); }
   std::vector<VerifyOutcome> verdicts() const { return Copy(verdicts_); }
   std::vector<std::pair<bool, std::optional<double>>> closed() const { return Copy(closed_); }
+
+  std::vector<LeaseOutcome> lease_ends() const { return Copy(lease_ends_); }
+  int agents() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return agents_;
+  }
+  int leases() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return leases_;
+  }
 
   // Waits until so many searches wait or run.
   void AwaitWaiting(int count) {
@@ -128,6 +147,9 @@ class RecordingObserver : public Observer {
   int waiting_ = 0;
   int running_ = 0;
   int shared_ = 0;
+  int agents_ = 0;
+  int leases_ = 0;
+  std::vector<LeaseOutcome> lease_ends_;
   std::vector<SearchReport> searches_;
   std::vector<PlanReport> plans_;
   std::vector<std::pair<bool, std::optional<Reason>>> uploads_;

@@ -118,7 +118,8 @@ RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
   executions_ = std::make_unique<ExecutionClient>(channel_);
 }
 
-RpcHarness::~RpcHarness() = default;
+// Calls that end with the server are still recorded.
+RpcHarness::~RpcHarness() { server_.reset(); }
 
 std::string RpcHarness::address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
 

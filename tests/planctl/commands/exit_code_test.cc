@@ -34,7 +34,8 @@ const std::map<Reason, int>& Documented() {
       {Reason::kPayloadMalformed, 5}, {Reason::kAudienceMismatch, 5},
       {Reason::kQueueFull, 6},        {Reason::kSearchTimedOut, 6},
       {Reason::kStoreUnavailable, 6}, {Reason::kDraining, 6},
-      {Reason::kResourceNotFound, 7}, {Reason::kCheckFailed, 1},
+      {Reason::kAgentConnected, 6},   {Reason::kResourceNotFound, 7},
+      {Reason::kCheckFailed, 1},
   };
   return *codes;
 }

@@ -1,0 +1,30 @@
+// Leases and agents between the contract and the keeper.
+
+#ifndef PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_
+#define PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "parplan/v1/agent_service.pb.h"
+#include "server/core/lease_keeper.h"
+#include "server/core/limits.h"
+
+namespace parplan {
+
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field below `hello`.
+absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello);
+
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field below `request_lease`. Rules that need
+// to know who asks are the keeper's.
+absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request);
+
+v1::ConnectAgentResponse WelcomeMessage(const Limits& limits);
+v1::ConnectAgentResponse RefusalMessage(const LeaseRefused& refused, const std::string& request_id);
+// REQUIRES: not `kDisconnected`.
+v1::ConnectAgentResponse NewsMessage(const LeaseNews& news, absl::Duration now);
+
+v1::Agent AgentToProto(const ConnectedAgent& agent);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_

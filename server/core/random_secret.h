@@ -1,0 +1,15 @@
+// Numbers nobody can guess.
+
+#ifndef PARPLAN_SERVER_CORE_RANDOM_SECRET_H_
+#define PARPLAN_SERVER_CORE_RANDOM_SECRET_H_
+
+#include <string>
+
+namespace parplan {
+
+// 128 bits from the system's generator as 32 hexadecimal digits.
+std::string RandomSecret();
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_RANDOM_SECRET_H_

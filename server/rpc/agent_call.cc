@@ -1,0 +1,110 @@
+#include "server/rpc/agent_call.h"
+
+#include <utility>
+
+#include "planner/base/error.h"
+
+namespace parplan {
+namespace {
+
+// Messages that may wait for an agent. One that reads has a few at most.
+constexpr size_t kMaxQueueLength = 256;
+
+}  // namespace
+
+AgentCall* AgentCall::Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context) {
+  std::shared_ptr<AgentCall> call(new AgentCall(rpc, *server_context));
+  call->self_ = call;
+  call->session_ = rpc.core.agents().StartSession(call);
+  call->StartRead(&call->request_);
+  return call.get();
+}
+
+AgentCall::AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context)
+    : call_(std::in_place, rpc, Method::kConnectAgent, server_context, Call::Deadline::kNone) {}
+
+void AgentCall::OnReadDone(bool ok) {
+  if (!ok) {
+    // The agent has closed its side, or its connection broke: for its leases that is one.
+    session_.reset();
+    End(call_->context()->cancelled()
+            ? absl::CancelledError("the stream broke, or the agent gave it up")
+            : absl::OkStatus());
+    return;
+  }
+  const absl::Status taken = WithoutExceptions([this] { return session_->Add(request_); });
+  if (!taken.ok()) {
+    session_.reset();
+    End(taken);
+    return;
+  }
+  request_.Clear();
+  // gRPC keeps the stream while this function runs, also when another thread ends it.
+  StartRead(&request_);
+}
+
+void AgentCall::OnWriteDone(bool ok) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    writing_ = false;
+    if (!ok) broken_ = true;
+  }
+  Flush();
+}
+
+void AgentCall::OnDone() {
+  session_.reset();
+  // Whoever tells agents something may hold this object a moment longer than the server lives.
+  call_.reset();
+  self_.reset();
+}
+
+void AgentCall::Tell(v1::ConnectAgentResponse message) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (end_.has_value() || broken_) return;
+  if (queue_.size() >= kMaxQueueLength) {
+    queue_.clear();
+    end_ = MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                     "the agent reads none of its messages; connect anew");
+    return;
+  }
+  queue_.push_back(std::move(message));
+}
+
+void AgentCall::Close(const absl::Status& status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!end_.has_value()) end_ = status;
+}
+
+void AgentCall::End(const absl::Status& status) {
+  Close(status);
+  Flush();
+}
+
+void AgentCall::Flush() {
+  std::optional<absl::Status> end;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (writing_ || finished_) return;
+    if (broken_) queue_.clear();
+    if (!queue_.empty()) {
+      message_ = std::move(queue_.front());
+      queue_.pop_front();
+      writing_ = true;
+    } else if (end_.has_value()) {
+      end = end_;
+      finished_ = true;
+    } else {
+      return;
+    }
+  }
+  // No lock is held while gRPC works: it may call back on this thread. `writing_` and
+  // `finished_` let nobody else in.
+  if (end.has_value()) {
+    Finish(call_->End(*end));
+  } else {
+    StartWrite(&message_);
+  }
+}
+
+}  // namespace parplan

@@ -1,0 +1,61 @@
+// The stream of an agent: its messages go to the core, and whatever the core has to say
+// goes back, in order.
+
+#ifndef PARPLAN_SERVER_RPC_AGENT_CALL_H_
+#define PARPLAN_SERVER_RPC_AGENT_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "parplan/v1/agent_service.pb.h"
+#include "server/core/agent_core.h"
+#include "server/rpc/call.h"
+
+namespace parplan {
+
+// Lives until gRPC is done with it; the core holds it as well while the agent is connected.
+class AgentCall final
+    : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
+      public AgentPeer {
+ public:
+  static AgentCall* Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { call_->context()->Cancel(); }
+  void OnDone() override;
+
+  void Tell(v1::ConnectAgentResponse message) override;
+  void Close(const absl::Status& status) override;
+  void Flush() override;
+
+ private:
+  AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context);
+
+  // Closes the stream and sends what there is to send.
+  void End(const absl::Status& status);
+
+  std::optional<Call> call_;               // Until gRPC is done.
+  std::unique_ptr<AgentSession> session_;  // Of the reading side.
+  v1::ConnectAgentRequest request_;
+  v1::ConnectAgentResponse message_;  // On its way while `writing_`.
+
+  std::mutex mutex_;
+  std::deque<v1::ConnectAgentResponse> queue_;  // Guarded by mutex_, as the rest.
+  bool writing_ = false;
+  bool broken_ = false;  // Nothing reaches the agent any more.
+  bool finished_ = false;
+  std::optional<absl::Status> end_;
+
+  std::shared_ptr<AgentCall> self_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_AGENT_CALL_H_

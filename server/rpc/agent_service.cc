@@ -1,0 +1,19 @@
+#include "server/rpc/agent_call.h"
+#include "server/rpc/services.h"
+#include "server/rpc/unary_call.h"
+
+namespace parplan {
+
+grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>*
+AgentService::ConnectAgent(grpc::CallbackServerContext* context) {
+  return AgentCall::Start(rpc_, context);
+}
+
+grpc::ServerUnaryReactor* AgentService::ListAgents(grpc::CallbackServerContext* context,
+                                                   const v1::ListAgentsRequest* request,
+                                                   v1::ListAgentsResponse* response) {
+  return AnswerNow(rpc_, Method::kListAgents, context, response,
+                   [this, request] { return rpc_.core.agents().List(*request); });
+}
+
+}  // namespace parplan
