@@ -1,0 +1,238 @@
+#include "profiler-agent/lease/lease_agent.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+namespace {
+
+using Kind = LeaseAction::Kind;
+
+// Longest wait at once, so that no clock overflows.
+constexpr absl::Duration kLongestWait = absl::Hours(1);
+// Between two requests where the refusal names no time.
+constexpr absl::Duration kDefaultRetry = absl::Seconds(1);
+
+absl::Duration SteadyNow() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+// Rounded up, so that nobody wakes a moment too early again and again.
+std::chrono::milliseconds Wait(absl::Duration left) {
+  left = std::clamp(left, absl::ZeroDuration(), kLongestWait);
+  return absl::ToChronoMilliseconds(left) + std::chrono::milliseconds(1);
+}
+
+LeaseMachineOptions WithInstance(LeaseMachineOptions options) {
+  if (options.hello.instance_id().empty()) options.hello.set_instance_id(MakeUuid());
+  return options;
+}
+
+v1::LeaseRequest RequestFor(const LeaseWish& wish, std::string request_id) {
+  v1::LeaseRequest request;
+  request.set_request_id(std::move(request_id));
+  for (const std::string& node : wish.node_ids) request.add_node_ids(node);
+  const int64_t nanoseconds = absl::ToInt64Nanoseconds(wish.duration);
+  request.mutable_duration()->set_seconds(nanoseconds / 1000000000);
+  request.mutable_duration()->set_nanos(static_cast<int32_t>(nanoseconds % 1000000000));
+  request.set_even_if_busy(wish.even_if_busy);
+  request.set_task(wish.task);
+  return request;
+}
+
+}  // namespace
+
+LeaseAgent::LeaseAgent(std::shared_ptr<grpc::Channel> channel, LeaseAgentOptions options)
+    : client_(std::move(channel)),
+      options_([&options] {
+        options.machine = WithInstance(std::move(options.machine));
+        return std::move(options);
+      }()),
+      random_(std::random_device()()),
+      machine_(options_.machine,
+               [this] { return std::uniform_real_distribution<double>(0.0, 1.0)(random_); }) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Push(machine_.Start(SteadyNow()));
+  }
+  reader_ = std::thread([this] { Read(); });
+  actor_ = std::thread([this] { Act(); });
+}
+
+LeaseAgent::~LeaseAgent() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+    if (stream_ != nullptr) stream_->Cancel();
+    changed_.notify_all();
+  }
+  actor_.join();
+  reader_.join();
+}
+
+absl::StatusOr<v1::Lease> LeaseAgent::Acquire(const LeaseWish& wish, absl::Duration patience) {
+  const absl::Duration deadline = SteadyNow() + patience;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    const std::string id = absl::StrCat(++request_count_);
+    requests_[id] = std::nullopt;
+    Push(machine_.Request(RequestFor(wish, id), SteadyNow()));
+    while (!requests_[id].has_value() && !is_ending_ && SteadyNow() < deadline) {
+      changed_.wait_for(lock, Wait(deadline - SteadyNow()));
+    }
+    const std::optional<Answer> answer = std::move(requests_[id]);
+    requests_.erase(id);
+    if (is_ending_) return absl::CancelledError("the agent ends");
+    if (!answer.has_value()) {
+      return absl::UnavailableError("the server did not answer whether it lends the nodes");
+    }
+    if (const auto* const lease = std::get_if<v1::Lease>(&*answer)) return *lease;
+    const v1::LeaseRefusal& refusal = std::get<v1::LeaseRefusal>(*answer);
+    absl::Duration pause = absl::Seconds(refusal.retry_time().seconds()) +
+                           absl::Nanoseconds(refusal.retry_time().nanos());
+    if (pause <= absl::ZeroDuration()) pause = kDefaultRetry;
+    pause *= 1.0 + std::uniform_real_distribution<double>(0.0, 1.0)(random_);
+    const absl::Duration next = SteadyNow() + pause;
+    if (next >= deadline) {
+      return absl::UnavailableError(absl::StrCat("no lease: ", refusal.detail()));
+    }
+    while (!is_ending_ && SteadyNow() < next) changed_.wait_for(lock, Wait(next - SteadyNow()));
+    if (is_ending_) return absl::CancelledError("the agent ends");
+  }
+}
+
+void LeaseAgent::Open(const std::string& lease_id, int rendezvous_port) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Push(machine_.Open(lease_id, rendezvous_port, SteadyNow()));
+}
+
+void LeaseAgent::Return(const std::string& lease_id, const std::string& failure_reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Push(machine_.Return(lease_id, failure_reason, SteadyNow()));
+}
+
+void LeaseAgent::SetBusy(bool is_busy) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Push(machine_.SetBusy(is_busy, SteadyNow()));
+}
+
+bool LeaseAgent::is_connected() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return machine_.is_connected();
+}
+
+absl::Status LeaseAgent::last_end() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return machine_.last_end();
+}
+
+void LeaseAgent::Push(LeaseMachine::Actions actions) {
+  for (LeaseAction& action : actions) queue_.push_back(std::move(action));
+  // Also when there is nothing to do: the next deadline may be another one.
+  changed_.notify_all();
+}
+
+void LeaseAgent::Read() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return wants_stream_ || is_ending_; });
+    if (is_ending_) return;
+    wants_stream_ = false;
+    const std::shared_ptr<AgentStream> stream = client_.MakeStream();
+    stream_ = stream;
+    lock.unlock();
+    v1::ConnectAgentRequest first;
+    *first.mutable_hello() = options_.machine.hello;
+    // One that fails shows when it is read.
+    static_cast<void>(stream->Send(first));
+    absl::Status end;
+    while (end.ok()) {
+      absl::StatusOr<v1::ConnectAgentResponse> message = stream->Receive();
+      const std::lock_guard<std::mutex> reading(mutex_);
+      if (message.ok()) {
+        Push(machine_.Received(*message, SteadyNow()));
+      } else {
+        end = message.status();
+      }
+    }
+    lock.lock();
+    stream_ = nullptr;
+    // What was meant for this stream is nothing for the next one.
+    queue_.erase(
+        std::remove_if(queue_.begin(), queue_.end(),
+                       [](const LeaseAction& action) { return action.kind == Kind::kSend; }),
+        queue_.end());
+    Push(machine_.StreamEnded(end, SteadyNow()));
+  }
+}
+
+void LeaseAgent::Act() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!is_ending_) {
+    const absl::Duration now = SteadyNow();
+    if (now >= machine_.NextDeadline()) Push(machine_.Tick(now));
+    if (queue_.empty()) {
+      changed_.wait_for(lock, Wait(machine_.NextDeadline() - now));
+      continue;
+    }
+    LeaseAction action = std::move(queue_.front());
+    queue_.pop_front();
+    switch (action.kind) {
+      case Kind::kConnect:
+        wants_stream_ = true;
+        changed_.notify_all();
+        break;
+      case Kind::kGranted:
+      case Kind::kRefused: {
+        const bool is_grant = action.kind == Kind::kGranted;
+        const auto found =
+            requests_.find(is_grant ? action.lease.request_id() : action.refusal.request_id());
+        if (found == requests_.end()) {
+          // Nobody waits for it any more.
+          if (is_grant) Push(machine_.Return(action.lease.lease_id(), "", now));
+        } else if (is_grant) {
+          found->second = std::move(action.lease);
+        } else {
+          found->second = std::move(action.refusal);
+        }
+        changed_.notify_all();
+        break;
+      }
+      default: {
+        const std::shared_ptr<AgentStream> stream = stream_;
+        lock.unlock();
+        Do(action, stream);
+        lock.lock();
+      }
+    }
+  }
+}
+
+void LeaseAgent::Do(const LeaseAction& action, const std::shared_ptr<AgentStream>& stream) {
+  switch (action.kind) {
+    case Kind::kDisconnect:
+      if (stream != nullptr) stream->Cancel();
+      break;
+    case Kind::kSend:
+      // A stream that is over ends everything by itself.
+      if (stream != nullptr) static_cast<void>(stream->Send(action.message));
+      break;
+    case Kind::kOpened:
+      if (options_.on_opened) options_.on_opened(action.lease);
+      break;
+    case Kind::kEnded:
+      if (options_.on_ended) options_.on_ended(action.end);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace parplan

@@ -1,0 +1,235 @@
+// Agents and a real server in one process, over loopback.
+
+#include "profiler-agent/lease/lease_agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "clients/device/comm/rendezvous.h"
+#include "clients/device/comm/rendezvous_server.h"
+#include "tests/rpc/rpc_harness.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Minutes(5);
+
+// What the agent of one node heard, and waiting for it.
+class Node {
+ public:
+  Node(RpcHarness& harness, const std::string& id) : Node(harness.channel(), id) {}
+
+  Node(const std::shared_ptr<grpc::Channel>& channel, const std::string& id) : id_(id) {
+    LeaseAgentOptions options;
+    options.machine.hello.set_node("clusters/lab/nodes/" + id);
+    options.machine.hello.set_host("127.0.0.1");
+    options.machine.hello.set_device_kind("CPU");
+    options.machine.hello.set_device_count(1);
+    options.machine.backoff = {.first_pause = absl::Milliseconds(5),
+                               .longest_pause = absl::Milliseconds(50)};
+    options.machine.connect_patience = kPatience;
+    options.on_opened = [this](const v1::Lease& lease) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      opened_.push_back(lease);
+      changed_.notify_all();
+    };
+    options.on_ended = [this](const v1::LeaseEnd& end) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended_.push_back(end);
+      changed_.notify_all();
+    };
+    agent_ = std::make_unique<LeaseAgent>(channel, options);
+  }
+
+  LeaseAgent& agent() { return *agent_; }
+  void Stop() { agent_.reset(); }
+
+  v1::Lease AwaitOpened(size_t count = 1) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return opened_.size() >= count; });
+    return opened_[count - 1];
+  }
+  v1::LeaseEnd AwaitEnded(size_t count = 1) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return ended_.size() >= count; });
+    return ended_[count - 1];
+  }
+  size_t ended_count() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ended_.size();
+  }
+
+ private:
+  const std::string id_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<v1::Lease> opened_;
+  std::vector<v1::LeaseEnd> ended_;
+  std::unique_ptr<LeaseAgent> agent_;
+};
+
+LeaseWish Wish(std::vector<std::string> nodes) {
+  LeaseWish wish;
+  wish.node_ids = std::move(nodes);
+  wish.task = "measure the link";
+  return wish;
+}
+
+void AwaitAgents(RpcHarness& harness, int count) {
+  v1::ListAgentsRequest request;
+  request.set_parent("clusters/lab");
+  while (harness.core().agents().List(request)->agents_size() != count) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST(LeaseAgentTest, TwoNodesMeetAtTheRendezvousOfALease) {
+  RpcHarness harness;
+  Node a(harness, "a");
+  Node b(harness, "b");
+  AwaitAgents(harness, 2);
+  ASSERT_OK_AND_ASSIGN(const v1::Lease lease, a.agent().Acquire(Wish({"b", "a"}), kPatience));
+  ASSERT_EQ(lease.nodes_size(), 2);
+  EXPECT_EQ(lease.nodes(0).node_id(), "b");
+  EXPECT_EQ(lease.host_index(), 1);
+  RendezvousServerOptions options;
+  options.token = lease.token();
+  options.world_size = 2;
+  ASSERT_OK_AND_ASSIGN(const auto rendezvous, RendezvousServer::Start(options));
+  const std::vector<std::string> parts = absl::StrSplit(rendezvous->address(), ':');
+  int port = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(parts.back(), &port));
+  a.agent().Open(lease.lease_id(), port);
+  // The other node knows nothing but what the lease says.
+  absl::Status met;
+  std::thread other([&] {
+    const v1::Lease opened = b.AwaitOpened();
+    const auto joined =
+        Rendezvous::Join(opened.rendezvous_address(), opened.token(), 0, 2, kPatience);
+    met = joined.ok() ? (*joined)->Set("task", opened.task()) : joined.status();
+    if (met.ok()) met = (*joined)->Get("seen", kPatience).status();
+  });
+  const auto joined = Rendezvous::Join(rendezvous->address(), lease.token(), 1, 2, kPatience);
+  if (joined.ok()) {
+    EXPECT_THAT((*joined)->Get("task", kPatience), IsOkAndHolds("measure the link"));
+    EXPECT_OK((*joined)->Set("seen", "yes"));
+  }
+  other.join();
+  EXPECT_OK(joined.status());
+  EXPECT_OK(met);
+  a.agent().Return(lease.lease_id());
+  EXPECT_EQ(b.AwaitEnded().cause(), v1::LEASE_END_CAUSE_RETURNED);
+  EXPECT_EQ(a.ended_count(), 0) << "a gave it back itself";
+}
+
+TEST(LeaseAgentTest, ALostNodeEndsTheLeaseOfTheOthers) {
+  RpcHarness harness;
+  Node a(harness, "a");
+  Node b(harness, "b");
+  AwaitAgents(harness, 2);
+  ASSERT_OK_AND_ASSIGN(const v1::Lease lease, a.agent().Acquire(Wish({"a", "b"}), kPatience));
+  a.agent().Open(lease.lease_id(), 4711);
+  b.AwaitOpened();
+  b.Stop();
+  const v1::LeaseEnd end = a.AwaitEnded();
+  EXPECT_EQ(end.cause(), v1::LEASE_END_CAUSE_AGENT_LOST);
+  EXPECT_EQ(end.node_id(), "b");
+}
+
+TEST(LeaseAgentTest, AMemberThatGivesUpEndsTheLeaseAndSaysWhy) {
+  RpcHarness harness;
+  Node a(harness, "a");
+  Node b(harness, "b");
+  AwaitAgents(harness, 2);
+  ASSERT_OK_AND_ASSIGN(const v1::Lease lease, a.agent().Acquire(Wish({"a", "b"}), kPatience));
+  a.agent().Open(lease.lease_id(), 4711);
+  b.agent().Return(b.AwaitOpened().lease_id(), "a job has begun");
+  const v1::LeaseEnd end = a.AwaitEnded();
+  EXPECT_EQ(end.cause(), v1::LEASE_END_CAUSE_GIVEN_UP);
+  EXPECT_THAT(end.detail(), HasSubstr("a job has begun"));
+}
+
+TEST(LeaseAgentTest, ANodeThatIsLentIsHadOnceItIsFree) {
+  RpcHarness harness;
+  Node a(harness, "a");
+  Node b(harness, "b");
+  AwaitAgents(harness, 2);
+  ASSERT_OK_AND_ASSIGN(const v1::Lease first, a.agent().Acquire(Wish({"a", "b"}), kPatience));
+  EXPECT_THAT(b.agent().Acquire(Wish({"b"}), absl::ZeroDuration()).status(),
+              StatusIs(absl::StatusCode::kUnavailable));
+  absl::StatusOr<v1::Lease> second = absl::UnknownError("not asked");
+  std::thread waiting([&] { second = b.agent().Acquire(Wish({"a", "b"}), kPatience); });
+  a.agent().Return(first.lease_id());
+  waiting.join();
+  ASSERT_OK(second.status());
+  EXPECT_NE(second->lease_id(), first.lease_id());
+}
+
+TEST(LeaseAgentTest, BusyNodesAreRefusedByName) {
+  RpcHarness harness;
+  Node a(harness, "a");
+  Node b(harness, "b");
+  AwaitAgents(harness, 2);
+  b.agent().SetBusy(true);
+  v1::ListAgentsRequest request;
+  request.set_parent("clusters/lab");
+  while (!harness.core().agents().List(request)->agents(1).is_busy()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_THAT(a.agent().Acquire(Wish({"a", "b"}), absl::Seconds(20)).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a job runs on node b")));
+}
+
+TEST(LeaseAgentTest, AServerThatGoesEndsLeases) {
+  auto first = std::make_unique<RpcHarness>();
+  Node a(*first, "a");
+  Node b(*first, "b");
+  AwaitAgents(*first, 2);
+  ASSERT_OK_AND_ASSIGN(const v1::Lease lease, a.agent().Acquire(Wish({"a", "b"}), kPatience));
+  a.agent().Open(lease.lease_id(), 4711);
+  b.AwaitOpened();
+  first->server().Drain(absl::ZeroDuration(), kPatience);
+  a.AwaitEnded();
+  b.AwaitEnded();
+  EXPECT_FALSE(a.agent().Acquire(Wish({"a"}), absl::ZeroDuration()).ok());
+  first.reset();
+  EXPECT_EQ(a.ended_count(), 1);
+  EXPECT_EQ(b.ended_count(), 1);
+}
+
+TEST(LeaseAgentTest, ASecondAgentOfTheNodeWaitsForTheFirstToGo) {
+  RpcHarness harness;
+  Node a(harness, "a");
+  AwaitAgents(harness, 1);
+  Node twin(harness, "a");
+  while (twin.agent().last_end().code() != absl::StatusCode::kAlreadyExists) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(a.agent().is_connected());
+  a.Stop();
+  while (!twin.agent().is_connected()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_OK(twin.agent().Acquire(Wish({"a"}), kPatience).status());
+}
+
+TEST(LeaseAgentTest, AnAgentWithoutAServerEndsAtOnce) {
+  ASSERT_OK_AND_ASSIGN(const auto channel, MakeChannel({.target = "127.0.0.1:1"}));
+  Node a(channel, "a");
+  EXPECT_THAT(a.agent().Acquire(Wish({"a"}), absl::Milliseconds(50)).status(),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,317 @@
+#include "profiler-agent/lease/lease_machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Kind = LeaseAction::Kind;
+using Actions = LeaseMachine::Actions;
+
+constexpr absl::Duration kNow = absl::Hours(3);
+
+LeaseMachineOptions Options() {
+  LeaseMachineOptions options;
+  options.hello.set_node("clusters/lab/nodes/a");
+  options.hello.set_instance_id("one");
+  return options;
+}
+
+v1::ConnectAgentResponse Welcome(int heartbeat_seconds = 15) {
+  v1::ConnectAgentResponse message;
+  message.mutable_welcome()->mutable_heartbeat_time()->set_seconds(heartbeat_seconds);
+  return message;
+}
+
+v1::Lease Lease(const std::string& id, const std::string& request, int seconds, int host = 0) {
+  v1::Lease lease;
+  lease.set_lease_id(id);
+  lease.set_request_id(request);
+  lease.add_nodes()->set_node_id("a");
+  lease.add_nodes()->set_node_id("b");
+  lease.set_host_index(host);
+  lease.mutable_remaining_time()->set_seconds(seconds);
+  return lease;
+}
+
+v1::ConnectAgentResponse Granted(const std::string& id, const std::string& request, int seconds) {
+  v1::ConnectAgentResponse message;
+  *message.mutable_lease_granted() = Lease(id, request, seconds);
+  return message;
+}
+
+v1::ConnectAgentResponse Opened(const std::string& id, int seconds, int host) {
+  v1::ConnectAgentResponse message;
+  *message.mutable_lease_opened() = Lease(id, "", seconds, host);
+  return message;
+}
+
+v1::ConnectAgentResponse Renewed(const std::string& id, int seconds) {
+  v1::ConnectAgentResponse message;
+  *message.mutable_lease_renewed() = Lease(id, "", seconds);
+  return message;
+}
+
+v1::ConnectAgentResponse Ended(const std::string& id) {
+  v1::ConnectAgentResponse message;
+  message.mutable_lease_ended()->set_lease_id(id);
+  message.mutable_lease_ended()->set_cause(v1::LEASE_END_CAUSE_RETURNED);
+  return message;
+}
+
+v1::LeaseRequest Request(const std::string& id) {
+  v1::LeaseRequest request;
+  request.set_request_id(id);
+  return request;
+}
+
+std::vector<Kind> Kinds(const Actions& actions) {
+  std::vector<Kind> kinds;
+  for (const LeaseAction& action : actions) kinds.push_back(action.kind);
+  return kinds;
+}
+
+// Connected at kNow.
+class LeaseMachineTest : public testing::Test {
+ protected:
+  LeaseMachineTest() {
+    EXPECT_THAT(Kinds(machine.Start(kNow)), ElementsAre(Kind::kConnect));
+    EXPECT_THAT(Kinds(machine.Received(Welcome(), kNow)), ElementsAre(Kind::kSend));
+    EXPECT_TRUE(machine.is_connected());
+  }
+
+  void GetGranted(const std::string& lease, int seconds) {
+    EXPECT_THAT(Kinds(machine.Request(Request("r"), kNow)), ElementsAre(Kind::kSend));
+    EXPECT_THAT(Kinds(machine.Received(Granted(lease, "r", seconds), kNow)),
+                ElementsAre(Kind::kGranted));
+  }
+
+  LeaseMachine machine{Options(), [] { return 1.0; }};
+};
+
+TEST_F(LeaseMachineTest, HeartbeatsComeWhenNothingElseIsSaid) {
+  EXPECT_EQ(machine.NextDeadline(), kNow + absl::Seconds(15));
+  EXPECT_THAT(machine.Tick(kNow + absl::Seconds(14)), IsEmpty());
+  machine.Request(Request("r"), kNow + absl::Seconds(14));
+  EXPECT_EQ(machine.NextDeadline(), kNow + absl::Seconds(29));
+  const Actions beat = machine.Tick(kNow + absl::Seconds(29));
+  ASSERT_THAT(Kinds(beat), ElementsAre(Kind::kSend));
+  EXPECT_TRUE(beat[0].message.has_heartbeat());
+  const Actions busy = machine.SetBusy(true, kNow + absl::Seconds(30));
+  ASSERT_THAT(Kinds(busy), ElementsAre(Kind::kSend));
+  EXPECT_TRUE(busy[0].message.heartbeat().is_busy());
+  EXPECT_THAT(machine.SetBusy(true, kNow + absl::Seconds(30)), IsEmpty());
+}
+
+TEST_F(LeaseMachineTest, AGrantedLeaseIsOpenedRenewedAndGivenBack) {
+  GetGranted("l", 60);
+  const Actions open = machine.Open("l", 4711, kNow);
+  ASSERT_THAT(Kinds(open), ElementsAre(Kind::kSend));
+  EXPECT_EQ(open[0].message.open_lease().rendezvous_port(), 4711);
+  // The host hears of its own lease too, and knows it.
+  EXPECT_THAT(machine.Received(Opened("l", 60, 0), kNow), IsEmpty());
+  machine.Tick(kNow + absl::Seconds(15));
+  machine.Tick(kNow + absl::Seconds(29));
+  const Actions renewal = machine.Tick(kNow + absl::Seconds(30));
+  ASSERT_FALSE(renewal.empty());
+  EXPECT_EQ(renewal[0].message.renew_lease().duration().seconds(), 60);
+  EXPECT_THAT(machine.Received(Renewed("l", 60), kNow + absl::Seconds(31)), IsEmpty());
+  for (int second = 32; second < 90; ++second) {
+    for (const LeaseAction& action : machine.Tick(kNow + absl::Seconds(second))) {
+      EXPECT_EQ(action.kind, Kind::kSend);
+    }
+  }
+  const Actions back = machine.Return("l", "", kNow + absl::Seconds(80));
+  ASSERT_THAT(Kinds(back), ElementsAre(Kind::kSend));
+  EXPECT_THAT(machine.Received(Ended("l"), kNow + absl::Seconds(81)), IsEmpty());
+  EXPECT_THAT(machine.Return("l", "", kNow), IsEmpty());
+}
+
+TEST_F(LeaseMachineTest, ALeaseThatNobodyRenewsEndsByTheOwnClock) {
+  GetGranted("l", 60);
+  Actions last;
+  for (int second = 1; second <= 60; ++second) last = machine.Tick(kNow + absl::Seconds(second));
+  ASSERT_THAT(Kinds(last), testing::Contains(Kind::kEnded));
+  EXPECT_EQ(last[0].end.cause(), v1::LEASE_END_CAUSE_EXPIRED);
+  // What the server says later is no second end.
+  EXPECT_THAT(machine.Received(Ended("l"), kNow + absl::Seconds(61)), IsEmpty());
+}
+
+TEST_F(LeaseMachineTest, LeasesOfOthersBeginWhenTheyAreOpened) {
+  EXPECT_THAT(Kinds(machine.Received(Opened("l", 60, 1), kNow)), ElementsAre(Kind::kOpened));
+  // A member neither opens nor renews, but may give up.
+  EXPECT_THAT(machine.Open("l", 1, kNow), IsEmpty());
+  for (int second = 1; second < 60; ++second) {
+    for (const LeaseAction& action : machine.Tick(kNow + absl::Seconds(second))) {
+      EXPECT_TRUE(action.message.has_heartbeat());
+    }
+  }
+  const Actions up = machine.Return("l", "no memory", kNow + absl::Seconds(59));
+  ASSERT_THAT(Kinds(up), ElementsAre(Kind::kSend));
+  EXPECT_EQ(up[0].message.return_lease().failure_reason(), "no memory");
+}
+
+TEST_F(LeaseMachineTest, TheEndOfTheStreamEndsLeasesAndAnswersRequests) {
+  GetGranted("l", 60);
+  machine.Received(Opened("m", 60, 1), kNow);
+  machine.Request(Request("s"), kNow);
+  const Actions end = machine.StreamEnded(absl::UnavailableError("gone"), kNow);
+  ASSERT_THAT(Kinds(end), ElementsAre(Kind::kEnded, Kind::kEnded, Kind::kRefused));
+  EXPECT_EQ(end[0].end.cause(), v1::LEASE_END_CAUSE_AGENT_LOST);
+  EXPECT_THAT(end[0].end.detail(), testing::HasSubstr("gone"));
+  EXPECT_EQ(end[2].refusal.request_id(), "s");
+  EXPECT_THAT(Kinds(machine.Request(Request("t"), kNow)), ElementsAre(Kind::kRefused));
+  EXPECT_THAT(machine.Return("l", "", kNow), IsEmpty());
+}
+
+TEST_F(LeaseMachineTest, AttemptsToConnectComeLaterAndLater) {
+  absl::Duration now = kNow;
+  for (const int pause : {1, 2, 4, 8, 16, 32, 60, 60}) {
+    machine.StreamEnded(absl::UnavailableError("gone"), now);
+    EXPECT_FALSE(machine.is_connected());
+    EXPECT_EQ(machine.NextDeadline(), now + absl::Seconds(pause));
+    now += absl::Seconds(pause);
+    EXPECT_THAT(Kinds(machine.Tick(now)), ElementsAre(Kind::kConnect));
+  }
+  // A welcome forgets them.
+  machine.Received(Welcome(), now);
+  machine.StreamEnded(absl::UnavailableError("gone"), now);
+  EXPECT_EQ(machine.NextDeadline(), now + absl::Seconds(1));
+}
+
+TEST_F(LeaseMachineTest, AServerThatRefusesTheAgentIsNotPestered) {
+  machine.StreamEnded(absl::AlreadyExistsError("another agent"), kNow);
+  EXPECT_EQ(machine.NextDeadline(), kNow + absl::Minutes(1));
+}
+
+TEST_F(LeaseMachineTest, AServerThatSaysNothingIsLeft) {
+  machine.StreamEnded(absl::UnavailableError("gone"), kNow);
+  EXPECT_THAT(Kinds(machine.Tick(kNow + absl::Seconds(1))), ElementsAre(Kind::kConnect));
+  const absl::Duration later = kNow + absl::Seconds(31);
+  EXPECT_EQ(machine.NextDeadline(), later);
+  EXPECT_THAT(Kinds(machine.Tick(later)), ElementsAre(Kind::kDisconnect));
+  // Nothing more until the end of the stream is told.
+  EXPECT_EQ(machine.NextDeadline(), absl::InfiniteDuration());
+  machine.StreamEnded(absl::CancelledError("left"), later);
+  EXPECT_EQ(machine.NextDeadline(), later + absl::Seconds(2));
+}
+
+TEST_F(LeaseMachineTest, WhatNobodyAskedForIsIgnored) {
+  EXPECT_THAT(machine.Received(Granted("l", "never", 60), kNow), IsEmpty());
+  EXPECT_THAT(machine.Received(Ended("never"), kNow), IsEmpty());
+  EXPECT_THAT(machine.Received(Renewed("never", 60), kNow), IsEmpty());
+  EXPECT_THAT(machine.Received(v1::ConnectAgentResponse(), kNow), IsEmpty());
+  EXPECT_THAT(machine.Received(Welcome(), kNow), IsEmpty());
+}
+
+// Messages and events in any order: requests are answered once, leases end once, streams
+// come one after the other, and once all is quiet nothing is held.
+TEST(LeaseMachineLaws, HoldOverRandomLives) {
+  for (int seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](int limit) { return static_cast<int>(random() % limit); };
+    LeaseMachine machine(Options(), [&] { return below(1001) / 1000.0; });
+    std::set<std::string> asked;
+    std::set<std::string> held;
+    bool has_stream = false;
+    absl::Duration now = kNow;
+    const auto read = [&](const Actions& actions) {
+      for (const LeaseAction& action : actions) {
+        switch (action.kind) {
+          case Kind::kConnect:
+            ASSERT_FALSE(has_stream);
+            has_stream = true;
+            break;
+          case Kind::kDisconnect:
+          case Kind::kSend:
+            ASSERT_TRUE(has_stream);
+            break;
+          case Kind::kGranted:
+            ASSERT_EQ(asked.erase(action.lease.request_id()), 1);
+            ASSERT_TRUE(held.insert(action.lease.lease_id()).second);
+            break;
+          case Kind::kRefused:
+            ASSERT_EQ(asked.erase(action.refusal.request_id()), 1);
+            break;
+          case Kind::kOpened:
+            ASSERT_TRUE(held.insert(action.lease.lease_id()).second);
+            break;
+          case Kind::kEnded:
+            ASSERT_EQ(held.erase(action.end.lease_id()), 1);
+            break;
+        }
+      }
+    };
+    read(machine.Start(now));
+    int number = 0;
+    for (int i = 0; i < 400 && !testing::Test::HasFatalFailure(); ++i) {
+      const std::string some = absl::StrCat(number - below(4));
+      switch (below(10)) {
+        case 0:
+          if (has_stream) read(machine.Received(Welcome(), now));
+          break;
+        case 1:
+          if (has_stream && below(4) == 0) {
+            has_stream = false;
+            read(machine.StreamEnded(absl::UnavailableError("gone"), now));
+            ASSERT_THAT(held, IsEmpty());
+            ASSERT_THAT(asked, IsEmpty());
+          }
+          break;
+        case 2: {
+          const std::string id = absl::StrCat(++number);
+          asked.insert(id);
+          read(machine.Request(Request(id), now));
+          break;
+        }
+        case 3:
+          read(machine.Received(Granted(absl::StrCat("g", some), some, 1 + below(60)), now));
+          break;
+        case 4:
+          read(machine.Received(Opened(absl::StrCat("o", ++number), 1 + below(60), 1), now));
+          break;
+        case 5:
+          read(machine.Received(Ended(absl::StrCat(below(2) == 0 ? "g" : "o", some)), now));
+          break;
+        case 6:
+          read(machine.Received(Renewed(absl::StrCat("g", some), 1 + below(60)), now));
+          break;
+        case 7: {
+          const std::string lease = absl::StrCat(below(2) == 0 ? "g" : "o", some);
+          read(machine.Return(lease, "", now));
+          held.erase(lease);
+          break;
+        }
+        case 8:
+          read(machine.SetBusy(below(2) == 0, now));
+          break;
+        case 9:
+          now += absl::Seconds(below(20));
+          read(machine.Tick(now));
+          break;
+      }
+    }
+    // The server falls silent, and its stream ends.
+    now += absl::Minutes(2);
+    read(machine.Tick(now));
+    EXPECT_THAT(held, IsEmpty());
+    if (has_stream) {
+      has_stream = false;
+      read(machine.StreamEnded(absl::UnavailableError("gone"), now));
+    }
+    EXPECT_THAT(asked, IsEmpty());
+    EXPECT_LE(machine.NextDeadline(), now + absl::Minutes(1));
+  }
+}
+
+}  // namespace
+}  // namespace parplan
