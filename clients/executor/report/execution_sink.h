@@ -1,0 +1,39 @@
+// Where the measurements of a job go: a server, or a test's own.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_SINK_H_
+#define PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_SINK_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "clients/cpp/channel.h"
+#include "parplan/v1/execution.pb.h"
+
+namespace parplan {
+
+// Of one thread. Calls return within `timeout`, with the errors of execution_service.proto.
+class ExecutionSink {
+ public:
+  virtual ~ExecutionSink() = default;
+  // Opens an execution of `plan` and gives its name; the same for the same `request_id`.
+  virtual absl::StatusOr<std::string> Create(const std::string& plan, const std::string& request_id,
+                                             absl::Duration timeout) = 0;
+  // Sending a window again changes nothing.
+  virtual absl::Status Report(const std::string& execution,
+                              absl::Span<const v1::MeasuredWindow> windows,
+                              absl::Duration timeout) = 0;
+  virtual absl::Status Complete(const std::string& execution, absl::Duration timeout) = 0;
+  virtual absl::Status Fail(const std::string& execution, const std::string& reason,
+                            absl::Duration timeout) = 0;
+};
+
+// The ExecutionService of a server. INVALID_ARGUMENT as MakeChannel.
+absl::StatusOr<std::unique_ptr<ExecutionSink>> MakeServerSink(const ChannelOptions& channel);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_SINK_H_
