@@ -1,0 +1,123 @@
+// parplan-exec: trains a model exactly as a verified plan says. docs/executor.md.
+
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "clients/device/backend/load_backend.h"
+#include "clients/device/ranks/rank_environment.h"
+#include "clients/device/ranks/rank_processes.h"
+#include "clients/executor/exec/exec_flags.h"
+#include "clients/executor/exec/exec_inputs.h"
+#include "clients/executor/exec/rank_run.h"
+#include "planner/base/error.h"
+
+namespace parplan {
+namespace {
+
+enum ExitStatus {
+  kOk = 0,
+  kFailed = 1,
+  kBadInput = 2,
+  kRefused = 5,
+  kNoBackend = 6,
+};
+
+ExitStatus ExitStatusOf(const absl::Status& status) {
+  if (status.ok()) return kOk;
+  if (GetBackendFault(status).has_value()) return kNoBackend;
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (detail.has_value()) {
+    switch (detail->reason) {
+      case Reason::kSignatureInvalid:
+      case Reason::kPayloadMalformed:
+      case Reason::kPlanExpired:
+      case Reason::kAudienceMismatch:
+      case Reason::kTopologyMismatch:
+        return kRefused;
+      default:
+        break;
+    }
+    // The plan is good and for another model.
+    if (absl::IsFailedPrecondition(status)) return kRefused;
+  }
+  return absl::IsInvalidArgument(status) ? kBadInput : kFailed;
+}
+
+// The reason first, where there is one.
+void Tell(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  std::cerr << "parplan-exec: ";
+  if (detail.has_value()) std::cerr << ReasonName(detail->reason) << ": ";
+  std::cerr << status.message() << std::endl;
+}
+
+int RunAsRank(const ExecFlags& flags, const RankEnvironment& self) {
+  bool joined = false;
+  const absl::Status status = RunRank(flags, self, joined);
+  if (status.ok()) return kOk;
+  Tell(status);
+  const bool is_hearsay = joined && (absl::IsUnavailable(status) || absl::IsAborted(status));
+  return is_hearsay ? kExitAfterAnother : ExitStatusOf(status);
+}
+
+int Launch(const ExecFlags& flags, int argc, char** argv) {
+  // What every rank would refuse is refused once.
+  const absl::StatusOr<ExecInputs> inputs = ReadInputs(flags, absl::Now());
+  if (!inputs.ok()) {
+    Tell(inputs.status());
+    return ExitStatusOf(inputs.status());
+  }
+  RankProcessesOptions options = {.rank_count = flags.ranks, .argv = {"/proc/self/exe"}};
+  for (int k = 1; k < argc; ++k) options.argv.emplace_back(argv[k]);
+  options.heeds_signals = true;
+  options.grace = absl::Seconds(flags.grace_seconds);
+  if (flags.time_limit_seconds > 0.0) options.time_limit = absl::Seconds(flags.time_limit_seconds);
+  absl::StatusOr<std::unique_ptr<RankProcesses>> ranks = RankProcesses::Start(std::move(options));
+  if (!ranks.ok()) {
+    Tell(ranks.status());
+    return kFailed;
+  }
+  const absl::Status status = (*ranks)->Wait();
+  if (status.ok()) return kOk;
+  Tell(status);
+  return kFailed;
+}
+
+int Run(int argc, char** argv) {
+  ExecFlags flags;
+  const int parsed = ParseFlags(argc, argv, flags);
+  if (parsed >= 0) return parsed;
+  const absl::StatusOr<std::optional<RankEnvironment>> self = RankEnvironment::FromEnvironment();
+  if (!self.ok()) {
+    Tell(self.status());
+    return kBadInput;
+  }
+  // Ranks of ours have the launcher's arguments. Within the job of another launcher --ranks
+  // still starts ranks of ours.
+  const bool is_ours = self->has_value() && (*self)->launcher == Launcher::kParplan;
+  if (flags.ranks > 0 && !is_ours) return Launch(flags, argc, argv);
+  if (self->has_value()) return RunAsRank(flags, **self);
+  std::cerr << "parplan-exec: give --ranks N, or start it by torchrun, mpirun or srun "
+               "(docs/ranks.md)"
+            << std::endl;
+  return kBadInput;
+}
+
+}  // namespace
+}  // namespace parplan
+
+int main(int argc, char** argv) {
+  try {
+    return parplan::Run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "parplan-exec: " << error.what() << std::endl;
+    return 1;
+  }
+}

@@ -1,0 +1,187 @@
+#include "clients/executor/exec/rank_run.h"
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "clients/device/backend/load_backend.h"
+#include "clients/device/comm/job_fabric.h"
+#include "clients/device/comm/rendezvous_server.h"
+#include "clients/executor/apply/plan_applier.h"
+#include "clients/executor/apply/window_gather.h"
+#include "clients/executor/exec/exec_inputs.h"
+#include "clients/executor/exec/run_record.h"
+#include "clients/executor/report/execution_reporter.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+// A plan in the place of another is an execution of its own.
+class TrainingRun {
+ public:
+  TrainingRun(const ExecFlags& flags, const RankEnvironment& self, ExecInputs& inputs,
+              JobFabric& fabric, Device& device, std::unique_ptr<Communicator> everyone)
+      : flags_(flags),
+        self_(self),
+        inputs_(inputs),
+        everyone_(std::move(everyone)),
+        applier_(inputs.plan, {.device = &device,
+                               .job = &fabric,
+                               .tokens = inputs.tokens.get(),
+                               .optimizer = inputs.optimizer,
+                               .seed = flags.seed,
+                               .window_step_count = flags.window_steps,
+                               .is_asynchronous = flags.backend != "cpu"}) {
+    Begin(inputs.plan);
+  }
+
+  absl::Status Run() {
+    const absl::Status status = Train();
+    CloseReport(status);
+    return status;
+  }
+
+  const RunRecord& record() const { return record_; }
+
+ private:
+  bool is_first() const { return self_.rank == 0; }
+
+  absl::Status Train() {
+    PARPLAN_RETURN_IF_ERROR(applier_.Prepare());
+    for (int64_t step = 0; step < flags_.steps; ++step) {
+      if (inputs_.swap_to.has_value() && step == flags_.swap_at) {
+        PARPLAN_RETURN_IF_ERROR(Swap());
+      }
+      PARPLAN_ASSIGN_OR_RETURN(const double loss, applier_.Step());
+      Tell(step, loss);
+      if (const std::optional<StepWindow> window = applier_.TakeWindow()) {
+        PARPLAN_RETURN_IF_ERROR(Take(*window));
+      }
+    }
+    PARPLAN_RETURN_IF_ERROR(TakeRest());
+    return applier_.Teardown();
+  }
+
+  absl::Status Swap() {
+    PARPLAN_RETURN_IF_ERROR(TakeRest());
+    PARPLAN_RETURN_IF_ERROR(applier_.Swap(*inputs_.swap_to));
+    CloseReport(absl::OkStatus());
+    Begin(*inputs_.swap_to);
+    if (is_first()) std::cout << "goes on under " << inputs_.swap_to->name() << std::endl;
+    return absl::OkStatus();
+  }
+
+  void Begin(const CheckedPlan& plan) {
+    record_.plans.push_back({.plan = plan, .first_step = applier_.step_count()});
+    if (!is_first() || !flags_.reports()) return;
+    reporter_ = std::make_unique<ExecutionReporter>(
+        ReporterOptions{.plan = plan.name()},
+        [channel = flags_.server] { return MakeServerSink(channel); });
+  }
+
+  void Tell(int64_t step, double loss) {
+    record_.losses.push_back(loss);
+    ++record_.plans.back().step_count;
+    const bool is_told = step % flags_.log_every == 0 || step + 1 == flags_.steps;
+    if (is_first() && is_told) {
+      std::cout << absl::StrFormat("step %d loss %.6f", step, loss) << std::endl;
+    }
+  }
+
+  absl::Status TakeRest() {
+    const std::optional<StepWindow> rest = applier_.TakeRest();
+    return rest.has_value() ? Take(*rest) : absl::OkStatus();
+  }
+
+  absl::Status Take(const StepWindow& window) {
+    v1::MeasuredWindow own = WindowToProto(window);
+    // Executions count from 0.
+    own.set_first_step(own.first_step() - record_.plans.back().first_step);
+    PARPLAN_ASSIGN_OR_RETURN(std::vector<v1::MeasuredWindow> windows,
+                             GatherWindows(own, *everyone_));
+    if (reporter_ != nullptr) reporter_->Add(windows);
+    record_.plans.back().windows.push_back(std::move(windows));
+    return absl::OkStatus();
+  }
+
+  void CloseReport(const absl::Status& outcome) {
+    if (reporter_ == nullptr) return;
+    const ReportSummary summary = reporter_->Finish(outcome);
+    reporter_.reset();
+    if (!summary.execution.empty()) record_.execution = summary.execution;
+    record_.delivered_window_count += summary.delivered_count;
+    record_.lost_window_count += summary.lost_count;
+    if (summary.is_closed && summary.lost_count == 0) return;
+    record_.report_trouble = summary.trouble.ToString();
+    std::cerr << "the server does not have all of the report: " << summary.lost_count
+              << " windows lost; " << record_.report_trouble << std::endl;
+  }
+
+  const ExecFlags& flags_;
+  const RankEnvironment& self_;
+  const ExecInputs& inputs_;
+  const std::unique_ptr<Communicator> everyone_;
+  PlanApplier applier_;
+  std::unique_ptr<ExecutionReporter> reporter_;
+  RunRecord record_;
+};
+
+// By renaming: whole or not at all.
+absl::Status WriteResults(const std::string& path, const std::string& text) {
+  const std::string other = path + ".part";
+  std::ofstream file(other, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file || std::rename(other.c_str(), path.c_str()) != 0) {
+    return absl::InternalError(absl::StrCat(path, ": the results cannot be written"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined) {
+  PARPLAN_ASSIGN_OR_RETURN(ExecInputs inputs, ReadInputs(flags, absl::Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
+                           LoadBackend(flags.backend));
+  const int index = self.local_rank % backend->device_count();
+  PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts facts, backend->Describe(index));
+  PARPLAN_RETURN_IF_ERROR(inputs.plan.CheckDevice(self.rank, self.world_size, facts));
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(index));
+  std::unique_ptr<RendezvousServer> rendezvous;
+  if (self.serves_rendezvous()) {
+    const bool is_local = self.host == "127.0.0.1";
+    PARPLAN_ASSIGN_OR_RETURN(rendezvous, RendezvousServer::Start({.host = is_local ? self.host : "",
+                                                                  .port = self.rendezvous_port(),
+                                                                  .token = self.token,
+                                                                  .world_size = self.world_size}));
+  }
+  JobFabricOptions options = self.ToFabricOptions();
+  options.operation_timeout = absl::Seconds(flags.operation_timeout_seconds);
+  options.shape = inputs.shape;
+  joined = true;
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric,
+                           JobFabric::Join(std::move(options)));
+  std::vector<int> ranks(self.world_size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> everyone,
+                           fabric->MakeGroup("windows", ranks));
+  TrainingRun run(flags, self, inputs, *fabric, *device, std::move(everyone));
+  PARPLAN_RETURN_IF_ERROR(run.Run());
+  if (self.rank != 0) return absl::OkStatus();
+  std::cout << RecordTable(run.record()) << std::flush;
+  return flags.results.empty() ? absl::OkStatus()
+                               : WriteResults(flags.results, RecordJson(run.record()));
+}
+
+}  // namespace parplan
