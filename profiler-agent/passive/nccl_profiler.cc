@@ -1,0 +1,232 @@
+// The plugin: NCCL's calls, as it makes them, and nothing that could make a job fail.
+//
+// How long an operation took is what the device says: from the start of its first channel to
+// the end of its last. On the host an operation's event ends when it is enqueued.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "profiler-agent/passive/nccl_profiler_api.h"
+#include "profiler-agent/passive/operation_tracker.h"
+#include "profiler-agent/passive/passive_recorder.h"
+
+namespace parplan {
+namespace {
+
+using nccl::EventV4;
+using nccl::EventV5;
+
+// One recorder for all communicators of the process, from the first to the last.
+std::mutex recorder_mutex;
+int communicator_count = 0;  // Guarded by recorder_mutex.
+
+// What handles of events refer to; NCCL hands events back without their communicator, and
+// none after the last communicator is finalized. Written under recorder_mutex.
+std::atomic<PassiveRecorder*> recorder_now = nullptr;
+
+struct Communicator {
+  int rank_count = 0;
+  int rank = 0;
+  // Between neighbours in ranks of the job; 0 when unknown.
+  int rank_stride = 0;
+};
+
+// A handle is a number and no address, so one that is used too late does no harm: the
+// operation's name, and whether it is a channel's.
+void* HandleOf(uint64_t operation, bool is_channel) {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(operation << 1 | (is_channel ? 1 : 0)));
+}
+uint64_t OperationOf(const void* handle) { return reinterpret_cast<uintptr_t>(handle) >> 1; }
+bool IsChannel(const void* handle) { return (reinterpret_cast<uintptr_t>(handle) & 1) != 0; }
+
+int Number(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+// The job's rank by the launcher's environment.
+int JobRank(int otherwise) {
+  for (const char* name : {"PARPLAN_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}) {
+    if (std::getenv(name) != nullptr) return Number(name);
+  }
+  return otherwise;
+}
+
+// What can be known: it is in the communicator's name (`stride=8`), or ranks fill whole nodes
+// one after the other, or there is one on each node.
+int StrideOf(const char* name, int node_count, int rank_count) {
+  if (const char* const told = name == nullptr ? nullptr : std::strstr(name, "stride=")) {
+    return std::max(0, std::atoi(told + std::strlen("stride=")));
+  }
+  if (node_count <= 1 || rank_count > node_count) return 1;
+  for (const char* local : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
+    if (Number(local) > 0) return Number(local);
+  }
+  return 0;
+}
+
+int64_t BytesOf(const char* datatype) {
+  static const std::map<std::string, int64_t> sizes = {
+      {"ncclInt8", 1},    {"ncclUint8", 1},    {"ncclFloat8e4m3", 1}, {"ncclFloat8e5m2", 1},
+      {"ncclFloat16", 2}, {"ncclBfloat16", 2}, {"ncclInt32", 4},      {"ncclUint32", 4},
+      {"ncclFloat32", 4}, {"ncclInt64", 8},    {"ncclUint64", 8},     {"ncclFloat64", 8}};
+  const auto found = sizes.find(datatype == nullptr ? "" : datatype);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+// False for operations that profiles know nothing of.
+bool ShapeOf(const char* function, int64_t size, int rank_count, PassiveShape& shape) {
+  struct Known {
+    const char* name;
+    PassiveOperation operation;
+    // Counts are of one rank's part, sizes as nccl-tests has them of the whole.
+    bool is_part;
+  };
+  static constexpr Known kKnown[] = {{"AllReduce", PassiveOperation::kAllReduce, false},
+                                     {"AllGather", PassiveOperation::kAllGather, true},
+                                     {"ReduceScatter", PassiveOperation::kReduceScatter, true},
+                                     {"AlltoAll", PassiveOperation::kAllToAll, true},
+                                     {"Broadcast", PassiveOperation::kBroadcast, false}};
+  if (function == nullptr || size <= 0 || rank_count < 2) return false;
+  for (const Known& known : kKnown) {
+    if (std::strcmp(known.name, function) != 0) continue;
+    shape.operation = known.operation;
+    shape.participant_count = rank_count;
+    shape.size_bytes = size * (known.is_part ? rank_count : 1);
+    return true;
+  }
+  return false;
+}
+
+// The folder windows go to; empty: nobody wants them, and nothing is recorded.
+std::string Folder() {
+  const char* const folder = std::getenv("PARPLAN_PASSIVE_SPOOL");
+  return folder == nullptr ? "" : folder;
+}
+
+int Open(void** context, int* mask, const char* name, int node_count, int rank_count, int rank) {
+  *context = nullptr;
+  *mask = 0;
+  try {
+    const std::string folder = Folder();
+    if (folder.empty()) return nccl::kSuccess;
+    auto communicator = std::make_unique<Communicator>();
+    communicator->rank_count = rank_count;
+    communicator->rank = rank;
+    communicator->rank_stride = StrideOf(name, node_count, rank_count);
+    const std::lock_guard<std::mutex> lock(recorder_mutex);
+    if (recorder_now.load(std::memory_order_relaxed) == nullptr) {
+      PassiveOptions options;
+      options.folder = folder;
+      options.rank = JobRank(rank);
+      options.prefix = "nccl-" + std::to_string(::getpid()) + "-" +
+                       std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
+      if (const int seconds = Number("PARPLAN_PASSIVE_WINDOW_SECONDS"); seconds > 0) {
+        options.window = std::chrono::seconds(seconds);
+      }
+      recorder_now.store(new PassiveRecorder(std::move(options)), std::memory_order_release);
+    }
+    ++communicator_count;
+    *context = communicator.release();
+    *mask = nccl::kCollectiveEvent | nccl::kPointToPointEvent | nccl::kKernelChannelEvent;
+  } catch (...) {
+    // No memory or no thread: the job goes on unwatched.
+  }
+  return nccl::kSuccess;
+}
+
+int Close(void* context) {
+  if (context == nullptr) return nccl::kSuccess;
+  delete static_cast<Communicator*>(context);
+  const std::lock_guard<std::mutex> lock(recorder_mutex);
+  // The last one leaves the last window.
+  if (--communicator_count == 0) delete recorder_now.exchange(nullptr, std::memory_order_acq_rel);
+  return nccl::kSuccess;
+}
+
+template <typename Event>
+int Start(void* context, void** handle, const Event* event) {
+  *handle = nullptr;
+  PassiveRecorder* const recorder = recorder_now.load(std::memory_order_acquire);
+  if (context == nullptr || recorder == nullptr) return nccl::kSuccess;
+  const Communicator& communicator = *static_cast<const Communicator*>(context);
+  PassiveShape shape;
+  shape.rank_stride = communicator.rank_stride;
+  if (event->type == nccl::kKernelChannelEvent) {
+    if (event->parent == nullptr) return nccl::kSuccess;
+    const uint64_t operation = OperationOf(event->parent);
+    recorder->operations().ChannelStarted(operation, event->kernel_channel.start);
+    *handle = HandleOf(operation, true);
+  } else if (event->type == nccl::kCollectiveEvent) {
+    const nccl::CollectiveEvent& collective = event->collective;
+    const int64_t size = static_cast<int64_t>(collective.count) * BytesOf(collective.datatype);
+    if (shape.rank_stride < 1 || collective.channel_count == 0) return nccl::kSuccess;
+    if (!ShapeOf(collective.function, size, communicator.rank_count, shape)) return nccl::kSuccess;
+    *handle = HandleOf(recorder->operations().Start(shape, collective.channel_count), false);
+  } else if (event->type == nccl::kPointToPointEvent) {
+    // One of the two is enough.
+    const nccl::PointToPointEvent& send = event->point_to_point;
+    const int64_t size = static_cast<int64_t>(send.count) * BytesOf(send.datatype);
+    const int distance = std::abs(send.peer - communicator.rank);
+    if (send.function == nullptr || std::strcmp(send.function, "Send") != 0) return nccl::kSuccess;
+    if (size <= 0 || distance == 0 || send.channel_count == 0) return nccl::kSuccess;
+    if (shape.rank_stride < 1) return nccl::kSuccess;
+    shape.operation = PassiveOperation::kSendReceive;
+    shape.participant_count = 2;
+    shape.rank_stride *= distance;
+    shape.size_bytes = size;
+    *handle = HandleOf(recorder->operations().Start(shape, send.channel_count), false);
+  }
+  return nccl::kSuccess;
+}
+
+int Stop(void* handle) {
+  PassiveRecorder* const recorder = recorder_now.load(std::memory_order_acquire);
+  if (handle != nullptr && recorder != nullptr && IsChannel(handle)) {
+    recorder->ChannelDone(OperationOf(handle));
+  }
+  return nccl::kSuccess;
+}
+
+int RecordState(void* handle, int state, nccl::StateArguments* arguments) {
+  PassiveRecorder* const recorder = recorder_now.load(std::memory_order_acquire);
+  if (handle != nullptr && recorder != nullptr && arguments != nullptr && IsChannel(handle) &&
+      state == nccl::kKernelChannelStop) {
+    recorder->operations().ChannelStopped(OperationOf(handle), arguments->time);
+  }
+  return nccl::kSuccess;
+}
+
+int OpenV4(void** context, int* mask, const char* name, uint64_t /*id*/, int node_count,
+           int rank_count, int rank, nccl::Logger /*logger*/) {
+  return Open(context, mask, name, node_count, rank_count, rank);
+}
+int OpenV5(void** context, uint64_t /*id*/, int* mask, const char* name, int node_count,
+           int rank_count, int rank, nccl::Logger /*logger*/) {
+  return Open(context, mask, name, node_count, rank_count, rank);
+}
+int StartV4(void* context, void** handle, EventV4* event) { return Start(context, handle, event); }
+int StartV5(void* context, void** handle, EventV5* event) { return Start(context, handle, event); }
+
+}  // namespace
+}  // namespace parplan
+
+// The two names NCCL looks for.
+extern "C" {
+__attribute__((visibility("default"))) parplan::nccl::ProfilerV4 ncclProfiler_v4 = {
+    "parplan",      &parplan::OpenV4,      &parplan::StartV4,
+    &parplan::Stop, &parplan::RecordState, &parplan::Close};
+__attribute__((visibility("default"))) parplan::nccl::ProfilerV5 ncclProfiler_v5 = {
+    "parplan",      &parplan::OpenV5,      &parplan::StartV5,
+    &parplan::Stop, &parplan::RecordState, &parplan::Close};
+}

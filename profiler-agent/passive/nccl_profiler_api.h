@@ -1,0 +1,112 @@
+// What NCCL expects of a profiler plugin, versions 4 (NCCL 2.27) and 5 (2.28): only what we
+// read, at the places where NCCL's documentation has it. NCCL publishes these structures for
+// plugins to declare themselves; there is no header to include.
+//
+// Checked here: sizes and places, on 64-bit machines. Not checked: a real NCCL.
+
+#ifndef PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_
+#define PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace parplan::nccl {
+
+// ncclSuccess; nothing else is ever returned, since a job must not fail by being watched.
+inline constexpr int kSuccess = 0;
+
+// Bits of events, the same in both versions.
+inline constexpr int kCollectiveEvent = 1 << 1;
+inline constexpr int kPointToPointEvent = 1 << 2;
+// One channel (block) of the kernel of an operation; has times of the device's clock.
+inline constexpr int kKernelChannelEvent = 1 << 6;
+
+// State of a kernel channel that has ended; its argument is the time.
+inline constexpr int kKernelChannelStop = 22;
+
+struct CollectiveEvent {
+  uint64_t sequence;
+  const char* function;  // "AllReduce", "AllGather", ...
+  const void* send_buffer;
+  void* receive_buffer;
+  size_t count;
+  int root;
+  const char* datatype;  // "ncclFloat32", ...
+  uint8_t channel_count;
+  uint8_t warp_count;
+  const char* algorithm;
+  const char* protocol;
+};
+
+struct PointToPointEvent {
+  const char* function;  // "Send" or "Recv"
+  void* buffer;
+  const char* datatype;
+  size_t count;
+  int peer;
+  uint8_t channel_count;
+};
+
+struct KernelChannelEvent {
+  uint8_t channel;
+  uint64_t start;  // Nanoseconds of the device's global timer.
+};
+
+// Version 4 has an event's type in one byte, version 5 in eight. All that follows has the
+// same place in both; version 5 has more at the end of some events.
+template <typename Type>
+struct Event {
+  Type type;
+  void* parent;
+  int rank;
+  union {
+    CollectiveEvent collective;
+    PointToPointEvent point_to_point;
+    KernelChannelEvent kernel_channel;
+  };
+};
+using EventV4 = Event<uint8_t>;
+using EventV5 = Event<uint64_t>;
+
+static_assert(offsetof(EventV4, parent) == 8 && offsetof(EventV5, parent) == 8);
+static_assert(offsetof(EventV4, rank) == 16 && offsetof(EventV5, rank) == 16);
+static_assert(offsetof(EventV4, collective) == 24 && offsetof(EventV5, collective) == 24);
+static_assert(offsetof(CollectiveEvent, function) == 8 && offsetof(CollectiveEvent, count) == 32);
+static_assert(offsetof(CollectiveEvent, datatype) == 48);
+static_assert(offsetof(CollectiveEvent, channel_count) == 56);
+static_assert(offsetof(PointToPointEvent, count) == 24 && offsetof(PointToPointEvent, peer) == 32);
+static_assert(offsetof(PointToPointEvent, channel_count) == 36);
+static_assert(offsetof(KernelChannelEvent, start) == 8);
+
+// What comes with a state; of a kernel channel the time.
+union StateArguments {
+  uint64_t time;
+  void* unused;
+};
+
+using Logger = void (*)(int level, unsigned long flags, const char* file, int line,
+                        const char* format, ...);
+
+struct ProfilerV4 {
+  const char* name;
+  int (*init)(void** context, int* mask, const char* communicator_name, uint64_t communicator_id,
+              int node_count, int rank_count, int rank, Logger logger);
+  int (*start)(void* context, void** handle, EventV4* event);
+  int (*stop)(void* handle);
+  int (*record_state)(void* handle, int state, StateArguments* arguments);
+  int (*finalize)(void* context);
+};
+
+struct ProfilerV5 {
+  const char* name;
+  int (*init)(void** context, uint64_t communicator_id, int* mask, const char* communicator_name,
+              int node_count, int rank_count, int rank, Logger logger);
+  int (*start)(void* context, void** handle, EventV5* event);
+  int (*stop)(void* handle);
+  int (*record_state)(void* handle, int state, StateArguments* arguments);
+  int (*finalize)(void* context);
+};
+
+}  // namespace parplan::nccl
+
+#endif  // PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_

@@ -1,0 +1,62 @@
+#include "profiler-agent/passive/passive_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace parplan {
+namespace {
+
+// How often samples are taken out of the queue, which holds those of a second of any job.
+constexpr std::chrono::milliseconds kDrainInterval = std::chrono::seconds(1);
+
+}  // namespace
+
+PassiveRecorder::PassiveRecorder(PassiveOptions options)
+    : options_(std::move(options)), thread_([this] { Run(); }) {}
+
+PassiveRecorder::~PassiveRecorder() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void PassiveRecorder::ChannelDone(uint64_t operation) {
+  if (const auto sample = operations_.ChannelDone(operation)) samples_.Put(*sample);
+}
+
+void PassiveRecorder::Run() {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point next = Clock::now() + options_.window;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!is_ending_) {
+    changed_.wait_for(lock, std::min(kDrainInterval, options_.window));
+    lock.unlock();
+    Drain();
+    if (Clock::now() >= next) {
+      Leave();
+      next = Clock::now() + options_.window;
+    }
+    lock.lock();
+  }
+  lock.unlock();
+  Drain();
+  Leave();
+}
+
+void PassiveRecorder::Drain() {
+  while (const auto sample = samples_.Take()) window_.Add(*sample);
+}
+
+void PassiveRecorder::Leave() {
+  if (window_.is_empty()) return;
+  const int64_t number = window_count_++;
+  // A full or missing folder loses the window: the job must not fail by being watched.
+  LeaveFile(options_.folder, options_.prefix + "-" + std::to_string(number),
+            window_.ToJson(options_.rank, number), options_.max_files);
+  window_ = PassiveWindow();
+}
+
+}  // namespace parplan
