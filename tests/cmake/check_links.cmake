@@ -1,0 +1,43 @@
+# Fails when anything but the plugin needs a library of CUDA, or the plugin exports more than its
+# one function. Run by CTest:
+#
+#   cmake -DFOLDERS=<folder,folder> -DREADELF=<program> -P check_links.cmake
+cmake_minimum_required(VERSION 3.25)
+
+string(REPLACE "," ";" folders "${FOLDERS}")
+set(found "")
+set(file_count 0)
+foreach(folder IN LISTS folders)
+  file(GLOB files "${folder}/*")
+  foreach(file IN LISTS files)
+    if(IS_DIRECTORY "${file}")
+      continue()
+    endif()
+    execute_process(COMMAND "${READELF}" --dynamic --wide "${file}"
+      OUTPUT_VARIABLE needed ERROR_QUIET RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      # A script, say.
+      continue()
+    endif()
+    math(EXPR file_count "${file_count} + 1")
+    string(REGEX MATCHALL "NEEDED[^\n]*lib(cu|nccl|nv)[^\n]*" cuda "${needed}")
+    cmake_path(GET file FILENAME name)
+    if(name STREQUAL "libparplan_cuda.so")
+      execute_process(COMMAND "${READELF}" --dyn-syms --wide "${file}" OUTPUT_VARIABLE symbols)
+      string(REGEX MATCHALL "(GLOBAL|WEAK) +[A-Z]+ +[0-9]+ [^\n@]+\n" exported "${symbols}")
+      list(LENGTH exported count)
+      if(NOT count EQUAL 1 OR NOT exported MATCHES " parplan_device_plugin\n")
+        string(APPEND found "\n  ${name} exports ${exported}")
+      endif()
+    elseif(cuda)
+      string(APPEND found "\n  ${name}: ${cuda}")
+    endif()
+  endforeach()
+endforeach()
+if(file_count EQUAL 0)
+  message(FATAL_ERROR "no program in ${FOLDERS}; build them first")
+endif()
+if(found)
+  message(FATAL_ERROR "CUDA belongs in the plugin alone:${found}")
+endif()
+message(STATUS "${file_count} programs and libraries know nothing of CUDA")
