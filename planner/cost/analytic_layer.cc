@@ -76,10 +76,10 @@ PassTime AnalyticLayer::TimeOf(const OperationList& operations, double launch_in
   return {Seconds::Of(device), Seconds::Of(operations.LaunchCount() * launch_interval)};
 }
 
-LayerTimes AnalyticLayer::Times(const LayerShape& shape, double samples) const {
+AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples) const {
   LayerOperations operations;
   ListOperations(layer_, precision_, runtime_, shape, samples, operations);
-  LayerTimes times;
+  AnalyticTimes times;
   times.forward = TimeOf(operations.forward, forward_launch_interval_);
   double hiding = 0.0;
   times.backward = TimeOf(operations.backward, backward_launch_interval_, &hiding);

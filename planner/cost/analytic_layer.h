@@ -23,7 +23,7 @@ struct PassTime {
   Seconds host;
 };
 
-struct LayerTimes {
+struct AnalyticTimes {
   PassTime forward;
   // Without recomputation.
   PassTime backward;
@@ -42,7 +42,7 @@ class AnalyticLayer {
 
   // Times for `samples` samples on this device, which may be a fraction. About a
   // microsecond; no allocation. Collectives are not included (`FabricTime`).
-  LayerTimes Times(const LayerShape& shape, double samples) const;
+  AnalyticTimes Times(const LayerShape& shape, double samples) const;
 
  private:
   // `launch_interval` from one kernel to the next, s.
