@@ -3,7 +3,7 @@
 #ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_BLOCK_MOVER_H_
 #define PARPLAN_CLIENTS_EXECUTOR_TRAINER_BLOCK_MOVER_H_
 
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -16,43 +16,54 @@
 
 namespace parplan {
 
-// Of one rank. Sends go on while the rank computes; their buffers are kept until they have
-// ended.
+// Of one rank. Sends go on while the rank computes. Blocks that lie in one piece in an array are
+// sent from there and received to there; others are packed.
 class BlockMover {
  public:
   // `width`: elements of a row.
   BlockMover(LayerKernels& kernels, ArrayPool& pool, int rank, int64_t width);
 
-  // Starts the sends of `program`, of rows in `from`, which may be given back afterwards.
+  // Messages from a stage to another, one way. What it holds is given back when the next one is
+  // sent, so that at any time one is held of each way.
+  class Outbox {
+   private:
+    friend class BlockMover;
+    // Where blocks lie, and that they are under way.
+    std::vector<Array> rows;
+    std::vector<std::unique_ptr<PendingWork>> works;
+  };
+
+  // Starts the sends of `program`, of rows in `from`, when those that `outbox` holds have ended.
   // `ranks`: of the job, in the order of the group.
-  absl::Status Send(const ReshardProgram& program, const ActivationLayout& layout,
-                    const Array& from, Communicator& group, const std::vector<int>& ranks);
+  absl::Status Send(const ReshardProgram& program, const ActivationLayout& layout, Array from,
+                    Communicator& group, const std::vector<int>& ranks, Outbox& outbox);
   // Waits for the rows of `program` from others and puts them where `layout` has them.
   absl::Status Receive(const ReshardProgram& program, const ActivationLayout& layout, Array& to,
                        Communicator& group, const std::vector<int>& ranks);
   // All of a program within a stage.
   absl::StatusOr<Array> Reshard(const ReshardProgram& program, const ActivationLayout& before,
-                                const ActivationLayout& after, const Array& from,
-                                Communicator& group, const std::vector<int>& ranks);
-  // Waits for all sends.
-  absl::Status Finish();
+                                const ActivationLayout& after, Array from, Communicator& group,
+                                const std::vector<int>& ranks);
+  // Waits for what `outbox` holds.
+  absl::Status Finish(Outbox& outbox);
 
  private:
-  struct PendingSend {
-    Array rows;
-    std::unique_ptr<PendingWork> work;
+  // Where a block begins in an array laid out by `layout`, in elements; elements from one of
+  // its tokens to the next; and of a token.
+  struct Place {
+    int64_t first = 0;
+    int64_t stride = 0;
+    int64_t row_size = 0;
+    bool is_dense() const { return stride == row_size; }
   };
-  // Between a block in an array laid out by `layout` and rows without gaps.
-  void CopyBlock(const ActivationBlock& block, const ActivationLayout& layout, const void* from,
-                 void* to, bool packs) const;
-  absl::Status Reap();
+  Place PlaceOf(const ActivationBlock& block, const ActivationLayout& layout) const;
+  void* At(const Array& array, int64_t element) const;
 
   LayerKernels& kernels_;
   ArrayPool& pool_;
   const int rank_;
   const int64_t width_;
-  const int64_t row_bytes_;
-  std::deque<PendingSend> sends_;
+  const int64_t element_size_;
 };
 
 }  // namespace parplan

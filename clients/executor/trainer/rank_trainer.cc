@@ -60,8 +60,8 @@ class RankTrainer::Stage {
       if (!layer.enter.is_empty()) {
         to_.Enter(TrainerPhase::kReshard, layer.layer_index);
         PARPLAN_ASSIGN_OR_RETURN(
-            x, to_.mover_.Reshard(layer.enter, layers_[k - 1]->program().layout, layer.layout, x,
-                                  *to_.Group(program_.stage_group),
+            x, to_.mover_.Reshard(layer.enter, layers_[k - 1]->program().layout, layer.layout,
+                                  std::move(x), *to_.Group(program_.stage_group),
                                   to_.RanksOf(program_.stage_group)));
       }
       to_.Enter(TrainerPhase::kForward, layer.layer_index);
@@ -69,9 +69,9 @@ class RankTrainer::Stage {
     }
     if (program_.send_forward_group < 0) return absl::OkStatus();
     to_.Enter(TrainerPhase::kSend);
-    return to_.mover_.Send(program_.send_forward, layers_.back()->program().layout, x,
+    return to_.mover_.Send(program_.send_forward, layers_.back()->program().layout, std::move(x),
                            *to_.Group(program_.send_forward_group),
-                           to_.RanksOf(program_.send_forward_group));
+                           to_.RanksOf(program_.send_forward_group), sent_forward_);
   }
 
   absl::Status Backward(int64_t micro_batch) {
@@ -91,17 +91,24 @@ class RankTrainer::Stage {
           dx, layers_[k]->Backward(to_.step_count_, micro_batch, std::move(dx), to_.loss_));
       if (!layer.leave_backward.is_empty()) {
         to_.Enter(TrainerPhase::kReshard, layer.layer_index);
-        PARPLAN_ASSIGN_OR_RETURN(dx, to_.mover_.Reshard(layer.leave_backward, layer.layout,
-                                                        layers_[k - 1]->program().layout, dx,
-                                                        *to_.Group(program_.stage_group),
-                                                        to_.RanksOf(program_.stage_group)));
+        PARPLAN_ASSIGN_OR_RETURN(
+            dx,
+            to_.mover_.Reshard(layer.leave_backward, layer.layout, layers_[k - 1]->program().layout,
+                               std::move(dx), *to_.Group(program_.stage_group),
+                               to_.RanksOf(program_.stage_group)));
       }
     }
     if (program_.send_backward_group < 0) return absl::OkStatus();
     to_.Enter(TrainerPhase::kSend);
-    return to_.mover_.Send(program_.send_backward, layers_.front()->program().layout, dx,
+    return to_.mover_.Send(program_.send_backward, layers_.front()->program().layout, std::move(dx),
                            *to_.Group(program_.send_backward_group),
-                           to_.RanksOf(program_.send_backward_group));
+                           to_.RanksOf(program_.send_backward_group), sent_backward_);
+  }
+
+  // Waits until everything sent has arrived.
+  absl::Status Finish() {
+    PARPLAN_RETURN_IF_ERROR(to_.mover_.Finish(sent_forward_));
+    return to_.mover_.Finish(sent_backward_);
   }
 
   int index() const { return program_.stage_index; }
@@ -118,6 +125,8 @@ class RankTrainer::Stage {
   RankTrainer& to_;
   const StageProgram& program_;
   std::vector<std::unique_ptr<TrainerLayer>> layers_;
+  BlockMover::Outbox sent_forward_;
+  BlockMover::Outbox sent_backward_;
 };
 
 RankTrainer::RankTrainer(const RankProgram& program, const ModelSpec& model,
@@ -160,7 +169,7 @@ absl::StatusOr<double> RankTrainer::Step() {
                                              : stage.Forward(pass.micro_batch));
   }
   Enter(TrainerPhase::kSend);
-  PARPLAN_RETURN_IF_ERROR(mover_.Finish());
+  for (const std::unique_ptr<Stage>& stage : stages_) PARPLAN_RETURN_IF_ERROR(stage->Finish());
   PARPLAN_RETURN_IF_ERROR(SynchronizeGradients());
   ++step_count_;
   for (const std::unique_ptr<Stage>& stage : stages_) {
