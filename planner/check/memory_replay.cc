@@ -86,13 +86,16 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     all_time += layer.gathered_all_time;
     copies += layer.step;
     bucket += layer.bucket;
-    // With a message coming and one going.
+    // With a message coming and one going, or with one that was sent either way.
     const Bytes running = layer.running + layer.message + layer.message;
-    most_running = std::max(most_running, running + layer.logits + layer.gathered);
+    most_running = std::max(most_running, running - layer.freed + layer.logits + layer.gathered);
+    const bool is_end =
+        place.stage_index == 0 || place.stage_index == place.pipeline_parallel_degree - 1;
+    const bool has_one = runtime.holds_messages_sent && place.virtual_stage_count == 1 && is_end;
     Moment& kept = left[entry->virtual_stage_index];
-    const Moment here = {.activations = Bytes() - kept.activations,
+    const Moment here = {.activations = Bytes() - kept.activations - layer.freed,
                          .checkpoints = Bytes() - kept.checkpoints,
-                         .running = running,
+                         .running = has_one ? running - layer.message : running,
                          .logits = layer.logits,
                          .gathered = layer.gathered};
     Moment& most = worst[entry->virtual_stage_index];

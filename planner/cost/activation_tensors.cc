@@ -24,6 +24,8 @@ struct LayerShape {
   double heads = 0.0;       // a
   double tensor = 1.0;      // t
   double sequence = 1.0;    // r
+  bool is_ring = false;
+  bool is_ulysses = false;
 };
 
 LayerShape ShapeOf(const LayerDefinition& definition, Precision precision,
@@ -38,6 +40,9 @@ LayerShape ShapeOf(const LayerDefinition& definition, Precision precision,
   shape.heads = definition.attention_head_count;
   shape.tensor = strategy.tensor_parallel_degree;
   shape.sequence = strategy.sequence_parallel ? strategy.tensor_parallel_degree : 1;
+  const bool shares_tokens = strategy.context_parallel_degree > 1;
+  shape.is_ring = shares_tokens && strategy.context_kind == ContextKind::kRing;
+  shape.is_ulysses = shares_tokens && strategy.context_kind == ContextKind::kUlysses;
   return shape;
 }
 
@@ -111,6 +116,46 @@ double AddFeedForward(const LayerShape& shape, const RuntimeTraits& traits, Feed
   return 2.0 * inner;
 }
 
+// What the backward pass of such a runtime needs (`reuses_activations`); `inner` bytes of the
+// feed-forward part are free when it comes to attention.
+void AddReusingBackward(const LayerShape& shape, double inner, ActivationTensors& tensors) {
+  const double row = shape.element * shape.tokens;
+  const double whole = row * shape.hidden;
+  const double residual = whole / shape.sequence;
+  const double query = row * shape.query / shape.tensor;
+  const double key_value = row * shape.key_value / shape.tensor;
+  const bool is_split = shape.sequence > 1.0;
+  // Both norms' means and deviations.
+  tensors.Add("norm statistics", "16 s / r", 16.0 * shape.tokens / shape.sequence, kLayer);
+  if (shape.is_ulysses) {
+    tensors.Add("attention output before its exchange", "e s q / t", query, kLayer);
+  }
+  // Keys and values that are here and that arrive, and their gradients: those by this rank,
+  // those that leave and those that arrive.
+  const double ring = shape.is_ring ? 10.0 * key_value : 0.0;
+  const double gathered = is_split ? whole : 0.0;
+  const double attention = 2.0 * query + 2.0 * key_value + ring;
+  // When it comes to attention.
+  const double freed = inner + 2.0 * residual + 8.0 * shape.tokens / shape.sequence;
+  if (attention - freed > gathered) {
+    tensors.Add("gradients inside the layer", "e s h / r + attention", residual + attention,
+                kBackward);
+    tensors.Add("feed-forward tensors", "2 e s h / r + n e s f / t + 8 s / r", freed, kFreed);
+  } else {
+    tensors.Add("gradients inside the layer", "e s h / r + (e s h if r > 1)", residual + gathered,
+                kBackward);
+  }
+  // The last product's output, before and behind its sum over tensor-parallel ranks.
+  tensors.Add("output made again", "e s h / r + e s h + (e s h / r if r > 1)",
+              residual + whole + (is_split ? residual : 0.0), kFullRecompute);
+  if (shape.is_ring) {
+    tensors.Add(
+        "attention made again", "e s h / r + 4 e s k / t + e s q / t + 4 a s / t",
+        residual + 4.0 * key_value + query + 4.0 * shape.heads * shape.tokens / shape.tensor,
+        kSelectiveRecompute);
+  }
+}
+
 void AddTransformer(const LayerDefinition& definition, const LayerShape& shape,
                     const RuntimeTraits& traits, ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
@@ -161,6 +206,10 @@ void AddTransformer(const LayerDefinition& definition, const LayerShape& shape,
                 shape.tokens * shape.hidden / shape.sequence, kLayer);
   }
 
+  if (traits.reuses_activations) {
+    AddReusingBackward(shape, inner, tensors);
+    return;
+  }
   // While the backward pass runs: the gradient of the layer's output, and the inner
   // gradients of the part it works on. When it comes to attention, the feed-forward
   // part is gone.
@@ -198,6 +247,18 @@ ActivationBytes ActivationTensors::Sum() const {
       case kBackward:
         sum.backward += tensor.bytes;
         break;
+      case kLogits:
+        sum.logits += tensor.bytes;
+        break;
+      case kFullRecompute:
+        sum.full_recompute += tensor.bytes;
+        break;
+      case kSelectiveRecompute:
+        sum.selective_recompute += tensor.bytes;
+        break;
+      case kFreed:
+        sum.freed += tensor.bytes;
+        break;
     }
   }
   return sum;
@@ -214,6 +275,9 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
                                       const RuntimeTraits& traits, const Strategy& strategy) {
   const LayerShape shape = ShapeOf(definition, precision, strategy);
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
+  const double gathered = strategy.sequence_parallel && strategy.tensor_parallel_degree > 1
+                              ? residual * shape.sequence
+                              : 0.0;
   ActivationTensors tensors;
   switch (definition.kind) {
     case LayerKind::kDecoder:
@@ -222,6 +286,11 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
       AddTransformer(definition, shape, traits, tensors);
       break;
     case LayerKind::kEmbedding:
+      if (traits.reuses_activations) {
+        tensors.Add("gradient of the output", "e s h / r + (e s h if r > 1)", residual + gathered,
+                    kBackward);
+        break;
+      }
       // Token and position numbers of 8 bytes, and the loss mask beside them.
       tensors.Add("token numbers", "16 s", 16.0 * shape.tokens, kCheckpoint);
       if (traits.hidden_dropout) {
@@ -248,8 +317,22 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
       tensors.Add("output matrix input", "e s h / r", residual, kLayer);
       const double bytes_per_logit =
           traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
+      if (traits.reuses_activations) {
+        tensors.Add("norm statistics", "8 s / r", 8.0 * shape.tokens / shape.sequence, kLayer);
+        // When logits are gone the gradient of the input takes their place.
+        const double loss = shape.element * logits + 12.0 * shape.tokens;
+        const bool is_narrow = loss < residual;
+        if (!is_narrow) {
+          tensors.Add("logits that become their gradients, and the loss", "e s V / t + 12 s", loss,
+                      TensorLifetime::kLogits);
+        }
+        tensors.Add("rows gathered, or the gradient of the input where that is more than logits",
+                    "e s h if r > 1; e s h / r", gathered + (is_narrow ? residual : 0.0),
+                    kBackward);
+        break;
+      }
       tensors.Add("logits, their softmax and gradient", "10 s V / t", bytes_per_logit * logits,
-                  kBackward);
+                  TensorLifetime::kLogits);
       break;
     }
   }

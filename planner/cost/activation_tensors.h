@@ -12,6 +12,7 @@
 #ifndef PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
 #define PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
 
+#include <algorithm>
 #include <array>
 
 #include "absl/strings/string_view.h"
@@ -31,6 +32,15 @@ enum class TensorLifetime {
   kAttentionCore = 3,
   // Only while the backward pass of the layer runs.
   kBackward = 4,
+  // The same, of logits and loss.
+  kLogits = 5,
+  // Instead of `kBackward`, where it is more: while the layer recomputes all of itself, or its
+  // attention.
+  kFullRecompute = 6,
+  kSelectiveRecompute = 7,
+  // Not a tensor of its own: what of those that were kept is gone when the backward pass needs
+  // most; `kBackward` has as much more.
+  kFreed = 8,
 };
 
 struct ActivationTensor {
@@ -51,6 +61,10 @@ struct ActivationBytes {
   double layer = 0.0;
   double attention_core = 0.0;
   double backward = 0.0;
+  double logits = 0.0;
+  double full_recompute = 0.0;
+  double selective_recompute = 0.0;
+  double freed = 0.0;
 
   // Kept from forward to backward by a layer that recomputes as told.
   double Kept(RecomputeLevel level) const {
@@ -64,9 +78,16 @@ struct ActivationBytes {
     }
     return checkpoint + layer + attention_core;
   }
-  // Besides `Kept`, while the backward pass of the layer runs.
+  // Besides what `Kept` leaves out, while the layer recomputes as told.
+  double WorkingToRecompute(RecomputeLevel level) const {
+    return level == RecomputeLevel::kFull        ? full_recompute
+           : level == RecomputeLevel::kSelective ? selective_recompute
+                                                 : 0.0;
+  }
+  // Besides `Kept` and logits at most, while the backward pass of the layer runs.
   double Running(RecomputeLevel level) const {
-    return Kept(RecomputeLevel::kNone) - Kept(level) + backward;
+    return Kept(RecomputeLevel::kNone) - Kept(level) +
+           std::max(backward - freed, WorkingToRecompute(level));
   }
 };
 

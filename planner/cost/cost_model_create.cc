@@ -107,8 +107,8 @@ double WorstTotalBytes(const PlanningProblem& problem, const std::vector<LayerSo
           layers[run.definition_index].Footprint(strategy, /*pipeline_parallel_degree=*/2);
       const double parameters =
           static_cast<double>(layer.parameter_count + layer.expert_parameter_count);
-      const double per_sample =
-          layer.activations.Kept(RecomputeLevel::kNone) + layer.activations.backward;
+      const double per_sample = layer.activations.Kept(RecomputeLevel::kNone) +
+                                layer.activations.backward + layer.activations.logits;
       worst = std::max(worst, parameters * kBytesPerParameter +
                                   per_sample * static_cast<double>(problem.global_batch_size()));
     }

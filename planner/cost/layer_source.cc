@@ -42,7 +42,7 @@ double ShareOf(Seconds part, Seconds whole) { return whole > Seconds() ? part / 
 
 LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& definition,
                          double factor, const Strategy& strategy, double samples) {
-  const LayerTimes times = analytic.Times(ShapeOf(strategy), samples);
+  const AnalyticTimes times = analytic.Times(ShapeOf(strategy), samples);
   LayerWork work;
   work.bare.forward = times.forward.device * factor;
   work.bare.backward = times.backward.device * factor;
@@ -211,6 +211,7 @@ LayerFootprint LayerSource::Footprint(const Strategy& strategy,
   footprint.activations.layer *= activation_factor_;
   footprint.activations.attention_core *= activation_factor_;
   footprint.activations.backward *= activation_factor_;
+  footprint.activations.logits *= activation_factor_;
   return footprint;
 }
 
@@ -235,19 +236,34 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
   footprint.parameter_count = count - experts;
   footprint.largest_matrix_parameter_count =
       std::min(footprint.largest_matrix_parameter_count, count);
-  // The measured sum, cut up as theory cuts it; tokens shared by context-parallel ranks.
+  // The measured sum, cut up as theory cuts it.
   ActivationBytes& activations = footprint.activations;
-  const double context = strategy.context_parallel_degree;
-  const double kept = profile_->ActivationPerSample(tensor).as_double() / context;
+  double kept_share = 1.0 / strategy.context_parallel_degree;
+  double checkpoint_share = kept_share;
+  if (runtime_.reuses_activations) {
+    // Theory knows such a runtime to the byte: by it, how tokens are shared.
+    const ActivationBytes plain = ActivationBytesOf(definition_, precision_, runtime_,
+                                                    OfTensorDegree(tensor, sequence_parallel_));
+    const auto share = [&](RecomputeLevel level) {
+      const double whole = plain.Kept(level);
+      return whole > 0.0 ? activations.Kept(level) / whole : 1.0;
+    };
+    kept_share = share(RecomputeLevel::kNone);
+    checkpoint_share = share(RecomputeLevel::kFull);
+  }
+  const double kept = profile_->ActivationPerSample(tensor).as_double() * kept_share;
   const double checkpoint =
-      std::min(kept, profile_->CheckpointPerSample(tensor).as_double() / context);
+      std::min(kept, profile_->CheckpointPerSample(tensor).as_double() * checkpoint_share);
   const double inner = activations.layer + activations.attention_core;
   const double core_share = inner > 0.0 ? activations.attention_core / inner : 0.0;
   const double inside = (kept - checkpoint) * activation_factor_;
   activations.checkpoint = checkpoint;
   activations.attention_core = inside * core_share;
   activations.layer = inside - activations.attention_core;
-  activations.backward = 0.0;
+  if (!runtime_.reuses_activations) {
+    activations.backward = 0.0;
+    activations.logits = 0.0;
+  }
   return footprint;
 }
 

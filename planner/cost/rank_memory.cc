@@ -159,10 +159,12 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
     const int64_t hidden = definition.hidden_size;
     const int64_t table = hidden * definition.vocabulary_size;
     const bool is_patch = definition.kind == LayerKind::kPatchEmbedding;
-    const int64_t table_part = is_patch ? table
-                                        : PaddedVocabularySize(definition.vocabulary_size, traits,
-                                                               strategy.tensor_parallel_degree) /
-                                              strategy.tensor_parallel_degree * hidden;
+    const int64_t table_part =
+        is_patch ? table
+                 : CeilDiv(PaddedVocabularySize(definition.vocabulary_size, traits,
+                                                strategy.tensor_parallel_degree),
+                           strategy.tensor_parallel_degree) *
+                       hidden;
     const bool has_own_table = !(definition.kind == LayerKind::kHead && definition.tied_embedding);
     const int64_t rest =
         std::max<int64_t>(definition.parameter_count - (has_own_table ? table : 0), 0);
@@ -170,6 +172,8 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
     if (has_own_table || copies_tied_table) {
       footprint.parameter_count += table_part;
       footprint.largest_matrix_parameter_count = table_part;
+    } else {
+      footprint.borrowed_parameter_count = table_part;
     }
   }
   footprint.kind = definition.kind;
@@ -207,22 +211,45 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const RecomputeLevel level = is_table ? RecomputeLevel::kNone : strategy.recompute_level;
   memory.kept = Bytes::Ceil(samples * footprint.activations.Kept(level));
   memory.kept_are_checkpoints = level == RecomputeLevel::kFull;
-  const Bytes running = Bytes::Ceil(samples * footprint.activations.Running(level));
-  (footprint.kind == LayerKind::kHead ? memory.logits : memory.running) = running;
+  const ActivationBytes& activations = footprint.activations;
+  const double again = activations.Kept(RecomputeLevel::kNone) - activations.Kept(level);
+  memory.running = Bytes::Ceil(samples * (again + activations.backward));
+  memory.freed = Bytes::Ceil(samples * activations.freed);
+  if (memory.kept_are_checkpoints) {
+    // It is among what is made again.
+    memory.running -= memory.freed;
+    memory.freed = Bytes();
+  }
+  memory.logits = Bytes::Ceil(samples * activations.logits);
   // Products that add to the buffer themselves need no gradient of their own; the
   // lookup of an embedding always makes one.
-  if (!traits.fused_gradient_accumulation || footprint.kind == LayerKind::kEmbedding) {
+  const bool makes_gradient = footprint.kind == LayerKind::kEmbedding && !traits.reuses_activations;
+  if (!traits.fused_gradient_accumulation || makes_gradient) {
     memory.running += Bytes::Of(element * footprint.largest_matrix_parameter_count);
   }
+  // Of a head the table too that it takes from the embedding.
+  const int64_t borrowed_count =
+      traits.gathers_tables_late && replicas > 1 ? footprint.borrowed_parameter_count : 0;
+  const int64_t used_count = shared_count + borrowed_count;
+  Bytes gradient;
   if (AtLeast(strategy.sharding_level, ShardingLevel::kGradients)) {
     // The whole gradient of the layer before it is scattered.
-    memory.gathered += Bytes::Of(element * shared_count);
+    gradient = Bytes::Of(element * used_count);
+  }
+  // It comes after what is recomputed, which may need more.
+  const Bytes recomputing = Bytes::Ceil(samples * (again + activations.WorkingToRecompute(level)));
+  if (recomputing > memory.running - memory.freed + gradient) {
+    memory.running = recomputing;
+    memory.freed = Bytes();
+  } else {
+    memory.gathered += gradient;
   }
   if (strategy.sharding_level == ShardingLevel::kParameters && replicas > 1) {
-    const Bytes whole = Bytes::Of(element * shared_count);
-    if (is_table) {
+    const Bytes whole = Bytes::Of(element * used_count);
+    if (is_table && !traits.gathers_tables_late) {
       memory.gathered_all_time = whole;
-    } else {
+    } else if (footprint.kind != LayerKind::kEmbedding || !traits.gathers_tables_late) {
+      // An embedding's backward pass needs none.
       memory.gathered += traits.overlap_parameter_gather ? whole * 2 : whole;
     }
   } else if (precision != Precision::kFp32 && !traits.keep_16_bit_parameters) {
@@ -248,7 +275,12 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   const Bytes needed = layer.transient();
   most_transient = std::max(most_transient, needed);
   if (needed >= peak.extra) {
-    peak = {needed, {}, layer.running + layer.message * 2, layer.logits, layer.gathered};
+    peak = {.extra = needed,
+            .freed = {.activations = layer.freed},
+            .running = layer.running + layer.message * 2,
+            .logits = layer.logits,
+            .gathered = layer.gathered,
+            .message = layer.message};
   }
   message = layer.message;
 }
@@ -305,6 +337,11 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   backward[kActivations] -= running.freed.activations;
   backward[kCheckpoints] -= running.freed.checkpoints;
   backward[kTransient] += running.running;
+  if (place.pipeline_parallel_degree > 1 && stages.size() == 1 && traits.holds_messages_sent &&
+      (is_last_stage || place.stage_index == 0)) {
+    // One way only.
+    backward[kTransient] -= running.message;
+  }
   backward[kLogits] += running.logits;
   backward[kGatheredParameters] += gathered_all_time + running.gathered;
   const Bytes backward_bound = gathered_all_time + peak.most_kept + most_transient;

@@ -38,6 +38,8 @@ struct LayerFootprint {
   int64_t expert_parameter_count = 0;
   // The largest matrix among them: its gradient exists on its own for a moment.
   int64_t largest_matrix_parameter_count = 0;
+  // Of the embedding on the same ranks, whose table a head uses.
+  int64_t borrowed_parameter_count = 0;
   // Of one sample.
   ActivationBytes activations;
 };
@@ -66,7 +68,9 @@ struct LayerMemory {
   // Only while the layer's backward pass runs: what it recomputes, gradients of
   // activations and of its largest matrix.
   Bytes running;
-  // The same, of logits and loss.
+  // Of `kept`, what is gone by then.
+  Bytes freed;
+  // While it runs, of logits and loss.
   Bytes logits;
   // The same, whole parameters and gradients of a sharded layer.
   Bytes gathered;
@@ -79,8 +83,8 @@ struct LayerMemory {
   Bytes message;
 
   Bytes states() const { return parameters + gradients + optimizer_states + master_parameters; }
-  // All that is there only while the layer runs.
-  Bytes transient() const { return running + logits + gathered + message * 2; }
+  // All that is there only while the layer runs, less what is gone.
+  Bytes transient() const { return running - freed + logits + gathered + message * 2; }
 };
 
 // All but `message`. `samples` is the micro-batch of one rank. Data- and context-parallel ranks
@@ -119,6 +123,8 @@ struct StageMemory {
     Bytes running;
     Bytes logits;
     Bytes gathered;
+    // To the next stage; `running` has two of them.
+    Bytes message;
   };
   Peak peak;
   // The most any layer needs while it runs, whatever is freed.

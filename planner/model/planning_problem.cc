@@ -138,6 +138,7 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const Mo
   PlanningProblem problem;
   problem.usable_memory_ = Bytes::Of(static_cast<int64_t>(
       std::floor(group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio))));
+  rules.runtime = TraitsOn(rules.runtime, group.device_kind);
   problem.model_ = std::move(model);
   problem.topology_ = std::move(topology);
   problem.knowledge_ = std::move(knowledge);
@@ -197,6 +198,7 @@ PlanningProblem PlanningProblem::WithGlobalBatchSize(int64_t size) const {
 
 PlanningProblem PlanningProblem::WithRules(PlanningRules rules) const {
   PlanningProblem problem = *this;
+  rules.runtime = TraitsOn(rules.runtime, node_group().device_kind);
   problem.rules_ = std::move(rules);
   return problem;
 }

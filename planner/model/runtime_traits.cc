@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/match.h"
+
 namespace parplan {
 namespace {
 
@@ -106,6 +108,22 @@ const RuntimeTraits* FindRuntime(absl::string_view runtime_id) {
       runtimes.begin(), runtimes.end(),
       [runtime_id](const RuntimeTraits& traits) { return traits.runtime_id == runtime_id; });
   return found == runtimes.end() ? nullptr : found;
+}
+
+RuntimeTraits ExecutorTraits() {
+  RuntimeTraits traits;
+  traits.reuses_activations = true;
+  traits.gathers_tables_late = true;
+  traits.holds_messages_sent = true;
+  traits.overlap_parameter_gather = false;
+  traits.fp32_logits = false;
+  traits.pad_vocabulary = false;
+  return traits;
+}
+
+RuntimeTraits TraitsOn(const RuntimeTraits& traits, absl::string_view device_kind) {
+  const bool is_processor = absl::StartsWith(device_kind, "CPU ");
+  return is_processor && traits == RuntimeTraits() ? ExecutorTraits() : traits;
 }
 
 }  // namespace parplan

@@ -121,6 +121,15 @@ struct RuntimeTraits {
   bool keep_16_bit_parameters = true;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
+  // A layer's backward pass puts gradients where what it has used was, and frees the rest as it
+  // goes; logits, which only the head's backward pass has, become their gradients. Token numbers
+  // are not on the device.
+  bool reuses_activations = false;
+  // Sharded tables are whole only while their layer runs, as other layers' parameters are.
+  bool gathers_tables_late = false;
+  // A stage holds what it sent until it sends the next of its kind; what comes is received into
+  // its place. Otherwise one message is coming and one going.
+  bool holds_messages_sent = false;
   // The allocator can use freed memory for tensors of any size (PyTorch's
   // expandable_segments).
   bool expandable_segments = false;
@@ -134,6 +143,15 @@ absl::Span<const RuntimeTraits> KnownRuntimes();
 
 // One of them, or null.
 const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
+
+// `parplan` as the executor runs today, of which memory is known array by array
+// (clients/executor/trainer). The defaults above are what it is meant to be on GPUs, and what
+// published runs are compared with.
+RuntimeTraits ExecutorTraits();
+
+// The traits a runtime has on devices of a kind: on processors (`CPU ...`) `parplan` is the
+// executor as it runs today; all else is what it is.
+RuntimeTraits TraitsOn(const RuntimeTraits& traits, absl::string_view device_kind);
 
 }  // namespace parplan
 

@@ -23,16 +23,6 @@ absl::Status Refuse(const std::string& field, const std::string& rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }
 
-absl::Status CheckShape(const LayerProbeShape& shape, const LayerProbeSetting& setting) {
-  if (shape.tensor_parallel_degree < 1 || setting.world_size % shape.tensor_parallel_degree != 0) {
-    return Refuse("tensor_parallel_degree",
-                  absl::StrCat("it divides the ", setting.world_size, " ranks that measure"));
-  }
-  if (shape.samples < 1) return Refuse("samples", "at least 1");
-  if (shape.sequence_length < 0) return Refuse("sequence_length", "at least 0");
-  return absl::OkStatus();
-}
-
 // [kind] by repetition, of one layer.
 struct Samples {
   std::vector<absl::Duration> forward;
@@ -157,10 +147,20 @@ absl::StatusOr<std::array<LayerTimes, kProbedKindCount>> ProbeMiddle(
 
 }  // namespace
 
+absl::Status CheckProbeShape(const LayerProbeShape& shape, const LayerProbeSetting& setting) {
+  if (shape.tensor_parallel_degree < 1 || setting.world_size % shape.tensor_parallel_degree != 0) {
+    return Refuse("tensor_parallel_degree",
+                  absl::StrCat("it divides the ", setting.world_size, " ranks that measure"));
+  }
+  if (shape.samples < 1) return Refuse("samples", "at least 1");
+  if (shape.sequence_length < 0) return Refuse("sequence_length", "at least 0");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting) {
-  PARPLAN_RETURN_IF_ERROR(CheckShape(shape, setting));
+  PARPLAN_RETURN_IF_ERROR(CheckProbeShape(shape, setting));
   const int first = model.definition_of_layer().front();
   const int last = model.definition_of_layer().back();
   std::vector<LayerTimes> all(model.layer_definitions().size());

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "clients/device/comm/communicator.h"
@@ -89,6 +90,9 @@ struct LayerTimes {
 absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);
+
+// INVALID_ARGUMENT naming the field of `shape` that the ranks of `setting` cannot measure.
+absl::Status CheckProbeShape(const LayerProbeShape& shape, const LayerProbeSetting& setting);
 
 }  // namespace parplan
 

@@ -33,7 +33,8 @@ absl::StatusOr<ModelSpec> ProbeModel(const ModelSpec& model, int middle_index, i
 }
 
 // All layers alike, on all ranks, in one stage.
-Plan ProbePlan(const ModelSpec& model, const LayerProbeShape& shape, int world_size) {
+Plan ProbePlan(const ModelSpec& model, RecomputeLevel recompute_level, const LayerProbeShape& shape,
+               int world_size) {
   Strategy strategy;
   strategy.tensor_parallel_degree = shape.tensor_parallel_degree;
   strategy.data_parallel_degree = world_size / shape.tensor_parallel_degree;
@@ -44,21 +45,31 @@ Plan ProbePlan(const ModelSpec& model, const LayerProbeShape& shape, int world_s
   StagePlan stage{.first_rank = 0, .rank_count = world_size};
   const int last = model.layer_count() - 1;
   stage.layer_runs = {{0, 1, strategy}, {1, last - 1, strategy}, {last, 1, strategy}};
+  stage.layer_runs[1].strategy.recompute_level = recompute_level;
   plan.stages.push_back(std::move(stage));
   return plan;
 }
 
 }  // namespace
 
+absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
+                                      RecomputeLevel recompute_level, const LayerProbeShape& shape,
+                                      const LayerProbeSetting& setting) {
+  PARPLAN_ASSIGN_OR_RETURN(ModelSpec probe_model,
+                           ProbeModel(model, middle_index, depth, shape.sequence_length));
+  const Plan plan = ProbePlan(probe_model, recompute_level, shape, setting.world_size);
+  PARPLAN_ASSIGN_OR_RETURN(RankProgram program,
+                           RankProgram::Create(plan, probe_model, setting.rank));
+  return ProbeJob{std::move(probe_model), std::move(program)};
+}
+
 absl::StatusOr<std::unique_ptr<ProbeRun>> ProbeRun::Create(const ModelSpec& model, int middle_index,
                                                            int depth, const LayerProbeShape& shape,
                                                            const LayerProbeSetting& setting) {
-  PARPLAN_ASSIGN_OR_RETURN(ModelSpec probe_model,
-                           ProbeModel(model, middle_index, depth, shape.sequence_length));
-  PARPLAN_ASSIGN_OR_RETURN(RankProgram program,
-                           RankProgram::Create(ProbePlan(probe_model, shape, setting.world_size),
-                                               probe_model, setting.rank));
-  std::unique_ptr<ProbeRun> run(new ProbeRun(std::move(probe_model), std::move(program), setting));
+  PARPLAN_ASSIGN_OR_RETURN(ProbeJob job, MakeProbeJob(model, middle_index, depth,
+                                                      RecomputeLevel::kNone, shape, setting));
+  std::unique_ptr<ProbeRun> run(
+      new ProbeRun(std::move(job.model), std::move(job.program), setting));
   OptimizerSettings optimizer = AdamSettings{};
   if (model.optimizer() == Optimizer::kSgd) optimizer = SgdSettings{};
   const auto make_group =

@@ -30,10 +30,19 @@ struct ProbedTimes {
   absl::Duration optimizer_step;
 };
 
+// A model of the first and the last definition of `model` and `depth` layers of `middle_index`
+// between them, which recompute as told, and what a rank does to train it.
+struct ProbeJob {
+  ModelSpec model;
+  RankProgram program;
+};
+absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
+                                      RecomputeLevel recompute_level, const LayerProbeShape& shape,
+                                      const LayerProbeSetting& setting);
+
 class ProbeRun {
  public:
-  // A model of the first and the last definition of `model` and `depth` layers of
-  // `middle_index` between them. Errors as of `ProbeLayers`.
+  // Of the job that the arguments make, without recomputation. Errors as of `ProbeLayers`.
   static absl::StatusOr<std::unique_ptr<ProbeRun>> Create(const ModelSpec& model, int middle_index,
                                                           int depth, const LayerProbeShape& shape,
                                                           const LayerProbeSetting& setting);

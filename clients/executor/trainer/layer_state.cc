@@ -64,8 +64,11 @@ absl::Status LayerState::MakeOptimizerStates() {
   LayerKernels& kernels = tools_.kernels();
   const bool is_sharded = Shards(ShardingLevel::kOptimizer);
   const int64_t size = is_sharded ? shard_size_ : padded_size_;
-  PARPLAN_ASSIGN_OR_RETURN(first_moments_,
-                           tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));
+  const auto* const sgd = std::get_if<SgdSettings>(&optimizer_);
+  if (sgd == nullptr || sgd->momentum != 0.0) {
+    PARPLAN_ASSIGN_OR_RETURN(first_moments_,
+                             tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));
+  }
   if (std::holds_alternative<AdamSettings>(optimizer_)) {
     PARPLAN_ASSIGN_OR_RETURN(second_moments_,
                              tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));

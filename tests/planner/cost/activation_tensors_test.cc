@@ -218,7 +218,7 @@ TEST(ActivationTensors, OfTheHeadAreItsInputsAndLogitsOfThePaddedVocabulary) {
   ASSERT_EQ(traits.loss_bytes_per_logit, 6);
   const ActivationBytes head = Of(Head(512, 50257, 1024), traits, TensorParallel(2));
   EXPECT_DOUBLE_EQ(head.Kept(RecomputeLevel::kNone), 4.0 * 1024 * 512);
-  EXPECT_DOUBLE_EQ(head.backward, 6.0 * 1024 * 50432 / 2);
+  EXPECT_DOUBLE_EQ(head.logits, 6.0 * 1024 * 50432 / 2);
 }
 
 TEST(ActivationTensors, PadTheVocabularyAsMegatronDoes) {

@@ -11,28 +11,28 @@ namespace {
 
 using enum Coefficient;
 
-LayerTimes Times(const LayerDefinition& layer, const RuntimeTraits& runtime,
-                 const DeviceDescription& device = TestDevice(),
-                 const Coefficients& coefficients = Coefficients("ampere"),
-                 const LayerShape& shape = {}, double samples = 2.0) {
+AnalyticTimes Times(const LayerDefinition& layer, const RuntimeTraits& runtime,
+                    const DeviceDescription& device = TestDevice(),
+                    const Coefficients& coefficients = Coefficients("ampere"),
+                    const LayerShape& shape = {}, double samples = 2.0) {
   return AnalyticLayer(layer, Precision::kFp16, runtime, device, coefficients)
       .Times(shape, samples);
 }
 
 // All times of a layer, for laws that hold for each.
-std::vector<double> DeviceSeconds(const LayerTimes& times) {
+std::vector<double> DeviceSeconds(const AnalyticTimes& times) {
   return {times.forward.device.value(), times.backward.device.value(),
           times.full_recompute.device.value(), times.selective_recompute.device.value()};
 }
 
-void ExpectNowhereSlower(const LayerTimes& a, const LayerTimes& b) {
+void ExpectNowhereSlower(const AnalyticTimes& a, const AnalyticTimes& b) {
   for (int i = 0; i < 4; ++i) EXPECT_LE(DeviceSeconds(a)[i], DeviceSeconds(b)[i]) << i;
 }
 
 TEST(AnalyticLayer, ABetterDeviceIsNeverSlower) {
   const LayerDefinition layer = TestDecoder(2048, 16, 2048);
   for (const RuntimeTraits& runtime : KnownRuntimes()) {
-    const LayerTimes times = Times(layer, runtime);
+    const AnalyticTimes times = Times(layer, runtime);
     DeviceDescription device = TestDevice();
     device.matrix_flops_16_bit *= 1.5;
     ExpectNowhereSlower(Times(layer, runtime, device), times);
@@ -48,7 +48,7 @@ TEST(AnalyticLayer, ABetterDeviceIsNeverSlower) {
 TEST(AnalyticLayer, BetterCoefficientsAreNeverSlower) {
   const LayerDefinition layer = TestDecoder(2048, 16, 2048);
   const RuntimeTraits& runtime = *FindRuntime("megatron-2021");
-  const LayerTimes times = Times(layer, runtime);
+  const AnalyticTimes times = Times(layer, runtime);
   for (const auto& [coefficient, better] :
        {std::pair(kMatrixEfficiency, 0.9), std::pair(kMemoryEfficiency, 0.95),
         std::pair(kReductionRamp, 0.0), std::pair(kKernelOverhead, 0.0)}) {
@@ -61,9 +61,9 @@ TEST(AnalyticLayer, BetterCoefficientsAreNeverSlower) {
 TEST(AnalyticLayer, MoreSamplesTakeLonger) {
   const LayerDefinition layer = TestDecoder(2048, 16, 1024);
   for (const RuntimeTraits& runtime : KnownRuntimes()) {
-    LayerTimes last;
+    AnalyticTimes last;
     for (const double samples : {0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0}) {
-      const LayerTimes times =
+      const AnalyticTimes times =
           Times(layer, runtime, TestDevice(), Coefficients("ampere"), {}, samples);
       ExpectNowhereSlower(last, times);
       last = times;
@@ -74,9 +74,9 @@ TEST(AnalyticLayer, MoreSamplesTakeLonger) {
 TEST(AnalyticLayer, MoreRanksAreNeverSlower) {
   const LayerDefinition layer = TestDecoder(4096, 32, 2048);
   for (const RuntimeTraits& runtime : KnownRuntimes()) {
-    LayerTimes last = Times(layer, runtime);
+    AnalyticTimes last = Times(layer, runtime);
     for (const int degree : {2, 4, 8}) {
-      const LayerTimes times =
+      const AnalyticTimes times =
           Times(layer, runtime, TestDevice(), Coefficients("ampere"), {degree, 1, 1, false});
       ExpectNowhereSlower(times, last);
       ExpectNowhereSlower(
@@ -88,7 +88,7 @@ TEST(AnalyticLayer, MoreRanksAreNeverSlower) {
 
 TEST(AnalyticLayer, RecomputesWhatItSays) {
   const LayerDefinition layer = TestDecoder(2048, 16, 2048);
-  const LayerTimes unfused = Times(layer, *FindRuntime("megatron-2021"));
+  const AnalyticTimes unfused = Times(layer, *FindRuntime("megatron-2021"));
   EXPECT_EQ(unfused.full_recompute.device, unfused.forward.device);
   EXPECT_GT(unfused.selective_recompute.device, Seconds());
   EXPECT_LT(unfused.selective_recompute.device, unfused.full_recompute.device);
@@ -115,7 +115,7 @@ TEST(AnalyticLayer, CheckpointsThatStopEarlyLeaveTheLastProductOut) {
   const LayerDefinition layer = TestDecoder(4096, 32, 2048);
   RuntimeTraits runtime;
   runtime.recompute_stops_early = true;
-  const LayerTimes times = Times(layer, runtime);
+  const AnalyticTimes times = Times(layer, runtime);
   // 4 h^2 of 12 h^2 weights.
   EXPECT_GT(times.full_recompute.device, 0.6 * times.forward.device);
   EXPECT_LT(times.full_recompute.device, 0.75 * times.forward.device);
@@ -127,7 +127,7 @@ TEST(AnalyticLayer, RecomputesOperatorsOfSwigluLayers) {
   layer.feed_forward_size = 14336;
   RuntimeTraits runtime;
   runtime.selective_recompute = SelectiveRecompute::kOperators;
-  const LayerTimes times = Times(layer, runtime);
+  const AnalyticTimes times = Times(layer, runtime);
   // Keys, the attention's projection and the up projection: 2 h^2 + h f of 4 h^2 + 3 h f.
   EXPECT_GT(times.selective_recompute.device, 0.3 * times.forward.device);
   EXPECT_LT(times.selective_recompute.device, 0.5 * times.forward.device);
@@ -135,8 +135,8 @@ TEST(AnalyticLayer, RecomputesOperatorsOfSwigluLayers) {
 
 TEST(AnalyticLayer, NearsTheSumOfItsProductsWhenTheyAreLarge) {
   // GPT-3's layer on 8 ranks: about 24 b s h^2 / 8 at 0.82 of the peak, and the rest.
-  const LayerTimes times = Times(TestDecoder(12288, 96, 2048), *FindRuntime("parplan"),
-                                 TestDevice(), Coefficients("ampere"), {8, 1, 1, true}, 1.0);
+  const AnalyticTimes times = Times(TestDecoder(12288, 96, 2048), *FindRuntime("parplan"),
+                                    TestDevice(), Coefficients("ampere"), {8, 1, 1, true}, 1.0);
   const double products = 24.0 * 2048.0 * 12288.0 * 12288.0 / 8.0 / (0.82 * 312e12);
   EXPECT_GT(times.forward.device.value(), products);
   EXPECT_LT(times.forward.device.value(), 1.25 * products);
@@ -145,7 +145,7 @@ TEST(AnalyticLayer, NearsTheSumOfItsProductsWhenTheyAreLarge) {
 }
 
 TEST(AnalyticLayer, HidesCollectivesBehindPartOfTheBackwardPass) {
-  const LayerTimes times = Times(TestDecoder(4096, 32, 2048), *FindRuntime("megatron-core"));
+  const AnalyticTimes times = Times(TestDecoder(4096, 32, 2048), *FindRuntime("megatron-core"));
   // Weight gradients are half of the products; those of 3 h^2 and 4 h^2 of 12 h^2
   // weights come while their input's gradient is on its way.
   EXPECT_GT(times.hiding_backward, 0.2 * times.backward.device);
@@ -155,8 +155,8 @@ TEST(AnalyticLayer, HidesCollectivesBehindPartOfTheBackwardPass) {
 TEST(AnalyticLayer, TheHostLaunchesKernelsWhateverTheirSize) {
   const RuntimeTraits& runtime = *FindRuntime("megatron-deepspeed");
   const Coefficients coefficients("ampere");
-  const LayerTimes small = Times(TestDecoder(1024, 16, 1024), runtime);
-  const LayerTimes large = Times(TestDecoder(8192, 64, 2048), runtime);
+  const AnalyticTimes small = Times(TestDecoder(1024, 16, 1024), runtime);
+  const AnalyticTimes large = Times(TestDecoder(8192, 64, 2048), runtime);
   EXPECT_EQ(small.forward.host, large.forward.host);
   EXPECT_EQ(small.backward.host, large.backward.host);
   // vTrain's smallest layers take 3.5 ms forward, again and backward, whatever the

@@ -155,7 +155,7 @@ TEST(LayerSource, TakesTheoryWhereNothingWasMeasuredAndSaysSo) {
   Coefficients coefficients("ampere");
   const AnalyticLayer analytic(world.decoder, Precision::kBf16, world.rules.runtime, TestDevice(),
                                coefficients);
-  const LayerTimes times = analytic.Times({}, 3);
+  const AnalyticTimes times = analytic.Times({}, 3);
   const double slowest = SlowestDeviceFactor(kDevices, coefficients);
   const LayerPasses passes = source.Passes(Strategy(), 3);
   EXPECT_DOUBLE_EQ(passes.forward.value(), times.forward.device.value() * slowest);

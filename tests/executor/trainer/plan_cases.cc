@@ -1,0 +1,185 @@
+#include "tests/executor/trainer/plan_cases.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/base/check.h"
+#include "tests/executor/program/program_cases.h"
+
+namespace parplan {
+namespace {
+
+// The same strategy for all layers; `stages` of 8 layers in all.
+PlanCase Uniform(const std::string& name, int devices, const std::vector<int>& stages,
+                 const Strategy& strategy, int64_t micro_batches, bool is_tied = false) {
+  return {name,
+          PlanOf(SmallGpt(6, is_tied), devices, stages, {strategy}, kCaseBatch, micro_batches),
+          is_tied};
+}
+
+PlanCase Mixed(const std::string& name, int devices, const std::vector<int>& stages,
+               const std::vector<Strategy>& strategies, int64_t micro_batches) {
+  return {name, PlanOf(SmallGpt(6), devices, stages, strategies, kCaseBatch, micro_batches)};
+}
+
+Strategy Dp(int degree, ShardingLevel level = ShardingLevel::kNone) {
+  return {.data_parallel_degree = degree, .sharding_level = level};
+}
+Strategy Tp(int degree, bool sequence = false) {
+  return {.tensor_parallel_degree = degree, .sequence_parallel = sequence};
+}
+constexpr auto kZero1 = ShardingLevel::kOptimizer;
+constexpr auto kZero2 = ShardingLevel::kGradients;
+constexpr auto kZero3 = ShardingLevel::kParameters;
+
+// Layers that are no transformers do not recompute.
+void RecomputeTransformers(Plan& plan, RecomputeLevel level) {
+  for (StagePlan& stage : plan.stages) {
+    for (StageLayerRun& run : stage.layer_runs) {
+      if (run.first_layer_index > 0 && run.first_layer_index < 7) {
+        run.strategy.recompute_level = level;
+      }
+    }
+  }
+}
+
+PlanCase Interleave(PlanCase c) {
+  // Two stages on each device.
+  const int degree = static_cast<int>(c.plan.stages.size()) / 2;
+  c.plan.device_count /= 2;
+  const int ranks = c.plan.device_count / degree;
+  c.plan.schedule = Schedule::kInterleaved;
+  c.plan.virtual_stage_count = 2;
+  for (size_t stage = 0; stage < c.plan.stages.size(); ++stage) {
+    c.plan.stages[stage].rank_count = ranks;
+    c.plan.stages[stage].first_rank = static_cast<int>(stage) % degree * ranks;
+  }
+  return c;
+}
+
+PlanCase Of(ModelSpec (*model)(int), PlanCase c) {
+  c.other_model = model;
+  return c;
+}
+
+PlanCase Recompute(PlanCase c, RecomputeLevel level = RecomputeLevel::kFull) {
+  RecomputeTransformers(c.plan, level);
+  return c;
+}
+
+PlanCase Selective(PlanCase c) { return Recompute(std::move(c), RecomputeLevel::kSelective); }
+
+PlanCase Gpipe(PlanCase c) {
+  c.plan.schedule = Schedule::kGpipe;
+  return c;
+}
+
+}  // namespace
+
+std::vector<PlanCase> PlanCases() {
+  const Strategy ring2{.context_parallel_degree = 2};
+  const Strategy ulysses2{.context_parallel_degree = 2, .context_kind = ContextKind::kUlysses};
+  const Strategy tp2dp2{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
+  Strategy dp2tp2 = tp2dp2;
+  dp2tp2.rank_order = RankOrder::kDataInnermost;
+  Strategy tp2dp2z3 = tp2dp2;
+  tp2dp2z3.sharding_level = kZero3;
+  Strategy tp2sdp2 = tp2dp2z3;
+  tp2sdp2.sequence_parallel = true;
+  Strategy tp2sdp2z2 = tp2sdp2;
+  tp2sdp2z2.sharding_level = kZero2;
+  Strategy tp2cp2 = {
+      .tensor_parallel_degree = 2, .sequence_parallel = true, .context_parallel_degree = 2};
+  Strategy tp2sp2 = {.tensor_parallel_degree = 2,
+                     .context_parallel_degree = 2,
+                     .context_kind = ContextKind::kUlysses};
+  const Strategy ring2dp2z3{
+      .data_parallel_degree = 2, .sharding_level = kZero3, .context_parallel_degree = 2};
+  return {
+      Uniform("MicroBatches", 1, {8}, {}, 4),
+      Recompute(Uniform("Recompute", 1, {8}, {}, 2)),
+      Uniform("Tied", 1, {8}, {}, 2, true),
+      Uniform("Dp2", 2, {8}, Dp(2), 2),
+      Uniform("Dp3", 3, {8}, Dp(3), 2),
+      Uniform("Dp2Zero1", 2, {8}, Dp(2, kZero1), 2),
+      Uniform("Dp2Zero2", 2, {8}, Dp(2, kZero2), 2),
+      Uniform("Dp2Zero3", 2, {8}, Dp(2, kZero3), 2),
+      Uniform("Dp3Zero3", 3, {8}, Dp(3, kZero3), 1),
+      Recompute(Uniform("Dp2Zero3Recompute", 2, {8}, Dp(2, kZero3), 2)),
+      Uniform("Tp2", 2, {8}, Tp(2), 2),
+      Uniform("Tp3", 3, {8}, Tp(3), 1),
+      Uniform("Tp2Sequence", 2, {8}, Tp(2, true), 2),
+      Uniform("Tp3Sequence", 3, {8}, Tp(3, true), 2),
+      Recompute(Uniform("Tp2SequenceRecompute", 2, {8}, Tp(2, true), 2)),
+      Uniform("Tp2Tied", 2, {8}, Tp(2), 2, true),
+      Uniform("Ring2", 2, {8}, ring2, 2),
+      Uniform("Ring3", 3, {8}, {.context_parallel_degree = 3}, 2),
+      Uniform("Ulysses2", 2, {8}, ulysses2, 2),
+      Uniform("Pp2", 2, {4, 4}, {}, 4),
+      Uniform("Pp2Uneven", 2, {3, 5}, {}, 6),
+      Uniform("Pp2Tied", 2, {4, 4}, {}, 4, true),
+      Gpipe(Uniform("Pp2Gpipe", 2, {4, 4}, {}, 4)),
+      Interleave(Uniform("Pp2Interleaved", 4, {2, 2, 2, 2}, {}, 4)),
+      Recompute(Uniform("Pp2Recompute", 2, {4, 4}, {}, 4)),
+      Uniform("Pp3Uneven", 3, {2, 4, 2}, {}, 6),
+      Uniform("Tp2Dp2", 4, {8}, tp2dp2, 2),
+      Uniform("Dp2Tp2", 4, {8}, dp2tp2, 2),
+      Uniform("Tp2Dp2Zero3", 4, {8}, tp2dp2z3, 2),
+      Uniform("Tp2SequenceDp2Zero3", 4, {8}, tp2sdp2, 2),
+      Uniform("Tp2SequenceDp2Zero2", 4, {8}, tp2sdp2z2, 2),
+      Uniform("Tp2SequenceRing2", 4, {8}, tp2cp2, 2),
+      Uniform("Tp2Ulysses2", 4, {8}, tp2sp2, 2),
+      Uniform("Ring2Dp2Zero3", 4, {8}, ring2dp2z3, 2),
+      Uniform("Tp4", 4, {8}, Tp(4, true), 2),
+      Uniform("Pp2Dp2", 4, {4, 4}, Dp(2), 4),
+      Uniform("Pp2Tp2Tied", 4, {4, 4}, Tp(2), 4, true),
+      Uniform("Pp4", 4, {2, 2, 2, 2}, {}, 8),
+      Mixed("TpToDpAndBack", 2, {8}, {Dp(2), Dp(2), Tp(2), Tp(2, true), Dp(2, kZero3), Tp(2)}, 2),
+      Mixed("AllKindsOfFour", 4, {8},
+            {Dp(4), tp2dp2, dp2tp2, Tp(4), tp2sdp2, ring2dp2z3, tp2cp2, Dp(4, kZero2)}, 1),
+      Mixed("RingToUlysses", 2, {8}, {ring2, ulysses2, Dp(2), Tp(2, true)}, 2),
+      Mixed("DifferentSidesOfABoundary", 4, {4, 4}, {Tp(2), Tp(2), Dp(2), Tp(2, true)}, 4),
+      Mixed("SixRanksMixed", 6, {8},
+            {Dp(6),
+             Tp(6),
+             {.tensor_parallel_degree = 2, .data_parallel_degree = 3},
+             {.tensor_parallel_degree = 3, .data_parallel_degree = 2},
+             Dp(6, kZero3)},
+            2),
+      Mixed("SixRanksTwoStages", 6, {3, 5}, {Dp(3), Tp(3), Tp(3, true), Dp(3, kZero3)}, 4),
+      Mixed("EightRanksTwoStages", 8, {4, 4}, {tp2dp2, Dp(4), Tp(4), tp2sdp2}, 3),
+      Selective(Uniform("Selective", 1, {8}, {}, 2)),
+      Selective(Uniform("Ring2Selective", 2, {8}, ring2, 2)),
+      Selective(Uniform("Ulysses2Selective", 2, {8}, ulysses2, 2)),
+      Recompute(Uniform("Ring3Recompute", 3, {8}, {.context_parallel_degree = 3}, 2)),
+      Recompute(Uniform("Ulysses2Recompute", 2, {8}, ulysses2, 2)),
+      Uniform("Ring4", 4, {8}, {.context_parallel_degree = 4}, 2),
+      Of(SmallGpt2, Uniform("Gpt2Dp2Zero3", 2, {8}, Dp(2, kZero3), 2)),
+      Of(SmallGpt2, Uniform("Gpt2Tp2Sequence", 2, {8}, Tp(2, true), 2)),
+      Of(SmallGpt2, Uniform("Gpt2Tp2Ring2", 4, {8}, tp2cp2, 2)),
+      Of(SmallGpt2, Recompute(Uniform("Gpt2Pp2Tp2", 4, {4, 4}, Tp(2), 4))),
+      Of(SmallLlama, Uniform("LlamaRing3", 3, {8}, {.context_parallel_degree = 3}, 2)),
+      Of(SmallLlama, Uniform("LlamaDp2Zero3", 2, {8}, Dp(2, kZero3), 2)),
+      Of(SmallLlama, Recompute(Uniform("LlamaTp2Sequence", 2, {8}, Tp(2, true), 2))),
+      Of(SmallLlama, Uniform("LlamaTp3", 3, {8}, Tp(3), 2)),
+      Of(SmallLlama, Uniform("LlamaTp2Ring2", 4, {8}, tp2cp2, 2)),
+      Of(SmallLlama, Uniform("LlamaUlysses2Pp2", 4, {4, 4}, ulysses2, 4)),
+      Of(SmallBert, Uniform("BertRing2", 2, {8}, ring2, 2)),
+      Of(SmallBert, Uniform("BertTp2Dp2", 4, {8}, tp2dp2, 2)),
+      Interleave(Uniform("Pp2Dp2Interleaved", 8, {2, 2, 2, 2}, Dp(2, kZero1), 4)),
+  };
+}
+
+ModelSpec PlanCase::Model() const {
+  return other_model == nullptr ? SmallGpt(6, is_tied) : other_model(6);
+}
+
+PlanCase PlanCaseNamed(const std::string& name) {
+  const std::vector<PlanCase> cases = PlanCases();
+  const auto found =
+      std::find_if(cases.begin(), cases.end(), [&](const PlanCase& c) { return c.name == name; });
+  PARPLAN_CHECK(found != cases.end());
+  return *found;
+}
+
+}  // namespace parplan

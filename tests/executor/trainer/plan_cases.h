@@ -1,0 +1,36 @@
+// Plans of every kind the executor runs, for small models.
+
+#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_PLAN_CASES_H_
+#define PARPLAN_TESTS_EXECUTOR_TRAINER_PLAN_CASES_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+struct PlanCase {
+  friend void PrintTo(const PlanCase& c, std::ostream* out) { *out << PlanGist(c.plan); }
+  std::string name;
+  Plan plan;
+  bool is_tied = false;
+  // Instead of a GPT.
+  ModelSpec (*other_model)(int layer_count) = nullptr;
+  // Of 8 layers.
+  ModelSpec Model() const;
+};
+
+// Samples of a step.
+inline constexpr int64_t kCaseBatch = 24;
+
+// At 1 to 8 ranks, each under a name of its own.
+std::vector<PlanCase> PlanCases();
+// REQUIRES: there is one of this name.
+PlanCase PlanCaseNamed(const std::string& name);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_PLAN_CASES_H_
