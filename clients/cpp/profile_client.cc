@@ -67,6 +67,8 @@ std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
                [](v1::ProfilePiece& piece) { return piece.add_layer_memories(); });
   writer.Write(profile.collective_timings(),
                [](v1::ProfilePiece& piece) { return piece.add_collective_timings(); });
+  writer.Write(profile.optimizer_timings(),
+               [](v1::ProfilePiece& piece) { return piece.add_optimizer_timings(); });
   return messages;
 }
 

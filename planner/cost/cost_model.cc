@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "planner/cost/layer_pricing.h"
+#include "planner/cost/optimizer_step.h"
 
 namespace parplan {
 
@@ -89,6 +90,17 @@ Seconds CostModel::MessageTime(int definition_index, const Strategy& from, int r
   }
   return collectives_.Time(Collective::kSendReceive, pair, message / tensor) +
          collectives_.Time(Collective::kAllGather, {tensor, from.tensor_stride()}, message);
+}
+
+Seconds CostModel::OptimizerTime(int64_t parameter_count, ShardingLevel level,
+                                 int replica_count) const {
+  const auto count = static_cast<double>(parameter_count);
+  if (optimizer_time_.has_value()) {
+    return optimizer_time_->At(level == ShardingLevel::kNone ? count : count / replica_count);
+  }
+  if (!device_.has_value()) return Seconds();
+  return OptimizerStepTime(count, level, replica_count, precision_, optimizer_, runtime_, *device_,
+                           coefficients_);
 }
 
 Seconds CostModel::SendTime(int definition_index, const Strategy& from, const Strategy& to,

@@ -22,6 +22,7 @@
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_source.h"
 #include "planner/cost/memory_overheads.h"
+#include "planner/cost/size_curve.h"
 #include "planner/model/calibration.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/plan.h"
@@ -150,6 +151,9 @@ class CostModel {
 
   void ResolveOverheads(const PlanningProblem& problem, bool has_overlap, ResolutionNotes& notes);
   void ResolveRanges(const PlanningProblem& problem);
+  void ResolveOptimizer(const PlanningProblem& problem);
+  // Of the step over a layer's parameters, of which `replica_count` ranks have the same.
+  Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
 
   Precision precision_ = Precision::kBf16;
   Optimizer optimizer_ = Optimizer::kAdam;
@@ -160,6 +164,8 @@ class CostModel {
   int tied_vocabulary_size_ = 0;
   double overlap_slowdown_ = 1.0;
   std::optional<DeviceDescription> device_;
+  // Over the parameters a device steps; absent where the optimizer was not measured.
+  std::optional<SizeCurve> optimizer_time_;
   Coefficients coefficients_;
   Coefficients memory_coefficients_;
   MemoryOverheads overheads_;

@@ -159,12 +159,21 @@ void CostModel::ResolveOverheads(const PlanningProblem& problem, bool has_overla
   overheads_.workspace = Bytes::Ceil(memory_coefficients_[Coefficient::kWorkspaceMemory]);
   overheads_.fragmentation = memory_coefficients_[Coefficient::kFragmentation];
 
-  if (device_.has_value()) {
+  if (device_.has_value() && !optimizer_time_.has_value()) {
     notes.estimated.push_back("optimizer step: from the memory bandwidth of the data sheet");
   }
   if (from_data_sheet) {
     step_overhead_ = Seconds::Of(coefficients_[Coefficient::kStepOverhead]);
   }
+}
+
+void CostModel::ResolveOptimizer(const PlanningProblem& problem) {
+  std::vector<SizeCurve::Point> points;
+  for (const OptimizerPoint& point : problem.profile().optimizers()) {
+    if (point.optimizer != optimizer_ || point.precision != precision_) continue;
+    points.push_back({static_cast<double>(point.parameter_count), point.duration});
+  }
+  if (!points.empty()) optimizer_time_.emplace(std::move(points));
 }
 
 void CostModel::ResolveRanges(const PlanningProblem& problem) {
@@ -228,6 +237,7 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
   costs.collectives_.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
   const bool has_overlap = !needs.data_groups.empty() ||
                            (costs.runtime_.overlap_tensor_parallel && !needs.tensor_groups.empty());
+  costs.ResolveOptimizer(problem);
   costs.ResolveOverheads(problem, has_overlap, notes);
 
   if (!notes.missing.empty()) return MissingError(notes.missing, problem);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "planner/base/check.h"
-#include "planner/cost/optimizer_step.h"
 
 namespace parplan {
 namespace {
@@ -123,17 +122,10 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   if (pipeline_parallel_degree_ > 1 && costs_.SharesTable(layer_.definition())) {
     cost.gradient_sync += costs_.TiedTableSync(footprint, pipeline_parallel_degree_);
   }
-  if (costs_.device_.has_value()) {
-    const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
-    const auto step = [&](int64_t parameter_count, int replica_count) {
-      return OptimizerStepTime(static_cast<double>(parameter_count), sharding, replica_count,
-                               costs_.precision_, costs_.optimizer_, costs_.runtime_,
-                               *costs_.device_, costs_.coefficients_);
-    };
-    cost.optimizer_step =
-        step(footprint.parameter_count, replicas) +
-        step(footprint.expert_parameter_count, replicas / strategy_.expert_parallel_degree);
-  }
+  const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
+  cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
+                        costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
+                                             replicas / strategy_.expert_parallel_degree);
   Strategy strategy = strategy_;
   strategy.sharding_level = sharding;
   strategy.recompute_level = recompute;

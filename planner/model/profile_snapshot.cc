@@ -33,6 +33,10 @@ auto KeyOf(const CollectivePoint& point) {
                          point.message_size);
 }
 
+auto KeyOf(const OptimizerPoint& point) {
+  return std::make_tuple(point.optimizer, point.precision, point.parameter_count);
+}
+
 // Sorts by key; false when two points have the same.
 template <typename Point>
 bool SortByKey(std::vector<Point>& points) {
@@ -143,6 +147,15 @@ absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
   }
   if (!SortByKey(content.collectives)) {
     return Broken("collective_timings", "has two of the same key");
+  }
+  for (size_t k = 0; k < content.optimizers.size(); ++k) {
+    const OptimizerPoint& point = content.optimizers[k];
+    const std::string field = absl::StrCat("optimizer_timings[", k, "]");
+    if (point.parameter_count < 1) return Broken(field + ".parameter_count", "must be at least 1");
+    if (!IsTime(point.duration)) return Broken(field + ".median_duration", "must be above 0");
+  }
+  if (!SortByKey(content.optimizers)) {
+    return Broken("optimizer_timings", "has two of the same key");
   }
   ProfileSnapshot snapshot;
   snapshot.content_ = std::move(content);

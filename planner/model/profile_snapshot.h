@@ -69,6 +69,15 @@ struct CollectivePoint {
   Origin origin = Origin::kMeasured;
 };
 
+// Time of the optimizer's step over so many parameters; see `OptimizerTiming` of the proto.
+struct OptimizerPoint {
+  Optimizer optimizer = Optimizer::kAdam;
+  Precision precision = Precision::kBf16;
+  int64_t parameter_count = 0;
+  Seconds duration;
+  Origin origin = Origin::kMeasured;
+};
+
 // A valid set of measurements. Immutable; share by pointer.
 class ProfileSnapshot {
  public:
@@ -82,6 +91,7 @@ class ProfileSnapshot {
     int devices_per_node = 0;
     std::vector<MeasuredLayer> layers;
     std::vector<CollectivePoint> collectives;
+    std::vector<OptimizerPoint> optimizers;
     // >= 1.
     std::optional<double> overlap_slowdown;
     std::optional<Bytes> context_memory;
@@ -98,6 +108,8 @@ class ProfileSnapshot {
   const std::vector<MeasuredLayer>& layers() const { return content_.layers; }
   // Sorted by (collective, participant_count, rank_stride, message_size).
   const std::vector<CollectivePoint>& collectives() const { return content_.collectives; }
+  // Sorted by (optimizer, precision, parameter_count).
+  const std::vector<OptimizerPoint>& optimizers() const { return content_.optimizers; }
   std::optional<double> overlap_slowdown() const { return content_.overlap_slowdown; }
   std::optional<Bytes> context_memory() const { return content_.context_memory; }
 

@@ -245,12 +245,16 @@ PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, doub
                                       .devices_per_node = profile.devices_per_node(),
                                       .layers = profile.layers(),
                                       .collectives = profile.collectives(),
+                                      .optimizers = profile.optimizers(),
                                       .overlap_slowdown = profile.overlap_slowdown(),
                                       .context_memory = profile.context_memory()};
   std::optional<Hardware> hardware;
   if (problem.hardware() != nullptr) hardware = *problem.hardware();
   if (resource == Resource::kDevices) {
     SpeedUp(content.layers, factor);
+    for (OptimizerPoint& point : content.optimizers) {
+      point.duration = point.duration * (1.0 / factor);
+    }
     if (hardware.has_value()) SpeedUp(hardware->device, factor);
   } else {
     const bool between_nodes = resource == Resource::kInterNodeBandwidth;

@@ -235,6 +235,10 @@ v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh) {
   for (const v1::CollectiveTiming& timing : stored.collective_timings()) {
     if (!collectives.contains(PlaceOf(timing))) *merged.add_collective_timings() = timing;
   }
+  if (merged.optimizer_timings().empty() && (merged.precision() == v1::PRECISION_UNSPECIFIED ||
+                                             merged.precision() == stored.precision())) {
+    *merged.mutable_optimizer_timings() = stored.optimizer_timings();
+  }
   if (!merged.has_overlap_slowdown() && stored.has_overlap_slowdown()) {
     merged.set_overlap_slowdown(stored.overlap_slowdown());
   }

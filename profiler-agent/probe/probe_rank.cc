@@ -184,6 +184,22 @@ class Probe {
         TimeToProto(std::max(times.forward.p90, times.forward.median));
     timing.set_sample_count(times.forward.sample_count);
     timing.set_origin(v1::ORIGIN_MEASURED);
+    AddOptimizer(model.optimizer(), times);
+  }
+
+  // Layers of several sizes have as many parameters.
+  void AddOptimizer(Optimizer optimizer, const LayerTimes& times) {
+    if (times.optimizer_step.median <= absl::ZeroDuration() || times.parameter_count < 1) return;
+    const v1::Optimizer wire = OptimizerToProto(optimizer);
+    if (!stepped_.insert({static_cast<int>(wire), times.parameter_count}).second) return;
+    v1::OptimizerTiming& timing = *profile_.add_optimizer_timings();
+    timing.set_optimizer(wire);
+    timing.set_parameter_count(times.parameter_count);
+    *timing.mutable_median_duration() = TimeToProto(times.optimizer_step.median);
+    *timing.mutable_p90_duration() =
+        TimeToProto(std::max(times.optimizer_step.p90, times.optimizer_step.median));
+    timing.set_sample_count(times.optimizer_step.sample_count);
+    timing.set_origin(v1::ORIGIN_MEASURED);
   }
 
   absl::Status MeasureLayers() {
@@ -255,6 +271,8 @@ class Probe {
   std::map<std::string, std::string> ids_;
   std::set<std::string> known_ids_;
   std::set<std::tuple<std::string, int, int64_t, int>> timed_;
+  // Optimizers and parameter counts in the profile.
+  std::set<std::pair<int, int64_t>> stepped_;
 };
 
 }  // namespace

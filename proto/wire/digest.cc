@@ -92,6 +92,14 @@ std::string CollectiveLine(const v1::CollectiveTiming& timing) {
                         IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
 }
 
+std::string OptimizerLine(const v1::OptimizerTiming& timing) {
+  return CanonicalLine("optimizer_timing",
+                       {IntegerWord(timing.optimizer()), IntegerWord(timing.parameter_count()),
+                        DurationWords(timing.has_median_duration(), timing.median_duration()),
+                        DurationWords(timing.has_p90_duration(), timing.p90_duration()),
+                        IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
+}
+
 // The lines of one measured layer, `layer` being its digest.
 void AppendLayerLines(const MeasuredLayer& measured, std::vector<std::string>& lines) {
   const std::string layer = LayerDigest(measured.definition, measured.precision);
@@ -224,6 +232,7 @@ std::string ProfileContentDigest(const v1::Profile& profile) {
   for (const auto& timing : profile.collective_timings()) {
     lines.push_back(CollectiveLine(timing));
   }
+  for (const auto& timing : profile.optimizer_timings()) lines.push_back(OptimizerLine(timing));
   absl::StrAppend(&text, SortedLines(std::move(lines)));
   return Sha256Hex(text);
 }
@@ -236,6 +245,13 @@ std::string SnapshotDigest(const ProfileSnapshot::Content& content) {
         "collective_timing",
         {IntegerWord(static_cast<int>(point.collective)), IntegerWord(point.participant_count),
          IntegerWord(point.rank_stride), IntegerWord(point.message_size.count()),
+         NumberWord(point.duration.value()), IntegerWord(static_cast<int>(point.origin))}));
+  }
+  for (const OptimizerPoint& point : content.optimizers) {
+    lines.push_back(CanonicalLine(
+        "optimizer_timing",
+        {IntegerWord(static_cast<int>(point.optimizer)),
+         IntegerWord(static_cast<int>(point.precision)), IntegerWord(point.parameter_count),
          NumberWord(point.duration.value()), IntegerWord(static_cast<int>(point.origin))}));
   }
   return Sha256Hex(absl::StrCat(

@@ -32,6 +32,7 @@ absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int dev
       content.collectives.push_back(point);
     }
   }
+  content.optimizers = whole.optimizers();
   content.overlap_slowdown = whole.overlap_slowdown();
   content.context_memory = whole.context_memory();
   content.digest = SnapshotDigest(content);

@@ -51,7 +51,8 @@ class ProfileMerger {
       definitions.emplace(profile.layer_definitions(i).layer_definition_id(),
                           std::move(definition));
     }
-    if (!profile.layer_timings().empty() || !profile.layer_memories().empty()) {
+    if (!profile.layer_timings().empty() || !profile.layer_memories().empty() ||
+        !profile.optimizer_timings().empty()) {
       PARPLAN_ASSIGN_OR_RETURN(precision_,
                                PrecisionFromProto(profile.precision(), "precision", kInvalid));
     }
@@ -66,6 +67,10 @@ class ProfileMerger {
     for (int i = 0; i < profile.collective_timings_size(); ++i) {
       PARPLAN_RETURN_IF_ERROR(AddCollectiveTiming(profile.collective_timings(i),
                                                   JoinPath("", "collective_timings", i)));
+    }
+    for (int i = 0; i < profile.optimizer_timings_size(); ++i) {
+      PARPLAN_RETURN_IF_ERROR(
+          AddOptimizerTiming(profile.optimizer_timings(i), JoinPath("", "optimizer_timings", i)));
     }
     if (profile.has_overlap_slowdown() && !overlap_slowdown_.has_value()) {
       overlap_slowdown_ = profile.overlap_slowdown();
@@ -88,6 +93,7 @@ class ProfileMerger {
       content.layers.push_back(std::move(layer));
     }
     for (auto& [key, point] : collectives_) content.collectives.push_back(point);
+    for (auto& [key, point] : optimizers_) content.optimizers.push_back(point);
     content.overlap_slowdown = overlap_slowdown_;
     content.context_memory = context_memory_;
     return content;
@@ -183,11 +189,31 @@ class ProfileMerger {
     return absl::OkStatus();
   }
 
+  absl::Status AddOptimizerTiming(const v1::OptimizerTiming& timing, const std::string& path) {
+    OptimizerPoint point;
+    PARPLAN_ASSIGN_OR_RETURN(
+        point.optimizer,
+        EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"), kInvalid));
+    point.precision = precision_;
+    point.parameter_count = timing.parameter_count();
+    PARPLAN_ASSIGN_OR_RETURN(
+        point.duration,
+        SecondsFromProto(timing.median_duration(), JoinPath(path, "median_duration"), kInvalid));
+    PARPLAN_ASSIGN_OR_RETURN(point.origin,
+                             OriginFromProto(timing.origin(), JoinPath(path, "origin")));
+    optimizers_.try_emplace(
+        std::make_tuple(static_cast<int>(point.optimizer), static_cast<int>(point.precision),
+                        point.parameter_count),
+        point);
+    return absl::OkStatus();
+  }
+
   // Of the profile being added.
   Precision precision_ = Precision::kBf16;
   // By layer digest, so that the order of profiles does not show.
   std::map<std::string, LayerPoints> layers_;
   std::map<std::tuple<int, int, int, int64_t>, CollectivePoint> collectives_;
+  std::map<std::tuple<int, int, int64_t>, OptimizerPoint> optimizers_;
   std::optional<double> overlap_slowdown_;
   std::optional<Bytes> context_memory_;
 };

@@ -92,6 +92,7 @@ class ProfileRules {
     for (int i = 0; i < profile_.layer_timings_size(); ++i) CheckLayerTiming(i);
     for (int i = 0; i < profile_.layer_memories_size(); ++i) CheckLayerMemory(i);
     for (int i = 0; i < profile_.collective_timings_size(); ++i) CheckCollectiveTiming(i);
+    for (int i = 0; i < profile_.optimizer_timings_size(); ++i) CheckOptimizerTiming(i);
     if (profile_.has_overlap_slowdown()) {
       Require(std::isfinite(profile_.overlap_slowdown()) && profile_.overlap_slowdown() >= 1,
               "overlap_slowdown", "must be at least 1.0");
@@ -123,7 +124,9 @@ class ProfileRules {
   }
 
   void CheckPrecision() {
-    const bool has_layers = !profile_.layer_timings().empty() || !profile_.layer_memories().empty();
+    const bool has_layers = !profile_.layer_timings().empty() ||
+                            !profile_.layer_memories().empty() ||
+                            !profile_.optimizer_timings().empty();
     if (profile_.precision() == v1::PRECISION_UNSPECIFIED && !has_layers) return;
     findings_.AddStatus(
         PrecisionFromProto(profile_.precision(), JoinPath(field_, "precision"), kInvalid).status());
@@ -271,6 +274,24 @@ class ProfileRules {
                       "entry before; keep one");
   }
 
+  void CheckOptimizerTiming(int index) {
+    const v1::OptimizerTiming& timing = profile_.optimizer_timings(index);
+    const std::string path = JoinPath(field_, "optimizer_timings", index);
+    findings_.AddStatus(
+        EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"), kInvalid)
+            .status());
+    findings_.Require(timing.parameter_count() >= 1 && IsSize(timing.parameter_count()),
+                      JoinPath(path, "parameter_count"), "must be 1 to 2^44");
+    const Seconds median = CheckTime(timing.has_median_duration(), timing.median_duration(),
+                                     JoinPath(path, "median_duration"));
+    CheckPercentile(timing.has_p90_duration(), timing.p90_duration(), median,
+                    JoinPath(path, "p90_duration"));
+    CheckSamples(timing.sample_count(), timing.origin(), path);
+    const auto key = std::make_pair(static_cast<int>(timing.optimizer()), timing.parameter_count());
+    findings_.Require(optimizer_keys_.insert(key).second, path,
+                      "this optimizer and parameter count was timed by an entry before; keep one");
+  }
+
   static int SequenceLength(const KnownLayer& layer, int given) {
     return given == 0 ? layer.sequence_length : given;
   }
@@ -282,6 +303,7 @@ class ProfileRules {
   std::set<std::tuple<std::string, int, int, int>> timing_keys_;
   std::set<std::tuple<std::string, int, int, bool>> memory_keys_;
   std::set<std::tuple<int, int, int, int64_t>> collective_keys_;
+  std::set<std::pair<int, int64_t>> optimizer_keys_;
 };
 
 }  // namespace

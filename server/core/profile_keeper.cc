@@ -65,6 +65,7 @@ absl::StatusOr<v1::ListProfilesResponse> ProfileKeeper::List(
     profile.clear_layer_timings();
     profile.clear_layer_memories();
     profile.clear_collective_timings();
+    profile.clear_optimizer_timings();
     *response.add_profiles() = std::move(profile);
   }
   response.set_next_page_token(page.next_page_token);

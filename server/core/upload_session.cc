@@ -90,6 +90,7 @@ absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
   MoveAll(piece.layer_timings(), profile_.mutable_layer_timings());
   MoveAll(piece.layer_memories(), profile_.mutable_layer_memories());
   MoveAll(piece.collective_timings(), profile_.mutable_collective_timings());
+  MoveAll(piece.optimizer_timings(), profile_.mutable_optimizer_timings());
   return absl::OkStatus();
 }
 

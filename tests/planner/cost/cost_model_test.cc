@@ -131,6 +131,31 @@ TEST(CostModel, OneDeviceOnlyComputes) {
   EXPECT_EQ(cost.transient(), Bytes());
 }
 
+TEST(CostModel, TheOptimizersStepIsWhatWasMeasuredOfTheParametersARankSteps) {
+  const PlanningProblem problem = SmallProblem([](ProfileSnapshot::Content& content) {
+    for (const int64_t count : {500, 2000}) {
+      content.optimizers.push_back({Optimizer::kAdam, Precision::kBf16, count,
+                                    Seconds::Milliseconds(2.0 * static_cast<double>(count)),
+                                    Origin::kMeasured});
+    }
+    // Others' do not count.
+    content.optimizers.push_back(
+        {Optimizer::kSgd, Precision::kBf16, 1000, Seconds::Milliseconds(1.0)});
+    content.optimizers.push_back(
+        {Optimizer::kAdam, Precision::kFp32, 1000, Seconds::Milliseconds(1.0)});
+  });
+  const CostModel costs = *CostModel::Create(problem);
+  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Of(1, 2), 2, 1).optimizer_step.milliseconds(),
+                   2000.0);
+  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Of(2, 1), 2, 1).optimizer_step.milliseconds(),
+                   1000.0);
+  Strategy sharded = Of(1, 2);
+  sharded.sharding_level = ShardingLevel::kOptimizer;
+  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, sharded, 2, 1).optimizer_step.milliseconds(),
+                   1000.0);
+  EXPECT_EQ(SmallCosts().CostOfLayer(kDecoder, Of(1, 2), 2, 1).optimizer_step, Seconds());
+}
+
 TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
   const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(2, 1), 2, 1);
   // Messages of 2 samples * 16 bytes take 0.032 ms.

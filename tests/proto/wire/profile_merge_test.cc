@@ -55,6 +55,38 @@ TEST(MergeProfiles, ReadsEveryValue) {
   EXPECT_EQ(snapshot.context_memory()->count(), 1 << 29);
 }
 
+v1::OptimizerTiming AdamTiming(int64_t parameter_count, int nanos) {
+  v1::OptimizerTiming timing;
+  timing.set_optimizer(v1::OPTIMIZER_ADAM);
+  timing.set_parameter_count(parameter_count);
+  timing.mutable_median_duration()->set_nanos(nanos);
+  return timing;
+}
+
+TEST(MergeProfiles, ReadsTimesOfOptimizersAndTheirPrecision) {
+  v1::Profile newer = SmallProfile();
+  *newer.add_optimizer_timings() = AdamTiming(1000, 500'000);
+  v1::Profile older = SmallProfile();
+  *older.add_optimizer_timings() = AdamTiming(1000, 700'000);
+  *older.add_optimizer_timings() = AdamTiming(2000, 900'000);
+  v1::Profile other = SmallProfile();
+  other.set_precision(v1::PRECISION_FP32);
+  *other.add_optimizer_timings() = AdamTiming(1000, 300'000);
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot, Merge({newer, older, other}));
+  ASSERT_EQ(snapshot.optimizers().size(), 3u);
+  EXPECT_EQ(snapshot.optimizers()[0].precision, Precision::kFp32);
+  const OptimizerPoint& newest = snapshot.optimizers()[1];
+  EXPECT_EQ(newest.optimizer, Optimizer::kAdam);
+  EXPECT_EQ(newest.precision, Precision::kBf16);
+  EXPECT_EQ(newest.parameter_count, 1000);
+  EXPECT_EQ(newest.duration.value(), 0.0005);
+  EXPECT_EQ(snapshot.optimizers()[2].duration.value(), 0.0009);
+  // They are part of what names a snapshot.
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot without, Merge({SmallProfile()}));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot with, Merge({newer}));
+  EXPECT_NE(with.digest(), without.digest());
+}
+
 TEST(MergeProfiles, TheNewestValueOfAKeyWins) {
   v1::Profile newer = SmallProfile();
   newer.mutable_layer_timings(0)->mutable_forward_duration()->set_nanos(7'000'000);

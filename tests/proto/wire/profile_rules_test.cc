@@ -40,6 +40,16 @@ TEST(ValidateProfile, NamesTheFieldThatBreaksARule) {
   const auto timing = [](v1::Profile& p) { return p.mutable_layer_timings(0); };
   const auto memory = [](v1::Profile& p) { return p.mutable_layer_memories(0); };
   const auto collective = [](v1::Profile& p) { return p.mutable_collective_timings(0); };
+  const auto optimizer = [](v1::Profile& p) {
+    v1::OptimizerTiming* const added = p.add_optimizer_timings();
+    added->set_optimizer(v1::OPTIMIZER_ADAM);
+    added->set_parameter_count(1000);
+    added->mutable_median_duration()->set_nanos(1000);
+    return added;
+  };
+  v1::Profile with_optimizer = SmallProfile();
+  optimizer(with_optimizer);
+  EXPECT_OK(ValidateProfile(with_optimizer));
   const auto no_origin = static_cast<v1::Origin>(9);
   const std::vector<Case> cases = {
       {"provenance", [](auto& p) { p.clear_provenance(); }},
@@ -110,6 +120,20 @@ TEST(ValidateProfile, NamesTheFieldThatBreaksARule) {
       {"collective_timings[0].sample_count", [&](auto& p) { collective(p)->set_sample_count(-1); }},
       {"collective_timings[0].origin", [&](auto& p) { collective(p)->set_origin(no_origin); }},
       {"collective_timings[1]", [&](auto& p) { *p.add_collective_timings() = *collective(p); }},
+      {"optimizer_timings[0].optimizer", [&](auto& p) { optimizer(p)->clear_optimizer(); }},
+      {"optimizer_timings[0].parameter_count",
+       [&](auto& p) { optimizer(p)->set_parameter_count(0); }},
+      {"optimizer_timings[0].median_duration",
+       [&](auto& p) { optimizer(p)->clear_median_duration(); }},
+      {"optimizer_timings[0].p90_duration",
+       [&](auto& p) { optimizer(p)->mutable_p90_duration()->set_nanos(1); }},
+      {"optimizer_timings[0].sample_count", [&](auto& p) { optimizer(p)->set_sample_count(-1); }},
+      {"optimizer_timings[0].origin", [&](auto& p) { optimizer(p)->set_origin(no_origin); }},
+      {"optimizer_timings[1]",
+       [&](auto& p) {
+         optimizer(p);
+         optimizer(p);
+       }},
       {"overlap_slowdown", [](auto& p) { p.set_overlap_slowdown(0.9); }},
       {"overlap_slowdown", [](auto& p) { p.set_overlap_slowdown(std::nan("")); }},
       {"overlap_slowdown", [](auto& p) { p.set_overlap_slowdown(HUGE_VAL); }},
