@@ -134,8 +134,8 @@ class CostModel {
   Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
                         ShardingLevel level) const;
   // `forward` and `backward` are the computation that hides traffic.
-  void AddDataParallel(const Exchange& exchange, ShardingLevel level, Seconds forward,
-                       Seconds backward, LayerCost& cost) const;
+  void AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
+                       Seconds forward, Seconds backward, LayerCost& cost) const;
   // Gradients or parameters that are exchanged in buckets, or alone.
   Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,
                      bool in_buckets) const;

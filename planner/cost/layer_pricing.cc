@@ -117,8 +117,8 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   cost.forward = timed.forward;
   cost.backward = timed.backward;
   cost.time = timed.items;
-  costs_.AddDataParallel(DataParallelOf(sharding), sharding, timed.busy_forward,
-                         timed.busy_backward, cost);
+  costs_.AddDataParallel(layer_.definition().kind, DataParallelOf(sharding), sharding,
+                         timed.busy_forward, timed.busy_backward, cost);
   if (pipeline_parallel_degree_ > 1 && costs_.SharesTable(layer_.definition())) {
     cost.gradient_sync += costs_.TiedTableSync(footprint, pipeline_parallel_degree_);
   }

@@ -8,32 +8,44 @@
 namespace parplan {
 namespace {
 
-// Collectives of one layer over its tensor-parallel group, each over the
-// activations of the micro-batch, as numbers of all-reduces. With sequence
-// parallelism each is a reduce-scatter and an all-gather instead.
+// Collectives of one layer over its tensor-parallel group, each over the activations of
+// the micro-batch. With sequence parallelism reduce-scatters and all-gathers take the place
+// of all-reduces.
+struct PassTraffic {
+  int all_reduces = 0;
+  int gathers = 0;
+  int scatters = 0;
+};
 struct TensorParallelTraffic {
-  // Half all-reduces: an all-gather or a reduce-scatter.
-  int forward_halves = 0;
-  int backward_halves = 0;
+  PassTraffic forward;
+  PassTraffic backward;
 };
 
 // Megatron-LM: the attention and the feed-forward part each end in one
 // all-reduce, and begin with one in the backward pass, where sequence parallelism
 // gathers their inputs once more for the gradients of the weights. A table split by
 // rows sums once; a head split by classes sums the gradient of its input once, and with
-// sequence parallelism gathers its input both ways.
-TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel) {
+// sequence parallelism gathers its input both ways, or once where it makes its logits in
+// the backward pass.
+TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel,
+                                bool logits_in_backward_pass) {
+  const auto blocks = [sequence_parallel](int count) -> TensorParallelTraffic {
+    if (!sequence_parallel) return {{.all_reduces = count}, {.all_reduces = count}};
+    return {{.gathers = count, .scatters = count}, {.gathers = 2 * count, .scatters = count}};
+  };
   switch (kind) {
     case LayerKind::kEncoder:
     case LayerKind::kDecoder:
-      return sequence_parallel ? TensorParallelTraffic{4, 6} : TensorParallelTraffic{4, 4};
+      return blocks(2);
     case LayerKind::kCrossDecoder:
-      return sequence_parallel ? TensorParallelTraffic{6, 9} : TensorParallelTraffic{6, 6};
+      return blocks(3);
     case LayerKind::kEmbedding:
     case LayerKind::kPatchEmbedding:
-      return sequence_parallel ? TensorParallelTraffic{1, 1} : TensorParallelTraffic{2, 0};
+      if (!sequence_parallel) return {{.all_reduces = 1}, {}};
+      return {{.scatters = 1}, {.gathers = 1}};
     case LayerKind::kHead:
-      return sequence_parallel ? TensorParallelTraffic{1, 2} : TensorParallelTraffic{0, 2};
+      if (!sequence_parallel) return {{}, {.all_reduces = 1}};
+      return {{.gathers = logits_in_backward_pass ? 0 : 1}, {.gathers = 1, .scatters = 1}};
   }
   return {};
 }
@@ -61,22 +73,36 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
   const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
                          definition.hidden_size * ElementBytes();
   const GroupShape group{tensor, strategy.tensor_stride()};
-  const Seconds half = strategy.sequence_parallel
-                           ? (collectives_.Time(Collective::kAllGather, group, message) +
-                              collectives_.Time(Collective::kReduceScatter, group, message)) *
-                                 0.5
-                           : collectives_.Time(Collective::kAllReduce, group, message) * 0.5;
-  const TensorParallelTraffic traffic = TrafficOf(definition.kind, strategy.sequence_parallel);
-  Exchange exchange = {half * traffic.forward_halves, half * traffic.backward_halves};
+  const TensorParallelTraffic traffic =
+      TrafficOf(definition.kind, strategy.sequence_parallel, runtime_.logits_in_backward_pass);
+  const auto time = [&](const PassTraffic& pass) {
+    Seconds sum;
+    const auto add = [&](Collective collective, int count) {
+      if (count > 0) sum += collectives_.Time(collective, group, message) * count;
+    };
+    add(Collective::kAllReduce, pass.all_reduces);
+    add(Collective::kAllGather, pass.gathers);
+    add(Collective::kReduceScatter, pass.scatters);
+    return sum;
+  };
+  Exchange exchange = {time(traffic.forward), time(traffic.backward)};
   if (definition.kind == LayerKind::kHead) {
     // The largest logit, their sum and the label's, of every token, in 32 bits.
-    const double tokens = samples * definition.sequence_length / strategy.context_parallel_degree;
-    exchange.forward += collectives_.Time(Collective::kAllReduce, group, 4.0 * tokens) * 3.0;
+    const double words =
+        4.0 * samples * definition.sequence_length / strategy.context_parallel_degree;
+    const auto reduce = [&](double bytes) {
+      return collectives_.Time(Collective::kAllReduce, group, bytes);
+    };
+    if (runtime_.logits_in_backward_pass) {
+      exchange.backward += reduce(words) + reduce(2.0 * words);
+    } else {
+      exchange.forward += reduce(words) * 3.0;
+    }
   }
   if (runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
     // Two all-reduces; with sequence parallelism two gathers and two scatters. With
     // cross-attention three.
-    const Seconds hidden = half * traffic.forward_halves;
+    const Seconds hidden = exchange.forward;
     const Seconds shade = hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
     exchange.backward =
         exchange.backward - hidden + OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
@@ -188,8 +214,8 @@ CostModel::Exchange CostModel::DataParallel(const LayerFootprint& footprint,
   return exchange;
 }
 
-void CostModel::AddDataParallel(const Exchange& exchange, ShardingLevel level, Seconds forward,
-                                Seconds backward, LayerCost& cost) const {
+void CostModel::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
+                                Seconds forward, Seconds backward, LayerCost& cost) const {
   const Seconds gather = exchange.forward;
   const Seconds reduce = exchange.backward;
   const bool overlaps_reduce = runtime_.overlap_gradient_sync;
@@ -212,10 +238,12 @@ void CostModel::AddDataParallel(const Exchange& exchange, ShardingLevel level, S
     case ShardingLevel::kParameters: {
       // Once a pass: what is recomputed finds the parameters gathered for the backward
       // pass. Those that overlap share the computation that hides them.
+      const bool reads_none = kind == LayerKind::kEmbedding && !runtime_.regathers_embedding;
+      const Seconds again = reads_none ? Seconds() : gather;
       const Seconds hidden =
-          (overlaps_gather ? gather : Seconds()) + (overlaps_reduce ? reduce : Seconds());
+          (overlaps_gather ? again : Seconds()) + (overlaps_reduce ? reduce : Seconds());
       in_forward = Exposed(forward, gather, overlaps_gather);
-      in_backward = Exposed(backward, hidden, /*overlaps=*/true) + (gather + reduce - hidden);
+      in_backward = Exposed(backward, hidden, /*overlaps=*/true) + (again + reduce - hidden);
       break;
     }
   }

@@ -8,11 +8,16 @@
 namespace parplan {
 namespace {
 
+constexpr Bytes kUsualBucket = Bytes::Of(int64_t{160} << 20);
+
 // Megatron-LM as of SC'21 and its successors with Apex: unfused attention with
 // dropout, gradients all-reduced in one go after the last backward pass.
 RuntimeTraits Megatron2021() {
   RuntimeTraits traits;
   traits.runtime_id = "megatron-2021";
+  traits.logits_in_backward_pass = false;
+  traits.regathers_embedding = true;
+  traits.gradient_bucket = kUsualBucket;
   // With fp16; bf16 training sums up in 32 bits (accumulate_allreduce_grads_in_fp32).
   traits.gradient_bytes = 2;
   traits.gradient_message_bytes = 2;
@@ -60,6 +65,9 @@ RuntimeTraits MegatronDeepSpeed() {
 RuntimeTraits MegatronCore() {
   RuntimeTraits traits;
   traits.runtime_id = "megatron-core";
+  traits.logits_in_backward_pass = false;
+  traits.regathers_embedding = true;
+  traits.gradient_bucket = kUsualBucket;
   traits.gradient_bytes = 4;
   traits.widens_gradients_in_step = true;
   traits.gradient_message_bytes = 4;
@@ -79,6 +87,9 @@ RuntimeTraits MegatronCore() {
 RuntimeTraits Fsdp() {
   RuntimeTraits traits;
   traits.runtime_id = "fsdp";
+  traits.logits_in_backward_pass = false;
+  traits.regathers_embedding = true;
+  traits.gradient_bucket = kUsualBucket;
   // torch.utils.checkpoint, use_reentrant=False.
   traits.recompute_stops_early = true;
   traits.fused_elementwise = false;

@@ -56,6 +56,9 @@ struct RuntimeTraits {
   bool fused_softmax = true;
   // The loss is two kernels each way instead of one for every operation.
   bool fused_cross_entropy = true;
+  // The head's logits are made when its backward pass begins, and not kept from a forward
+  // pass to then; two sums of theirs are added up over ranks together.
+  bool logits_in_backward_pass = true;
   // The optimizer updates a parameter in one kernel instead of one for every operation.
   bool fused_optimizer = true;
   SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
@@ -83,11 +86,15 @@ struct RuntimeTraits {
   bool all_reduces_sharded_gradients = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
+  // They are fetched for the backward pass of the embedding too, though nothing reads them
+  // there.
+  bool regathers_embedding = false;
   // Strategies the planner makes use sequence parallelism with tensor parallelism,
   // where no measurement says otherwise.
   bool sequence_parallel = true;
   // Gradients are exchanged in messages of about this size.
-  Bytes gradient_bucket = Bytes::Of(int64_t{160} << 20);
+  // 0: those of a layer in one.
+  Bytes gradient_bucket;
 
   // Logits are turned into 32-bit numbers before the loss.
   bool fp32_logits = true;

@@ -105,7 +105,9 @@ absl::StatusOr<void*> LayerState::Gradients() {
 }
 
 absl::Status LayerState::SumShared() {
-  if (!tools_.is_sequence_parallel()) return absl::OkStatus();
+  if (!tools_.is_sequence_parallel() || layout_.size == layout_.first_shared) {
+    return absl::OkStatus();
+  }
   return tools_.setting().tensor->AllReduce(tools_.kernels().type(),
                                             tools_.At(gradients_.data(), layout_.first_shared),
                                             layout_.size - layout_.first_shared);
