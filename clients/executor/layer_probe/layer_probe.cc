@@ -103,6 +103,7 @@ absl::StatusOr<AllSamples> Repeat(ProbeRun& shallow, ProbeRun& deep,
   AllSamples samples;
   const absl::Duration start = setting.now();
   for (int count = 1; count <= setting.max_repetition_count; ++count) {
+    if (setting.control != nullptr) PARPLAN_RETURN_IF_ERROR(setting.control->Barrier());
     // In turn, so that what makes the device faster or slower for a while is in both.
     PARPLAN_ASSIGN_OR_RETURN(const auto few, shallow.Step());
     PARPLAN_ASSIGN_OR_RETURN(const auto many, deep.Step());

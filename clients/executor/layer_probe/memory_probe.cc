@@ -71,11 +71,7 @@ absl::StatusOr<SmallModelSizes> MeasureOnce(const ModelSpec& model, int middle_i
                                                {.kernels = setting.kernels,
                                                 .pool = &pool,
                                                 .tokens = tokens.get(),
-                                                .make_group =
-                                                    [&](const GroupSpec& group) {
-                                                      return setting.make_group(group.purpose,
-                                                                                group.ranks);
-                                                    },
+                                                .make_group = job.make_group,
                                                 .optimizer = SgdSettings{.momentum = 0.0},
                                                 .seed = kSeed,
                                                 .observer = &recorder}));

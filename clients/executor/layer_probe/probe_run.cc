@@ -32,17 +32,18 @@ absl::StatusOr<ModelSpec> ProbeModel(const ModelSpec& model, int middle_index, i
                            model.precision(), model.optimizer());
 }
 
-// All layers alike, on all ranks, in one stage.
-Plan ProbePlan(const ModelSpec& model, RecomputeLevel recompute_level, const LayerProbeShape& shape,
-               int world_size) {
+// All layers alike, in one stage of the ranks that share matrices. Others train models of their
+// own beside them: nothing of what they would tell each other is measured.
+Plan ProbePlan(const ModelSpec& model, RecomputeLevel recompute_level,
+               const LayerProbeShape& shape) {
+  const int rank_count = shape.tensor_parallel_degree;
   Strategy strategy;
-  strategy.tensor_parallel_degree = shape.tensor_parallel_degree;
-  strategy.data_parallel_degree = world_size / shape.tensor_parallel_degree;
-  strategy.sequence_parallel = shape.sequence_parallel && shape.tensor_parallel_degree > 1;
-  Plan plan{.device_count = world_size,
-            .global_batch_size = shape.samples * strategy.data_parallel_degree * kMicroBatchCount,
+  strategy.tensor_parallel_degree = rank_count;
+  strategy.sequence_parallel = shape.sequence_parallel && rank_count > 1;
+  Plan plan{.device_count = rank_count,
+            .global_batch_size = shape.samples * kMicroBatchCount,
             .micro_batch_count = kMicroBatchCount};
-  StagePlan stage{.first_rank = 0, .rank_count = world_size};
+  StagePlan stage{.first_rank = 0, .rank_count = rank_count};
   const int last = model.layer_count() - 1;
   stage.layer_runs = {{0, 1, strategy}, {1, last - 1, strategy}, {last, 1, strategy}};
   stage.layer_runs[1].strategy.recompute_level = recompute_level;
@@ -57,10 +58,16 @@ absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, 
                                       const LayerProbeSetting& setting) {
   PARPLAN_ASSIGN_OR_RETURN(ModelSpec probe_model,
                            ProbeModel(model, middle_index, depth, shape.sequence_length));
-  const Plan plan = ProbePlan(probe_model, recompute_level, shape, setting.world_size);
+  const int first_rank = setting.rank / shape.tensor_parallel_degree * shape.tensor_parallel_degree;
   PARPLAN_ASSIGN_OR_RETURN(RankProgram program,
-                           RankProgram::Create(plan, probe_model, setting.rank));
-  return ProbeJob{std::move(probe_model), std::move(program)};
+                           RankProgram::Create(ProbePlan(probe_model, recompute_level, shape),
+                                               probe_model, setting.rank - first_rank));
+  const auto make_group = [inner = setting.make_group, first_rank](const GroupSpec& group) {
+    std::vector<int> ranks = group.ranks;
+    for (int& rank : ranks) rank += first_rank;
+    return inner(group.purpose, ranks);
+  };
+  return ProbeJob{std::move(probe_model), std::move(program), make_group};
 }
 
 absl::StatusOr<std::unique_ptr<ProbeRun>> ProbeRun::Create(const ModelSpec& model, int middle_index,
@@ -74,8 +81,7 @@ absl::StatusOr<std::unique_ptr<ProbeRun>> ProbeRun::Create(const ModelSpec& mode
   if (model.optimizer() == Optimizer::kSgd) optimizer = SgdSettings{};
   const auto make_group =
       [&](const GroupSpec& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
-    PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> inner,
-                             setting.make_group(group.purpose, group.ranks));
+    PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> inner, job.make_group(group));
     return std::make_unique<TimedCommunicator>(std::move(inner), &run->meter_);
   };
   PARPLAN_ASSIGN_OR_RETURN(run->trainer_, RankTrainer::Create(run->program_, run->model_,

@@ -4,6 +4,7 @@
 #define PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct ProbedTimes {
 struct ProbeJob {
   ModelSpec model;
   RankProgram program;
+  // Of groups of the program, which counts ranks from the first of those that share matrices.
+  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
 };
 absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
                                       RecomputeLevel recompute_level, const LayerProbeShape& shape,
