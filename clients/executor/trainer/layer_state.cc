@@ -124,18 +124,40 @@ absl::Status LayerState::EndBackward() {
   return absl::OkStatus();
 }
 
-absl::Status LayerState::Synchronize() {
+LayerState::~LayerState() {
+  // Its buffers are others' from here on.
+  if (synchronization_ != nullptr) synchronization_->Wait().IgnoreError();
+}
+
+absl::Status LayerState::StartSynchronize() {
+  is_synchronizing_ = true;
   if (Shards(ShardingLevel::kGradients)) return absl::OkStatus();
   PARPLAN_RETURN_IF_ERROR(SumShared());
   if (group_ == nullptr) return absl::OkStatus();
-  const ElementType type = tools_.kernels().type();
-  if (!Shards(ShardingLevel::kOptimizer)) {
-    return group_->AllReduce(type, gradients_.data(), padded_size_);
+  CollectiveCall call;
+  call.type = tools_.kernels().type();
+  call.send = gradients_.data();
+  if (Shards(ShardingLevel::kOptimizer)) {
+    // In place: the shard stays where it lies among the others.
+    call.operation = Operation::kReduceScatter;
+    call.count = shard_size_;
+    call.receive = tools_.At(gradients_.data(), group_->rank() * shard_size_);
+  } else {
+    call.operation = Operation::kAllReduce;
+    call.count = padded_size_;
+    call.receive = gradients_.data();
   }
-  // In place: the shard stays where it lies among the others.
-  return group_->ReduceScatter(type, gradients_.data(),
-                               tools_.At(gradients_.data(), group_->rank() * shard_size_),
-                               shard_size_);
+  PARPLAN_ASSIGN_OR_RETURN(synchronization_, group_->Start(call));
+  return absl::OkStatus();
+}
+
+absl::Status LayerState::Synchronize() {
+  if (!is_synchronizing_) PARPLAN_RETURN_IF_ERROR(StartSynchronize());
+  is_synchronizing_ = false;
+  if (synchronization_ == nullptr) return absl::OkStatus();
+  const absl::Status status = synchronization_->Wait();
+  synchronization_.reset();
+  return status;
 }
 
 absl::Status LayerState::AddUpWith(Communicator& other, const ParameterTensor& tensor) {

@@ -36,6 +36,9 @@ struct StatePart {
 
 class LayerState {
  public:
+  // Waits for what is under way.
+  ~LayerState();
+
   // `gradient_group` is null where this rank alone has its part. `tools` and `layout`
   // outlive it. Parameters get the values they begin with.
   static absl::StatusOr<std::unique_ptr<LayerState>> Create(const LayerTools& tools,
@@ -52,7 +55,10 @@ class LayerState {
   // That pass is over: sharded gradients go to their owners.
   absl::Status EndBackward();
 
-  // After the last micro-batch: gradients of the step are added up over all ranks.
+  // After the last micro-batch: gradients of the step are added up over all ranks. It goes on
+  // while other layers compute; nothing is to be added to the gradients any more.
+  absl::Status StartSynchronize();
+  // Waits for that, having begun it where it was not.
   absl::Status Synchronize();
   // Then, where another layer has the same weights: the sum of both layers' gradients of
   // `tensor`, with the rank that has the same part. REQUIRES: not sharded.
@@ -98,6 +104,9 @@ class LayerState {
   Array masters_;
   Array first_moments_;
   Array second_moments_;
+  // Between `StartSynchronize` and `Synchronize`.
+  bool is_synchronizing_ = false;
+  std::unique_ptr<PendingWork> synchronization_;
 };
 
 }  // namespace parplan

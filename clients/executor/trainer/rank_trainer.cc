@@ -74,7 +74,8 @@ class RankTrainer::Stage {
                            to_.RanksOf(program_.send_forward_group), sent_forward_);
   }
 
-  absl::Status Backward(int64_t micro_batch) {
+  // `is_last`: of this stage in this step, so that gradients are whole on this rank.
+  absl::Status Backward(int64_t micro_batch, bool is_last) {
     Array dx;
     if (program_.receive_backward_group >= 0) {
       to_.Enter(TrainerPhase::kReceive);
@@ -89,6 +90,10 @@ class RankTrainer::Stage {
       to_.Enter(TrainerPhase::kBackward, layer.layer_index);
       PARPLAN_ASSIGN_OR_RETURN(
           dx, layers_[k]->Backward(to_.step_count_, micro_batch, std::move(dx), to_.loss_));
+      if (is_last) {
+        to_.Enter(TrainerPhase::kGradientSync, layer.layer_index);
+        PARPLAN_RETURN_IF_ERROR(layers_[k]->state().StartSynchronize());
+      }
       if (!layer.leave_backward.is_empty()) {
         to_.Enter(TrainerPhase::kReshard, layer.layer_index);
         PARPLAN_ASSIGN_OR_RETURN(
@@ -163,10 +168,16 @@ absl::Status RankTrainer::Prepare() {
 
 absl::StatusOr<double> RankTrainer::Step() {
   loss_ = 0.0;
+  std::vector<int64_t> backward_counts(stages_.size());
   for (const PipelinePass& pass : program_.passes) {
-    Stage& stage = *stages_[pass.stage_index / program_.pipeline_parallel_degree];
-    PARPLAN_RETURN_IF_ERROR(pass.is_backward ? stage.Backward(pass.micro_batch)
-                                             : stage.Forward(pass.micro_batch));
+    const int index = pass.stage_index / program_.pipeline_parallel_degree;
+    Stage& stage = *stages_[index];
+    if (!pass.is_backward) {
+      PARPLAN_RETURN_IF_ERROR(stage.Forward(pass.micro_batch));
+      continue;
+    }
+    const bool is_last = ++backward_counts[index] == program_.micro_batch_count;
+    PARPLAN_RETURN_IF_ERROR(stage.Backward(pass.micro_batch, is_last));
   }
   Enter(TrainerPhase::kSend);
   for (const std::unique_ptr<Stage>& stage : stages_) PARPLAN_RETURN_IF_ERROR(stage->Finish());
