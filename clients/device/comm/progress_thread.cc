@@ -9,8 +9,11 @@
 namespace parplan {
 namespace {
 
-// Several communicators have bells of their own, so it looks at all of them so often.
-constexpr auto kBetweenLooks = std::chrono::microseconds(50);
+// Several communicators have bells of their own, so it looks at all of them: often while
+// something moves, seldom while a message waits for a rank that is busy, since every look
+// takes the core from its owner.
+constexpr auto kShortestPause = std::chrono::microseconds(50);
+constexpr auto kLongestPause = std::chrono::microseconds(400);
 
 // A rank in the real-time class leaves its core to nobody before it waits, so what moves its
 // messages meanwhile has to come first. Where that is not permitted they move when it waits.
@@ -74,9 +77,15 @@ void ProgressThread::Work() {
     has_work_ = false;
     lock.unlock();
     bool is_busy = true;
+    auto pause = kShortestPause;
     while (is_busy) {
       const bool has_moved = MoveAll(is_busy);
-      if (!has_moved && is_busy) std::this_thread::sleep_for(kBetweenLooks);
+      if (has_moved) {
+        pause = kShortestPause;
+      } else if (is_busy) {
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, kLongestPause);
+      }
       if (!has_moved) {
         const std::lock_guard<std::mutex> again(mutex_);
         if (is_ending_) return;

@@ -19,10 +19,11 @@ namespace parplan {
 namespace {
 
 // Of each ring; half a core's second-level cache or less, since what was just written is
-// to be read from there.
-constexpr int64_t kRingBytes = 256 * 1024;
+// to be read from there. A page more than sizes messages like to have, so that such a message
+// with what it says of itself is sent at once, and its sender has done with it.
+constexpr int64_t kRingBytes = 512 * 1024 + 4096;
 // A writer tells its reader after so many bytes, so that both are busy.
-constexpr int64_t kMostBytesAtOnce = kRingBytes / 4;
+constexpr int64_t kMostBytesAtOnce = 64 * 1024;
 constexpr size_t kLineBytes = 64;
 
 // What wakes a rank. Counts changes of any ring it writes to or reads from.
