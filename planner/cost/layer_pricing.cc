@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/base/check.h"
+#include "planner/cost/optimizer_step.h"
 
 namespace parplan {
 namespace {
@@ -126,6 +127,14 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
                         costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
                                              replicas / strategy_.expert_parallel_degree);
+  if (costs_.optimizer_time_.has_value() && sharding >= ShardingLevel::kGradients && replicas > 1) {
+    const Seconds work =
+        costs_.OptimizerTime(footprint.parameter_count + footprint.expert_parameter_count,
+                             ShardingLevel::kNone, replicas) *
+        ShardedGradientShare(costs_.precision_, costs_.optimizer_, replicas);
+    cost.backward += work;
+    cost.time[TimeItemKind::kShardedDataParallel] += work;
+  }
   Strategy strategy = strategy_;
   strategy.sharding_level = sharding;
   strategy.recompute_level = recompute;

@@ -27,6 +27,15 @@ double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
   return bytes;
 }
 
+double ShardedGradientShare(Precision precision, Optimizer optimizer, int data_parallel_degree) {
+  const auto element = static_cast<double>(BytesPerElement(precision));
+  // Reads the gradient and clears it; reads and writes the weight in 32 bits and each moment.
+  const double moments = optimizer == Optimizer::kAdam ? 2.0 : 1.0;
+  const double rounded = precision == Precision::kFp32 ? 0.0 : element;
+  const double step = 2.0 * element + 8.0 + 8.0 * moments + rounded;
+  return (element + 3.0 * element / data_parallel_degree) / step;
+}
+
 Seconds OptimizerStepTime(double parameter_count, ShardingLevel sharding_level,
                           int data_parallel_degree, Precision precision, Optimizer optimizer,
                           const RuntimeTraits& runtime, const DeviceDescription& device,

@@ -27,6 +27,12 @@ Seconds OptimizerStepTime(double parameter_count, ShardingLevel sharding_level,
                           const RuntimeTraits& runtime, const DeviceDescription& device,
                           const Coefficients& coefficients);
 
+// Where gradients are sharded they are cleared whole before every backward pass, and this
+// rank's part of them is added up after it. What both take, as a share of a measured step of
+// the optimizer over all of the parameters: by the bytes of memory that they move, each as
+// this house's executor does it.
+double ShardedGradientShare(Precision precision, Optimizer optimizer, int data_parallel_degree);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_PLANNER_COST_OPTIMIZER_STEP_H_

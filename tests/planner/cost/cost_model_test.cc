@@ -154,6 +154,16 @@ TEST(CostModel, TheOptimizersStepIsWhatWasMeasuredOfTheParametersARankSteps) {
   EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, sharded, 2, 1).optimizer_step.milliseconds(),
                    1000.0);
   EXPECT_EQ(SmallCosts().CostOfLayer(kDecoder, Of(1, 2), 2, 1).optimizer_step, Seconds());
+  // Sharded gradients are cleared (2 bytes a parameter) and added up (3 times 2 of half of them)
+  // in every backward pass, of the 30 that the step moves.
+  const auto sharded_traffic = [&](const CostModel& model) {
+    Strategy gradients = Of(1, 2);
+    gradients.sharding_level = ShardingLevel::kGradients;
+    return model.CostOfLayer(kDecoder, gradients, 2, 1)
+        .time[TimeItemKind::kShardedDataParallel]
+        .milliseconds();
+  };
+  EXPECT_NEAR(sharded_traffic(costs) - sharded_traffic(SmallCosts()), 2000.0 * 5.0 / 30.0, 1e-9);
 }
 
 TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
