@@ -1,0 +1,21 @@
+// A profile of the ranks of a job, measured by themselves as the agent does it.
+
+#ifndef PARPLAN_TESTS_BENCHMARKS_PREDICTION_MEASURE_PROFILE_H_
+#define PARPLAN_TESTS_BENCHMARKS_PREDICTION_MEASURE_PROFILE_H_
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "clients/device/comm/job.h"
+#include "parplan/v1/profile.pb.h"
+#include "tests/benchmarks/prediction/plan_sets.h"
+
+namespace parplan {
+
+// Of everything that plans of the set may ask for. Called by all ranks of the job, each on the
+// processor it is bound to; all get the same.
+absl::StatusOr<v1::Profile> MeasureProfile(const PlanSet& set, absl::Duration time_budget,
+                                           Job& job);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_BENCHMARKS_PREDICTION_MEASURE_PROFILE_H_

@@ -1,0 +1,277 @@
+// Profiles this machine, predicts plans of a small model, runs them, and says how far off the
+// predictions are.
+//
+//   prediction [a|b|shaped] [--details]
+//
+// Ranks are processes, each bound to a core, in the real-time class where that is permitted:
+// on a machine with other work nothing else is worth reading.
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "clients/device/comm/job_fabric.h"
+#include "clients/device/comm/steady_clock.h"
+#include "clients/device/ranks/rank_environment.h"
+#include "clients/device/ranks/rank_processes.h"
+#include "clients/executor/layer_probe/time_spread.h"
+#include "clients/executor/trainer/rank_trainer.h"
+#include "planner/base/status_macros.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/predict_plan.h"
+#include "proto/wire/profile_wire.h"
+#include "tests/benchmarks/prediction/measure_profile.h"
+#include "tests/benchmarks/prediction/plan_sets.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kWarmUp = 2;
+constexpr int kSteps = 11;
+
+struct Outcome {
+  std::string name;
+  double predicted = 0.0;
+  TimeSpread measured;
+  double Error() const { return predicted / absl::ToDoubleSeconds(measured.median) - 1.0; }
+};
+
+absl::StatusOr<TimeSpread> RunPlan(const Plan& plan, const ModelSpec& model, JobFabric& fabric,
+                                   Communicator& control) {
+  const std::unique_ptr<LayerKernels> kernels = MakeCpuKernels(ElementType::kFloat32);
+  const std::unique_ptr<DeviceMemory> memory = MakeHostMemory();
+  ArrayPool pool(*memory);
+  const std::unique_ptr<TokenSource> tokens =
+      MakeSyntheticTokens(model.layer(0).vocabulary_size, 7);
+  PARPLAN_ASSIGN_OR_RETURN(const RankProgram program,
+                           RankProgram::Create(plan, model, fabric.rank()));
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankTrainer> trainer,
+                           RankTrainer::Create(program, model,
+                                               {.kernels = kernels.get(),
+                                                .pool = &pool,
+                                                .tokens = tokens.get(),
+                                                .make_group = [&](const GroupSpec& group) {
+                                                  return fabric.MakeGroup(group.purpose,
+                                                                          group.ranks);
+                                                }}));
+  std::vector<absl::Duration> samples;
+  PARPLAN_RETURN_IF_ERROR(control.Barrier());
+  absl::Duration last;
+  for (int step = 0; step < kWarmUp + kSteps; ++step) {
+    PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
+    const absl::Duration now = SteadyNow();
+    if (step >= kWarmUp) samples.push_back(now - last);
+    last = now;
+  }
+  return SpreadOf(samples);
+}
+
+absl::StatusOr<PlanningProblem> MakeProblem(const PlanSet& set, const v1::Profile& measured) {
+  const v1::Profile* const profiles[] = {&measured};
+  PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot profile,
+                           MergeProfiles(profiles, measured.device_kind(), set.devices_per_node));
+  NodeGroup group{.node_group_id = "here",
+                  .device_kind = measured.device_kind(),
+                  .node_count = set.device_count / set.devices_per_node,
+                  .devices_per_node = set.devices_per_node,
+                  .device_memory = Bytes::Of(int64_t{8} << 30)};
+  std::vector<LinkTier> tiers = {{"node", set.devices_per_node}};
+  if (group.node_count > 1) tiers.push_back({"network", set.device_count});
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, Topology::Create("here", {group}, tiers));
+  PlanningRules rules;
+  rules.max_tensor_parallel_degree = set.device_count;
+  // Of memory, of which nothing is asked here.
+  rules.allow_estimates = true;
+  return PlanningProblem::Create(std::make_shared<const ModelSpec>(set.model),
+                                 std::make_shared<const Topology>(std::move(topology)),
+                                 {std::make_shared<const ProfileSnapshot>(std::move(profile))},
+                                 set.global_batch_size, std::move(rules));
+}
+
+double MillisecondsOf(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) * 1e3 + duration.nanos() * 1e-6;
+}
+
+void PrintProfile(const v1::Profile& profile) {
+  for (const v1::LayerTiming& timing : profile.layer_timings()) {
+    std::printf("  %s on %d, %d samples: forward %.3f ms, backward %.3f ms, of %d\n",
+                timing.layer_definition_id().c_str(), timing.tensor_parallel_degree(),
+                timing.micro_batch_size(), MillisecondsOf(timing.forward_duration()),
+                MillisecondsOf(timing.backward_duration()), timing.sample_count());
+  }
+  for (const v1::OptimizerTiming& timing : profile.optimizer_timings()) {
+    std::printf("  optimizer, %lld parameters: %.3f ms\n",
+                static_cast<long long>(timing.parameter_count()),
+                MillisecondsOf(timing.median_duration()));
+  }
+  for (const v1::CollectiveTiming& timing : profile.collective_timings()) {
+    std::printf("  %s of %d, stride %d, %lld bytes: %.4f ms\n",
+                v1::Collective_Name(timing.collective()).c_str(), timing.participant_count(),
+                timing.rank_stride(), static_cast<long long>(timing.message_size_bytes()),
+                MillisecondsOf(timing.median_duration()));
+  }
+  for (const std::string& note : profile.provenance().notes()) std::printf("  %s\n", note.c_str());
+}
+
+void PrintItems(const Prediction& prediction) {
+  for (const StagePrediction& stage : prediction.stages) {
+    std::printf("    forward %.2f backward %.2f sync %.2f optimizer %.2f send %.2f;",
+                stage.forward.milliseconds(), stage.backward.milliseconds(),
+                stage.gradient_sync.milliseconds(), stage.optimizer_step.milliseconds(),
+                stage.send.milliseconds());
+    for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
+      std::printf(" %.2f", stage.time.duration[kind].milliseconds());
+    }
+    std::printf("\n");
+  }
+}
+
+// Of the order in which plans come, from -1 to 1 (Spearman).
+double RankCorrelation(const std::vector<Outcome>& outcomes) {
+  const auto ranks = [&](auto value) {
+    std::vector<int> order(outcomes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return value(outcomes[a]) < value(outcomes[b]); });
+    std::vector<double> rank(outcomes.size());
+    for (size_t k = 0; k < order.size(); ++k) rank[order[k]] = static_cast<double>(k);
+    return rank;
+  };
+  const std::vector<double> a = ranks([](const Outcome& o) { return o.predicted; });
+  const std::vector<double> b =
+      ranks([](const Outcome& o) { return absl::ToDoubleSeconds(o.measured.median); });
+  double squares = 0.0;
+  for (size_t k = 0; k < a.size(); ++k) squares += (a[k] - b[k]) * (a[k] - b[k]);
+  const auto n = static_cast<double>(a.size());
+  return 1.0 - 6.0 * squares / (n * (n * n - 1.0));
+}
+
+void PrintSummary(std::vector<Outcome> outcomes) {
+  std::vector<double> errors;
+  for (const Outcome& outcome : outcomes) errors.push_back(std::abs(outcome.Error()));
+  std::sort(errors.begin(), errors.end());
+  const auto by_prediction = std::min_element(
+      outcomes.begin(), outcomes.end(),
+      [](const Outcome& a, const Outcome& b) { return a.predicted < b.predicted; });
+  const auto by_measurement = std::min_element(
+      outcomes.begin(), outcomes.end(),
+      [](const Outcome& a, const Outcome& b) { return a.measured.median < b.measured.median; });
+  const size_t middle = errors.size() / 2;
+  const double median =
+      errors.size() % 2 == 1 ? errors[middle] : (errors[middle - 1] + errors[middle]) / 2.0;
+  std::printf(
+      "%zu plans: median error %.1f %%, worst %.1f %%; predicted best `%s` takes %.1f %% "
+      "longer than the best, `%s`; rank correlation %.2f\n",
+      errors.size(), 100.0 * median, 100.0 * errors.back(), by_prediction->name.c_str(),
+      100.0 * (absl::FDivDuration(by_prediction->measured.median, by_measurement->measured.median) -
+               1.0),
+      by_measurement->name.c_str(), RankCorrelation(outcomes));
+}
+
+absl::Status RunRank(const RankEnvironment& environment, const std::string& set_name,
+                     bool details) {
+  const sched_param priority{.sched_priority = 10};
+  const bool is_real_time = ::sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+  const PlanSet set = MakePlanSet(set_name);
+  JobFabricOptions options = environment.ToFabricOptions();
+  if (set_name == "shaped") {
+    options.shape = [&set](int from, int to) {
+      return from / set.devices_per_node == to / set.devices_per_node
+                 ? LinkShape()
+                 : LinkShape{.bytes_per_second = 200e6, .latency = absl::Microseconds(50)};
+    };
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric,
+                           JobFabric::Join(std::move(options)));
+  std::vector<int> all(set.device_count);
+  std::iota(all.begin(), all.end(), 0);
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> control,
+                           fabric->MakeGroup("prediction", all));
+  const bool speaks = fabric->rank() == 0;
+  if (speaks) {
+    std::printf("set %s: %d ranks%s, %d steps of each plan\n", set_name.c_str(), set.device_count,
+                is_real_time ? ", real-time class" : "", kSteps);
+  }
+  const absl::Duration start = SteadyNow();
+  PARPLAN_ASSIGN_OR_RETURN(
+      const v1::Profile profile,
+      MeasureProfile(set, set.device_count == 2 ? absl::Seconds(50) : absl::Seconds(90), *fabric));
+  const absl::Duration taken = absl::Trunc(SteadyNow() - start, absl::Milliseconds(100));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(set, profile));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  if (speaks) {
+    std::printf("%s, profiled in %s, overlap slowdown %.2f\n", profile.device_kind().c_str(),
+                absl::FormatDuration(taken).c_str(), profile.overlap_slowdown());
+    if (details) {
+      PrintProfile(profile);
+      for (const std::string& item : costs.estimated_items()) {
+        std::printf("  estimated: %s\n", item.c_str());
+      }
+    }
+  }
+  std::vector<Outcome> outcomes;
+  if (speaks)
+    std::printf("%-24s %10s %10s %19s %8s\n", "plan", "predicted", "measured", "p10 to p90",
+                "error");
+  for (const NamedPlan& named : set.plans) {
+    const Prediction prediction = PredictPlan(problem, costs, named.plan);
+    PARPLAN_ASSIGN_OR_RETURN(const TimeSpread measured,
+                             RunPlan(named.plan, set.model, *fabric, *control));
+    outcomes.push_back({named.name, prediction.step.value(), measured});
+    if (!speaks) continue;
+    std::printf("%-24s %7.1f ms %7.1f ms %8.1f to %7.1f %+6.1f %%\n", named.name.c_str(),
+                prediction.step.milliseconds(), absl::ToDoubleMilliseconds(measured.median),
+                absl::ToDoubleMilliseconds(measured.p10), absl::ToDoubleMilliseconds(measured.p90),
+                100.0 * outcomes.back().Error());
+    if (details) PrintItems(prediction);
+    std::fflush(stdout);
+  }
+  if (speaks) PrintSummary(outcomes);
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  std::string set_name = "a";
+  bool details = false;
+  for (int k = 1; k < argc; ++k) {
+    if (std::strcmp(argv[k], "--details") == 0) {
+      details = true;
+    } else {
+      set_name = argv[k];
+    }
+  }
+  const auto environment = RankEnvironment::FromEnvironment();
+  if (!environment.ok()) {
+    std::fprintf(stderr, "%s\n", environment.status().ToString().c_str());
+    return 2;
+  }
+  if (!environment->has_value()) {
+    std::vector<std::string> arguments = {"/proc/self/exe"};
+    arguments.insert(arguments.end(), argv + 1, argv + argc);
+    auto ranks = RankProcesses::Start({.rank_count = MakePlanSet(set_name).device_count,
+                                       .argv = std::move(arguments),
+                                       .heeds_signals = true,
+                                       .time_limit = absl::Minutes(10)});
+    const absl::Status status = ranks.ok() ? (*ranks)->Wait() : ranks.status();
+    if (status.ok()) return 0;
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+    return 1;
+  }
+  const absl::Status status = RunRank(**environment, set_name, details);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return absl::IsUnavailable(status) || absl::IsAborted(status) ? kExitAfterAnother : 1;
+}
+
+}  // namespace
+}  // namespace parplan
+
+int main(int argc, char** argv) { return parplan::Main(argc, argv); }
