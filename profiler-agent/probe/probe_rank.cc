@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "clients/device/comm/steady_clock.h"
 #include "clients/executor/layer_probe/layer_probe.h"
+#include "clients/executor/layer_probe/memory_probe.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "profiler-agent/probe/collective_probe.h"
@@ -202,6 +203,38 @@ class Probe {
     timing.set_origin(v1::ORIGIN_MEASURED);
   }
 
+  void AddSizes(const ModelSpec& model, const LayerSizes& sizes) {
+    const LayerDefinition& layer = model.layer_definitions()[sizes.definition_index];
+    const std::string id = IdOf(layer, model.precision());
+    const bool shares_tokens =
+        sizes.shape.sequence_parallel && sizes.shape.tensor_parallel_degree > 1;
+    const auto key = std::make_tuple(id, sizes.shape.tensor_parallel_degree, shares_tokens,
+                                     sizes.sequence_length);
+    if (!sized_.insert(key).second) return;
+    v1::LayerMemory& memory = *profile_.add_layer_memories();
+    memory.set_layer_definition_id(id);
+    memory.set_tensor_parallel_degree(sizes.shape.tensor_parallel_degree);
+    memory.set_sequence_parallel(shares_tokens);
+    memory.set_sequence_length(sizes.sequence_length);
+    memory.set_parameter_count(sizes.parameter_count);
+    memory.set_activation_bytes_per_sample(sizes.activation_per_sample.count());
+    memory.set_checkpoint_bytes_per_sample(sizes.checkpoint_per_sample.count());
+    memory.set_origin(v1::ORIGIN_MEASURED);
+  }
+
+  // Memory grows with samples as it does with one, so each degree is measured once.
+  absl::Status MeasureSizes(int model_index, LayerProbeShape shape,
+                            const LayerProbeSetting& setting) {
+    if (!measured_sizes_.insert({model_index, shape.tensor_parallel_degree}).second) {
+      return absl::OkStatus();
+    }
+    shape.samples = 1;
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<LayerSizes> sizes,
+                             ProbeMemory(models_[model_index], shape, setting));
+    for (const LayerSizes& layer : sizes) AddSizes(models_[model_index], layer);
+    return absl::OkStatus();
+  }
+
   absl::Status MeasureLayers() {
     LayerProbeSetting setting;
     setting.rank = job_.rank();
@@ -240,6 +273,7 @@ class Probe {
       }
       if (!times.ok()) return times.status();
       for (const LayerTimes& layer : *times) AddLayer(model, layer);
+      PARPLAN_RETURN_IF_ERROR(MeasureSizes(key.model_index(), shape, setting));
     }
     return absl::OkStatus();
   }
@@ -273,6 +307,9 @@ class Probe {
   std::set<std::tuple<std::string, int, int64_t, int>> timed_;
   // Optimizers and parameter counts in the profile.
   std::set<std::pair<int, int64_t>> stepped_;
+  std::set<std::tuple<std::string, int, bool, int>> sized_;
+  // Model and tensor-parallel degree.
+  std::set<std::pair<int, int>> measured_sizes_;
 };
 
 }  // namespace

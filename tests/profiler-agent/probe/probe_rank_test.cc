@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -68,6 +69,17 @@ TEST(RunProbe, AnswersAllThatIsAsked) {
   for (const v1::LayerTiming& timing : profile.layer_timings()) {
     EXPECT_TRUE(timing.has_backward_duration());
     EXPECT_GT(timing.sample_count(), 0);
+  }
+  // Whatever was timed has sizes too.
+  std::set<std::pair<std::string, int>> sized;
+  for (const v1::LayerMemory& memory : profile.layer_memories()) {
+    EXPECT_TRUE(
+        sized.insert({memory.layer_definition_id(), memory.tensor_parallel_degree()}).second);
+    EXPECT_GT(memory.parameter_count(), 0);
+    EXPECT_LE(memory.checkpoint_bytes_per_sample(), memory.activation_bytes_per_sample());
+  }
+  for (const v1::LayerTiming& timing : profile.layer_timings()) {
+    EXPECT_TRUE(sized.contains({timing.layer_definition_id(), timing.tensor_parallel_degree()}));
   }
   // The planner takes it.
   EXPECT_OK(MergeProfiles({&profile}, profile.device_kind(), 2));
