@@ -30,6 +30,7 @@
 #include "planner/base/status_macros.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/model/runtime_traits.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "profiler-agent/probe/probe_rank.h"
 #include "proto/wire/profile_wire.h"
@@ -195,6 +196,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const ModelSpec& model, const Device
                                               .device_memory = facts.memory}},
                                             {{"node", 1}}));
   PlanningRules rules;
+  rules.runtime = ExecutorTraits();
   // What the profile lacks is said, and taken from what layers are made of.
   rules.allow_estimates = true;
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(model),
