@@ -89,10 +89,9 @@ absl::Status NcclChannel::AwaitStarted(NcclTask& task) {
 }
 
 absl::Status NcclChannel::AwaitDone(NcclTask& task) {
-  PARPLAN_RETURN_IF_ERROR(AwaitStarted(task));
-  // The channel's thread ends what takes too long, and then the event comes.
-  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaEventSynchronize(task.done.get()));
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Not by its event, which comes as well when the task is cut off.
+  changed_.wait(lock, [&] { return task.is_over || !task.failure.ok(); });
   return task.failure;
 }
 
@@ -282,6 +281,11 @@ absl::Status NcclChannel::Watch() {
     for (const CollectiveCall& call : task.calls) {
       setting_.on_done(call, absl::Milliseconds(static_cast<double>(milliseconds)));
     }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      task.is_over = true;
+    }
+    changed_.notify_all();
     running_.pop_front();
   }
   ncclResult_t state = ncclSuccess;
@@ -303,6 +307,8 @@ absl::Status NcclChannel::Watch() {
 void NcclChannel::End(const absl::Status& status) {
   // Work that is left on the GPU waits for others, who may never come: only an abort ends it.
   const bool is_idle = running_.empty();
+  // Told before the GPU goes on: what it was at has left anything behind.
+  if (!is_idle) setting_.queue->Fail(status);
   if (communicator_ != nullptr) {
     if (is_idle && failure().code() == absl::StatusCode::kAborted &&
         ::ncclCommFinalize(communicator_) == ncclSuccess) {
@@ -317,8 +323,6 @@ void NcclChannel::End(const absl::Status& status) {
     static_cast<void>(::cudaStreamDestroy(stream_));
   }
   std::unique_lock<std::mutex> lock(mutex_);
-  // A kernel that was ended has left anything behind.
-  if (!is_idle || !waiting_.empty()) setting_.queue->Fail(status);
   if (failure_.ok()) failure_ = status;
   for (const std::shared_ptr<NcclTask>& task : running_) task->failure = status;
   for (const std::shared_ptr<NcclTask>& task : waiting_) task->failure = status;

@@ -49,8 +49,10 @@ struct NcclTask {
   CudaEvent begun;
   CudaEvent done;
   absl::Duration start;
-  // Guarded by the channel's mutex: whether `done` is on its way, and how it ended if it failed.
+  // Guarded by the channel's mutex: whether `done` is on its way, whether the channel has seen it,
+  // and how the task ended if it failed.
   bool is_started = false;
+  bool is_over = false;
   absl::Status failure;
 };
 

@@ -24,7 +24,7 @@ class CudaBackend : public DeviceBackend {
     cudaDeviceProp properties;
     PARPLAN_RETURN_IF_CUDA_ERROR(::cudaGetDeviceProperties(&properties, device));
     return DeviceFacts{.kind = properties.name,
-                             .memory = Bytes::Of(static_cast<int64_t>(properties.totalGlobalMem))};
+                       .memory = Bytes::Of(static_cast<int64_t>(properties.totalGlobalMem))};
   }
 
   absl::StatusOr<std::unique_ptr<Device>> Open(int device) override {
