@@ -59,6 +59,9 @@ class Measuring {
         fingerprint_(InventoryFingerprint(inventory)),
         probe_(std::move(probe)),
         whole_(std::move(whole)) {
+    options.on_line = [](int rank, absl::string_view line) {
+      LogEvent("warning", "rank said", {{"rank", absl::StrCat(rank)}, {"line", std::string(line)}});
+    };
     options.on_job = [this](ProbeJob* job) {
       const std::lock_guard<std::mutex> lock(mutex_);
       job_ = job;

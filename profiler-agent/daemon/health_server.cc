@@ -1,8 +1,7 @@
 #include "profiler-agent/daemon/health_server.h"
 
-#include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -17,6 +16,7 @@ namespace parplan {
 
 struct HealthServer::Server {
   int port = 0;
+  grpc::CallbackGenericService nothing;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -24,10 +24,8 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   auto made = std::make_unique<Server>();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  // Nobody asks often.
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 1);
+  // A server wants a service besides health; this one refuses every method.
+  builder.RegisterCallbackGenericService(&made->nothing);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &made->port);
   made->server = builder.BuildAndStart();

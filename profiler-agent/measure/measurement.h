@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "parplan/v1/topology.pb.h"
@@ -26,6 +27,8 @@ struct MeasurementOptions {
   // Measure though others work here; the profile says so.
   bool even_if_busy = false;
   bool heeds_signals = false;
+  // As of RankProcessesOptions: what ranks say.
+  std::function<void(int rank, absl::string_view line)> on_line;
   // Told of the job while it runs, from the thread that measures: to stop it, and null at its
   // end.
   std::function<void(ProbeJob*)> on_job;

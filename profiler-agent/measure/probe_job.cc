@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<ProbeJob>> ProbeJob::Start(const agent::v1::Probe
   ranks.pins = plan.backend() == "cpu";
   ranks.heeds_signals = options.heeds_signals;
   ranks.time_limit = options.time_limit;
+  ranks.on_line = options.on_line;
   PARPLAN_ASSIGN_OR_RETURN(job->ranks_, RankProcesses::Start(std::move(ranks)));
   return job;
 }

@@ -5,11 +5,13 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "clients/device/ranks/rank_processes.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
@@ -23,6 +25,7 @@ struct ProbeJobOptions {
   // As of RankProcessesOptions.
   bool heeds_signals = false;
   absl::Duration time_limit = absl::InfiniteDuration();
+  std::function<void(int rank, absl::string_view line)> on_line;
 };
 
 // Ranks are pinned to cores where the back end is `cpu`. None outlives this object.
