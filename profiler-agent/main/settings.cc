@@ -148,6 +148,7 @@ void AddServer(CLI::App& app, Settings& settings) {
 void AddFlags(CLI::App& app, Settings& settings, std::string& backend) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_config("--config", "", "Configuration file, TOML; flags go before it");
+  app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_flag("--once", settings.once, "Measure once, write --out, and end");
   app.add_flag("--inventory", settings.inventory_only, "Tell what the node is made of, and end");
   app.add_option("--out", settings.out_path, "The profile of --once")->type_name("FILE");

@@ -107,6 +107,15 @@ class OnceTest(AgentTest):
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertRegex(done.stdout, r"(?m)^fingerprint [0-9a-f]{64}$")
 
+    def test_the_example_configuration_is_read(self):
+        done = self.agent("--inventory", "--config", FLAGS.config)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        wrong = self.folder / "wrong.toml"
+        wrong.write_text(FLAGS.config.read_text() + "\nservr = \"x\"\n")
+        done = self.agent("--inventory", "--config", wrong)
+        self.assertEqual(done.returncode, WRONG, done.stderr)
+        self.assertIn("servr", done.stderr)
+
     def test_a_signal_ends_the_ranks(self):
         process, ranks = self.start_once()
         process.send_signal(signal.SIGTERM)
@@ -232,14 +241,14 @@ class DaemonTest(AgentTest):
 
     def test_names_a_full_disk_and_goes_on(self):
         with self.server() as server:
-            # Files of the agent can't grow beyond a kilobyte: ports fit, profiles do not. The
+            # Files of the agent can't grow beyond 800 bytes: ports and plans fit, profiles do not. The
             # ranks need more, for memory they share.
             probe = self.folder / "probe"
             probe.write_text("#!/bin/bash\nulimit -S -f unlimited\n"
                              f"exec {FLAGS.agent}-probe \"$@\"\n")
             probe.chmod(0o755)
             with self.daemon(server.address, "--probe-program", probe,
-                             file_size_limit=1200) as agent:
+                             file_size_limit=800) as agent:
                 event = agent.wait_for_event("cannot queue the profile")
                 self.assertIn(str(agent.state), event["message"])
                 self.assertEqual(agent.metric("parplan_agent_upload_queue_length"), 0)
@@ -276,6 +285,7 @@ if __name__ == "__main__":
     parser.add_argument("--agent", required=True)
     parser.add_argument("--planctl", required=True)
     parser.add_argument("--server-binary", required=True)
+    parser.add_argument("--config", type=pathlib.Path, required=True)
     parser.add_argument("--idle-seconds", type=float, default=2.0)
     FLAGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
