@@ -20,10 +20,12 @@
 #include "profiler-agent/daemon/agent_log.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/daemon/health_server.h"
+#include "profiler-agent/daemon/link_probe.h"
 #include "profiler-agent/daemon/remembered.h"
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
 #include "profiler-agent/upload/upload_queue.h"
+#include "proto/wire/version.h"
 
 namespace parplan {
 namespace {
@@ -31,10 +33,16 @@ namespace {
 // Times seen in passing that are kept.
 constexpr size_t kMaxSeen = 20000;
 constexpr absl::Duration kInventoryInterval = absl::Hours(1);
+// To the next try to borrow the nodes at the other ends of links.
+constexpr absl::Duration kLinkPause = absl::Seconds(30);
 // After a measurement that failed, and a queue that took nothing.
 constexpr BackoffOptions kFailurePauses = {absl::Minutes(1), absl::Hours(1)};
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+void LogLine(int rank, absl::string_view line) {
+  LogEvent("warning", "rank said", {{"rank", absl::StrCat(rank)}, {"line", std::string(line)}});
+}
 
 absl::Status WritePort(const std::string& path, int port) {
   if (path.empty()) return absl::OkStatus();
@@ -59,9 +67,7 @@ class Measuring {
         fingerprint_(InventoryFingerprint(inventory)),
         probe_(std::move(probe)),
         whole_(std::move(whole)) {
-    options.on_line = [](int rank, absl::string_view line) {
-      LogEvent("warning", "rank said", {{"rank", absl::StrCat(rank)}, {"line", std::string(line)}});
-    };
+    options.on_line = &LogLine;
     options.on_job = [this](ProbeJob* job) {
       const std::lock_guard<std::mutex> lock(mutex_);
       job_ = job;
@@ -145,6 +151,7 @@ class Daemon {
               {"queued", absl::StrCat(queue_->length())},
               {"port", absl::StrCat(port)},
               {"metrics_port", absl::StrCat(metrics_port)}});
+    PARPLAN_RETURN_IF_ERROR(OfferLinks(channel));
     uploader_ = std::make_unique<Uploader>(
         *queue_, [this](const PendingUpload& upload) { return Bring(upload); }, BackoffOptions(),
         [this](const PendingUpload& upload, const absl::Status& status) { Saw(upload, status); });
@@ -155,15 +162,17 @@ class Daemon {
     TakeWindows();
     while (true) {
       const absl::Time now = absl::Now();
-      if (measuring_ == nullptr && !unqueued_.has_value() && now >= next_look_) Look(now);
+      if (!IsMeasuring() && !unqueued_.has_value() && now >= next_look_) Look(now);
+      if (!IsMeasuring() && !unqueued_.has_value() && now >= next_links_) LookAtLinks(now);
       if (unqueued_.has_value() && now >= next_queue_) Queue();
-      const absl::Time next = unqueued_.has_value()   ? next_queue_
-                              : measuring_ != nullptr ? absl::InfiniteFuture()
-                                                      : next_look_;
+      const absl::Time next = unqueued_.has_value() ? next_queue_
+                              : IsMeasuring()       ? absl::InfiniteFuture()
+                                                    : std::min(next_look_, next_links_);
       const WakeSet::Causes causes = wakes_->Wait(next - absl::Now());
       if (causes.signal != 0) break;
       if (causes.has_new_files) TakeWindows();
       if (measuring_ != nullptr) EndMeasurement();
+      if (links_ != nullptr) EndLinks();
     }
     LogEvent("info", "ending");
     if (measuring_ != nullptr) {
@@ -171,11 +180,75 @@ class Daemon {
                                 absl::Now() - measuring_->start(), absl::Now());
     }
     measuring_.reset();
+    links_.reset();
     uploader_.reset();
     LogEvent("info", "ended", {{"queued", absl::StrCat(queue_->length())}});
   }
 
  private:
+  bool IsMeasuring() { return measuring_ != nullptr || (links_ != nullptr && links_->is_active()); }
+
+  absl::Status OfferLinks(std::shared_ptr<grpc::Channel> channel) {
+    if (!options_.takes_leases) return absl::OkStatus();
+    LinkProbeOptions links;
+    PARPLAN_ASSIGN_OR_RETURN(links.inventory, ReadInventory(options_.measurement.inventory));
+    links.measurement = options_.measurement;
+    links.measurement.on_line = &LogLine;
+    links.hello.set_node(options_.parent);
+    links.hello.set_instance_id(MakeUuid());
+    links.hello.set_agent(absl::StrCat("parplan-agent ", kVersion));
+    links.hello.set_host(options_.host);
+    PARPLAN_ASSIGN_OR_RETURN(*links.hello.mutable_device_kind(),
+                             DeviceKind(links.inventory, options_.measurement.device_type));
+    links.hello.set_device_count(options_.request.rank_count);
+    links.hello.set_inventory_fingerprint(InventoryFingerprint(links.inventory));
+    links_ = std::make_unique<LinkProbe>(std::move(channel), std::move(links), *wakes_);
+    if (!options_.link_nodes.empty()) next_links_ = absl::InfinitePast();
+    return absl::OkStatus();
+  }
+
+  // Whether there are links to measure; begins. After the node itself.
+  void LookAtLinks(absl::Time now) {
+    next_links_ = absl::InfiniteFuture();
+    const int node_count = static_cast<int>(options_.link_nodes.size());
+    const absl::StatusOr<agent::v1::ProbePlan> whole = LinkProbePlan(options_.request, node_count);
+    if (!whole.ok()) {
+      LogEvent("error", "no links to measure", {{"message", Text(whole.status())}});
+      return;
+    }
+    if (remembered_->profile().device_kind().empty()) {
+      next_links_ = now + kLinkPause;
+      return;
+    }
+    agent::v1::ProbePlan plan = IncrementalProbe(*whole, remembered_->profile(), {});
+    if (IsEmptyProbe(plan)) return;
+    LogEvent("info", "measuring links",
+             {{"nodes", absl::StrCat(node_count)},
+              {"collectives", absl::StrCat(plan.collectives_size())}});
+    links_plan_ = plan;
+    links_start_ = now;
+    links_->Begin(std::move(plan), options_.link_nodes);
+  }
+
+  void EndLinks() {
+    std::optional<absl::StatusOr<v1::Profile>> profile = links_->TakeProfile();
+    if (!profile.has_value()) return;
+    const absl::Time now = absl::Now();
+    const NextProbe probe{MeasurementKind::kIncremental, links_plan_};
+    metrics_.CountMeasurement(probe.kind,
+                              profile->ok() ? MeasurementResult::kDone : MeasurementResult::kFailed,
+                              now - links_start_, now);
+    if (!profile->ok()) {
+      next_links_ = now + kLinkPause;
+      LogEvent("warning", "links were not measured", {{"message", Text(profile->status())}});
+      return;
+    }
+    LogEvent("info", "measured links",
+             {{"collective_timings", absl::StrCat((*profile)->collective_timings_size())}});
+    const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(options_.request);
+    if (whole.ok()) Keep(probe, *whole, remembered_->fingerprint(), **profile, now);
+  }
+
   // On the uploader's thread, as the next.
   absl::Status Bring(const PendingUpload& upload) {
     v1::Profile profile;
@@ -220,6 +293,7 @@ class Daemon {
              {{"kind", MeasurementKindName(next->kind)},
               {"collectives", absl::StrCat(next->plan.collectives_size())},
               {"layer_sizes", absl::StrCat(next->plan.layers_size())}});
+    if (links_ != nullptr) links_->SetBusy(true);
     measuring_ = std::make_unique<Measuring>(*inventory, *std::move(next), *whole,
                                              options_.measurement, *wakes_);
   }
@@ -227,6 +301,7 @@ class Daemon {
   void EndMeasurement() {
     std::optional<absl::StatusOr<v1::Profile>> profile = measuring_->TakeProfile();
     if (!profile.has_value()) return;
+    if (links_ != nullptr) links_->SetBusy(false);
     const absl::Time now = absl::Now();
     const absl::Duration took = now - measuring_->start();
     const MeasurementKind kind = measuring_->probe().kind;
@@ -250,20 +325,27 @@ class Daemon {
               {"seconds", absl::StrCat(absl::ToDoubleSeconds(took))},
               {"collective_timings", absl::StrCat((*profile)->collective_timings_size())},
               {"layer_timings", absl::StrCat((*profile)->layer_timings_size())}});
-    unqueued_ = PendingUpload{MakeUuid(), options_.parent, (*profile)->SerializeAsString()};
-    next_queue_ = now;
-    queue_failure_count_ = 0;
-    // First the queue, then what is remembered: a crash between the two measures again.
-    Queue();
-    const absl::Status kept = remembered_->Learn(measuring_->probe(), measuring_->whole(),
-                                                 measuring_->fingerprint(), **profile, now);
-    if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", Text(kept)}});
+    Keep(measuring_->probe(), measuring_->whole(), measuring_->fingerprint(), **profile, now);
     measuring_.reset();
     seen_.clear();
     drifted_.clear();
     metrics_.SetDrift(1.0, 0);
     last_drift_ = now;
     next_look_ = now + kInventoryInterval;
+  }
+
+  // What was measured goes to the queue first, then it is remembered: a crash between the two
+  // measures again.
+  void Keep(const NextProbe& probe, const agent::v1::ProbePlan& whole,
+            const std::string& fingerprint, const v1::Profile& profile, absl::Time now) {
+    unqueued_ = PendingUpload{MakeUuid(), options_.parent, profile.SerializeAsString()};
+    next_queue_ = now;
+    queue_failure_count_ = 0;
+    Queue();
+    const absl::Status kept = remembered_->Learn(probe, whole, fingerprint, profile, now);
+    if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", Text(kept)}});
+    // The first times of a node make its links worth measuring.
+    if (links_ != nullptr && !options_.link_nodes.empty()) next_links_ = now;
   }
 
   // Puts what was measured into the queue; tried again where the disk is full.
@@ -320,6 +402,11 @@ class Daemon {
   absl::Time next_queue_;
   int queue_failure_count_ = 0;
   std::unique_ptr<Measuring> measuring_;
+  // Null where no leases are taken.
+  std::unique_ptr<LinkProbe> links_;
+  absl::Time next_links_ = absl::InfiniteFuture();
+  agent::v1::ProbePlan links_plan_;
+  absl::Time links_start_;
   // The last, so that it ends first.
   std::unique_ptr<Uploader> uploader_;
 };

@@ -5,6 +5,7 @@
 #define PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -30,6 +31,13 @@ struct DaemonOptions {
   // Files that get the ports; empty for none.
   std::string port_file;
   std::string metrics_port_file;
+
+  // Whether other agents may measure links with this one, by leases of the server; and the
+  // nodes, this one first, whose links this agent measures. Empty: none.
+  bool takes_leases = true;
+  std::vector<std::string> link_nodes;
+  // By which other nodes reach this one.
+  std::string host;
 
   MeasurementOptions measurement;
   ProbeRequest request;

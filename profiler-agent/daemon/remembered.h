@@ -43,6 +43,8 @@ class Remembered {
 
   // Everything measured and not measured anew since; empty at first.
   const v1::Profile& profile() const { return profile_; }
+  // Of the node that was measured; empty at first.
+  const std::string& fingerprint() const { return fingerprint_; }
 
  private:
   explicit Remembered(std::unique_ptr<RecordFolder> folder) : folder_(std::move(folder)) {}

@@ -31,11 +31,14 @@ Exit codes
   3  the node is busy (--once)
   4  ended by a signal while measuring (--once))";
 
+std::string HostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
+}
+
 // A name that nodes may have, made of the machine's.
 std::string MachineName() {
-  char name[64] = {};
-  if (::gethostname(name, sizeof(name) - 1) != 0) return "node";
-  std::string result = absl::AsciiStrToLower(name);
+  std::string result = absl::AsciiStrToLower(HostName());
   result = result.substr(0, result.find('.'));
   for (char& c : result) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '-';
@@ -126,6 +129,15 @@ void AddServer(CLI::App& app, Settings& settings) {
   app.add_option("--spool-dir", daemon.spool_dir,
                  "Folder in which jobs leave what they measured [none]")
       ->group(group);
+  app.add_flag("--leases,!--no-leases", daemon.takes_leases,
+               "Let agents measure links with this node, by leases of the server [yes]")
+      ->group(group);
+  app.add_option("--link-node", daemon.link_nodes,
+                 "Nodes whose links this agent measures; several times, this node first")
+      ->group(group);
+  app.add_option("--host", daemon.host, "Name or address by which other nodes reach this one")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--listen", daemon.health_listen,
                  "HOST:PORT or unix:PATH for gRPC health, `off` for none")
       ->capture_default_str()
@@ -159,7 +171,7 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& backend) {
   AddMeasurement(app, settings, backend);
   AddServer(app, settings);
   // Lists.
-  for (const char* const name : {"--model", "--micro-batches"}) {
+  for (const char* const name : {"--model", "--micro-batches", "--link-node"}) {
     app.get_option(name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 }
@@ -172,6 +184,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   DaemonOptions& daemon = settings.daemon;
   daemon.request.rank_count = 0;
   daemon.state_dir = DefaultStateDir();
+  daemon.host = HostName();
   daemon.health_listen = "127.0.0.1:9479";
   daemon.metrics_listen = "127.0.0.1:9480";
   std::string backend = "cpu";
@@ -183,6 +196,10 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
     app.parse(argc, argv);
     if (settings.once && settings.out_path.empty()) {
       throw CLI::ValidationError("--once", "needs --out FILE");
+    }
+    if (!daemon.link_nodes.empty() &&
+        (daemon.link_nodes.size() < 2 || daemon.link_nodes.front() != settings.node)) {
+      throw CLI::ValidationError("--link-node", "name this node first, and others after it");
     }
     if (!settings.once && !(settings.out_path.empty() && settings.topology_path.empty())) {
       throw CLI::ValidationError("--out and --topology-out", "need --once");

@@ -15,6 +15,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "profiler-agent/measure/node_load.h"
+#include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
@@ -141,11 +142,13 @@ absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
                                         const MeasurementOptions& options) {
   TopologyOptions topology;
   topology.device_type = options.device_type;
-  topology.device_count = plan.rank_count();
+  topology.device_count = DevicesPerNode(plan);
   PARPLAN_RETURN_IF_ERROR(ToTopology(inventory, topology).status());
-  const std::string busy = BusyText(inventory, options.device_type, plan.rank_count());
+  const std::string busy = BusyText(inventory, options.device_type, DevicesPerNode(plan));
   if (!busy.empty() && !options.even_if_busy) return BusyRefusal(busy);
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, RunJob(plan, options));
+  // Another node has it.
+  if (plan.meeting().first_rank() > 0) return profile;
 
   v1::Provenance& provenance = *profile.mutable_provenance();
   provenance.set_agent(absl::StrCat("parplan-agent ", kVersion));

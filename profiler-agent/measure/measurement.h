@@ -43,10 +43,10 @@ bool IsBusyRefusal(const absl::Status& status);
 // The models in these files (docs/files.md). INVALID_ARGUMENT naming file, field and rule.
 absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>& paths);
 
-// Lets ranks measure `plan` and gives a profile that the server takes: what they measured,
-// with this program and release, driver, libraries, and the fingerprint of the node in its
-// notes. FAILED_PRECONDITION, for which IsBusyRefusal holds, where the node is busy; the errors
-// of ToTopology and of ProbeJob.
+// Lets the ranks of `plan` that are on this node measure, and gives a profile that the server
+// takes: what they measured, with this program and release, driver, libraries, and the fingerprint
+// of the node in its notes; an empty one where rank 0 is on another node. FAILED_PRECONDITION, for
+// which IsBusyRefusal holds, where the node is busy; the errors of ToTopology and of ProbeJob.
 absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
                                         const agent::v1::ProbePlan& plan,
                                         const MeasurementOptions& options);

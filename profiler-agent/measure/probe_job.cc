@@ -49,9 +49,9 @@ absl::StatusOr<std::unique_ptr<ProbeJob>> ProbeJob::Start(const agent::v1::Probe
                                                           const ProbeJobOptions& options) {
   const std::string program = options.program.empty() ? BesideThisProgram() : options.program;
   PARPLAN_ASSIGN_OR_RETURN(std::string path, WritePlan(plan));
-  std::unique_ptr<ProbeJob> job(new ProbeJob(std::move(path)));
+  std::unique_ptr<ProbeJob> job(new ProbeJob(std::move(path), plan.meeting().first_rank() == 0));
   RankProcessesOptions ranks;
-  ranks.rank_count = plan.rank_count();
+  ranks.rank_count = plan.devices_per_node() > 0 ? plan.devices_per_node() : plan.rank_count();
   ranks.argv = {program, job->plan_path_};
   ranks.pins = plan.backend() == "cpu";
   ranks.heeds_signals = options.heeds_signals;
@@ -69,6 +69,7 @@ ProbeJob::~ProbeJob() {
 absl::StatusOr<v1::Profile> ProbeJob::Wait() {
   PARPLAN_RETURN_IF_ERROR(ranks_->Wait());
   v1::Profile profile;
+  if (!has_rank_0_) return profile;
   if (!profile.ParseFromString(ranks_->results().front()) || profile.device_kind().empty()) {
     return absl::DataLossError("rank 0 of the probe gave no profile");
   }

@@ -36,17 +36,19 @@ class ProbeJob {
                                                          const ProbeJobOptions& options);
   ~ProbeJob();
 
-  // What the ranks measured; the errors of RankProcesses::Wait, DATA_LOSS where rank 0 gave no
-  // profile.
+  // What the ranks measured; empty where rank 0 is on another node. The errors of
+  // RankProcesses::Wait, DATA_LOSS where rank 0 gave no profile.
   absl::StatusOr<v1::Profile> Wait();
   // From any thread: ends the ranks, `Wait` returns CANCELLED with `why`.
   void Stop(const std::string& why) { ranks_->Stop(why); }
   const std::vector<pid_t>& pids() const { return ranks_->pids(); }
 
  private:
-  explicit ProbeJob(std::string plan_path) : plan_path_(std::move(plan_path)) {}
+  ProbeJob(std::string plan_path, bool has_rank_0)
+      : plan_path_(std::move(plan_path)), has_rank_0_(has_rank_0) {}
 
   const std::string plan_path_;
+  const bool has_rank_0_;
   std::unique_ptr<RankProcesses> ranks_;
 };
 

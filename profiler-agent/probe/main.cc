@@ -47,6 +47,18 @@ absl::Status WriteAll(int descriptor, absl::string_view data) {
   return absl::OkStatus();
 }
 
+JobFabricOptions FabricOptionsOf(const agent::v1::ProbePlan& plan, const RankEnvironment& self) {
+  JobFabricOptions options = self.ToFabricOptions();
+  if (!plan.has_meeting()) return options;
+  const agent::v1::ProbeMeeting& meeting = plan.meeting();
+  options.rendezvous = meeting.rendezvous();
+  options.token = meeting.token();
+  options.rank = meeting.first_rank() + self.local_rank;
+  options.world_size = plan.rank_count();
+  options.host = meeting.host();
+  return options;
+}
+
 absl::Status Run(const char* plan_path) {
   PARPLAN_ASSIGN_OR_RETURN(const agent::v1::ProbePlan plan, ReadPlan(plan_path));
   PARPLAN_ASSIGN_OR_RETURN(const std::optional<RankEnvironment> self,
@@ -61,7 +73,7 @@ absl::Status Run(const char* plan_path) {
   PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts description, backend->Describe(index));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(index));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric,
-                           JobFabric::Join(self->ToFabricOptions()));
+                           JobFabric::Join(FabricOptionsOf(plan, *self)));
   const absl::StatusOr<v1::Profile> profile = RunProbe(plan, *fabric, description, *device);
   if (!profile.ok()) {
     if (!absl::IsUnavailable(profile.status()) && !absl::IsAborted(profile.status())) {
@@ -69,7 +81,7 @@ absl::Status Run(const char* plan_path) {
     }
     return profile.status();
   }
-  if (self->rank != 0) return absl::OkStatus();
+  if (fabric->rank() != 0) return absl::OkStatus();
   return WriteAll(self->result_descriptor, profile->SerializeAsString());
 }
 

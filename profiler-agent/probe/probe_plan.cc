@@ -194,6 +194,31 @@ absl::StatusOr<ProbePlan> WholeProbe(const ProbeRequest& request) {
   return plan;
 }
 
+absl::StatusOr<ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_count) {
+  if (node_count < 2) return FieldError(Reason::kSpecInvalid, "nodes", "links are between two");
+  ProbeRequest together = request;
+  together.rank_count = request.rank_count * node_count;
+  together.models.clear();
+  PARPLAN_ASSIGN_OR_RETURN(const ProbePlan whole, WholeProbe(together));
+  ProbePlan plan = whole;
+  plan.set_devices_per_node(request.rank_count);
+  plan.set_measures_overlap(false);
+  plan.set_measures_context_memory(false);
+  plan.set_measures_copies(false);
+  plan.clear_collectives();
+  for (const CollectiveKey& key : whole.collectives()) {
+    // Groups begin at multiples of this, so that those of a node are not longer than it.
+    const int length = key.participant_count() * key.rank_stride();
+    const bool is_within = length <= request.rank_count && request.rank_count % length == 0;
+    if (!is_within) *plan.add_collectives() = key;
+  }
+  return plan;
+}
+
+int DevicesPerNode(const ProbePlan& plan) {
+  return plan.devices_per_node() > 0 ? plan.devices_per_node() : plan.rank_count();
+}
+
 ProbePlan IncrementalProbe(const ProbePlan& whole, const v1::Profile& stored,
                            const std::set<CollectiveShape>& drifted) {
   ProbePlan plan = whole;

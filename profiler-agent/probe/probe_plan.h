@@ -39,6 +39,13 @@ using CollectiveShape = std::tuple<v1::Collective, int, int>;
 // of different precision, no micro-batch size.
 absl::StatusOr<agent::v1::ProbePlan> WholeProbe(const ProbeRequest& request);
 
+// The collectives between `node_count` equal nodes of `request.rank_count` devices each, in
+// groups that lie on more than one. Errors as of WholeProbe; INVALID_ARGUMENT for fewer than two.
+absl::StatusOr<agent::v1::ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_count);
+
+// Ranks of a plan that are on one node.
+int DevicesPerNode(const agent::v1::ProbePlan& plan);
+
 // Of `whole` what `stored` has not, and what is in `drifted`. Plans of nothing have neither
 // collectives nor layers nor flags.
 agent::v1::ProbePlan IncrementalProbe(const agent::v1::ProbePlan& whole, const v1::Profile& stored,

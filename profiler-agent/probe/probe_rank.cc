@@ -20,6 +20,7 @@
 #include "planner/base/status_macros.h"
 #include "profiler-agent/probe/collective_probe.h"
 #include "profiler-agent/probe/device_probe.h"
+#include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"
@@ -326,7 +327,7 @@ absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, Job& job,
   PARPLAN_RETURN_IF_ERROR(probe.Prepare());
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, probe.Run());
   profile.set_device_kind(description.kind);
-  profile.set_devices_per_node(plan.rank_count());
+  profile.set_devices_per_node(DevicesPerNode(plan));
   return profile;
 }
 

@@ -55,9 +55,11 @@ def is_there(pid):
 class Agent:
     """A daemon; ends at the latest with the `with` block."""
 
-    def __init__(self, binary, folder, server_address, *flags, file_size_limit=None):
+    def __init__(self, binary, folder, server_address, *flags, node="n1", file_size_limit=None):
         self.binary = str(binary)
+        self.node = node
         self.folder = pathlib.Path(folder)
+        self.folder.mkdir(exist_ok=True)
         self.state = self.folder / "agent-state"
         self.spool = self.folder / "spool"
         self.spool.mkdir(exist_ok=True)
@@ -79,7 +81,7 @@ class Agent:
         with open(self.log_path, "ab") as log:
             # A log file would be limited too: it goes through a pipe.
             self.process = subprocess.Popen(
-                [self.binary, "--server", self.server_address, "--cluster", "lab", "--node", "n1",
+                [self.binary, "--server", self.server_address, "--cluster", "lab", "--node", self.node, "--host", "127.0.0.1",
                  "--state-dir", str(self.state), "--spool-dir", str(self.spool),
                  "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
                  "--port-file", str(self.folder / "agent-port"),
@@ -113,7 +115,10 @@ class Agent:
         return self.log_path.read_text(errors="replace")
 
     def events(self, name):
-        return [line for line in map(json.loads, self.log().splitlines()) if line["event"] == name]
+        # The last line may still be on its way; libraries write others.
+        lines = self.log().split("\n")[:-1]
+        events = [json.loads(line) for line in lines if line.startswith("{")]
+        return [event for event in events if event["event"] == name]
 
     def wait_for_event(self, name, count=1):
         return wait_for(f"{count} x '{name}' in {self.log_path}",

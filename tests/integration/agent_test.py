@@ -266,6 +266,20 @@ class DaemonTest(AgentTest):
             self.assertEqual(agent.end(), OK)
             wait_for("the end of all ranks", lambda: not any(map(is_there, ranks)))
 
+    def test_two_agents_measure_the_links_between_them(self):
+        with self.server() as server:
+            flags = ["--ranks", "1", "--max-message-bytes", 4096]
+            with Agent(FLAGS.agent, self.folder / "n2", server.address, *flags, node="n2") as second:
+                second.wait_for_metric(STORED, 1)
+                with Agent(FLAGS.agent, self.folder / "n1", server.address, *flags,
+                           "--link-node", "n1", "--link-node", "n2") as first:
+                    first.wait_for_event("measured links")
+                    first.wait_for_metric(STORED, 2)
+                    self.assertEqual(
+                        len(second.events("measuring links for another node")), 1)
+                    self.assertEqual(first.end(), OK)
+                self.assertEqual(second.end(), OK)
+
     def test_what_keeps_it_from_starting_is_named(self):
         file = self.folder / "file"
         file.write_text("")

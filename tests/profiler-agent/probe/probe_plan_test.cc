@@ -127,6 +127,20 @@ TEST(WholeProbe, RefusesWhatCannotBe) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one precision")));
 }
 
+TEST(LinkProbePlan, HasGroupsThatLieOnSeveralNodes) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan plan, LinkProbePlan(Request(4), 2));
+  EXPECT_EQ(plan.rank_count(), 8);
+  EXPECT_EQ(DevicesPerNode(plan), 4);
+  EXPECT_THAT(ShapesOf(plan, v1::COLLECTIVE_ALL_REDUCE),
+              ElementsAre(std::pair(2, 4), std::pair(4, 2), std::pair(8, 1)));
+  EXPECT_THAT(plan.layers(), IsEmpty());
+  EXPECT_FALSE(plan.measures_overlap());
+  EXPECT_THAT(LinkProbePlan(Request(4), 1), StatusIs(absl::StatusCode::kInvalidArgument));
+  // A node of three: groups of two that begin at even ranks cross its edge.
+  ASSERT_OK_AND_ASSIGN(const ProbePlan odd, LinkProbePlan(Request(3), 2));
+  EXPECT_TRUE(ShapesOf(odd, v1::COLLECTIVE_ALL_REDUCE).contains({2, 1}));
+}
+
 TEST(IncrementalProbe, AsksForWhatIsMissingOnly) {
   ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
   v1::Profile stored = AnswerTo(whole, 1000);

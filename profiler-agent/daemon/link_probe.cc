@@ -1,0 +1,191 @@
+#include "profiler-agent/daemon/link_probe.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "clients/device/comm/rendezvous_server.h"
+#include "planner/base/status_macros.h"
+#include "profiler-agent/daemon/agent_log.h"
+
+namespace parplan {
+namespace {
+
+// No longer than people wait for the agent's end.
+constexpr absl::Duration kLeasePatience = absl::Seconds(10);
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+}  // namespace
+
+LinkProbe::LinkProbe(std::shared_ptr<grpc::Channel> channel, LinkProbeOptions options,
+                     WakeSet& wakes)
+    : options_(std::move(options)), wakes_(wakes) {
+  LeaseAgentOptions agent;
+  agent.machine.hello = options_.hello;
+  agent.on_opened = [this](const v1::Lease& lease) { Opened(lease); };
+  agent.on_ended = [this](const v1::LeaseEnd& end) { Ended(end); };
+  // What it tells waits until there is someone to answer.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  agent_ = std::make_unique<LeaseAgent>(std::move(channel), std::move(agent));
+}
+
+LinkProbe::~LinkProbe() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+    if (job_ != nullptr) job_->Stop("the agent ends");
+  }
+  // Before the stream: it gives the lease back.
+  if (worker_.joinable()) worker_.join();
+  agent_.reset();
+}
+
+bool LinkProbe::is_active() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return is_active_;
+}
+
+bool LinkProbe::Enter() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_active_ || is_ending_) return false;
+  // The last work is over but for its thread.
+  if (worker_.joinable()) worker_.join();
+  is_active_ = true;
+  end_.clear();
+  lease_id_.clear();
+  return true;
+}
+
+void LinkProbe::Leave() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_active_ = false;
+    lease_id_.clear();
+  }
+  wakes_.Call();
+}
+
+void LinkProbe::Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids) {
+  if (!Enter()) return;
+  worker_ = std::thread([this, plan = std::move(plan), node_ids = std::move(node_ids)] {
+    absl::StatusOr<v1::Profile> profile = Host(plan, node_ids);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      profile_ = std::move(profile);
+    }
+    Leave();
+  });
+}
+
+std::optional<absl::StatusOr<v1::Profile>> LinkProbe::TakeProfile() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(profile_, std::nullopt);
+}
+
+absl::StatusOr<v1::Profile> LinkProbe::Host(agent::v1::ProbePlan plan,
+                                            const std::vector<std::string>& node_ids) {
+  LeaseWish wish;
+  wish.node_ids = node_ids;
+  wish.even_if_busy = options_.measurement.even_if_busy;
+  wish.task = plan.SerializeAsString();
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Lease lease, agent_->Acquire(wish, kLeasePatience));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lease_id_ = lease.lease_id();
+  }
+  const absl::StatusOr<v1::Profile> profile = Meet(lease, std::move(plan));
+  agent_->Return(lease.lease_id(), profile.ok() ? "" : Text(profile.status()));
+  return profile;
+}
+
+absl::StatusOr<v1::Profile> LinkProbe::Meet(const v1::Lease& lease, agent::v1::ProbePlan plan) {
+  RendezvousServerOptions meeting;
+  meeting.host = options_.hello.host();
+  meeting.token = lease.token();
+  meeting.world_size = plan.rank_count();
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RendezvousServer> rendezvous,
+                           RendezvousServer::Start(meeting));
+  const std::string address = rendezvous->address();
+  int port = 0;
+  if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) {
+    return absl::InternalError(absl::StrCat("no port in ", address));
+  }
+  agent_->Open(lease.lease_id(), port);
+  return Measure(lease, std::move(plan), 0, address);
+}
+
+void LinkProbe::Opened(const v1::Lease& lease) {
+  { const std::lock_guard<std::mutex> lock(mutex_); }
+  agent::v1::ProbePlan plan;
+  int index = 0;
+  while (index < lease.nodes_size() &&
+         options_.hello.node() !=
+             absl::StrCat(options_.hello.node().substr(0, options_.hello.node().rfind('/') + 1),
+                          lease.nodes(index).node_id())) {
+    ++index;
+  }
+  if (index == lease.nodes_size() || !plan.ParseFromString(lease.task())) {
+    agent_->Return(lease.lease_id(), "this agent does not understand what is to be measured");
+    return;
+  }
+  // Only whoever asks may say what ranks do, and nothing else: a plan names no programs.
+  if (!Enter()) {
+    agent_->Return(lease.lease_id(), "this agent measures already");
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lease_id_ = lease.lease_id();
+  }
+  LogEvent("info", "measuring links for another node", {{"lease_id", lease.lease_id()}});
+  worker_ = std::thread([this, lease, plan = std::move(plan), index] {
+    const absl::Status status = Measure(lease, plan, index, lease.rendezvous_address()).status();
+    // The host gives the lease back when all is well.
+    if (!status.ok()) {
+      LogEvent("warning", "links were not measured", {{"message", Text(status)}});
+      agent_->Return(lease.lease_id(), Text(status).substr(0, 1000));
+    }
+    Leave();
+  });
+}
+
+void LinkProbe::Ended(const v1::LeaseEnd& end) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Where all is done, ranks end by themselves.
+  if (end.lease_id() != lease_id_ || end.cause() == v1::LEASE_END_CAUSE_RETURNED) return;
+  end_ = absl::StrCat("the lease is over: ", end.detail());
+  if (job_ != nullptr) job_->Stop(end_);
+}
+
+absl::StatusOr<v1::Profile> LinkProbe::Measure(const v1::Lease& lease, agent::v1::ProbePlan plan,
+                                               int node_index, const std::string& rendezvous) {
+  int first_rank = 0;
+  for (int i = 0; i < lease.nodes_size(); ++i) {
+    const v1::LeaseNode& node = lease.nodes(i);
+    if (node.device_kind() != options_.hello.device_kind() ||
+        node.device_count() != plan.devices_per_node()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("node ", node.node_id(), " has ", node.device_count(), " x ",
+                       node.device_kind(), ", the measurement is of ", plan.devices_per_node(),
+                       " x ", options_.hello.device_kind(), " a node"));
+    }
+    if (i < node_index) first_rank += node.device_count();
+  }
+  agent::v1::ProbeMeeting& meeting = *plan.mutable_meeting();
+  meeting.set_rendezvous(rendezvous);
+  meeting.set_token(lease.token());
+  meeting.set_first_rank(first_rank);
+  meeting.set_host(options_.hello.host());
+  MeasurementOptions measurement = options_.measurement;
+  measurement.on_job = [this](ProbeJob* job) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    job_ = job;
+    if (job_ == nullptr) return;
+    if (is_ending_) job_->Stop("the agent ends");
+    if (!end_.empty()) job_->Stop(end_);
+  };
+  return MeasureNode(options_.inventory, plan, measurement);
+}
+
+}  // namespace parplan
