@@ -97,8 +97,7 @@ class RankProcesses::SignalRelay {
   std::array<struct sigaction, 2> before_ = {};
 };
 
-RankProcesses::RankProcesses(RankProcessesOptions options)
-    : options_(std::move(options)), outcome_(ended_.get_future()) {}
+RankProcesses::RankProcesses(RankProcessesOptions options) : options_(std::move(options)) {}
 
 absl::StatusOr<std::unique_ptr<RankProcesses>> RankProcesses::Start(RankProcessesOptions options) {
   if (options.rank_count < 1) return absl::InvalidArgumentError("rank_count: at least 1");
@@ -128,11 +127,15 @@ RankProcesses::~RankProcesses() {
   relay_.reset();
 }
 
-absl::Status RankProcesses::Wait() { return outcome_.get(); }
+absl::Status RankProcesses::Wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  ended_.wait(lock, [this] { return outcome_.has_value(); });
+  return *outcome_;
+}
 
 void RankProcesses::Stop(const std::string& why) {
   {
-    const std::lock_guard<std::mutex> lock(stop_mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (stop_reason_.empty()) stop_reason_ = why;
   }
   const char byte = 0;
@@ -160,7 +163,9 @@ void RankProcesses::Keep() {
   for (const std::unique_ptr<Rank>& rank : ranks_) ::waitpid(rank->process.pid, nullptr, 0);
   rendezvous_.reset();
   if (!launch.ok()) launched_.set_value(launch);
-  ended_.set_value(cause_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  outcome_ = cause_;
+  ended_.notify_all();
 }
 
 absl::Status RankProcesses::Launch() {
@@ -355,7 +360,7 @@ void RankProcesses::HearWake() {
   if (byte != 0) return Blame(absl::CancelledError(absl::StrCat("ended by ", SignalName(byte))));
   std::string reason;
   {
-    const std::lock_guard<std::mutex> lock(stop_mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     reason = stop_reason_;
   }
   Blame(absl::CancelledError(absl::StrCat("the ranks were stopped: ", reason)));

@@ -5,11 +5,13 @@
 
 #include <sys/types.h>
 
+#include <condition_variable>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,10 +101,11 @@ class RankProcesses {
   std::vector<pid_t> pids_;
   std::vector<std::string> results_;
   std::promise<absl::Status> launched_;
-  std::promise<absl::Status> ended_;
-  std::shared_future<absl::Status> outcome_;
-  std::mutex stop_mutex_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  // Guarded by mutex_. The outcome is there once all ranks have ended.
   std::string stop_reason_;
+  std::optional<absl::Status> outcome_;
   // The rest belongs to the thread.
   std::vector<std::unique_ptr<Rank>> ranks_;
   absl::Status cause_;
