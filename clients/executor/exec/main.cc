@@ -17,6 +17,7 @@
 #include "clients/executor/exec/exec_inputs.h"
 #include "clients/executor/exec/rank_run.h"
 #include "planner/base/error.h"
+#include "planner/base/status_macros.h"
 
 namespace parplan {
 namespace {
@@ -67,12 +68,25 @@ int RunAsRank(const ExecFlags& flags, const RankEnvironment& self) {
   return is_hearsay ? kExitAfterAnother : ExitStatusOf(status);
 }
 
+// What ranks would refuse.
+absl::Status Check(const ExecFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const ExecInputs inputs, ReadInputs(flags, absl::Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
+                           LoadBackend(flags.backend));
+  for (int rank = 0; rank < flags.ranks; ++rank) {
+    PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts facts,
+                             backend->Describe(rank % backend->device_count()));
+    PARPLAN_RETURN_IF_ERROR(inputs.plan.CheckDevice(rank, flags.ranks, facts));
+  }
+  return absl::OkStatus();
+}
+
 int Launch(const ExecFlags& flags, int argc, char** argv) {
-  // What every rank would refuse is refused once.
-  const absl::StatusOr<ExecInputs> inputs = ReadInputs(flags, absl::Now());
-  if (!inputs.ok()) {
-    Tell(inputs.status());
-    return ExitStatusOf(inputs.status());
+  // Once, and before there are any processes.
+  const absl::Status checked = Check(flags);
+  if (!checked.ok()) {
+    Tell(checked);
+    return ExitStatusOf(checked);
   }
   RankProcessesOptions options = {.rank_count = flags.ranks, .argv = {"/proc/self/exe"}};
   for (int k = 1; k < argc; ++k) options.argv.emplace_back(argv[k]);

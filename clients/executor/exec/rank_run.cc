@@ -136,6 +136,20 @@ class TrainingRun {
   RunRecord record_;
 };
 
+// The rendezvous outlives what others do with it: rank 0, where it serves that, leaves last.
+void LeaveInOrder(JobFabric& fabric, const RankEnvironment& self) {
+  const auto key = [](int rank) { return absl::StrCat("has ended/", rank); };
+  if (self.rank != 0) {
+    (void)fabric.Publish(key(self.rank), "");
+    return;
+  }
+  if (!self.serves_rendezvous()) return;
+  for (int rank = 1; rank < self.world_size; ++rank) {
+    // Whoever failed on its last steps has said so.
+    if (!fabric.Await(key(rank)).ok()) return;
+  }
+}
+
 // By renaming: whole or not at all.
 absl::Status WriteResults(const std::string& path, const std::string& text) {
   const std::string other = path + ".part";
@@ -178,6 +192,7 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
                            fabric->MakeGroup("windows", ranks));
   TrainingRun run(flags, self, inputs, *fabric, *device, std::move(everyone));
   PARPLAN_RETURN_IF_ERROR(run.Run());
+  LeaveInOrder(*fabric, self);
   if (self.rank != 0) return absl::OkStatus();
   std::cout << RecordTable(run.record()) << std::flush;
   return flags.results.empty() ? absl::OkStatus()

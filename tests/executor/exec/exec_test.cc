@@ -195,6 +195,22 @@ TEST_F(ParplanExec, RefusesAPlanForAnotherModel) {
                 {}, "model_digest");
 }
 
+TEST_F(ParplanExec, RefusesAnotherNumberOfRanks) {
+  std::vector<std::string> arguments =
+      world_.Arguments(world_.WritePlan("p", world_.DataParallel()));
+  ExecProcess process(With(arguments, {"--ranks", "3"}));
+  EXPECT_EQ(process.Wait(), 5) << process.output();
+  EXPECT_THAT(process.output(), HasSubstr("device_count"));
+}
+
+TEST_F(ParplanExec, SaysWhyThereIsNoBackEnd) {
+  ExecProcess process(With(world_.LaunchArguments(world_.WritePlan("p", world_.DataParallel())),
+                           {"--backend", "cuda"}),
+                      {{"PARPLAN_CUDA_PLUGIN", "/nonexistent/plugin.so"}});
+  EXPECT_EQ(process.Wait(), 6) << process.output();
+  EXPECT_THAT(process.output(), HasSubstr("/nonexistent/plugin.so"));
+}
+
 TEST_F(ParplanExec, JoinsUnderAnotherLauncher) {
   const std::string plan = world_.WritePlan("p", world_.DataParallel());
   absl::StatusOr<Listener> free_port = Listener::Open("127.0.0.1", 0);
