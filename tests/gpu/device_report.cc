@@ -1,13 +1,14 @@
 // What one device does, and how well plans on it are predicted:
 //
-//   device_report cuda|cpu [--plugin FILE] [--profile FILE] [--look]
+//   device_report cuda|cpu [--plugin FILE] [--profile FILE] [--layers N] [--look]
 //
 // the matrix peak in the precision of training; a layer's step of a GPT as a share of that peak;
 // and for plans of one device with and without recomputing, in micro-batches of several sizes,
 // predicted beside measured time and memory. Predictions come from a profile that is measured
 // here, as the agent does it; `--profile` keeps it, as JSON. `--look` says what the device is and
 // ends. Where there is none the reason is told, and the program ends with 77. On a GPU the GPT
-// has 1.3 thousand million parameters and trains in bf16; on a core it is small.
+// has 1.3 thousand million parameters and trains in bf16; on a core it is small. With fewer
+// `--layers` its parameters take less time to begin with, which one thread of the host makes.
 
 #include <google/protobuf/util/json_util.h>
 
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "clients/device/backend/load_backend.h"
 #include "clients/device/comm/job_fabric.h"
@@ -209,6 +211,8 @@ struct Flags {
   std::string backend;
   std::string plugin;
   std::string profile;
+  // 0: as many as the model has.
+  int layers = 0;
   bool only_looks = false;
 };
 
@@ -290,7 +294,8 @@ absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
 absl::Status Report(const Flags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const auto backend,
                            LoadBackend(flags.backend, {.plugin = flags.plugin}));
-  const Size& size = flags.backend == "cuda" ? kGpu : kCore;
+  Size size = flags.backend == "cuda" ? kGpu : kCore;
+  if (flags.layers > 0) size.layers = flags.layers;
   PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts facts, backend->Describe(0));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(0));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, MakeModel(size));
@@ -328,6 +333,9 @@ int Main(const std::vector<std::string>& arguments) {
       flags.plugin = arguments[++k];
     } else if (arguments[k] == "--profile" && has_value) {
       flags.profile = arguments[++k];
+    } else if (arguments[k] == "--layers" && has_value &&
+               absl::SimpleAtoi(arguments[k + 1], &flags.layers)) {
+      ++k;
     } else if (flags.backend.empty() && arguments[k].front() != '-') {
       flags.backend = arguments[k];
     } else {
@@ -337,7 +345,8 @@ int Main(const std::vector<std::string>& arguments) {
   }
   if (flags.backend.empty()) {
     std::fprintf(stderr,
-                 "usage: device_report cuda|cpu [--plugin FILE] [--profile FILE] [--look]\n");
+                 "usage: device_report cuda|cpu [--plugin FILE] [--profile FILE] "
+                 "[--layers N] [--look]\n");
     return 2;
   }
   const absl::Status status = Report(flags);
