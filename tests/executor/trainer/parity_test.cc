@@ -43,5 +43,15 @@ TEST_P(ParityTest, SinglePrecisionAdam) {
 INSTANTIATE_TEST_SUITE_P(Plans, ParityTest, testing::ValuesIn(PlanCases()),
                          [](const auto& info) { return info.param.name; });
 
+// Any strategy beside any other.
+class RandomParityTest : public ParityTest {};
+
+TEST_P(RandomParityTest, DoublePrecisionAdam) {
+  ExpectParity({.type = ElementType::kFloat64, .optimizer = AdamSettings{}}, 1e-10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, RandomParityTest, testing::ValuesIn(RandomPlanCases(48)),
+                         [](const auto& info) { return info.param.name; });
+
 }  // namespace
 }  // namespace parplan

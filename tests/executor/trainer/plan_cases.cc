@@ -1,8 +1,12 @@
 #include "tests/executor/trainer/plan_cases.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <random>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "clients/executor/program/rank_program.h"
 #include "planner/base/check.h"
 #include "tests/executor/program/program_cases.h"
 
@@ -172,6 +176,46 @@ std::vector<PlanCase> PlanCases() {
 
 ModelSpec PlanCase::Model() const {
   return other_model == nullptr ? SmallGpt(6, is_tied) : other_model(6);
+}
+
+std::vector<PlanCase> RandomPlanCases(int count) {
+  std::vector<PlanCase> cases;
+  for (int seed = 0; seed < count; ++seed) {
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    const auto draw = [&random](int choices) {
+      return static_cast<int>(random() % static_cast<uint32_t>(choices));
+    };
+    constexpr int kRankCounts[] = {2, 3, 4, 6, 8, 8};
+    const int ranks = kRankCounts[seed % 6];
+    const int stages = ranks % 2 == 0 ? 1 + draw(2) : 1;
+    // All ranks of a stage may be data-parallel.
+    std::vector<int64_t> micro_batches;
+    for (int64_t m = 1; m <= 6; ++m) {
+      if (kCaseBatch % (m * (ranks / stages)) == 0) micro_batches.push_back(m);
+    }
+    const std::vector<Strategy> known = StrategiesOf(ranks / stages);
+    std::vector<Strategy> strategies;
+    for (int layer = 0; layer < 8; ++layer) {
+      Strategy strategy = known[draw(static_cast<int>(known.size()))];
+      strategy.sharding_level = static_cast<ShardingLevel>(1 + draw(4));
+      if (layer > 0 && layer < 7) {
+        strategy.recompute_level = static_cast<RecomputeLevel>(1 + draw(3));
+      }
+      strategies.push_back(strategy);
+    }
+    // Uneven stages too.
+    const int first = 2 + draw(5);
+    PlanCase c = Mixed(absl::StrCat("Random", seed), ranks,
+                       stages == 1 ? std::vector<int>{8} : std::vector<int>{first, 8 - first},
+                       strategies, micro_batches[draw(static_cast<int>(micro_batches.size()))]);
+    if (draw(3) == 0) c.plan.schedule = Schedule::kGpipe;
+    ModelSpec (*const models[])(int) = {nullptr, SmallGpt2, SmallLlama};
+    c.other_model = models[draw(3)];
+    // Its 6 heads of keys and values cannot be shared by all.
+    if (!RankProgram::Create(c.plan, c.Model(), 0).ok()) c.other_model = SmallGpt2;
+    cases.push_back(std::move(c));
+  }
+  return cases;
 }
 
 PlanCase PlanCaseNamed(const std::string& name) {
