@@ -230,9 +230,19 @@ class Probe {
       return absl::OkStatus();
     }
     shape.samples = 1;
-    PARPLAN_ASSIGN_OR_RETURN(const std::vector<LayerSizes> sizes,
-                             ProbeMemory(models_[model_index], shape, setting));
-    for (const LayerSizes& layer : sizes) AddSizes(models_[model_index], layer);
+    for (const bool shares_tokens : {false, true}) {
+      if (shares_tokens && shape.tensor_parallel_degree == 1) continue;
+      shape.sequence_parallel = shares_tokens;
+      const auto sizes = ProbeMemory(models_[model_index], shape, setting);
+      if (shares_tokens && absl::IsInvalidArgument(sizes.status())) {
+        Note(absl::StrCat("Memory of ", models_[model_index].model_id(),
+                          " with its tokens shared by ", shape.tensor_parallel_degree,
+                          " was left out: ", std::string(sizes.status().message()), "."));
+        continue;
+      }
+      if (!sizes.ok()) return sizes.status();
+      for (const LayerSizes& layer : *sizes) AddSizes(models_[model_index], layer);
+    }
     return absl::OkStatus();
   }
 

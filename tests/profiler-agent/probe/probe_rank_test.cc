@@ -72,15 +72,20 @@ TEST(RunProbe, AnswersAllThatIsAsked) {
   }
   // Whatever was timed has sizes too.
   std::set<std::pair<std::string, int>> sized;
+  std::set<std::tuple<std::string, int, bool>> keys;
   for (const v1::LayerMemory& memory : profile.layer_memories()) {
-    EXPECT_TRUE(
-        sized.insert({memory.layer_definition_id(), memory.tensor_parallel_degree()}).second);
+    EXPECT_TRUE(keys.insert({memory.layer_definition_id(), memory.tensor_parallel_degree(),
+                             memory.sequence_parallel()})
+                    .second);
+    sized.insert({memory.layer_definition_id(), memory.tensor_parallel_degree()});
     EXPECT_GT(memory.parameter_count(), 0);
     EXPECT_LE(memory.checkpoint_bytes_per_sample(), memory.activation_bytes_per_sample());
   }
   for (const v1::LayerTiming& timing : profile.layer_timings()) {
     EXPECT_TRUE(sized.contains({timing.layer_definition_id(), timing.tensor_parallel_degree()}));
   }
+  // Degree 1, and 2 with the tokens shared or not.
+  EXPECT_EQ(profile.layer_memories_size(), 3 * profile.layer_definitions_size());
   // The planner takes it.
   EXPECT_OK(MergeProfiles({&profile}, profile.device_kind(), 2));
 }
