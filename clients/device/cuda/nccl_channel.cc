@@ -26,6 +26,19 @@ ncclDataType_t DataType(ElementType type) {
   return ncclUint8;
 }
 
+// Whether all that it was told is done and its resources can go; not waited for longer than
+// other ranks that end too may take.
+bool Finalize(ncclComm_t communicator) {
+  constexpr absl::Duration kPatience = absl::Seconds(10);
+  const absl::Duration deadline = SteadyNow() + kPatience;
+  ncclResult_t state = ::ncclCommFinalize(communicator);
+  while (state == ncclInProgress && SteadyNow() < deadline) {
+    std::this_thread::sleep_for(kLook);
+    if (::ncclCommGetAsyncError(communicator, &state) != ncclSuccess) return false;
+  }
+  return state == ncclSuccess;
+}
+
 }  // namespace
 
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what) {
@@ -199,9 +212,13 @@ void NcclChannel::Work() {
     lock.lock();
     if (!status.ok() && failure_.ok()) failure_ = status;
   }
-  const absl::Status status =
-      failure_.ok() ? absl::AbortedError("the communicator is gone") : failure_;
+  absl::Status status = failure_;
   lock.unlock();
+  // What is on the GPU already may end; its deadline holds.
+  while (status.ok() && !running_.empty()) {
+    status = Watch();
+    if (status.ok() && !running_.empty()) std::this_thread::sleep_for(kLook);
+  }
   End(status);
 }
 
@@ -304,14 +321,15 @@ absl::Status NcclChannel::Watch() {
 }
 
 // Only here the communicator is destroyed.
-void NcclChannel::End(const absl::Status& status) {
+void NcclChannel::End(const absl::Status& failure) {
+  const absl::Status status =
+      failure.ok() ? absl::AbortedError("the communicator is gone") : failure;
   // Work that is left on the GPU waits for others, who may never come: only an abort ends it.
   const bool is_idle = running_.empty();
   // Told before the GPU goes on: what it was at has left anything behind.
   if (!is_idle) setting_.queue->Fail(status);
   if (communicator_ != nullptr) {
-    if (is_idle && failure().code() == absl::StatusCode::kAborted &&
-        ::ncclCommFinalize(communicator_) == ncclSuccess) {
+    if (is_idle && failure.ok() && Finalize(communicator_)) {
       static_cast<void>(::ncclCommDestroy(communicator_));
     } else {
       static_cast<void>(::ncclCommAbort(communicator_));

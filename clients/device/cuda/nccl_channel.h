@@ -74,7 +74,7 @@ struct NcclChannelSetting {
 class NcclChannel {
  public:
   explicit NcclChannel(NcclChannelSetting setting);
-  // Ends what is under way.
+  // Waits for what is on the stream, as long as operations may take; what is not fails.
   ~NcclChannel();
 
   // Blocks until it is made. What `Fail` was told or what NCCL answered.
@@ -101,7 +101,8 @@ class NcclChannel {
   ncclResult_t LaunchCall(const CollectiveCall& call);
   // Takes off what has ended; OK unless something took too long or failed.
   absl::Status Watch();
-  void End(const absl::Status& status);
+  // `failure` is OK where the channel is just no longer wanted.
+  void End(const absl::Status& failure);
   absl::Status failure();
 
   const NcclChannelSetting setting_;

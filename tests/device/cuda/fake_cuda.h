@@ -25,6 +25,7 @@ struct FakeNccl {
   // Counted.
   std::atomic<int> made = 0;
   std::atomic<int> ended = 0;
+  std::atomic<int> aborted = 0;
 };
 FakeNccl& TheFakeNccl();
 // As it was in the beginning.

@@ -23,6 +23,7 @@ void ResetFakeNccl() {
   fake.state = ncclSuccess;
   fake.made = 0;
   fake.ended = 0;
+  fake.aborted = 0;
 }
 
 namespace {
@@ -243,9 +244,16 @@ ncclResult_t ncclCommCount(ncclComm_t comm, int* size) {
   *size = comm->clique->size;
   return ncclSuccess;
 }
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return End(comm); }
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  ++TheFakeNccl().aborted;
+  return End(comm);
+}
 ncclResult_t ncclCommDestroy(ncclComm_t comm) { return End(comm); }
-ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
+  comm->patience = TheFakeNccl().patience;
+  return ncclInProgress;
+}
 
 ncclResult_t ncclGroupStart() {
   ++parplan::group_depth;

@@ -113,6 +113,8 @@ TEST_F(NcclCommunicatorTest, Collectives) {
     const CommunicatorStats stats = group.Stats();
     EXPECT_EQ(stats.entries[static_cast<int>(Operation::kAllGather)].byte_count, 12);
   });
+  // What ends in peace is not cut off.
+  EXPECT_EQ(TheFakeNccl().aborted, 0);
 }
 
 TEST_F(NcclCommunicatorTest, CallsThatBreakARuleAreNotStarted) {
@@ -209,6 +211,20 @@ TEST_F(NcclCommunicatorTest, AnOperationThatOthersDoNotCallEndsAtTheDeadline) {
                 StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all-reduce of all")));
     EXPECT_OK(job.Publish("over", "yes"));
   });
+}
+
+// Who has waited on the device alone may leave before it has got there.
+TEST_F(NcclCommunicatorTest, WhatIsUnderWayEndsBeforeTheCommunicator) {
+  Floats sums = {1.0f, 2.0f};
+  OnRanks(2, [&](NcclCommunicator& group, CudaQueue& queue, TestJob& job) {
+    if (group.rank() == 1) {
+      EXPECT_OK(job.Await("leaving").status());
+    }
+    EXPECT_OK(group.AllReduce(kType, &sums[group.rank()], 1));
+    EXPECT_OK(group.rank() == 0 ? job.Publish("leaving", "yes") : queue.Synchronize());
+  });
+  EXPECT_THAT(sums, ElementsAre(3.0f, 3.0f));
+  EXPECT_EQ(TheFakeNccl().aborted, 0);
 }
 
 TEST_F(NcclCommunicatorTest, AnAbortReachesWhoWaits) {
