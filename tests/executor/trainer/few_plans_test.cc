@@ -16,11 +16,13 @@ class FewPlansTest : public testing::TestWithParam<const char*> {};
 TEST_P(FewPlansTest, IsAsOneRankAlone) {
   const PlanCase c = PlanCaseNamed(GetParam());
   const ModelSpec model = c.Model();
-  const RunOptions options{.type = ElementType::kFloat64, .step_count = 2};
+  // Products in single precision are a library's, which sanitizers do not slow down.
+  const RunOptions options{
+      .type = ElementType::kFloat32, .optimizer = SgdSettings{}, .step_count = 2};
   const RunOutcome serial = RunSerially(c.plan, model, options);
   const RunOutcome parallel = RunPlan(c.plan, model, options);
   EXPECT_TRUE(parallel.ranks_agree);
-  EXPECT_LE(DifferenceOf(parallel, serial, options.type), 1e-10);
+  EXPECT_LE(DifferenceOf(parallel, serial, options.type), 1e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, FewPlansTest,
