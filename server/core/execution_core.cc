@@ -164,6 +164,7 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
   }
   PARPLAN_ASSIGN_OR_RETURN(v1::Execution execution, ToMessage(*closed));
   observer_.ExecutionClosed(state == ExecutionState::kSucceeded, RatioOf(execution));
+  TellRatios(execution, observer_);
   return execution;
 }
 

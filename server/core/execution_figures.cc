@@ -80,10 +80,11 @@ void AddPhases(const PhaseTimes& times,
   }
 }
 
+// Items of later releases, which a newer server may have stored, are left out.
 void AddItems(const google::protobuf::RepeatedPtrField<v1::MemoryItem>& items,
               google::protobuf::RepeatedPtrField<v1::MemoryItem>* list) {
   for (const v1::MemoryItem& item : items) {
-    if (item.size_bytes() > 0) *list->Add() = item;
+    if (item.size_bytes() > 0 && v1::MemoryItemKind_IsValid(item.kind())) *list->Add() = item;
   }
 }
 
@@ -185,6 +186,36 @@ absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord>
   figures.median_step = Median(std::move(steps));
   for (StageWindows& stage : stages) figures.stages.push_back(std::move(stage).ToMessage());
   return figures;
+}
+
+void TellRatios(const v1::Execution& execution, Observer& observer) {
+  constexpr double kLeastShare = 0.01;
+  if (execution.has_measured_peak_memory_bytes() && execution.predicted_peak_memory_bytes() > 0) {
+    observer.PeakMemoryMeasured(static_cast<double>(execution.measured_peak_memory_bytes()) /
+                                static_cast<double>(execution.predicted_peak_memory_bytes()));
+  }
+  const absl::Duration least = TimeOf(execution.predicted_step_duration()) * kLeastShare;
+  for (const v1::ExecutionStage& stage : execution.stages()) {
+    PhaseTimes measured = {};
+    for (const v1::PhaseDuration& phase : stage.measured_phase_durations()) {
+      measured[phase.phase()] = TimeOf(phase.duration());
+    }
+    for (const v1::PhaseDuration& phase : stage.predicted_phase_durations()) {
+      const absl::Duration predicted = TimeOf(phase.duration());
+      if (stage.measured_phase_durations().empty() || predicted <= least) continue;
+      observer.PhaseMeasured(phase.phase(), absl::FDivDuration(measured[phase.phase()], predicted));
+    }
+    std::array<double, v1::MemoryItemKind_ARRAYSIZE> sizes = {};
+    for (const v1::MemoryItem& item : stage.measured_memory_items()) {
+      sizes[item.kind()] = static_cast<double>(item.size_bytes());
+    }
+    for (const v1::MemoryItem& item : stage.predicted_memory_items()) {
+      const double predicted = static_cast<double>(item.size_bytes());
+      const double peak = static_cast<double>(stage.predicted_peak_memory_bytes());
+      if (stage.measured_memory_items().empty() || predicted <= kLeastShare * peak) continue;
+      observer.MemoryItemMeasured(item.kind(), sizes[item.kind()] / predicted);
+    }
+  }
 }
 
 void AddFigures(const ExecutionFigures& figures, v1::Execution* execution) {

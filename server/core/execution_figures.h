@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/plan.pb.h"
+#include "server/core/observer.h"
 #include "server/store/records.h"
 
 namespace parplan {
@@ -38,6 +39,10 @@ struct ExecutionFigures {
 // count for the whole only. DATA_LOSS (STORE_UNAVAILABLE) for a damaged window.
 absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord> windows,
                                                   const v1::Execution& execution);
+
+// Tells the ratios of measured to predicted but that of the step. Phases and items below 1 %
+// of the step or the peak have none: their ratios say nothing.
+void TellRatios(const v1::Execution& execution, Observer& observer);
 
 // Sets what was measured beside what was predicted in `execution`, ratios included.
 void AddFigures(const ExecutionFigures& figures, v1::Execution* execution);

@@ -150,6 +150,12 @@ class Observer {
   // An execution ended: measured over predicted step time, absent when it never
   // reported.
   virtual void ExecutionClosed(bool /*succeeded*/, std::optional<double> /*ratio*/) {}
+  // Of an execution that ended, where it was measured and predicted: memory of the fullest
+  // device, and of each stage the time of a phase and the memory of an item, by the numbers
+  // and names of the contract.
+  virtual void PeakMemoryMeasured(double /*ratio*/) {}
+  virtual void PhaseMeasured(int /*phase*/, double /*ratio*/) {}
+  virtual void MemoryItemMeasured(int /*kind*/, double /*ratio*/) {}
   virtual void WindowsStored(int64_t /*count*/) {}
 
   // Agents connected, and leases that go on, now.

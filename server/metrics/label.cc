@@ -58,6 +58,31 @@ std::string MethodLabel(Method method) {
   return "other";
 }
 
+std::string PhaseLabel(int phase) {
+  static constexpr const char* kNames[kPhaseCount + 1] = {"other",
+                                                          "forward",
+                                                          "backward",
+                                                          "recompute",
+                                                          "tensor_parallel",
+                                                          "sharded_data_parallel",
+                                                          "context_parallel",
+                                                          "expert_parallel",
+                                                          "resharding",
+                                                          "pipeline",
+                                                          "gradient_sync",
+                                                          "optimizer",
+                                                          "idle"};
+  return kNames[phase >= 1 && phase <= kPhaseCount ? phase : 0];
+}
+
+std::string MemoryItemLabel(int kind) {
+  static constexpr const char* kNames[kMemoryItemCount + 1] = {
+      "other",       "parameters",    "gradients", "optimizer_states",  "activations",
+      "checkpoints", "transient",     "context",   "master_parameters", "gathered_parameters",
+      "logits",      "communicators", "workspace", "fragmentation"};
+  return kNames[kind >= 1 && kind <= kMemoryItemCount ? kind : 0];
+}
+
 std::string StatusCodeLabel(absl::StatusCode code) { return absl::StatusCodeToString(code); }
 
 std::string ReasonLabel(Reason reason) {

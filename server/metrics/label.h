@@ -18,6 +18,14 @@ inline constexpr int kReasonCount = 19;
 // Values of `absl::StatusCode` are 0 to one below this.
 inline constexpr int kStatusCodeCount = 17;
 
+// Values of `Phase` and `MemoryItemKind` of the contract are 1 to these.
+inline constexpr int kPhaseCount = 12;
+inline constexpr int kMemoryItemCount = 13;
+
+// As in the contract, in lower case without the prefix: `gradient_sync`, `parameters`.
+std::string PhaseLabel(int phase);
+std::string MemoryItemLabel(int kind);
+
 // As in the contract: `CreatePlan`.
 std::string MethodLabel(Method method);
 

@@ -142,6 +142,10 @@ struct PrometheusObserver::Handles {
   Histogram* step_ratio = nullptr;
   Counter* windows_stored = nullptr;
 
+  Histogram* peak_memory_ratio = nullptr;
+  std::array<Histogram*, kPhaseCount + 1> phase_ratios = {};
+  std::array<Histogram*, kMemoryItemCount + 1> memory_item_ratios = {};
+
   Gauge* agents_connected = nullptr;
   Gauge* leases_active = nullptr;
   std::array<Counter*, kLeaseOutcomeCount> leases_ended = {};
@@ -248,9 +252,25 @@ void PrometheusObserver::Handles::MakeCountHandles() {
       Counters(*registry, "parplan_executions_closed_total", "Executions closed, by state.");
   executions_closed[0] = &closed.Add({{"state", "failed"}});
   executions_closed[1] = &closed.Add({{"state", "succeeded"}});
+  const Buckets ratios = {0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0, 1.03, 1.05, 1.1, 1.2, 1.5, 2.0};
   step_ratio = &Histograms(*registry, "parplan_step_duration_ratio",
                            "Measured over predicted step time of closed executions.")
-                    .Add({}, Buckets{0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0});
+                    .Add({}, ratios);
+  peak_memory_ratio = &Histograms(*registry, "parplan_peak_memory_ratio",
+                                  "Measured over predicted memory of closed executions.")
+                           .Add({}, ratios);
+  Family<Histogram>& phases =
+      Histograms(*registry, "parplan_phase_duration_ratio",
+                 "Measured over predicted time of a phase, by stage of closed executions.");
+  for (int i = 1; i <= kPhaseCount; ++i) {
+    phase_ratios[i] = &phases.Add({{"phase", PhaseLabel(i)}}, ratios);
+  }
+  Family<Histogram>& items =
+      Histograms(*registry, "parplan_memory_item_ratio",
+                 "Measured over predicted memory of an item, by stage of closed executions.");
+  for (int i = 1; i <= kMemoryItemCount; ++i) {
+    memory_item_ratios[i] = &items.Add({{"item", MemoryItemLabel(i)}}, ratios);
+  }
   windows_stored = &Counters(*registry, "parplan_windows_stored_total",
                              "Measured windows stored, duplicates excluded.")
                         .Add({});
@@ -350,6 +370,18 @@ void PrometheusObserver::PlanVerified(VerifyOutcome outcome) {
 void PrometheusObserver::ExecutionClosed(bool succeeded, std::optional<double> ratio) {
   handles_->executions_closed[succeeded ? 1 : 0]->Increment();
   if (ratio.has_value()) handles_->step_ratio->Observe(*ratio);
+}
+
+void PrometheusObserver::PeakMemoryMeasured(double ratio) {
+  handles_->peak_memory_ratio->Observe(ratio);
+}
+
+void PrometheusObserver::PhaseMeasured(int phase, double ratio) {
+  if (phase >= 1 && phase <= kPhaseCount) handles_->phase_ratios[phase]->Observe(ratio);
+}
+
+void PrometheusObserver::MemoryItemMeasured(int kind, double ratio) {
+  if (kind >= 1 && kind <= kMemoryItemCount) handles_->memory_item_ratios[kind]->Observe(ratio);
 }
 
 void PrometheusObserver::WindowsStored(int64_t count) {

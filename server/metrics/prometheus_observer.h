@@ -43,6 +43,9 @@ class PrometheusObserver : public Observer {
   void UploadFinished(std::optional<Reason> reason, bool stored, int64_t bytes) override;
   void PlanVerified(VerifyOutcome outcome) override;
   void ExecutionClosed(bool succeeded, std::optional<double> ratio) override;
+  void PeakMemoryMeasured(double ratio) override;
+  void PhaseMeasured(int phase, double ratio) override;
+  void MemoryItemMeasured(int kind, double ratio) override;
   void WindowsStored(int64_t count) override;
   void AgentsChanged(int agent_count, int lease_count) override;
   void LeaseEnded(LeaseOutcome outcome, absl::Duration since_grant) override;

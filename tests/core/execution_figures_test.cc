@@ -154,6 +154,35 @@ TEST(ExecutionFigures, ADamagedWindowIsNamedAsOne) {
               StatusIs(absl::StatusCode::kDataLoss));
 }
 
+TEST(TellRatios, LeaveOutWhatIsSmallAndWhatWasNotMeasured) {
+  v1::Execution execution = TwoStages();
+  v1::ExecutionStage& stage = *execution.mutable_stages(0);
+  const auto phase = [](v1::Phase phase, int64_t milliseconds, v1::PhaseDuration* entry) {
+    entry->set_phase(phase);
+    SetMilliseconds(milliseconds, entry->mutable_duration());
+  };
+  SetMilliseconds(400, execution.mutable_predicted_step_duration());
+  phase(v1::PHASE_FORWARD, 100, stage.add_predicted_phase_durations());
+  phase(v1::PHASE_PIPELINE, 20, stage.add_predicted_phase_durations());
+  phase(v1::PHASE_IDLE, 4, stage.add_predicted_phase_durations());
+  phase(v1::PHASE_FORWARD, 110, stage.add_measured_phase_durations());
+  *execution.mutable_stages(1)->add_predicted_phase_durations() =
+      stage.predicted_phase_durations(0);
+  const auto item = [](v1::MemoryItemKind kind, int64_t size, v1::MemoryItem* entry) {
+    entry->set_kind(kind);
+    entry->set_size_bytes(size);
+  };
+  stage.set_predicted_peak_memory_bytes(1000);
+  item(v1::MEMORY_ITEM_KIND_LOGITS, 500, stage.add_predicted_memory_items());
+  item(v1::MEMORY_ITEM_KIND_CONTEXT, 10, stage.add_predicted_memory_items());
+  item(v1::MEMORY_ITEM_KIND_LOGITS, 400, stage.add_measured_memory_items());
+  RecordingObserver observer;
+  TellRatios(execution, observer);
+  EXPECT_THAT(observer.phase_ratios(),
+              ElementsAre(Pair(v1::PHASE_FORWARD, 1.1), Pair(v1::PHASE_PIPELINE, 0.0)));
+  EXPECT_THAT(observer.item_ratios(), ElementsAre(Pair(v1::MEMORY_ITEM_KIND_LOGITS, 0.8)));
+}
+
 TEST(PredictedStages, PhasesAddUpToTheStep) {
   v1::PlanPayload payload;
   payload.set_micro_batch_count(4);

@@ -91,6 +91,14 @@ class RecordingObserver : public Observer {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_.emplace_back(succeeded, ratio);
   }
+  void PhaseMeasured(int phase, double ratio) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    phase_ratios_.emplace_back(phase, ratio);
+  }
+  void MemoryItemMeasured(int kind, double ratio) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    item_ratios_.emplace_back(kind, ratio);
+  }
   void WindowsStored(int64_t count) override { windows += count; }
   void AgentsChanged(int agent_count, int lease_count) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -108,6 +116,8 @@ class RecordingObserver : public Observer {
   std::vector<VerifyOutcome> verdicts() const { return Copy(verdicts_); }
   std::vector<std::pair<bool, std::optional<double>>> closed() const { return Copy(closed_); }
 
+  std::vector<std::pair<int, double>> phase_ratios() const { return Copy(phase_ratios_); }
+  std::vector<std::pair<int, double>> item_ratios() const { return Copy(item_ratios_); }
   std::vector<LeaseOutcome> lease_ends() const { return Copy(lease_ends_); }
   int agents() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -147,6 +157,8 @@ class RecordingObserver : public Observer {
   int waiting_ = 0;
   int running_ = 0;
   int shared_ = 0;
+  std::vector<std::pair<int, double>> phase_ratios_;
+  std::vector<std::pair<int, double>> item_ratios_;
   int agents_ = 0;
   int leases_ = 0;
   std::vector<LeaseOutcome> lease_ends_;

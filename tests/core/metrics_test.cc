@@ -24,6 +24,13 @@ TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
   observer.UploadFinished(std::nullopt, true, 100);
   observer.PlanVerified(VerifyOutcome::kBadSignature);
   observer.ExecutionClosed(true, 1.03);
+  observer.PeakMemoryMeasured(0.99);
+  observer.PhaseMeasured(10, 1.2);
+  observer.PhaseMeasured(77, 1.2);
+  observer.MemoryItemMeasured(4, 1.0);
+  observer.AgentsChanged(7, 2);
+  observer.LeaseEnded(LeaseOutcome::kExpired, absl::Seconds(3));
+  observer.LeaseRefused(LeaseRefusalKind::kNodeBusy);
   const std::string text = observer.Text();
   for (const char* line :
        {"parplan_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"CreatePlan\"} 1",
@@ -35,7 +42,11 @@ TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
         "parplan_uploads_total{result=\"stored\"} 1",
         "parplan_plan_verifications_total{verdict=\"bad_signature\"} 1",
         "parplan_executions_closed_total{state=\"succeeded\"} 1",
-        "parplan_step_duration_ratio_bucket{le=\"1.05\"} 1"}) {
+        "parplan_step_duration_ratio_bucket{le=\"1.05\"} 1", "parplan_peak_memory_ratio_count 1",
+        "parplan_phase_duration_ratio_count{phase=\"gradient_sync\"} 1",
+        "parplan_memory_item_ratio_count{item=\"activations\"} 1", "parplan_agents_connected 7",
+        "parplan_leases_active 2", "parplan_leases_ended_total{outcome=\"expired\"} 1",
+        "parplan_lease_refusals_total{cause=\"node_busy\"} 1"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
 }
