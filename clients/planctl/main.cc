@@ -63,6 +63,7 @@ int Run(int argc, char** argv) {
   AddOracleCommand(app, session, action);
   AddIlpTableCommand(app, session, action);
   AddRunsCommand(app, session, action);
+  AddExecutionsCommand(app, session, action);
   AddKeysCommand(app, session, action);
 
   try {

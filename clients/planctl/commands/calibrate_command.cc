@@ -26,6 +26,7 @@
 #include "planner/base/status_macros.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
+#include "proto/wire/published_calibration.h"
 #include "proto/wire/version.h"
 
 namespace parplan::planctl {
@@ -35,6 +36,7 @@ struct CalibrateFlags {
   std::string runs_path;
   std::string executions_path;
   std::string from_path;
+  std::vector<std::string> under_paths;
   // The rest of these sources, and every other source, stays an examination.
   std::string time_slice = "vtrain-single: sha256(id) % 5 == 0";
   std::string memory_slice = "megatron-ci-golden: sha256(id) % 4 == 0";
@@ -49,12 +51,20 @@ absl::StatusOr<std::shared_ptr<const Calibration>> ReadBase(const std::string& p
   return std::make_shared<const Calibration>(std::move(calibration));
 }
 
-absl::Status AddExecutions(const std::string& path, const std::shared_ptr<const Calibration>& base,
+absl::Status AddExecutions(const CalibrateFlags& flags,
+                           const std::shared_ptr<const Calibration>& base,
                            std::vector<MeasuredRun>& runs) {
+  const std::string& path = flags.executions_path;
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  // What holds where no calibration is active is known here too.
+  std::vector<std::shared_ptr<const Calibration>> others = {PublishedCalibration()};
+  for (const std::string& under : flags.under_paths) {
+    PARPLAN_ASSIGN_OR_RETURN(others.emplace_back(), ReadBase(under));
+  }
   v1::ListExecutionsResponse executions;
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &executions));
-  PARPLAN_ASSIGN_OR_RETURN(std::vector<MeasuredRun> more, RunsOfExecutions(executions, base));
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<MeasuredRun> more,
+                           RunsOfExecutions(executions, base, others));
   std::move(more.begin(), more.end(), std::back_inserter(runs));
   return absl::OkStatus();
 }
@@ -161,8 +171,11 @@ absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
                            RunSlice::Parse(flags.time_slice, "--time-slice"));
   PARPLAN_ASSIGN_OR_RETURN(const RunSlice memory_slice,
                            RunSlice::Parse(flags.memory_slice, "--memory-slice"));
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> base,
-                           ReadBase(flags.from_path));
+  // Executions alone begin with what servers predict with where nothing is active.
+  std::shared_ptr<const Calibration> base = PublishedCalibration();
+  if (!flags.from_path.empty() || !flags.runs_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(base, ReadBase(flags.from_path));
+  }
   std::vector<std::string> skipped;
   std::vector<MeasuredRun> runs;
   if (!flags.runs_path.empty()) {
@@ -172,7 +185,7 @@ absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
     runs = MeasuredRunsOf(published, time_slice, memory_slice, skipped);
   }
   if (!flags.executions_path.empty()) {
-    PARPLAN_RETURN_IF_ERROR(AddExecutions(flags.executions_path, base, runs));
+    PARPLAN_RETURN_IF_ERROR(AddExecutions(flags, base, runs));
   }
   CalibrateRequest request;
   request.base = base;
@@ -211,8 +224,10 @@ void AddCalibrateCommand(CLI::App& app, const Session& session, Action& action) 
   command->add_option("--executions", flags->executions_path,
                       "Executions of a cluster, as ListExecutions gives them in JSON");
   command->add_option("--from", flags->from_path,
-                      "Calibration to begin with; for --executions the one the plans were made "
-                      "under [built-in priors]");
+                      "Calibration to begin with [with --runs built-in priors, else that of "
+                      "published runs, as servers without an active one]");
+  command->add_option("--under", flags->under_paths,
+                      "Other calibrations that executions were predicted under");
   command->add_option("--time-slice", flags->time_slice,
                       "Runs whose steps are fitted [" + flags->time_slice + "]");
   command->add_option("--memory-slice", flags->memory_slice,

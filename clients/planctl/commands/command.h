@@ -46,6 +46,7 @@ void AddCalibrateCommand(CLI::App& app, const Session& session, Action& action);
 void AddOracleCommand(CLI::App& app, const Session& session, Action& action);
 void AddIlpTableCommand(CLI::App& app, const Session& session, Action& action);
 void AddRunsCommand(CLI::App& app, const Session& session, Action& action);
+void AddExecutionsCommand(CLI::App& app, const Session& session, Action& action);
 void AddKeysCommand(CLI::App& app, const Session& session, Action& action);
 
 // Prints to standard output. INTERNAL when it is closed or full.

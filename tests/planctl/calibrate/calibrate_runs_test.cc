@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "clients/planctl/calibrate/execution_runs.h"
 #include "clients/planctl/calibrate/run_slice.h"
 #include "planner/base/error.h"
+#include "proto/wire/calibration_wire.h"
 #include "proto/wire/digest.h"
 
 namespace parplan::planctl {
@@ -202,6 +204,64 @@ TEST(ExecutionRuns, LeavesOutWhatMeasuredNothingAndRefusesOtherNames) {
   const auto refused = RunsOfExecutions(executions, Calibration::BuiltIn());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(GetErrorDetail(refused.status())->metadata.at("field"), "executions[2].name");
+}
+
+// A calibration with these values, named as the wire names it.
+std::shared_ptr<const Calibration> Named(std::vector<CoefficientValue> values) {
+  Calibration::Content content;
+  content.provenance.agent = "calibrate_test 1";
+  content.coefficient_values = std::move(values);
+  content.digest = CalibrationDigest(content);
+  return std::make_shared<const Calibration>(*Calibration::Create(std::move(content)));
+}
+
+CoefficientValue TimeFactor(double value) {
+  return {.coefficient = kTimeFactor, .scope = {.cluster = "lab"}, .value = value};
+}
+
+TEST(ExecutionRuns, FittingAgainToTheSameExecutionsDoesNotCompound) {
+  const std::shared_ptr<const Calibration> first = Named({TimeFactor(1.0)});
+  v1::ListExecutionsResponse executions = Executions(50, 1.10);
+  for (v1::Execution& execution : *executions.mutable_executions()) {
+    execution.set_calibration_digest(first->content().digest);
+  }
+  CalibrateRequest request = Request();
+  std::shared_ptr<const Calibration> base = first;
+  for (int round = 0; round < 3; ++round) {
+    request.base = base;
+    const auto runs = RunsOfExecutions(executions, base, {first});
+    ASSERT_TRUE(runs.ok()) << runs.status();
+    const auto fitted = CalibrateRuns(*runs, request);
+    ASSERT_TRUE(fitted.ok()) << fitted.status();
+    const double factor = fitted->calibration.Resolve("ampere", "lab")[kTimeFactor];
+    EXPECT_NEAR(factor, 1.10, 0.01) << round;
+    base = Named({TimeFactor(factor)});
+  }
+}
+
+TEST(ExecutionRuns, ACalibrationThatIsNotKnownOrNotOfTheLineIsRefusedByName) {
+  const std::shared_ptr<const Calibration> base = Named({TimeFactor(1.1)});
+  const std::shared_ptr<const Calibration> other =
+      Named({TimeFactor(1.0), {.coefficient = Coefficient::kMatrixEfficiency, .value = 0.5}});
+  v1::ListExecutionsResponse executions = Executions(2, 1.10);
+  executions.mutable_executions(1)->set_calibration_digest(other->content().digest);
+  for (const auto& others :
+       std::vector<std::vector<std::shared_ptr<const Calibration>>>{{}, {base}, {base, other}}) {
+    const auto refused = RunsOfExecutions(executions, base, others);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(GetErrorDetail(refused.status())->metadata.at("field"),
+              "executions[1].calibration_digest");
+    EXPECT_NE(refused.status().message().find(other->content().digest.substr(0, 12)),
+              absl::string_view::npos);
+  }
+  // Values of other clusters are another matter.
+  const std::shared_ptr<const Calibration> elsewhere =
+      Named({TimeFactor(1.0),
+             {.coefficient = Coefficient::kMatrixEfficiency,
+              .scope = {.cluster = "moon"},
+              .value = 0.5}});
+  executions.mutable_executions(1)->set_calibration_digest(elsewhere->content().digest);
+  EXPECT_TRUE(RunsOfExecutions(executions, base, {elsewhere}).ok());
 }
 
 TEST(RunSlice, TakesTheRunsOfOneSourceByTheHashOfTheirIds) {

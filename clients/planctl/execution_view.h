@@ -1,0 +1,22 @@
+// Executions as planctl shows them: what was measured beside what was predicted.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_EXECUTION_VIEW_H_
+#define PARPLAN_CLIENTS_PLANCTL_EXECUTION_VIEW_H_
+
+#include <string>
+
+#include "parplan/v1/execution.pb.h"
+#include "parplan/v1/execution_service.pb.h"
+
+namespace parplan::planctl {
+
+// One line an execution, in their order.
+std::string ExecutionListText(const v1::ListExecutionsResponse& executions);
+
+// One execution with the phases and memory items of its stages. What was not measured or not
+// predicted is `-`; a ratio is measured over predicted.
+std::string ExecutionText(const v1::Execution& execution);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_EXECUTION_VIEW_H_
