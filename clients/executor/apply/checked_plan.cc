@@ -51,8 +51,7 @@ absl::StatusOr<CheckedPlan> CheckedPlan::Create(const VerifiedPlan& verified,
   return checked;
 }
 
-absl::Status CheckedPlan::CheckDevice(int rank, int world_size,
-                                      const DeviceFacts& device) const {
+absl::Status CheckedPlan::CheckDevice(int rank, int world_size, const DeviceFacts& device) const {
   if (world_size != plan_.device_count) {
     return Mismatch(Reason::kTopologyMismatch, "device_count",
                     absl::StrCat("the plan is for ", plan_.device_count, " ranks, not for ",

@@ -77,7 +77,8 @@ absl::Status PlanApplier::Build() {
   meter_ = std::make_unique<StepMeter>(
       StepMeter::Options{.rank = rank,
                          .window_step_count = setting_.window_step_count,
-                         .kernels = setting_.is_asynchronous ? kernels_.get() : nullptr},
+                         .kernels = setting_.is_asynchronous ? kernels_.get() : nullptr,
+                         .context_memory = setting_.context_memory},
       *pool_);
   const auto make_group =
       [this](const GroupSpec& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {

@@ -237,7 +237,8 @@ std::optional<StepWindow> StepMeter::Flush() {
                        .first_step = first_step_,
                        .step_count = step_count_,
                        .median_step = MedianOf(steps_),
-                       .memory_at_peak = pool_.at_peak()};
+                       .memory_at_peak = pool_.at_peak(),
+                       .context_memory = options_.context_memory};
   for (int phase = 0; phase < kStepPhaseCount; ++phase) {
     std::vector<absl::Duration> samples;
     for (const PhaseTimes& times : phases_) samples.push_back(times[phase]);

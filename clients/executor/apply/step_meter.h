@@ -36,6 +36,8 @@ class StepMeter : public TrainerObserver {
     // ends, in the first step of each window only, which is left out of the step time. Null
     // where what was called is done.
     LayerKernels* kernels = nullptr;
+    // As StepWindow.
+    Bytes context_memory;
     std::function<absl::Duration()> now = SteadyNow;
   };
   // `pool` outlives it.

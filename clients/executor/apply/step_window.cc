@@ -84,6 +84,11 @@ v1::MeasuredWindow WindowToProto(const StepWindow& window) {
     item.set_kind(ItemOf(static_cast<ArrayUse>(use)));
     item.set_size_bytes(window.memory_at_peak.bytes[use].count());
   }
+  if (window.context_memory > Bytes()) {
+    v1::MemoryItem& item = *message.add_memory_items();
+    item.set_kind(v1::MEMORY_ITEM_KIND_CONTEXT);
+    item.set_size_bytes(window.context_memory.count());
+  }
   for (const CollectiveSamples& samples : window.collectives) {
     const std::optional<v1::Collective> collective = CollectiveOf(samples.operation);
     if (!collective.has_value()) continue;

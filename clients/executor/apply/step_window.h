@@ -57,11 +57,13 @@ struct StepWindow {
   std::array<absl::Duration, kStepPhaseCount> phases = {};
   // When most was in use.
   ArrayUsage memory_at_peak;
+  // What the process holds besides, before it trains; 0 where it is not known.
+  Bytes context_memory;
   // By operation, participants, stride and size.
   std::vector<CollectiveSamples> collectives;
 
   absl::Duration operator[](StepPhase phase) const { return phases[static_cast<int>(phase)]; }
-  Bytes peak_memory() const { return memory_at_peak.Total(); }
+  Bytes peak_memory() const { return memory_at_peak.Total() + context_memory; }
 };
 
 // The name for people and JSON, for example `tensor_parallel`.

@@ -1,5 +1,7 @@
 #include "clients/executor/exec/rank_run.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -26,6 +28,16 @@
 namespace parplan {
 namespace {
 
+// Of this process now. A GPU's is not this process's.
+Bytes ContextMemory(const ExecFlags& flags) {
+  // Sizes in pages: all, resident, ...
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0;
+  int64_t resident = 0;
+  if (flags.backend != "cpu" || !(file >> all >> resident)) return Bytes();
+  return Bytes::Of(resident * ::sysconf(_SC_PAGESIZE));
+}
+
 // A plan in the place of another is an execution of its own.
 class TrainingRun {
  public:
@@ -41,6 +53,7 @@ class TrainingRun {
                                .optimizer = inputs.optimizer,
                                .seed = flags.seed,
                                .window_step_count = flags.window_steps,
+                               .context_memory = ContextMemory(flags),
                                .is_asynchronous = flags.backend != "cpu"}) {
     Begin(inputs.plan);
   }

@@ -206,14 +206,16 @@ TEST(WindowToProto, TellsTimesAndItems) {
   window.memory_at_peak.bytes[static_cast<int>(ArrayUse::kLogits)] = Bytes::Of(77);
   window.collectives = {{.operation = Operation::kReduceScatter, .median = absl::Microseconds(9)},
                         {.operation = Operation::kSend, .median = absl::Microseconds(9)}};
+  window.context_memory = Bytes::Of(23);
   const v1::MeasuredWindow message = WindowToProto(window);
   EXPECT_EQ(message.median_step_duration().seconds(), 1);
   EXPECT_EQ(message.median_step_duration().nanos(), 500000000);
   ASSERT_EQ(message.phase_durations_size(), 1);
   EXPECT_EQ(message.phase_durations(0).phase(), v1::PHASE_BACKWARD);
-  ASSERT_EQ(message.memory_items_size(), 1);
+  ASSERT_EQ(message.memory_items_size(), 2);
   EXPECT_EQ(message.memory_items(0).kind(), v1::MEMORY_ITEM_KIND_LOGITS);
-  EXPECT_EQ(message.peak_memory_bytes(), 77);
+  EXPECT_EQ(message.memory_items(1).kind(), v1::MEMORY_ITEM_KIND_CONTEXT);
+  EXPECT_EQ(message.peak_memory_bytes(), 100);
   ASSERT_EQ(message.collective_timings_size(), 1);
   EXPECT_EQ(message.collective_timings(0).collective(), v1::COLLECTIVE_REDUCE_SCATTER);
   EXPECT_EQ(StepPhaseName(StepPhase::kTensorParallel), "tensor_parallel");
