@@ -13,9 +13,10 @@ namespace {
 constexpr int64_t kFloatBytes = 4;
 constexpr int kMaxOperationsOfSample = 64;
 constexpr int kSamplesAtOnce = 8;
-// Buffers are taken in turn, so that they are in no cache because of the operation before.
+// Two buffers are taken in turn: not that of the operation before, yet one that was written
+// shortly before, as what training sends is. More of them would be in no cache of a processor.
 constexpr int64_t kRotatedBytes = int64_t{32} << 20;
-constexpr int kMaxRotation = 16;
+constexpr int kMaxRotation = 2;
 
 bool HasShares(Collective collective) {
   return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
