@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "clients/device/backend/machine.h"
 #include "planner/base/error.h"
 
 namespace parplan {
@@ -69,6 +70,12 @@ absl::StatusOr<HostFacts> ReadHost(const HostReaderOptions& options) {
     numa.core_count =
         std::max(hwloc_get_nbobjs_inside_cpuset_by_type(made, node->cpuset, HWLOC_OBJ_CORE), 0);
     host.numa_nodes.push_back(numa);
+  }
+  // Of this machine as the CPU back end counts.
+  if (options.topology_file.empty()) {
+    host.thread_count = UsableProcessorCount();
+    const int64_t memory = MachineMemory().count();
+    if (memory > 0) host.memory_bytes = memory;
   }
   utsname name = {};
   if (options.topology_file.empty() && ::uname(&name) == 0) host.kernel = name.release;

@@ -23,7 +23,7 @@ struct HostFacts {
   std::string cpu_model;
   int socket_count = 0;
   int core_count = 0;
-  // Hardware threads.
+  // Hardware threads; of this machine, those that this process may be bound to.
   int thread_count = 0;
   int64_t memory_bytes = 0;
   // In the order of the operating system's numbers.

@@ -1,19 +1,17 @@
 // Cores as devices.
 
 #include <sched.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "clients/device/backend/device_backend.h"
+#include "clients/device/backend/machine.h"
 #include "clients/device/comm/steady_clock.h"
 
 namespace parplan {
@@ -77,12 +75,7 @@ class CpuBackend : public DeviceBackend {
     if (::sched_getaffinity(0, sizeof(cores), &cores) == 0) device_count_ = CPU_COUNT(&cores);
     const std::string model = LineOf("/proc/cpuinfo", "model name");
     description_.kind = absl::StrCat("CPU ", model.empty() ? "unknown" : model);
-    int64_t kibibytes = 0;
-    const std::string total = LineOf("/proc/meminfo", "MemTotal");
-    if (absl::SimpleAtoi(absl::StripSuffix(total, " kB"), &kibibytes)) {
-      const int64_t machine_cores = std::max<int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN));
-      description_.memory = Bytes::Of(kibibytes * 1024 / machine_cores);
-    }
+    description_.memory = Bytes::Of(MachineMemory().count() / UsableProcessorCount());
   }
 
   const std::string& name() const override { return name_; }

@@ -65,7 +65,8 @@ class DeviceBackend {
   virtual absl::StatusOr<std::unique_ptr<Device>> Open(int device) = 0;
 };
 
-// Cores this process may run on; a device's memory is the machine's, divided by its cores.
+// Cores this process may run on; a device's memory is the machine's, divided by the processors
+// it may be bound to (machine.h).
 std::unique_ptr<DeviceBackend> MakeCpuBackend();
 
 }  // namespace parplan

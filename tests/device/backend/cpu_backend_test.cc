@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "clients/device/backend/device_backend.h"
+#include "clients/device/backend/machine.h"
 #include "tests/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"
 
@@ -24,6 +28,26 @@ TEST(CpuBackend, DevicesAreCoresWithTheirShareOfMemory) {
   EXPECT_GT(description.memory, Bytes::Of(1 << 20));
   EXPECT_THAT(backend->Open(backend->device_count()).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("devices")));
+}
+
+// Ranks are bound to a processor each before they look.
+TEST(CpuBackend, AShareOfMemoryIsNotMoreForWhoIsBound) {
+  const int count = UsableProcessorCount();
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(all), &all), 0);
+  EXPECT_GE(count, CPU_COUNT(&all));
+  EXPECT_GT(MachineMemory(), Bytes::Of(0));
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i) {
+      if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+    }
+    ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+    EXPECT_EQ(UsableProcessorCount(), count);
+    EXPECT_EQ(MakeCpuBackend()->device_count(), 1);
+    EXPECT_EQ(MakeCpuBackend()->Describe(0)->memory, Bytes::Of(MachineMemory().count() / count));
+  }).join();
 }
 
 TEST(CpuBackend, ADeviceHasKernelsMemoryAndAStopwatch) {

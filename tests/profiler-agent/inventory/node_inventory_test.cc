@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "clients/device/backend/device_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
@@ -69,6 +70,17 @@ TEST(ToTopology, MakesADeviceOfEachCore) {
   options.device_count = 32;
   EXPECT_EQ(ToTopology(inventory, options)->node_groups()[0].device_memory,
             Bytes::Of(int64_t{24} << 30));
+}
+
+// Else the executor refuses plans for the topology that the agent told.
+TEST(ToTopology, OfThisMachineIsThatOfTheCpuBackEnd) {
+  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory());
+  TopologyOptions options;
+  options.device_count = 1;
+  ASSERT_OK_AND_ASSIGN(const Topology topology, ToTopology(inventory, options));
+  ASSERT_OK_AND_ASSIGN(const DeviceFacts facts, MakeCpuBackend()->Describe(0));
+  EXPECT_EQ(topology.node_groups()[0].device_kind, facts.kind);
+  EXPECT_EQ(topology.node_groups()[0].device_memory, facts.memory);
 }
 
 TEST(ToTopology, SaysWhyGpusCannotBeUsed) {
