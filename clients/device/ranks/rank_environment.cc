@@ -88,8 +88,10 @@ int PortOfJob(const std::string& job) {
 }
 
 // Where rank 0 serves the rendezvous, for a launcher that does not.
-absl::Status ReadMeeting(const Lookup& lookup, const std::string& master, const std::string& job,
-                         RankEnvironment& found) {
+absl::Status ReadMeeting(const Lookup& lookup, std::string master, bool is_one_node,
+                         const std::string& job, RankEnvironment& found) {
+  // Where rank 0 listens then.
+  if (is_one_node) master = "127.0.0.1";
   int port = PortOfJob(job);
   if (lookup("PARPLAN_PORT") != nullptr) {
     PARPLAN_ASSIGN_OR_RETURN(port, Number(lookup, "PARPLAN_PORT", found.launcher, 1, kMaxPort));
@@ -99,7 +101,15 @@ absl::Status ReadMeeting(const Lookup& lookup, const std::string& master, const 
   }
   found.rendezvous = AddressOf(master, port);
   found.token = Text(lookup, "PARPLAN_TOKEN");
-  if (found.token.empty()) found.token = absl::StrCat("job ", job);
+  if (!found.token.empty()) return absl::OkStatus();
+  // Rank 0 listens at all interfaces then, and job ids can be guessed.
+  if (!is_one_node) {
+    return Wrong("PARPLAN_TOKEN",
+                 absl::StrCat("it is not set, but the job of ", LauncherName(found.launcher),
+                              " is on several nodes; set it to the same secret for all ranks, so "
+                              "that no stranger can join them"));
+  }
+  found.token = absl::StrCat("job ", job);
   return absl::OkStatus();
 }
 
@@ -122,14 +132,14 @@ absl::StatusOr<RankEnvironment> Torchrun(const Lookup& lookup) {
   PARPLAN_RETURN_IF_ERROR(ReadPlace(lookup, "RANK", "WORLD_SIZE", "LOCAL_RANK", found));
   PARPLAN_ASSIGN_OR_RETURN(const std::string master, Needed(lookup, "MASTER_ADDR", found.launcher));
   PARPLAN_RETURN_IF_ERROR(Needed(lookup, "MASTER_PORT", found.launcher).status());
-  // A rank of the run before a restart is no rank of this one.
-  PARPLAN_RETURN_IF_ERROR(ReadMeeting(lookup, master,
-                                      absl::StrCat("torchrun ", Text(lookup, "TORCHELASTIC_RUN_ID"),
-                                                   " ", Text(lookup, "TORCHELASTIC_RESTART_COUNT")),
-                                      found));
   const bool is_one_node = Text(lookup, "LOCAL_WORLD_SIZE") == Text(lookup, "WORLD_SIZE") ||
                            master == "127.0.0.1" || master == "localhost";
   if (!is_one_node) found.host = HostName();
+  // A rank of the run before a restart is no rank of this one.
+  PARPLAN_RETURN_IF_ERROR(ReadMeeting(lookup, master, is_one_node,
+                                      absl::StrCat("torchrun ", Text(lookup, "TORCHELASTIC_RUN_ID"),
+                                                   " ", Text(lookup, "TORCHELASTIC_RESTART_COUNT")),
+                                      found));
   return found;
 }
 
@@ -139,16 +149,16 @@ absl::StatusOr<RankEnvironment> OpenMpi(const Lookup& lookup) {
                                     "OMPI_COMM_WORLD_LOCAL_RANK", found));
   const bool is_one_node =
       Text(lookup, "OMPI_COMM_WORLD_LOCAL_SIZE") == Text(lookup, "OMPI_COMM_WORLD_SIZE");
-  std::string master = Text(lookup, "MASTER_ADDR");
+  const std::string master = Text(lookup, "MASTER_ADDR");
   if (master.empty() && !is_one_node) {
     return Wrong("MASTER_ADDR",
                  "OpenMPI does not tell where rank 0 is; set it to that node's name, with "
                  "`mpirun -x MASTER_ADDR=NAME`");
   }
-  if (master.empty()) master = "127.0.0.1";
   if (!is_one_node) found.host = HostName();
-  PARPLAN_RETURN_IF_ERROR(
-      ReadMeeting(lookup, master, absl::StrCat("openmpi ", Text(lookup, "PMIX_NAMESPACE")), found));
+  PARPLAN_RETURN_IF_ERROR(ReadMeeting(lookup, master, is_one_node,
+                                      absl::StrCat("openmpi ", Text(lookup, "PMIX_NAMESPACE")),
+                                      found));
   return found;
 }
 
@@ -165,14 +175,13 @@ absl::StatusOr<RankEnvironment> Slurm(const Lookup& lookup) {
     if (!first.ok()) return Wrong("SLURM_STEP_NODELIST", std::string(first.status().message()));
     master = *std::move(first);
   }
-  if (Text(lookup, "SLURM_STEP_NUM_NODES") == "1") {
-    master = "127.0.0.1";
-  } else {
+  const bool is_one_node = Text(lookup, "SLURM_STEP_NUM_NODES") == "1";
+  if (!is_one_node) {
     found.host = Text(lookup, "SLURMD_NODENAME");
     if (found.host.empty()) found.host = HostName();
   }
   PARPLAN_RETURN_IF_ERROR(ReadMeeting(
-      lookup, master,
+      lookup, master, is_one_node,
       absl::StrCat("slurm ", Text(lookup, "SLURM_JOB_ID"), ".", Text(lookup, "SLURM_STEP_ID")),
       found));
   return found;

@@ -30,7 +30,8 @@ struct RankEnvironment {
   //   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST
   // Slurm's are inherited by whatever runs in a step, so they count last. Nothing where none
   // of them is there. INVALID_ARGUMENT naming the variable that is missing beside others, is
-  // no number or out of range, or contradicts another.
+  // no number or out of range, or contradicts another; PARPLAN_TOKEN where other launchers' ranks
+  // are on several nodes without it.
   static absl::StatusOr<std::optional<RankEnvironment>> FromVariables(const Lookup& lookup);
   // Of this process.
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
@@ -42,8 +43,8 @@ struct RankEnvironment {
   // "HOST:PORT". With another launcher than ours rank 0 serves it, at PARPLAN_PORT; else one
   // above MASTER_PORT, which the launcher itself may use; else one that follows from the job.
   std::string rendezvous;
-  // PARPLAN_TOKEN; else, with another launcher, made of the job's id: it keeps jobs apart, but
-  // is no secret from whoever may list jobs.
+  // PARPLAN_TOKEN; else, where another launcher has put the job on one node, made of the job's
+  // id: it keeps jobs apart, but is no secret from whoever may list jobs.
   std::string token;
   // By which other ranks reach this one.
   std::string host = "127.0.0.1";

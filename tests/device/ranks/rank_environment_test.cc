@@ -39,7 +39,8 @@ const Variables kTorchrun = {{"RANK", "5"},
                              {"LOCAL_WORLD_SIZE", "4"},
                              {"MASTER_ADDR", "n1"},
                              {"MASTER_PORT", "29500"},
-                             {"TORCHELASTIC_RUN_ID", "j7"}};
+                             {"TORCHELASTIC_RUN_ID", "j7"},
+                             {"PARPLAN_TOKEN", "secret"}};
 const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "5"},
                             {"OMPI_COMM_WORLD_SIZE", "8"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -48,7 +49,8 @@ const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "5"},
 const Variables kSlurm = {{"SLURM_PROCID", "0"},         {"SLURM_NTASKS", "2"},
                           {"SLURM_LOCALID", "0"},        {"SLURM_STEP_NODELIST", "n[07-08]"},
                           {"SLURM_STEP_NUM_NODES", "2"}, {"SLURMD_NODENAME", "n07"},
-                          {"SLURM_JOB_ID", "99"},        {"SLURM_STEP_ID", "3"}};
+                          {"SLURM_JOB_ID", "99"},        {"SLURM_STEP_ID", "3"},
+                          {"PARPLAN_TOKEN", "secret"}};
 
 Variables With(Variables variables, const Variables& others) {
   for (const auto& [name, value] : others) variables[name] = value;
@@ -83,7 +85,7 @@ TEST(RankEnvironment, ReadsTorchrunAndLeavesItsPortToIt) {
   EXPECT_EQ((*found)->launcher, Launcher::kTorchrun);
   EXPECT_EQ((*found)->rank, 5);
   EXPECT_EQ((*found)->rendezvous, "n1:29501");
-  EXPECT_THAT((*found)->token, HasSubstr("j7"));
+  EXPECT_EQ((*found)->token, "secret");
   EXPECT_NE((*found)->host, "127.0.0.1");
 }
 
@@ -110,12 +112,36 @@ TEST(RankEnvironment, ReadsSlurmAndRankZeroServes) {
   EXPECT_EQ((*found)->launcher, Launcher::kSlurm);
   EXPECT_THAT((*found)->rendezvous, HasSubstr("n07:"));
   EXPECT_EQ((*found)->host, "n07");
-  EXPECT_EQ((*found)->token, "job slurm 99.3");
+  EXPECT_EQ((*found)->token, "secret");
   EXPECT_TRUE((*found)->serves_rendezvous());
   EXPECT_THAT((*found)->ToFabricOptions().rendezvous, HasSubstr("127.0.0.1:"));
   // All steps of a job meet elsewhere.
   const auto other = Read(With(kSlurm, {{"SLURM_STEP_ID", "4"}}));
   EXPECT_NE((*found)->rendezvous, (*other)->rendezvous);
+}
+
+TEST(RankEnvironment, RanksOnSeveralNodesNeedASecret) {
+  for (const Variables& several :
+       {kTorchrun, kSlurm,
+        With(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"MASTER_ADDR", "n1"}})}) {
+    EXPECT_THAT(ErrorOf(Without(several, "PARPLAN_TOKEN")),
+                AllOf(HasSubstr("PARPLAN_TOKEN"), HasSubstr("several nodes")));
+    EXPECT_OK(Read(With(several, {{"PARPLAN_TOKEN", "secret"}})).status());
+  }
+}
+
+TEST(RankEnvironment, RanksOnOneNodeMeetWhereNobodyElseReaches) {
+  const auto torchrun =
+      Read(Without(With(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}}), "PARPLAN_TOKEN"));
+  ASSERT_OK(torchrun.status());
+  EXPECT_THAT((*torchrun)->token, HasSubstr("j7"));
+  EXPECT_EQ((*torchrun)->host, "127.0.0.1");
+  EXPECT_EQ((*torchrun)->rendezvous, "127.0.0.1:29501");
+  const auto slurm = Read(Without(With(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}}), "PARPLAN_TOKEN"));
+  ASSERT_OK(slurm.status());
+  EXPECT_EQ((*slurm)->token, "job slurm 99.3");
+  EXPECT_EQ((*slurm)->host, "127.0.0.1");
+  EXPECT_THAT((*slurm)->rendezvous, HasSubstr("127.0.0.1:"));
 }
 
 TEST(RankEnvironment, TheInnerLauncherCounts) {
