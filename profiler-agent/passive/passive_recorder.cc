@@ -34,16 +34,23 @@ void PassiveRecorder::Run() {
   while (!is_ending_) {
     changed_.wait_for(lock, std::min(kDrainInterval, options_.window));
     lock.unlock();
-    Drain();
-    if (Clock::now() >= next) {
-      Leave();
-      next = Clock::now() + options_.window;
-    }
+    const bool is_over = Clock::now() >= next;
+    Collect(is_over);
+    if (is_over) next = Clock::now() + options_.window;
     lock.lock();
   }
   lock.unlock();
-  Drain();
-  Leave();
+  Collect(true);
+}
+
+void PassiveRecorder::Collect(bool leaves) noexcept {
+  try {
+    Drain();
+    if (leaves) Leave();
+  } catch (...) {
+    // No memory: the job must not end by being watched.
+    window_ = PassiveWindow();
+  }
 }
 
 void PassiveRecorder::Drain() {

@@ -42,6 +42,8 @@ class PassiveRecorder {
 
  private:
   void Run();
+  // Adds up what there is, and leaves the window where `leaves`. One that fails is dropped.
+  void Collect(bool leaves) noexcept;
   void Drain();
   void Leave();
 
