@@ -229,6 +229,13 @@ class Probe {
     if (!measured_sizes_.insert({model_index, shape.tensor_parallel_degree}).second) {
       return absl::OkStatus();
     }
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate());
+    if (is_late) {
+      Note(absl::StrCat("Memory of ", models_[model_index].model_id(),
+                        " at tensor-parallel degree ", shape.tensor_parallel_degree,
+                        " was left out: the time budget was used up."));
+      return absl::OkStatus();
+    }
     shape.samples = 1;
     for (const bool shares_tokens : {false, true}) {
       if (shares_tokens && shape.tensor_parallel_degree == 1) continue;
