@@ -364,11 +364,14 @@ class Daemon {
   void TakeWindows() {
     if (options_.spool_dir.empty()) return;
     const int64_t refused_before = spool_.refused_count();
-    const std::vector<v1::CollectiveTiming> timings = spool_.Take();
-    metrics_.CountWindows(static_cast<int64_t>(timings.size()),
-                          spool_.refused_count() - refused_before);
-    seen_.insert(seen_.end(), timings.begin(), timings.end());
-    while (seen_.size() > kMaxSeen) seen_.pop_front();
+    int64_t timing_count = 0;
+    do {
+      const std::vector<v1::CollectiveTiming> timings = spool_.Take();
+      timing_count += static_cast<int64_t>(timings.size());
+      seen_.insert(seen_.end(), timings.begin(), timings.end());
+      while (seen_.size() > kMaxSeen) seen_.pop_front();
+    } while (spool_.has_more());
+    metrics_.CountWindows(timing_count, spool_.refused_count() - refused_before);
     const std::vector<v1::CollectiveTiming> seen(seen_.begin(), seen_.end());
     const std::vector<Drift> drifts = FindDrift(remembered_->profile(), seen, options_.drift);
     metrics_.SetDrift(LargestDriftRatio(remembered_->profile(), seen),

@@ -37,18 +37,25 @@ std::vector<v1::CollectiveTiming> WindowSpool::Take() {
     if (absl::EndsWith(entry->path().string(), kEnding)) paths.push_back(entry->path().string());
   }
   std::sort(paths.begin(), paths.end());
-  if (paths.size() > kMaxFilesAtOnce) paths.resize(kMaxFilesAtOnce);
   std::vector<v1::CollectiveTiming> timings;
+  int taken_count = 0;
+  has_more_ = false;
   for (const std::string& path : paths) {
+    if (taken_count == kMaxFilesAtOnce) {
+      has_more_ = true;
+      break;
+    }
     v1::MeasuredWindow window;
     if (!ReadWindow(path, window)) {
+      if (std::rename(path.c_str(), absl::StrCat(path, ".refused").c_str()) != 0) continue;
       ++refused_count_;
-      std::rename(path.c_str(), absl::StrCat(path, ".refused").c_str());
+      ++taken_count;
       continue;
     }
+    if (::unlink(path.c_str()) != 0) continue;
+    ++taken_count;
     timings.insert(timings.end(), window.collective_timings().begin(),
                    window.collective_timings().end());
-    ::unlink(path.c_str());
   }
   return timings;
 }

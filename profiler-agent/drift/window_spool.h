@@ -22,13 +22,17 @@ class WindowSpool {
 
   const std::string& path() const { return path_; }
   // Collectives of the windows that are there, kMaxFilesAtOnce at most, which are then gone.
-  // What is no window is renamed to `*.refused`.
+  // What is no window is renamed to `*.refused`. A file that cannot be taken away is passed over,
+  // so that none counts twice.
   std::vector<v1::CollectiveTiming> Take();
+  // Whether the last `Take` left files for another.
+  bool has_more() const { return has_more_; }
   int64_t refused_count() const { return refused_count_; }
 
  private:
   const std::string path_;
   int64_t refused_count_ = 0;
+  bool has_more_ = false;
 };
 
 // Leaves a window there, whole or not at all; for programs that measure. Makes no folder.

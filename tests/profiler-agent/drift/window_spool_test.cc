@@ -49,6 +49,29 @@ TEST(WindowSpool, SetsAsideWhatIsNoWindow) {
   EXPECT_TRUE(std::filesystem::exists(spool.path() + "/notes.txt"));
 }
 
+TEST(WindowSpool, LeavesTheRestForTheNextTime) {
+  WindowSpool spool(MakeTestFolder());
+  for (int i = 0; i <= WindowSpool::kMaxFilesAtOnce; ++i) {
+    ASSERT_TRUE(LeaveWindow(spool.path(), absl::StrCat("w", i), Window(1)));
+  }
+  EXPECT_THAT(spool.Take(), SizeIs(WindowSpool::kMaxFilesAtOnce));
+  EXPECT_TRUE(spool.has_more());
+  EXPECT_THAT(spool.Take(), SizeIs(1));
+  EXPECT_FALSE(spool.has_more());
+}
+
+TEST(WindowSpool, PassesOverWhatItCannotTakeAway) {
+  WindowSpool spool(MakeTestFolder());
+  std::ofstream(spool.path() + "/a.window.json") << "{";
+  // No file takes the place of a folder.
+  std::filesystem::create_directories(spool.path() + "/a.window.json.refused/full");
+  ASSERT_TRUE(LeaveWindow(spool.path(), "z", Window(1)));
+  EXPECT_THAT(spool.Take(), SizeIs(1));
+  EXPECT_THAT(spool.Take(), IsEmpty());
+  EXPECT_FALSE(spool.has_more());
+  EXPECT_EQ(spool.refused_count(), 0);
+}
+
 TEST(WindowSpool, OfNoFolderIsEmpty) {
   WindowSpool spool(MakeTestFolder() + "/missing");
   EXPECT_THAT(spool.Take(), IsEmpty());
