@@ -151,7 +151,10 @@ class Daemon {
               {"queued", absl::StrCat(queue_->length())},
               {"port", absl::StrCat(port)},
               {"metrics_port", absl::StrCat(metrics_port)}});
-    PARPLAN_RETURN_IF_ERROR(OfferLinks(channel));
+    // Leases are no reason not to measure the node itself.
+    if (const absl::Status status = OfferLinks(channel); !status.ok()) {
+      LogEvent("error", "no leases are taken", {{"message", Text(status)}});
+    }
     uploader_ = std::make_unique<Uploader>(
         *queue_, [this](const PendingUpload& upload) { return Bring(upload); }, BackoffOptions(),
         [this](const PendingUpload& upload, const absl::Status& status) { Saw(upload, status); });
@@ -227,7 +230,8 @@ class Daemon {
               {"collectives", absl::StrCat(plan.collectives_size())}});
     links_plan_ = plan;
     links_start_ = now;
-    links_->Begin(std::move(plan), options_.link_nodes);
+    // Another node may have been first.
+    if (!links_->Begin(std::move(plan), options_.link_nodes)) next_links_ = now + kLinkPause;
   }
 
   void EndLinks() {
@@ -289,11 +293,15 @@ class Daemon {
     std::optional<NextProbe> next = remembered_->Next(*whole, InventoryFingerprint(*inventory),
                                                       drifted_, now, options_.longest_age);
     if (!next.has_value()) return;
+    if (links_ != nullptr && !links_->SetBusy(true)) {
+      // Another node was first; its end wakes.
+      next_look_ = now;
+      return;
+    }
     LogEvent("info", "measuring",
              {{"kind", MeasurementKindName(next->kind)},
               {"collectives", absl::StrCat(next->plan.collectives_size())},
               {"layer_sizes", absl::StrCat(next->plan.layers_size())}});
-    if (links_ != nullptr) links_->SetBusy(true);
     measuring_ = std::make_unique<Measuring>(*inventory, *std::move(next), *whole,
                                              options_.measurement, *wakes_);
   }
@@ -332,6 +340,8 @@ class Daemon {
     metrics_.SetDrift(1.0, 0);
     last_drift_ = now;
     next_look_ = now + kInventoryInterval;
+    // The first times of a node make its links worth measuring.
+    if (links_ != nullptr && !options_.link_nodes.empty()) next_links_ = now;
   }
 
   // What was measured goes to the queue first, then it is remembered: a crash between the two
@@ -344,8 +354,6 @@ class Daemon {
     Queue();
     const absl::Status kept = remembered_->Learn(probe, whole, fingerprint, profile, now);
     if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", Text(kept)}});
-    // The first times of a node make its links worth measuring.
-    if (links_ != nullptr && !options_.link_nodes.empty()) next_links_ = now;
   }
 
   // Puts what was measured into the queue; tried again where the disk is full.

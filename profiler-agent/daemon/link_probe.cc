@@ -18,27 +18,37 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 
 }  // namespace
 
-LinkProbe::LinkProbe(std::shared_ptr<grpc::Channel> channel, LinkProbeOptions options,
-                     WakeSet& wakes)
-    : options_(std::move(options)), wakes_(wakes) {
+LeaseAgentOptions LinkProbe::AgentOptions() {
   LeaseAgentOptions agent;
   agent.machine.hello = options_.hello;
   agent.on_opened = [this](const v1::Lease& lease) { Opened(lease); };
   agent.on_ended = [this](const v1::LeaseEnd& end) { Ended(end); };
-  // What it tells waits until there is someone to answer.
-  const std::lock_guard<std::mutex> lock(mutex_);
-  agent_ = std::make_unique<LeaseAgent>(std::move(channel), std::move(agent));
+  return agent;
 }
+
+LinkProbe::LinkProbe(std::shared_ptr<grpc::Channel> channel, LinkProbeOptions options,
+                     WakeSet& wakes)
+    : options_(std::move(options)), wakes_(wakes), agent_(std::move(channel), AgentOptions()) {}
 
 LinkProbe::~LinkProbe() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    // From now on nothing begins.
     is_ending_ = true;
     if (job_ != nullptr) job_->Stop("the agent ends");
   }
   // Before the stream: it gives the lease back.
   if (worker_.joinable()) worker_.join();
-  agent_.reset();
+}
+
+bool LinkProbe::SetBusy(bool is_busy) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (is_busy && is_active_) return false;
+    is_busy_ = is_busy;
+  }
+  agent_.SetBusy(is_busy);
+  return true;
 }
 
 bool LinkProbe::is_active() {
@@ -46,14 +56,16 @@ bool LinkProbe::is_active() {
   return is_active_;
 }
 
-bool LinkProbe::Enter() {
+bool LinkProbe::Enter(std::string lease_id, std::function<void()> work) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_active_ || is_ending_) return false;
-  // The last work is over but for its thread.
+  if (is_busy_ || is_active_ || is_ending_) return false;
+  // The last work is over but for its thread, which takes the lock no more.
   if (worker_.joinable()) worker_.join();
-  is_active_ = true;
   end_.clear();
-  lease_id_.clear();
+  early_ends_.clear();
+  lease_id_ = std::move(lease_id);
+  worker_ = std::thread(std::move(work));
+  is_active_ = true;
   return true;
 }
 
@@ -66,9 +78,8 @@ void LinkProbe::Leave() {
   wakes_.Call();
 }
 
-void LinkProbe::Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids) {
-  if (!Enter()) return;
-  worker_ = std::thread([this, plan = std::move(plan), node_ids = std::move(node_ids)] {
+bool LinkProbe::Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids) {
+  return Enter("", [this, plan = std::move(plan), node_ids = std::move(node_ids)] {
     absl::StatusOr<v1::Profile> profile = Host(plan, node_ids);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -89,19 +100,23 @@ absl::StatusOr<v1::Profile> LinkProbe::Host(agent::v1::ProbePlan plan,
   wish.node_ids = node_ids;
   wish.even_if_busy = options_.measurement.even_if_busy;
   wish.task = plan.SerializeAsString();
-  PARPLAN_ASSIGN_OR_RETURN(const v1::Lease lease, agent_->Acquire(wish, kLeasePatience));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Lease lease, agent_.Acquire(wish, kLeasePatience));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     lease_id_ = lease.lease_id();
+    const auto end = early_ends_.find(lease_id_);
+    if (end != early_ends_.end()) return absl::CancelledError(end->second);
   }
   const absl::StatusOr<v1::Profile> profile = Meet(lease, std::move(plan));
-  agent_->Return(lease.lease_id(), profile.ok() ? "" : Text(profile.status()));
+  agent_.Return(lease.lease_id(), profile.ok() ? "" : Text(profile.status()));
   return profile;
 }
 
 absl::StatusOr<v1::Profile> LinkProbe::Meet(const v1::Lease& lease, agent::v1::ProbePlan plan) {
   RendezvousServerOptions meeting;
-  meeting.host = options_.hello.host();
+  // At all interfaces: by the node's name itself others may be unable to reach it, as where that
+  // is a loopback address here. The token keeps strangers out.
+  meeting.host = "";
   meeting.token = lease.token();
   meeting.world_size = plan.rank_count();
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RendezvousServer> rendezvous,
@@ -111,12 +126,11 @@ absl::StatusOr<v1::Profile> LinkProbe::Meet(const v1::Lease& lease, agent::v1::P
   if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) {
     return absl::InternalError(absl::StrCat("no port in ", address));
   }
-  agent_->Open(lease.lease_id(), port);
-  return Measure(lease, std::move(plan), 0, address);
+  agent_.Open(lease.lease_id(), port);
+  return Measure(lease, std::move(plan), 0, absl::StrCat("127.0.0.1:", port));
 }
 
 void LinkProbe::Opened(const v1::Lease& lease) {
-  { const std::lock_guard<std::mutex> lock(mutex_); }
   agent::v1::ProbePlan plan;
   int index = 0;
   while (index < lease.nodes_size() &&
@@ -126,35 +140,33 @@ void LinkProbe::Opened(const v1::Lease& lease) {
     ++index;
   }
   if (index == lease.nodes_size() || !plan.ParseFromString(lease.task())) {
-    agent_->Return(lease.lease_id(), "this agent does not understand what is to be measured");
+    agent_.Return(lease.lease_id(), "this agent does not understand what is to be measured");
     return;
   }
   // Only whoever asks may say what ranks do, and nothing else: a plan names no programs.
-  if (!Enter()) {
-    agent_->Return(lease.lease_id(), "this agent measures already");
-    return;
-  }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    lease_id_ = lease.lease_id();
-  }
-  LogEvent("info", "measuring links for another node", {{"lease_id", lease.lease_id()}});
-  worker_ = std::thread([this, lease, plan = std::move(plan), index] {
+  const bool has_begun = Enter(lease.lease_id(), [this, lease, plan = std::move(plan), index] {
+    LogEvent("info", "measuring links for another node", {{"lease_id", lease.lease_id()}});
     const absl::Status status = Measure(lease, plan, index, lease.rendezvous_address()).status();
     // The host gives the lease back when all is well.
     if (!status.ok()) {
       LogEvent("warning", "links were not measured", {{"message", Text(status)}});
-      agent_->Return(lease.lease_id(), Text(status).substr(0, 1000));
+      agent_.Return(lease.lease_id(), Text(status).substr(0, 1000));
     }
     Leave();
   });
+  if (!has_begun) agent_.Return(lease.lease_id(), "this agent measures already");
 }
 
 void LinkProbe::Ended(const v1::LeaseEnd& end) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // Where all is done, ranks end by themselves.
-  if (end.lease_id() != lease_id_ || end.cause() == v1::LEASE_END_CAUSE_RETURNED) return;
-  end_ = absl::StrCat("the lease is over: ", end.detail());
+  if (end.cause() == v1::LEASE_END_CAUSE_RETURNED) return;
+  std::string why = absl::StrCat("the lease is over: ", end.detail());
+  if (end.lease_id() != lease_id_) {
+    if (is_active_ && lease_id_.empty()) early_ends_[end.lease_id()] = std::move(why);
+    return;
+  }
+  end_ = std::move(why);
   if (job_ != nullptr) job_->Stop(end_);
 }
 

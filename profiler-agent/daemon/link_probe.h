@@ -3,6 +3,8 @@
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_LINK_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_LINK_PROBE_H_
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,18 +37,20 @@ class LinkProbe {
   // Ends a measurement under way, here and on the other nodes.
   ~LinkProbe();
 
-  // Whether the node's devices are in use: nobody is lent them meanwhile.
-  void SetBusy(bool is_busy) { agent_->SetBusy(is_busy); }
+  // Whether the node's devices are in use: nobody is lent them meanwhile. False, and nothing has
+  // changed, where they shall be and is_active().
+  bool SetBusy(bool is_busy);
   // Whether this node measures, or waits for a lease.
   bool is_active();
 
-  // Borrows the nodes, this one first, and measures `plan` (LinkProbePlan) with them. REQUIRES:
-  // !is_active().
-  void Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids);
+  // Borrows the nodes, this one first, and measures `plan` (LinkProbePlan) with them. False where
+  // the node is busy or is_active().
+  bool Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids);
   // What came of `Begin`; absent while it goes on.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
  private:
+  LeaseAgentOptions AgentOptions();
   absl::StatusOr<v1::Profile> Host(agent::v1::ProbePlan plan,
                                    const std::vector<std::string>& node_ids);
   // Of a lease that was granted: says where ranks meet, and measures.
@@ -56,24 +60,29 @@ class LinkProbe {
   // Measures with the ranks of this node.
   absl::StatusOr<v1::Profile> Measure(const v1::Lease& lease, agent::v1::ProbePlan plan,
                                       int node_index, const std::string& rendezvous);
-  // Whether a new piece of work may begin; then it has.
-  bool Enter();
+  // Begins `work` on a thread of its own, unless something else is under way. Without a lease
+  // `lease_id` is empty.
+  bool Enter(std::string lease_id, std::function<void()> work);
   void Leave();
 
   const LinkProbeOptions options_;
   WakeSet& wakes_;
   std::mutex mutex_;
   // Guarded by mutex_.
+  bool is_busy_ = false;
   bool is_active_ = false;
   bool is_ending_ = false;
   ProbeJob* job_ = nullptr;
   std::string lease_id_;
   // Why the lease is over, before it is given back.
   std::string end_;
+  // The same of leases that ended before whoever waits knew that they were granted; by id.
+  std::map<std::string, std::string> early_ends_;
   std::optional<absl::StatusOr<v1::Profile>> profile_;
   // Of what was begun last.
   std::thread worker_;
-  std::unique_ptr<LeaseAgent> agent_;
+  // The last, so that it ends first: its thread calls this object, which calls it back.
+  LeaseAgent agent_;
 };
 
 }  // namespace parplan

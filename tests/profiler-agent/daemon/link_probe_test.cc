@@ -1,0 +1,141 @@
+// A node's part in measurements of links, beside another agent and a real server in one process.
+
+#include "profiler-agent/daemon/link_probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/rpc/rpc_harness.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr absl::Duration kPatience = absl::Minutes(5);
+
+v1::AgentHello Hello(const std::string& node, const std::string& host) {
+  v1::AgentHello hello;
+  hello.set_node("clusters/lab/nodes/" + node);
+  hello.set_host(host);
+  hello.set_device_kind("CPU");
+  hello.set_device_count(1);
+  return hello;
+}
+
+// What an agent hears first of each kind.
+class Heard {
+ public:
+  LeaseAgentOptions OptionsFor(const std::string& node) {
+    LeaseAgentOptions options;
+    options.machine.hello = Hello(node, "127.0.0.1");
+    options.machine.connect_patience = kPatience;
+    options.on_opened = [this](const v1::Lease& lease) { Tell(opened_, lease); };
+    options.on_ended = [this](const v1::LeaseEnd& end) { Tell(ended_, end); };
+    return options;
+  }
+  v1::Lease AwaitOpened() { return Await(opened_); }
+  // The next one, each time.
+  v1::LeaseEnd AwaitEnded() { return Await(ended_); }
+
+ private:
+  template <typename T>
+  void Tell(std::vector<T>& all, const T& news) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all.push_back(news);
+    changed_.notify_all();
+  }
+  template <typename T>
+  T Await(std::vector<T>& all) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return !all.empty(); });
+    T first = all.front();
+    all.erase(all.begin());
+    return first;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<v1::Lease> opened_;
+  std::vector<v1::LeaseEnd> ended_;
+};
+
+agent::v1::ProbePlan PairPlan() {
+  agent::v1::ProbePlan plan;
+  plan.set_backend("cpu");
+  plan.set_rank_count(2);
+  plan.set_devices_per_node(1);
+  return plan;
+}
+
+// Of a node without devices, so that no measurement gets as far as ranks.
+LinkProbeOptions Options(const std::string& node, const std::string& host) {
+  LinkProbeOptions options;
+  options.hello = Hello(node, host);
+  return options;
+}
+
+void AwaitAgents(RpcHarness& harness, int count) {
+  v1::ListAgentsRequest request;
+  request.set_parent("clusters/lab");
+  while (harness.core().agents().List(request)->agents_size() != count) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST(LinkProbe, ItsHostIsForOthersAndNotWhereItListens) {
+  RpcHarness harness;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
+  Heard heard;
+  LeaseAgent other(harness.channel(), heard.OptionsFor("b"));
+  // An address of nobody (RFC 5737), as that of a router that passes connections on.
+  LinkProbe probe(harness.channel(), Options("a", "192.0.2.1"), *wakes);
+  AwaitAgents(harness, 2);
+  ASSERT_TRUE(probe.Begin(PairPlan(), {"a", "b"}));
+  EXPECT_THAT(heard.AwaitOpened().rendezvous_address(), StartsWith("192.0.2.1:"));
+  std::optional<absl::StatusOr<v1::Profile>> profile = probe.TakeProfile();
+  while (!profile.has_value()) {
+    wakes->Wait(kPatience);
+    profile = probe.TakeProfile();
+  }
+  EXPECT_THAT(profile->status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("0 cores")));
+  EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("0 cores"));
+}
+
+TEST(LinkProbe, ABusyNodeTakesNoPart) {
+  RpcHarness harness;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
+  Heard heard;
+  LeaseAgent other(harness.channel(), heard.OptionsFor("a"));
+  LinkProbe probe(harness.channel(), Options("b", "127.0.0.1"), *wakes);
+  AwaitAgents(harness, 2);
+  EXPECT_TRUE(probe.SetBusy(true));
+  EXPECT_FALSE(probe.Begin(PairPlan(), {"b", "a"}));
+  LeaseWish wish;
+  wish.node_ids = {"a", "b"};
+  wish.even_if_busy = true;
+  wish.task = PairPlan().SerializeAsString();
+  ASSERT_OK_AND_ASSIGN(const v1::Lease first, other.Acquire(wish, kPatience));
+  other.Open(first.lease_id(), 4711);
+  EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("measures already"));
+  EXPECT_FALSE(probe.is_active());
+  EXPECT_TRUE(probe.SetBusy(false));
+  ASSERT_OK_AND_ASSIGN(const v1::Lease second, other.Acquire(wish, kPatience));
+  other.Open(second.lease_id(), 4711);
+  EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("0 cores"));
+}
+
+}  // namespace
+}  // namespace parplan
