@@ -1,9 +1,6 @@
 #include "profiler-agent/probe/device_probe.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -202,15 +199,6 @@ absl::StatusOr<CopySpeeds> MeasureCopies(Device& device, LayerKernels& kernels,
                              return device.CopyToHost(from.data(), host.data(), size);
                            }));
   return speeds;
-}
-
-Bytes ResidentMemory() {
-  // Sizes in pages: all, resident, ...
-  std::ifstream file("/proc/self/statm");
-  int64_t all = 0;
-  int64_t resident = 0;
-  if (!(file >> all >> resident)) return Bytes();
-  return Bytes::Of(resident * ::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace parplan

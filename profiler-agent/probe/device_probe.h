@@ -51,10 +51,6 @@ struct CopySpeeds {
 absl::StatusOr<CopySpeeds> MeasureCopies(Device& device, LayerKernels& kernels,
                                          int repetition_count);
 
-// What of this process is in memory now: for a device whose memory is the machine's, what a
-// rank holds before its first array. 0 where the kernel does not tell.
-Bytes ResidentMemory();
-
 }  // namespace parplan
 
 #endif  // PARPLAN_PROFILER_AGENT_PROBE_DEVICE_PROBE_H_

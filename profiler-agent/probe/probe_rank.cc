@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "clients/device/backend/process_memory.h"
 #include "clients/device/comm/steady_clock.h"
 #include "clients/executor/layer_probe/layer_probe.h"
 #include "clients/executor/layer_probe/memory_probe.h"
@@ -100,7 +101,7 @@ class Probe {
   absl::Status MeasureContext() {
     // A GPU's is not this process's.
     if (plan_.backend() != "cpu") return absl::OkStatus();
-    double bytes = ResidentMemory().as_double();
+    double bytes = PrivateMemory().as_double();
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat64, &bytes, 1, Reduction::kMax));
     if (bytes > 0) profile_.set_context_memory_bytes(static_cast<int64_t>(bytes));
     return absl::OkStatus();

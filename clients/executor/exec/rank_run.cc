@@ -1,7 +1,5 @@
 #include "clients/executor/exec/rank_run.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "clients/device/backend/load_backend.h"
+#include "clients/device/backend/process_memory.h"
 #include "clients/device/comm/job_fabric.h"
 #include "clients/device/comm/rendezvous_server.h"
 #include "clients/executor/apply/plan_applier.h"
@@ -27,16 +26,6 @@
 
 namespace parplan {
 namespace {
-
-// Of this process now. A GPU's is not this process's.
-Bytes ContextMemory(const ExecFlags& flags) {
-  // Sizes in pages: all, resident, ...
-  std::ifstream file("/proc/self/statm");
-  int64_t all = 0;
-  int64_t resident = 0;
-  if (flags.backend != "cpu" || !(file >> all >> resident)) return Bytes();
-  return Bytes::Of(resident * ::sysconf(_SC_PAGESIZE));
-}
 
 // A plan in the place of another is an execution of its own.
 class TrainingRun {
@@ -53,7 +42,8 @@ class TrainingRun {
                                .optimizer = inputs.optimizer,
                                .seed = flags.seed,
                                .window_step_count = flags.window_steps,
-                               .context_memory = ContextMemory(flags),
+                               // A GPU's is not this process's.
+                               .context_memory = flags.backend == "cpu" ? PrivateMemory() : Bytes(),
                                .is_asynchronous = flags.backend != "cpu"}) {
     Begin(inputs.plan);
   }

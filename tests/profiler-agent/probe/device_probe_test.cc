@@ -65,7 +65,5 @@ TEST(DeviceProbe, MeasuresOverlapAndCopies) {
   EXPECT_EQ(slowdowns[0], slowdowns[1]);
 }
 
-TEST(ResidentMemory, IsWhatTheProcessHas) { EXPECT_GT(ResidentMemory(), Bytes::Of(1 << 20)); }
-
 }  // namespace
 }  // namespace parplan
