@@ -333,11 +333,12 @@ class Daemon {
               {"seconds", absl::StrCat(absl::ToDoubleSeconds(took))},
               {"collective_timings", absl::StrCat((*profile)->collective_timings_size())},
               {"layer_timings", absl::StrCat((*profile)->layer_timings_size())}});
+    // Before the profile can be seen at the server, who then asks for it here too.
+    metrics_.SetDrift(1.0, 0);
     Keep(measuring_->probe(), measuring_->whole(), measuring_->fingerprint(), **profile, now);
     measuring_.reset();
     seen_.clear();
     drifted_.clear();
-    metrics_.SetDrift(1.0, 0);
     last_drift_ = now;
     next_look_ = now + kInventoryInterval;
     // The first times of a node make its links worth measuring.

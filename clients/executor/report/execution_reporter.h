@@ -32,7 +32,7 @@ struct ReporterOptions {
   absl::Duration last_pause = absl::Seconds(30);
   absl::Duration call_timeout = absl::Seconds(5);
   // For all that is left when the job has ended.
-  absl::Duration close_timeout = absl::Seconds(5);
+  absl::Duration close_timeout = absl::Seconds(20);
 };
 
 // What became of the windows.

@@ -32,7 +32,7 @@ class TestJob : public Job {
   int rank() const override { return fabric_.rank(); }
   int world_size() const override { return fabric_.world_size(); }
   absl::Duration operation_timeout() const override {
-    return is_hasty ? absl::Milliseconds(300) : absl::Minutes(5);
+    return is_hasty ? absl::Seconds(3) : absl::Minutes(5);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
                                                           const std::vector<int>& ranks) override {
@@ -185,9 +185,8 @@ TEST_F(NcclCommunicatorTest, ARankThatDoesNotJoinIsWaitedForNoLongerThanTheDeadl
     job.is_hasty = true;
     ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
     if (fabric.rank() == 0) {
-      EXPECT_THAT(Make(*queue, job).status(),
-                  StatusIs(absl::StatusCode::kDeadlineExceeded,
-                           AllOf(HasSubstr("all"), HasSubstr("300ms"))));
+      EXPECT_THAT(Make(*queue, job).status(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                                       AllOf(HasSubstr("all"), HasSubstr("3s"))));
       EXPECT_OK(fabric.Publish("over", "yes"));
     } else {
       EXPECT_OK(fabric.Await("over").status());
@@ -229,11 +228,14 @@ TEST_F(NcclCommunicatorTest, WhatIsUnderWayEndsBeforeTheCommunicator) {
 
 TEST_F(NcclCommunicatorTest, AnAbortReachesWhoWaits) {
   OnRanks(2, [](NcclCommunicator& group, CudaQueue&, TestJob&) {
+    // Rank 0 is through with making the group then; the abort may end this barrier already.
+    absl::Status status = group.Barrier();
     if (group.rank() == 1) {
       group.Abort("enough");
       return;
     }
-    EXPECT_THAT(group.Barrier(), StatusIs(absl::StatusCode::kAborted, HasSubstr("enough")));
+    while (status.ok()) status = group.Barrier();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted, HasSubstr("enough")));
     float number = 0.0f;
     EXPECT_THAT(group.AllReduce(kType, &number, 1), StatusIs(absl::StatusCode::kAborted));
   });

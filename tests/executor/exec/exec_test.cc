@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <fstream>
 #include <map>
@@ -269,7 +270,8 @@ class WindowService : public v1::ExecutionService::Service {
 
   void AwaitWindow() {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return !windows_.empty(); });
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::minutes(3), [this] { return !windows_.empty(); }));
   }
   const std::vector<v1::MeasuredWindow>& windows() const { return windows_; }
   const std::vector<std::string>& ends() const { return ends_; }
