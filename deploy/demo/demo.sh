@@ -65,6 +65,8 @@ step "the same with nothing measured: estimated from data sheets, no server, no 
 "$bin/planctl" plan --offline --model "$examples/llama2-7b.model.json" \
   --cluster "$examples/a100-40g-8.cluster.json" --batch 64 --report "$work/estimated.html"
 
+"$root/deploy/demo/train_here.sh" "$bin" "$work" "$address" "$trust"
+
 printf '\nreport      %s\nplan        %s\n' "$work/report.html" "$work/plan.dsse.json"
 if [[ "$keep" == yes ]]; then
   printf 'server      %s (log in %s)\nstop it     kill %s\n' "$address" "$work/server.log" "$server"
