@@ -225,6 +225,7 @@ TEST(WeakPoint6, ShardedParametersAreGatheredTwiceInEveryKindOfLayer) {
                           .device_count = 2};
   options.rules.runtime.overlap_parameter_gather = false;
   options.rules.runtime.overlap_gradient_sync = false;
+  options.rules.runtime.regathers_embedding = true;
   const PlanningProblem problem = HandMadeProblem(options);
   ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
   const double gather = 0.024;
@@ -238,6 +239,18 @@ TEST(WeakPoint6, ShardedParametersAreGatheredTwiceInEveryKindOfLayer) {
     EXPECT_NEAR((parameters.backward - gradients.backward).value(), gather, 1e-9) << definition;
     // Gradients of an embedding cost what as many of a layer do: 48 MB at 1 ns a byte.
     EXPECT_NEAR(none.gradient_sync.value(), 2 * gather, 1e-9) << definition;
+  }
+  // A runtime that does not look at the table in the backward pass gathers that one once.
+  options.rules.runtime.regathers_embedding = false;
+  const PlanningProblem without = HandMadeProblem(options);
+  ASSERT_OK_AND_ASSIGN(const CostModel sparing, CostModel::Create(without));
+  for (const int definition : {0, 1}) {
+    const LayerCost gradients =
+        sparing.CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kGradients), 2, 1);
+    const LayerCost parameters =
+        sparing.CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kParameters), 2, 1);
+    EXPECT_NEAR((parameters.backward - gradients.backward).value(), definition == 0 ? 0.0 : gather,
+                1e-9);
   }
 }
 
