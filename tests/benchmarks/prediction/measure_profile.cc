@@ -7,6 +7,7 @@
 #include "profiler-agent/probe/probe_plan.h"
 #include "profiler-agent/probe/probe_rank.h"
 #include "proto/wire/profile_wire.h"
+#include "tests/benchmarks/prediction/paced_device.h"
 
 namespace parplan {
 
@@ -23,7 +24,8 @@ absl::StatusOr<v1::Profile> MeasureProfile(const PlanSet& set, absl::Duration ti
   const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();
   PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts facts, backend->Describe(0));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(0));
-  PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, RunProbe(plan, job, facts, *device));
+  const std::unique_ptr<Device> paced = PaceDevice(*device, set.pace);
+  PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, RunProbe(plan, job, facts, *paced));
   profile.mutable_provenance()->set_agent("prediction");
   profile.set_devices_per_node(set.devices_per_node);
   PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile));

@@ -184,7 +184,9 @@ PlanSet SetShaped() {
                                          .layer_count = 4}),
               .device_count = 4,
               .devices_per_node = 2,
-              .global_batch_size = 16};
+              .global_batch_size = 16,
+              .plans = {},
+              .pace = 4.0};
   Strategy tp2dp2{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
   Strategy dp2tp2 = tp2dp2;
   dp2tp2.rank_order = RankOrder::kDataInnermost;

@@ -25,6 +25,8 @@ struct PlanSet {
   int devices_per_node;
   int64_t global_batch_size;
   std::vector<NamedPlan> plans;
+  // Of the ranks' kernels (paced_device.h): above 1 where ranks share cores.
+  double pace = 1.0;
 };
 
 // `a`: a GPT on two ranks. `b`: another shape, a Llama, kept aside: nothing was chosen by it.

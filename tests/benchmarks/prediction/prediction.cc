@@ -1,13 +1,15 @@
 // Profiles this machine, predicts plans of a small model, runs them, and says how far off the
 // predictions are.
 //
-//   prediction [a|b|shaped] [--details] [--plans TEXT]
+//   prediction [a|b|shaped] [--details] [--plans TEXT] [--real-time]
 //
 // With --plans only those whose name contains the text; with --details the profile and the parts
 // of each prediction too.
 //
-// Ranks are processes, each bound to a core, in the real-time class where that is permitted:
-// on a machine with other work nothing else is worth reading.
+// Ranks are processes, each bound to a core. All plans run once, then all again, and so on: what
+// else a machine does in a minute is then shared by all plans. On one with other work --real-time
+// keeps that off the cores, at the price of 50 ms in every busy second, for which the kernel stops
+// that class.
 
 #include <sched.h>
 
@@ -32,13 +34,15 @@
 #include "planner/cost/predict_plan.h"
 #include "proto/wire/profile_wire.h"
 #include "tests/benchmarks/prediction/measure_profile.h"
+#include "tests/benchmarks/prediction/paced_device.h"
 #include "tests/benchmarks/prediction/plan_sets.h"
 
 namespace parplan {
 namespace {
 
 constexpr int kWarmUp = 2;
-constexpr int kSteps = 11;
+constexpr int kSteps = 7;
+constexpr int kRounds = 3;
 
 struct Outcome {
   std::string name;
@@ -47,9 +51,12 @@ struct Outcome {
   double Error() const { return predicted / absl::ToDoubleSeconds(measured.median) - 1.0; }
 };
 
-absl::StatusOr<TimeSpread> RunPlan(const Plan& plan, const ModelSpec& model, JobFabric& fabric,
-                                   Communicator& control) {
-  const std::unique_ptr<LayerKernels> kernels = MakeCpuKernels(ElementType::kFloat32);
+// How long each step of a plan takes that counts.
+absl::StatusOr<std::vector<absl::Duration>> RunPlan(const Plan& plan, const PlanSet& set,
+                                                    JobFabric& fabric, Communicator& control) {
+  const std::unique_ptr<LayerKernels> kernels =
+      PaceKernels(MakeCpuKernels(ElementType::kFloat32), set.pace);
+  const ModelSpec& model = set.model;
   const std::unique_ptr<DeviceMemory> memory = MakeHostMemory();
   ArrayPool pool(*memory);
   const std::unique_ptr<TokenSource> tokens =
@@ -74,7 +81,7 @@ absl::StatusOr<TimeSpread> RunPlan(const Plan& plan, const ModelSpec& model, Job
     if (step >= kWarmUp) samples.push_back(now - last);
     last = now;
   }
-  return SpreadOf(samples);
+  return samples;
 }
 
 absl::StatusOr<PlanningProblem> MakeProblem(const PlanSet& set, const v1::Profile& measured) {
@@ -179,13 +186,24 @@ void PrintSummary(std::vector<Outcome> outcomes) {
       by_measurement->name.c_str(), RankCorrelation(outcomes));
 }
 
-absl::Status RunRank(const RankEnvironment& environment, const std::string& set_name,
-                     const std::string& wanted, bool details) {
-  const sched_param priority{.sched_priority = 10};
-  const bool is_real_time = ::sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
-  const PlanSet set = MakePlanSet(set_name);
+struct Choices {
+  std::string set_name = "a";
+  // Part of a plan's name.
+  std::string plans;
+  bool details = false;
+  bool real_time = false;
+};
+
+absl::Status RunRank(const RankEnvironment& environment, const Choices& choices) {
+  if (choices.real_time) {
+    const sched_param priority{.sched_priority = 10};
+    if (::sched_setscheduler(0, SCHED_FIFO, &priority) != 0) {
+      return absl::PermissionDeniedError("--real-time needs the right to it (CAP_SYS_NICE)");
+    }
+  }
+  const PlanSet set = MakePlanSet(choices.set_name);
   JobFabricOptions options = environment.ToFabricOptions();
-  if (set_name == "shaped") {
+  if (choices.set_name == "shaped") {
     options.shape = [&set](int from, int to) {
       return from / set.devices_per_node == to / set.devices_per_node
                  ? LinkShape()
@@ -200,8 +218,9 @@ absl::Status RunRank(const RankEnvironment& environment, const std::string& set_
                            fabric->MakeGroup("prediction", all));
   const bool speaks = fabric->rank() == 0;
   if (speaks) {
-    std::printf("set %s: %d ranks%s, %d steps of each plan\n", set_name.c_str(), set.device_count,
-                is_real_time ? ", real-time class" : "", kSteps);
+    std::printf("set %s: %d ranks%s, %d rounds of %d steps of each plan\n",
+                choices.set_name.c_str(), set.device_count,
+                choices.real_time ? ", real-time class" : "", kRounds, kSteps);
   }
   const absl::Duration start = SteadyNow();
   PARPLAN_ASSIGN_OR_RETURN(
@@ -213,46 +232,53 @@ absl::Status RunRank(const RankEnvironment& environment, const std::string& set_
   if (speaks) {
     std::printf("%s, profiled in %s, overlap slowdown %.2f\n", profile.device_kind().c_str(),
                 absl::FormatDuration(taken).c_str(), profile.overlap_slowdown());
-    if (details) {
+    if (choices.details) {
       PrintProfile(profile);
       for (const std::string& item : costs.estimated_items()) {
         std::printf("  estimated: %s\n", item.c_str());
       }
     }
   }
-  std::vector<Outcome> outcomes;
-  if (speaks)
-    std::printf("%-24s %10s %10s %19s %8s\n", "plan", "predicted", "measured", "p10 to p90",
-                "error");
+  std::vector<NamedPlan> plans;
   for (const NamedPlan& named : set.plans) {
-    if (named.name.find(wanted) == std::string::npos) continue;
-    const Prediction prediction = PredictPlan(problem, costs, named.plan);
-    PARPLAN_ASSIGN_OR_RETURN(const TimeSpread measured,
-                             RunPlan(named.plan, set.model, *fabric, *control));
-    outcomes.push_back({named.name, prediction.step.value(), measured});
-    if (!speaks) continue;
-    std::printf("%-24s %7.1f ms %7.1f ms %8.1f to %7.1f %+6.1f %%\n", named.name.c_str(),
+    if (named.name.find(choices.plans) != std::string::npos) plans.push_back(named);
+  }
+  std::vector<std::vector<absl::Duration>> samples(plans.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t k = 0; k < plans.size(); ++k) {
+      PARPLAN_ASSIGN_OR_RETURN(const std::vector<absl::Duration> more,
+                               RunPlan(plans[k].plan, set, *fabric, *control));
+      samples[k].insert(samples[k].end(), more.begin(), more.end());
+    }
+  }
+  if (!speaks) return absl::OkStatus();
+  std::printf("%-24s %10s %10s %19s %8s\n", "plan", "predicted", "measured", "p10 to p90", "error");
+  std::vector<Outcome> outcomes;
+  for (size_t k = 0; k < plans.size(); ++k) {
+    const Prediction prediction = PredictPlan(problem, costs, plans[k].plan);
+    outcomes.push_back({plans[k].name, prediction.step.value(), SpreadOf(samples[k])});
+    const TimeSpread& measured = outcomes.back().measured;
+    std::printf("%-24s %7.1f ms %7.1f ms %8.1f to %7.1f %+6.1f %%\n", plans[k].name.c_str(),
                 prediction.step.milliseconds(), absl::ToDoubleMilliseconds(measured.median),
                 absl::ToDoubleMilliseconds(measured.p10), absl::ToDoubleMilliseconds(measured.p90),
                 100.0 * outcomes.back().Error());
-    if (details) PrintItems(prediction);
-    std::fflush(stdout);
+    if (choices.details) PrintItems(prediction);
   }
-  if (speaks && !outcomes.empty()) PrintSummary(outcomes);
+  if (!outcomes.empty()) PrintSummary(outcomes);
   return absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
-  std::string set_name = "a";
-  std::string wanted;
-  bool details = false;
+  Choices choices;
   for (int k = 1; k < argc; ++k) {
     if (std::strcmp(argv[k], "--details") == 0) {
-      details = true;
+      choices.details = true;
+    } else if (std::strcmp(argv[k], "--real-time") == 0) {
+      choices.real_time = true;
     } else if (std::strcmp(argv[k], "--plans") == 0 && k + 1 < argc) {
-      wanted = argv[++k];
+      choices.plans = argv[++k];
     } else {
-      set_name = argv[k];
+      choices.set_name = argv[k];
     }
   }
   const auto environment = RankEnvironment::FromEnvironment();
@@ -263,16 +289,16 @@ int Main(int argc, char** argv) {
   if (!environment->has_value()) {
     std::vector<std::string> arguments = {"/proc/self/exe"};
     arguments.insert(arguments.end(), argv + 1, argv + argc);
-    auto ranks = RankProcesses::Start({.rank_count = MakePlanSet(set_name).device_count,
+    auto ranks = RankProcesses::Start({.rank_count = MakePlanSet(choices.set_name).device_count,
                                        .argv = std::move(arguments),
                                        .heeds_signals = true,
-                                       .time_limit = absl::Minutes(10)});
+                                       .time_limit = absl::Minutes(20)});
     const absl::Status status = ranks.ok() ? (*ranks)->Wait() : ranks.status();
     if (status.ok()) return 0;
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
     return 1;
   }
-  const absl::Status status = RunRank(**environment, set_name, wanted, details);
+  const absl::Status status = RunRank(**environment, choices);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return absl::IsUnavailable(status) || absl::IsAborted(status) ? kExitAfterAnother : 1;
