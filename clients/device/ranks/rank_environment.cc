@@ -127,8 +127,11 @@ absl::StatusOr<RankEnvironment> Ours(const Lookup& lookup) {
   return found;
 }
 
+// Or whoever speaks as it does.
 absl::StatusOr<RankEnvironment> Torchrun(const Lookup& lookup) {
-  RankEnvironment found = {.launcher = Launcher::kTorchrun};
+  const bool is_plans =
+      lookup("PARPLAN_PLAN") != nullptr && lookup("TORCHELASTIC_RUN_ID") == nullptr;
+  RankEnvironment found = {.launcher = is_plans ? Launcher::kPlan : Launcher::kTorchrun};
   PARPLAN_RETURN_IF_ERROR(ReadPlace(lookup, "RANK", "WORLD_SIZE", "LOCAL_RANK", found));
   PARPLAN_ASSIGN_OR_RETURN(const std::string master, Needed(lookup, "MASTER_ADDR", found.launcher));
   PARPLAN_RETURN_IF_ERROR(Needed(lookup, "MASTER_PORT", found.launcher).status());
@@ -136,10 +139,11 @@ absl::StatusOr<RankEnvironment> Torchrun(const Lookup& lookup) {
                            master == "127.0.0.1" || master == "localhost";
   if (!is_one_node) found.host = HostName();
   // A rank of the run before a restart is no rank of this one.
-  PARPLAN_RETURN_IF_ERROR(ReadMeeting(lookup, master, is_one_node,
-                                      absl::StrCat("torchrun ", Text(lookup, "TORCHELASTIC_RUN_ID"),
-                                                   " ", Text(lookup, "TORCHELASTIC_RESTART_COUNT")),
-                                      found));
+  const std::string job = is_plans ? absl::StrCat("plan ", Text(lookup, "PARPLAN_PLAN_NAME"), " ",
+                                                  Text(lookup, "SLURM_STEP_ID"))
+                                   : absl::StrCat("torchrun ", Text(lookup, "TORCHELASTIC_RUN_ID"),
+                                                  " ", Text(lookup, "TORCHELASTIC_RESTART_COUNT"));
+  PARPLAN_RETURN_IF_ERROR(ReadMeeting(lookup, master, is_one_node, job, found));
   return found;
 }
 
@@ -206,15 +210,19 @@ const char* LauncherName(Launcher launcher) {
       return "OpenMPI";
     case Launcher::kSlurm:
       return "Slurm";
+    case Launcher::kPlan:
+      return "a plan";
   }
   return "?";
 }
 
 absl::StatusOr<std::optional<RankEnvironment>> RankEnvironment::FromVariables(
     const Lookup& lookup) {
-  // PARPLAN_TOKEN alone is for other launchers too.
-  if (HasAny(lookup,
-             {"PARPLAN_RANK", "PARPLAN_WORLD_SIZE", "PARPLAN_LOCAL_RANK", "PARPLAN_RENDEZVOUS"})) {
+  // PARPLAN_TOKEN alone is for other launchers too, and a plan's ranks are numbered by whoever
+  // launches them.
+  if (HasAny(lookup, {"PARPLAN_RENDEZVOUS"}) ||
+      (!HasAny(lookup, {"PARPLAN_PLAN"}) &&
+       HasAny(lookup, {"PARPLAN_RANK", "PARPLAN_WORLD_SIZE", "PARPLAN_LOCAL_RANK"}))) {
     return Ours(lookup);
   }
   const bool has_torchrun = HasAny(lookup, {"RANK", "WORLD_SIZE", "LOCAL_RANK"});

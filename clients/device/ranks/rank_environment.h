@@ -13,8 +13,9 @@
 
 namespace parplan {
 
-// kParplan is RankProcesses (rank_processes.h).
-enum class Launcher { kParplan, kTorchrun, kOpenMpi, kSlurm };
+// kParplan is RankProcesses (rank_processes.h), kPlan whoever told the ranks of a plan which
+// they are (docs/launch.md).
+enum class Launcher { kParplan, kTorchrun, kOpenMpi, kSlurm, kPlan };
 
 // The name for people, for example `torchrun`.
 const char* LauncherName(Launcher launcher);
@@ -26,6 +27,8 @@ struct RankEnvironment {
   // By the first of these that is there:
   //   ours      PARPLAN_RANK, _WORLD_SIZE, _LOCAL_RANK, _RENDEZVOUS, _TOKEN
   //   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+  //   a plan    those of torchrun, and PARPLAN_PLAN: PARPLAN_RANK and its like then only repeat
+  //             them, and are ours with PARPLAN_RENDEZVOUS alone
   //   OpenMPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; and MASTER_ADDR on several nodes
   //   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST
   // Slurm's are inherited by whatever runs in a step, so they count last. Nothing where none

@@ -150,6 +150,34 @@ TEST(RankEnvironment, TheInnerLauncherCounts) {
   EXPECT_EQ((*Read(With(kSlurm, kOpenMpi)))->launcher, Launcher::kOpenMpi);
 }
 
+// The plan's launch numbers ranks as torchrun does; a torchrun inside it counts before it, and
+// so do ranks that parplan-exec launches there.
+TEST(RankEnvironment, ReadsThoseOfAPlan) {
+  Variables planned = With(Without(kTorchrun, "TORCHELASTIC_RUN_ID"),
+                           {{"PARPLAN_PLAN", "/run/parplan/7/plan.dsse.json"},
+                            {"PARPLAN_RANK", "5"},
+                            {"PARPLAN_WORLD_SIZE", "8"},
+                            {"PARPLAN_LOCAL_RANK", "1"}});
+  ASSERT_OK_AND_ASSIGN(std::optional<RankEnvironment> found, Read(With(kSlurm, planned)));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->launcher, Launcher::kPlan);
+  EXPECT_EQ(found->rank, 5);
+  EXPECT_EQ(found->world_size, 8);
+  EXPECT_EQ(found->rendezvous, "n1:29501");
+
+  ASSERT_OK_AND_ASSIGN(found, Read(With(planned, {{"TORCHELASTIC_RUN_ID", "j7"}, {"RANK", "6"}})));
+  EXPECT_EQ(found->launcher, Launcher::kTorchrun);
+  EXPECT_EQ(found->rank, 6);
+
+  ASSERT_OK_AND_ASSIGN(found, Read(With(planned, kOurs)));
+  EXPECT_EQ(found->launcher, Launcher::kParplan);
+  EXPECT_EQ(found->rank, 1);
+
+  // The variables of a node alone say nothing of ranks.
+  ASSERT_OK_AND_ASSIGN(found, Read(With(kSlurm, {{"PARPLAN_PLAN", "p"}})));
+  EXPECT_EQ(found->launcher, Launcher::kSlurm);
+}
+
 TEST(RankEnvironment, HalvesAreRefusedByName) {
   for (const Variables& whole : {kOurs, kTorchrun, kSlurm}) {
     for (const auto& [name, value] : whole) {
