@@ -2,8 +2,10 @@
 
 #include <google/protobuf/duration.pb.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -15,12 +17,9 @@
 namespace parplan {
 namespace {
 
-void TakeText(const std::string& given, std::string& target) {
-  if (!given.empty()) target = given;
-}
-
-void TakeNumber(auto given, auto& target) {
-  if (given != 0) target = given;
+// A field that is there counts whatever it says; what it may not say is refused later.
+void Take(bool is_given, const auto& given, auto& target) {
+  if (is_given) target = given;
 }
 
 void TakeDuration(bool is_given, const google::protobuf::Duration& given, absl::Duration& target) {
@@ -30,6 +29,11 @@ void TakeDuration(bool is_given, const google::protobuf::Duration& given, absl::
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
+  // Reading a folder would throw.
+  std::error_code unused;
+  if (std::filesystem::is_directory(path, unused)) {
+    return FieldError(Reason::kSpecInvalid, "config", absl::StrCat("`", path, "` is a folder"));
+  }
   std::ifstream file(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file) {
@@ -37,24 +41,24 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   }
   config::v1::ServerConfig config;
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &config));
-  TakeText(config.listen(), settings.listen);
-  TakeText(config.metrics_listen(), settings.metrics_listen);
-  TakeText(config.data_dir(), settings.data_dir);
-  TakeText(config.tls_certificate(), settings.tls.certificate);
-  TakeText(config.tls_key(), settings.tls.key);
-  TakeText(config.tls_client_ca(), settings.tls.client_ca);
-  settings.insecure = config.insecure();
-  TakeNumber(config.workers(), settings.limits.worker_count);
-  TakeNumber(config.queue_length(), settings.limits.max_queue_length);
+  Take(config.has_listen(), config.listen(), settings.listen);
+  Take(config.has_metrics_listen(), config.metrics_listen(), settings.metrics_listen);
+  Take(config.has_data_dir(), config.data_dir(), settings.data_dir);
+  Take(config.has_tls_certificate(), config.tls_certificate(), settings.tls.certificate);
+  Take(config.has_tls_key(), config.tls_key(), settings.tls.key);
+  Take(config.has_tls_client_ca(), config.tls_client_ca(), settings.tls.client_ca);
+  Take(config.has_insecure(), config.insecure(), settings.insecure);
+  Take(config.has_workers(), config.workers(), settings.limits.worker_count);
+  Take(config.has_queue_length(), config.queue_length(), settings.limits.max_queue_length);
   TakeDuration(config.has_plan_ttl(), config.plan_ttl(), settings.limits.default_time_to_live);
   TakeDuration(config.has_max_plan_ttl(), config.max_plan_ttl(), settings.limits.max_time_to_live);
   TakeDuration(config.has_max_search_time(), config.max_search_time(),
                settings.limits.max_search_duration);
   TakeDuration(config.has_default_deadline(), config.default_deadline(), settings.default_deadline);
   TakeDuration(config.has_drain_time(), config.drain_time(), settings.drain_time);
-  TakeNumber(config.max_upload_bytes(), settings.limits.max_upload_bytes);
-  TakeText(config.log_level(), settings.log_level);
-  TakeText(config.log_format(), settings.log_format);
+  Take(config.has_max_upload_bytes(), config.max_upload_bytes(), settings.limits.max_upload_bytes);
+  Take(config.has_log_level(), config.log_level(), settings.log_level);
+  Take(config.has_log_format(), config.log_format(), settings.log_format);
   return absl::OkStatus();
 }
 

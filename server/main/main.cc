@@ -7,9 +7,11 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -27,9 +29,12 @@
 #include "proto/wire/version.h"
 #include "server/core/key_ring.h"
 #include "server/core/server_core.h"
+#include "server/main/grpc_log.h"
 #include "server/main/server_log.h"
+#include "server/main/service_manager.h"
 #include "server/main/settings.h"
 #include "server/main/signals.h"
+#include "server/main/tls_check.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/prometheus_observer.h"
 #include "server/rpc/listen_address.h"
@@ -95,50 +100,83 @@ int Refuse(const ServerLog& log, const absl::Status& status) {
   return kCannotStart;
 }
 
+// Where nobody listens any more the server goes on.
+void Announce(const std::string& state, const ServerLog& log) {
+  const absl::Status told = TellServiceManager(state);
+  if (!told.ok()) log.Warn("service manager", {{"message", std::string(told.message())}});
+}
+
+// What the command line and the file it names say now; nothing where they can't hold any more,
+// which standard error then says.
+using SettingsReader = std::function<std::optional<Settings>()>;
+
+void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
+  const std::optional<Settings> settings = read();
+  if (settings.has_value()) {
+    log.SetLevel(settings->log_level);
+  } else {
+    log.Warn("configuration not read again", {{"message", "it can't hold; log_level is kept"}});
+  }
+  const absl::Status status = core.keys().Reload(absl::Now());
+  log.Info("keys read again", {{"message", std::string(status.message())}});
+}
+
 // Serves until a signal says otherwise; 0 after a drain.
-int WaitAndDrain(const Settings& settings, const Signals& signals, const ServerLog& log,
-                 ServerCore& core, RpcServer& server) {
+int WaitAndDrain(const Settings& settings, const Signals& signals, const SettingsReader& read,
+                 ServerLog& log, ServerCore& core, RpcServer& server) {
   int signal = 0;
   while (signal != SIGINT && signal != SIGTERM) {
-    absl::Status status = core.Maintain();
+    const absl::Status status = core.Maintain();
     if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
     signal = signals.Next(kHouseholdInterval);
-    if (signal == SIGHUP) {
-      status = core.keys().Reload(absl::Now());
-      log.Info("keys read again", {{"message", std::string(status.message())}});
-    }
+    if (signal == SIGHUP) ReadAgain(read, log, core);
   }
   signals.EndAtOnceOnNext();
   log.Info("draining", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
+  Announce("STOPPING=1", log);
   const absl::Time start = absl::Now();
   server.Drain(settings.drain_pause, settings.drain_time);
   log.Info("ended", {{"duration_seconds", absl::ToDoubleSeconds(absl::Now() - start)}});
   return 0;
 }
 
-int Serve(const Settings& settings, const Signals& signals, const ServerLog& log) {
+// The part of the options that can be looked at before anything is opened.
+RpcServerOptions RpcOptionsOf(const Settings& settings) {
+  RpcServerOptions options;
+  options.listen_address = settings.listen;
+  options.tls = settings.tls;
+  options.allow_insecure = settings.insecure;
+  options.default_deadline = settings.default_deadline;
+  return options;
+}
+
+absl::Status Check(const Settings& settings) {
+  PARPLAN_RETURN_IF_ERROR(CheckOptions(RpcOptionsOf(settings)));
+  PARPLAN_RETURN_IF_ERROR(CheckTlsFiles(settings.tls, absl::Now()));
+  if (settings.metrics_listen.empty() || settings.insecure ||
+      IsLocalAddress(settings.metrics_listen)) {
+    return absl::OkStatus();
+  }
+  return FieldError(Reason::kSpecInvalid, "--metrics-listen",
+                    "metrics are plain HTTP; listen on 127.0.0.1, or let other "
+                    "machines read them with --insecure");
+}
+
+int Serve(const Settings& settings, const Signals& signals, const SettingsReader& read,
+          ServerLog& log) {
   PrometheusObserver observer(PlannerNames());
   absl::StatusOr<std::unique_ptr<ServerCore>> core = OpenCore(settings, observer);
   if (!core.ok()) return Refuse(log, core.status());
 
   std::unique_ptr<MetricsExposer> exposer;
   if (!settings.metrics_listen.empty()) {
-    if (!settings.insecure && !IsLocalAddress(settings.metrics_listen)) {
-      return Refuse(log, FieldError(Reason::kSpecInvalid, "--metrics-listen",
-                                    "metrics are plain HTTP; listen on 127.0.0.1, or let other "
-                                    "machines read them with --insecure"));
-    }
     absl::StatusOr<std::unique_ptr<MetricsExposer>> started =
         MetricsExposer::Start(settings.metrics_listen, observer.registry());
     if (!started.ok()) return Refuse(log, started.status());
     exposer = *std::move(started);
   }
 
-  RpcServerOptions options;
-  options.listen_address = settings.listen;
-  options.tls = settings.tls;
-  options.allow_insecure = settings.insecure;
-  options.default_deadline = settings.default_deadline;
+  RpcServerOptions options = RpcOptionsOf(settings);
   options.logger = [&log](const CallRecord& record) { log.LogCall(record); };
   absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(**core, options);
   if (!server.ok()) return Refuse(log, server.status());
@@ -163,7 +201,29 @@ int Serve(const Settings& settings, const Signals& signals, const ServerLog& log
     const absl::Status written = WritePort(path, port);
     if (!written.ok()) return Refuse(log, written);
   }
-  return WaitAndDrain(settings, signals, log, **core, **server);
+  Announce("READY=1", log);
+  return WaitAndDrain(settings, signals, read, log, **core, **server);
+}
+
+int Run(int argc, char** argv, const Signals& signals) {
+  const auto settings = ReadSettings(argc, argv);
+  if (const int* const exit_code = std::get_if<int>(&settings)) return *exit_code;
+  const auto& first = std::get<Settings>(settings);
+  // gRPC's threads may speak until the process is gone.
+  ServerLog& log = *new ServerLog(first.log_level, first.log_format);
+  TakeGrpcLog(log);
+  const absl::Status status = Check(first);
+  if (!status.ok()) return Refuse(log, status);
+  if (first.check_only) {
+    std::cout << "parplan-server: the configuration can hold" << std::endl;
+    return 0;
+  }
+  const SettingsReader read = [argc, argv]() -> std::optional<Settings> {
+    auto again = ReadSettings(argc, argv);
+    if (auto* const read_now = std::get_if<Settings>(&again)) return std::move(*read_now);
+    return std::nullopt;
+  };
+  return Serve(first, signals, read, log);
 }
 
 }  // namespace
@@ -172,11 +232,7 @@ int Serve(const Settings& settings, const Signals& signals, const ServerLog& log
 int main(int argc, char** argv) {
   const parplan::Signals signals;
   try {
-    const auto settings = parplan::ReadSettings(argc, argv);
-    if (const int* const exit_code = std::get_if<int>(&settings)) return *exit_code;
-    const auto& read = std::get<parplan::Settings>(settings);
-    const parplan::ServerLog log(read.log_level, read.log_format);
-    return parplan::Serve(read, signals, log);
+    return parplan::Run(argc, argv, signals);
   } catch (const std::exception& error) {
     std::cerr << "parplan-server: " << error.what() << "\n";
     return 1;

@@ -48,6 +48,10 @@ ServerLog::ServerLog(const std::string& level, const std::string& format)
   logger_->set_level(spdlog::level::from_str(level));
 }
 
+void ServerLog::SetLevel(const std::string& level) {
+  logger_->set_level(spdlog::level::from_str(level));
+}
+
 void ServerLog::Info(const char* event, const Json& fields) const {
   Write(spdlog::level::info, event, fields);
 }

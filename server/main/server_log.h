@@ -21,6 +21,9 @@ class ServerLog {
   // `level` and `format` are those of `Settings`.
   ServerLog(const std::string& level, const std::string& format);
 
+  // Another level from now on, as above.
+  void SetLevel(const std::string& level);
+
   // One line. `fields` is an object of texts and numbers; it must not have `time`,
   // `level` or `event`.
   void Info(const char* event, const nlohmann::ordered_json& fields) const;

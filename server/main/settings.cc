@@ -35,10 +35,11 @@ Example: a server for this machine, then one for a cluster
 Signals
   SIGTERM, SIGINT  end when the calls in progress have their answers; a second
                    one ends at once
-  SIGHUP           read the signing keys again
+  SIGHUP           read the signing keys again, and log_level of the configuration
+                   file; a flag goes before it
 
 Exit codes
-  0        ended by a signal, every call answered
+  0        ended by a signal, every call answered; with --check-config: can hold
   1        could not start: the log says why
   2        wrong flag or configuration file
   130/143  ended at once by a second SIGINT or SIGTERM)";
@@ -71,6 +72,8 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--config", config_path, "Configuration file, proto JSON; flags go before it")
       ->type_name("FILE");
+  app.add_flag("--check-config", settings.check_only,
+               "Look whether flags, configuration file and TLS files can hold, and end");
   app.add_option("--listen", settings.listen, "HOST:PORT or unix:PATH; port 0 takes a free one")
       ->capture_default_str();
   app.add_option("--metrics-listen", settings.metrics_listen,
@@ -87,8 +90,8 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
       ->type_name("FILE");
   app.add_flag("--insecure,!--no-insecure", settings.insecure,
                "Let other machines reach a server without TLS");
-  app.add_option("--workers", settings.limits.worker_count, "Threads that search")
-      ->capture_default_str();
+  app.add_option("--workers", settings.limits.worker_count,
+                 "Threads that search [as many as processors, at most 8]");
   app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
       ->capture_default_str();
   AddDuration(app, "--plan-ttl", settings.limits.default_time_to_live,
@@ -140,7 +143,12 @@ absl::Status CheckSettings(const Settings& settings) {
   PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.listen));
   if (settings.data_dir.empty()) {
     return FieldError(Reason::kSpecInvalid, "data_dir",
-                      "neither XDG_STATE_HOME nor HOME is set; give --data-dir");
+                      "is empty; name a folder with --data-dir (without XDG_STATE_HOME and HOME "
+                      "it has no default)");
+  }
+  if (settings.metrics_listen.empty()) {
+    return FieldError(Reason::kSpecInvalid, "metrics_listen",
+                      "is empty; write HOST:PORT, or `off` for none");
   }
   const Limits& limits = settings.limits;
   const absl::Duration year = absl::Hours(24 * 366);
@@ -199,8 +207,8 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
   }
-  if (settings.metrics_listen == "off") settings.metrics_listen.clear();
   if (status.ok()) status = CheckSettings(settings);
+  if (settings.metrics_listen == "off") settings.metrics_listen.clear();
   if (!status.ok()) {
     std::cerr << "parplan-server: " << std::string(status.message()) << "\n";
     return kUsageError;

@@ -29,6 +29,8 @@ struct Settings {
   absl::Duration drain_pause = absl::Milliseconds(300);
   std::string log_level = "info";
   std::string log_format = "json";
+  // Only look whether these settings can hold, and end.
+  bool check_only = false;
   // Files that get the ports the server listens on; empty for none.
   std::string port_file;
   std::string metrics_port_file;

@@ -42,22 +42,6 @@ constexpr absl::Duration kQuietLook = absl::Milliseconds(10);
 // Between the end of searches and the end of their calls.
 constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
-absl::Status CheckOptions(const RpcServerOptions& options) {
-  PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.listen_address));
-  if (options.default_deadline <= absl::ZeroDuration()) {
-    return FieldError(Reason::kSpecInvalid, "default_deadline", "must be above 0");
-  }
-  if (options.tls.empty() && !options.allow_insecure && !IsLocalAddress(options.listen_address)) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,
-        absl::StrCat("other machines can reach ", options.listen_address,
-                     ", and without TLS anybody could read and change plans there; give a "
-                     "certificate and its key, listen on 127.0.0.1, or allow it with --insecure"),
-        {{"field", "listen"}, {"rule", "an address of other machines needs TLS"}});
-  }
-  return absl::OkStatus();
-}
-
 void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(std::min<int64_t>(limits.max_request_bytes, INT32_MAX)));
@@ -73,6 +57,22 @@ void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
 }
 
 }  // namespace
+
+absl::Status CheckOptions(const RpcServerOptions& options) {
+  PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.listen_address));
+  if (options.default_deadline <= absl::ZeroDuration()) {
+    return FieldError(Reason::kSpecInvalid, "default_deadline", "must be above 0");
+  }
+  if (options.tls.empty() && !options.allow_insecure && !IsLocalAddress(options.listen_address)) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,
+        absl::StrCat("other machines can reach ", options.listen_address,
+                     ", and without TLS anybody could read and change plans there; give a "
+                     "certificate and its key, listen on 127.0.0.1, or allow it with --insecure"),
+        {{"field", "listen"}, {"rule", "an address of other machines needs TLS"}});
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
                                                             const RpcServerOptions& options) {

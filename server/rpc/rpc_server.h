@@ -30,13 +30,16 @@ struct RpcServerOptions {
   CallLogger logger;
 };
 
+// INVALID_ARGUMENT (SPEC_INVALID) for options that cannot hold, FAILED_PRECONDITION for an
+// address that needs TLS. Looks into no file.
+absl::Status CheckOptions(const RpcServerOptions& options);
+
 // Serves while it lives. Health is told for every service by its full name, and
 // for the whole server by the empty name.
 class RpcServer {
  public:
-  // `core` outlives the server. INVALID_ARGUMENT (SPEC_INVALID) for options that
-  // cannot hold, FAILED_PRECONDITION for an address that needs TLS, UNAVAILABLE
-  // when the address cannot be had.
+  // `core` outlives the server. The errors of `CheckOptions` and of
+  // `MakeServerCredentials`; UNAVAILABLE when the address cannot be had.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 

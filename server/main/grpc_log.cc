@@ -1,0 +1,34 @@
+#include "server/main/grpc_log.h"
+
+#include <grpc/support/log.h>
+
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+namespace {
+
+// gRPC takes a plain function.
+std::atomic<const ServerLog*> target = nullptr;
+
+void Take(gpr_log_func_args* line) {
+  const ServerLog* const log = target;
+  if (log == nullptr) return;
+  const nlohmann::ordered_json fields = {{"message", line->message},
+                                         {"source", absl::StrCat(line->file, ":", line->line)}};
+  if (line->severity == GPR_LOG_SEVERITY_ERROR) {
+    log->Warn("grpc", fields);
+  } else {
+    log->Info("grpc", fields);
+  }
+}
+
+}  // namespace
+
+void TakeGrpcLog(const ServerLog& log) {
+  target = &log;
+  gpr_set_log_function(Take);
+}
+
+}  // namespace parplan
