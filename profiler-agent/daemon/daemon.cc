@@ -19,12 +19,12 @@
 #include "planner/base/status_macros.h"
 #include "profiler-agent/daemon/agent_log.h"
 #include "profiler-agent/daemon/agent_metrics.h"
-#include "profiler-agent/daemon/health_server.h"
 #include "profiler-agent/daemon/link_probe.h"
 #include "profiler-agent/daemon/remembered.h"
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
 #include "profiler-agent/upload/upload_queue.h"
+#include "proto/health/health_server.h"
 #include "proto/wire/version.h"
 
 namespace parplan {

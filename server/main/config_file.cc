@@ -43,11 +43,13 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &config));
   Take(config.has_listen(), config.listen(), settings.listen);
   Take(config.has_metrics_listen(), config.metrics_listen(), settings.metrics_listen);
+  Take(config.has_health_listen(), config.health_listen(), settings.health_listen);
   Take(config.has_data_dir(), config.data_dir(), settings.data_dir);
   Take(config.has_tls_certificate(), config.tls_certificate(), settings.tls.certificate);
   Take(config.has_tls_key(), config.tls_key(), settings.tls.key);
   Take(config.has_tls_client_ca(), config.tls_client_ca(), settings.tls.client_ca);
   Take(config.has_insecure(), config.insecure(), settings.insecure);
+  Take(config.has_insecure_metrics(), config.insecure_metrics(), settings.insecure_metrics);
   Take(config.has_workers(), config.workers(), settings.limits.worker_count);
   Take(config.has_queue_length(), config.queue_length(), settings.limits.max_queue_length);
   TakeDuration(config.has_plan_ttl(), config.plan_ttl(), settings.limits.default_time_to_live);

@@ -144,6 +144,7 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
 RpcServerOptions RpcOptionsOf(const Settings& settings) {
   RpcServerOptions options;
   options.listen_address = settings.listen;
+  options.health_listen_address = settings.health_listen;
   options.tls = settings.tls;
   options.allow_insecure = settings.insecure;
   options.default_deadline = settings.default_deadline;
@@ -153,13 +154,13 @@ RpcServerOptions RpcOptionsOf(const Settings& settings) {
 absl::Status Check(const Settings& settings) {
   PARPLAN_RETURN_IF_ERROR(CheckOptions(RpcOptionsOf(settings)));
   PARPLAN_RETURN_IF_ERROR(CheckTlsFiles(settings.tls, absl::Now()));
-  if (settings.metrics_listen.empty() || settings.insecure ||
+  if (settings.metrics_listen.empty() || settings.insecure || settings.insecure_metrics ||
       IsLocalAddress(settings.metrics_listen)) {
     return absl::OkStatus();
   }
   return FieldError(Reason::kSpecInvalid, "--metrics-listen",
                     "metrics are plain HTTP; listen on 127.0.0.1, or let other "
-                    "machines read them with --insecure");
+                    "machines read them with --insecure-metrics");
 }
 
 int Serve(const Settings& settings, const Signals& signals, const SettingsReader& read,
@@ -184,6 +185,9 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   const std::string address = BoundAddress(settings.listen, (*server)->port());
   const std::string metrics =
       exposer == nullptr ? "off" : BoundAddress(settings.metrics_listen, exposer->port());
+  const std::string health = settings.health_listen.empty()
+                                 ? "off"
+                                 : BoundAddress(settings.health_listen, (*server)->health_port());
   const std::string bundle = (*core)->keys().bundle_path();
   log.Info("listening", {{"version", kVersion},
                          {"address", address},
@@ -191,12 +195,14 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
                                  : settings.tls.client_ca.empty() ? "server"
                                                                   : "mutual"},
                          {"metrics", metrics},
+                         {"health", health},
                          {"data_dir", settings.data_dir},
                          {"trust_bundle", bundle}});
   std::cout << "parplan-server listens on " << address
             << "\npublic keys for those who verify: " << bundle << std::endl;
   for (const auto& [path, port] :
        {std::pair(settings.port_file, (*server)->port()),
+        std::pair(settings.health_port_file, (*server)->health_port()),
         std::pair(settings.metrics_port_file, exposer == nullptr ? 0 : exposer->port())}) {
     const absl::Status written = WritePort(path, port);
     if (!written.ok()) return Refuse(log, written);

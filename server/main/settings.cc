@@ -79,6 +79,10 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   app.add_option("--metrics-listen", settings.metrics_listen,
                  "HOST:PORT for Prometheus (plain HTTP), `off` for none")
       ->capture_default_str();
+  app.add_option("--health-listen", settings.health_listen,
+                 "HOST:PORT or unix:PATH that tells health, in plain text and nothing else, to "
+                 "probes without a certificate; `off` for none")
+      ->capture_default_str();
   app.add_option("--data-dir", settings.data_dir, "Folder for the store and the signing keys")
       ->type_name("DIR")
       ->capture_default_str();
@@ -90,6 +94,8 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
       ->type_name("FILE");
   app.add_flag("--insecure,!--no-insecure", settings.insecure,
                "Let other machines reach a server without TLS");
+  app.add_flag("--insecure-metrics,!--no-insecure-metrics", settings.insecure_metrics,
+               "Let other machines read metrics, which are plain HTTP; --insecure does, too");
   app.add_option("--workers", settings.limits.worker_count,
                  "Threads that search [as many as processors, at most 8]");
   app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
@@ -112,6 +118,9 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
       ->type_name("FILE");
   app.add_option("--metrics-port-file", settings.metrics_port_file,
                  "Write the port of --metrics-listen there")
+      ->type_name("FILE");
+  app.add_option("--health-port-file", settings.health_port_file,
+                 "Write the port of --health-listen there")
       ->type_name("FILE");
 }
 
@@ -149,6 +158,9 @@ absl::Status CheckSettings(const Settings& settings) {
   if (settings.metrics_listen.empty()) {
     return FieldError(Reason::kSpecInvalid, "metrics_listen",
                       "is empty; write HOST:PORT, or `off` for none");
+  }
+  if (settings.health_listen != "off") {
+    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.health_listen));
   }
   const Limits& limits = settings.limits;
   const absl::Duration year = absl::Hours(24 * 366);
@@ -208,7 +220,9 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
   }
   if (status.ok()) status = CheckSettings(settings);
-  if (settings.metrics_listen == "off") settings.metrics_listen.clear();
+  for (std::string* const address : {&settings.metrics_listen, &settings.health_listen}) {
+    if (*address == "off") address->clear();
+  }
   if (!status.ok()) {
     std::cerr << "parplan-server: " << std::string(status.message()) << "\n";
     return kUsageError;

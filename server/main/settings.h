@@ -19,9 +19,11 @@ namespace parplan {
 struct Settings {
   std::string listen = "127.0.0.1:9477";
   std::string metrics_listen = "127.0.0.1:9478";  // Empty for none.
+  std::string health_listen = "off";              // Empty for none.
   std::string data_dir;
   TlsFiles tls;
   bool insecure = false;
+  bool insecure_metrics = false;
   Limits limits;
   absl::Duration default_deadline = absl::Minutes(10);
   absl::Duration drain_time = absl::Seconds(20);
@@ -34,6 +36,7 @@ struct Settings {
   // Files that get the ports the server listens on; empty for none.
   std::string port_file;
   std::string metrics_port_file;
+  std::string health_port_file;
 };
 
 // The settings; or, when the command line asks for help or the version or is

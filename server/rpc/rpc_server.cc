@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -60,6 +62,9 @@ void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
 
 absl::Status CheckOptions(const RpcServerOptions& options) {
   PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.listen_address));
+  if (!options.health_listen_address.empty()) {
+    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.health_listen_address));
+  }
   if (options.default_deadline <= absl::ZeroDuration()) {
     return FieldError(Reason::kSpecInvalid, "default_deadline", "must be above 0");
   }
@@ -99,12 +104,15 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
         absl::StrCat("cannot listen on ", options.listen_address,
                      "; is another server there, or is the address not of this machine?"));
   }
+  const std::vector<std::string> services = {
+      v1::ProfileService::service_full_name(), v1::PlanService::service_full_name(),
+      v1::ExecutionService::service_full_name(), v1::CalibrationService::service_full_name(),
+      v1::AgentService::service_full_name()};
   grpc::HealthCheckServiceInterface* const health = server->server_->GetHealthCheckService();
-  for (const char* const service :
-       {v1::ProfileService::service_full_name(), v1::PlanService::service_full_name(),
-        v1::ExecutionService::service_full_name(), v1::CalibrationService::service_full_name(),
-        v1::AgentService::service_full_name()}) {
-    health->SetServingStatus(service, true);
+  for (const std::string& service : services) health->SetServingStatus(service, true);
+  if (!options.health_listen_address.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(server->health_,
+                             HealthServer::Start(options.health_listen_address, services));
   }
   return server;
 }
@@ -125,6 +133,7 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   if (server_ == nullptr) return;
   core_.StopTaking();
   server_->GetHealthCheckService()->SetServingStatus(false);
+  if (health_ != nullptr) health_->SetServing(false);
   absl::SleepFor(pause);
   std::thread searches(
       [this, grace] { core_.Drain(std::max(grace - kAnswerTime, absl::ZeroDuration())); });
@@ -136,6 +145,7 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   closer.join();
   searches.join();
   server_.reset();
+  health_.reset();
 }
 
 void RpcServer::CloseWhenQuiet(const std::atomic<bool>& done) {

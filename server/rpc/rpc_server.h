@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/health/health_server.h"
 #include "server/core/server_core.h"
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/call.h"
@@ -25,6 +26,9 @@ struct RpcServerOptions {
   TlsFiles tls;
   // Lets a server without TLS listen where other machines can reach it.
   bool allow_insecure = false;
+  // Where health is told besides, in plain text and without any certificate; nothing else can
+  // be asked there. Empty: nowhere.
+  std::string health_listen_address;
   // For calls that come without a deadline.
   absl::Duration default_deadline = absl::Minutes(10);
   CallLogger logger;
@@ -48,9 +52,11 @@ class RpcServer {
 
   // The port it listens on; for a Unix socket, 1.
   int port() const { return port_; }
+  // The port of `health_listen_address`; 0 where there is none.
+  int health_port() const { return health_ == nullptr ? 0 : health_->port(); }
 
-  // Says NOT_SERVING, refuses new searches, lets clients leave for `pause`, then
-  // takes no more calls and gives those in progress `grace`: searches end with
+  // Says NOT_SERVING (on the health port until the end), refuses new searches, lets clients leave
+  // for `pause`, then takes no more calls and gives those in progress `grace`: searches end with
   // their best plan a little before it is over, what is left then is cancelled.
   // Once.
   void Drain(absl::Duration pause, absl::Duration grace);
@@ -73,6 +79,7 @@ class RpcServer {
   CalibrationService calibrations_;
   AgentService agents_;
   int port_ = 0;
+  std::unique_ptr<HealthServer> health_;
   std::unique_ptr<grpc::Server> server_;  // Null once drained.
 };
 

@@ -5,10 +5,12 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -47,8 +49,9 @@ std::string AskWith(RpcHarness& harness,
 }
 
 // Calls any method with any bytes.
-grpc::Status CallRaw(RpcHarness& harness, const std::string& method, const std::string& bytes) {
-  grpc::GenericStub stub(harness.channel());
+grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                     const std::string& bytes, std::string* answer = nullptr) {
+  grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   const grpc::Slice slice(bytes);
   const grpc::ByteBuffer request(&slice, 1);
@@ -56,7 +59,28 @@ grpc::Status CallRaw(RpcHarness& harness, const std::string& method, const std::
   std::promise<grpc::Status> done;
   stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
                  [&done](grpc::Status status) { done.set_value(std::move(status)); });
-  return done.get_future().get();
+  grpc::Status status = done.get_future().get();
+  grpc::Slice received;
+  if (answer != nullptr && response.DumpToSingleSlice(&received).ok()) {
+    answer->assign(received.begin(), received.end());
+  }
+  return status;
+}
+
+// grpc.health.v1.HealthCheckResponse of the health port, for a service or for all.
+constexpr char kServing[] = "\x08\x01";
+constexpr char kNotServing[] = "\x08\x02";
+std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+  const std::string request =
+      service.empty() ? "" : absl::StrCat("\x0a", std::string(1, service.size()), service);
+  std::string answer;
+  const grpc::Status status = CallRaw(channel, "/grpc.health.v1.Health/Check", request, &answer);
+  return status.ok() ? answer : absl::StrCat("code ", status.error_code());
+}
+
+std::shared_ptr<grpc::Channel> ProbeChannel(const RpcServer& server) {
+  return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server.health_port()),
+                             grpc::InsecureChannelCredentials());
 }
 
 TEST(RpcServer, ACallKeepsItsNameAndItsTrace) {
@@ -107,7 +131,8 @@ TEST(RpcServer, UnknownMethodsMakeNoMetricsAndNoRecords) {
   RpcHarness harness;
   const std::string before = harness.observer().Text();
   for (int i = 0; i < 50; ++i) {
-    EXPECT_EQ(CallRaw(harness, absl::StrCat("/parplan.v1.PlanService/Method", i), "").error_code(),
+    EXPECT_EQ(CallRaw(harness.channel(), absl::StrCat("/parplan.v1.PlanService/Method", i), "")
+                  .error_code(),
               grpc::StatusCode::UNIMPLEMENTED);
   }
   EXPECT_EQ(harness.observer().Text(), before);
@@ -116,7 +141,8 @@ TEST(RpcServer, UnknownMethodsMakeNoMetricsAndNoRecords) {
 
 TEST(RpcServer, BytesThatAreNoMessageAreRefused) {
   RpcHarness harness;
-  const grpc::Status status = CallRaw(harness, "/parplan.v1.PlanService/CreatePlan", "\xff\xff");
+  const grpc::Status status =
+      CallRaw(harness.channel(), "/parplan.v1.PlanService/CreatePlan", "\xff\xff");
   EXPECT_FALSE(status.ok());
   EXPECT_OK(harness.plans().GetCapabilities());
 }
@@ -148,6 +174,56 @@ TEST(RpcServer, TwoServersNeverShareAPort) {
   options.listen_address = harness.address();
   EXPECT_THAT(RpcServer::Start(harness.core(), options), StatusIs(StatusCode::kUnavailable));
   EXPECT_OK(harness.plans().GetCapabilities());
+}
+
+TEST(RpcServer, TheHealthPortTellsHealthAndNothingElse) {
+  RpcHarness harness;
+  EXPECT_EQ(harness.server().health_port(), 0);
+  RpcServerOptions options;
+  options.health_listen_address = "127.0.0.1:0";
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RpcServer> server,
+                       RpcServer::Start(harness.core(), options));
+  const std::shared_ptr<grpc::Channel> probe = ProbeChannel(*server);
+  EXPECT_EQ(HealthOf(probe, ""), kServing);
+  EXPECT_EQ(HealthOf(probe, "parplan.v1.PlanService"), kServing);
+  EXPECT_EQ(HealthOf(probe, "parplan.v1.NoService"), absl::StrCat("code ", grpc::NOT_FOUND));
+  for (const char* const method :
+       {"/parplan.v1.PlanService/GetCapabilities", "/parplan.v1.PlanService/CreatePlan",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
+    EXPECT_EQ(CallRaw(probe, method, "").error_code(), grpc::UNIMPLEMENTED) << method;
+    // The same is there on the port of the API.
+    EXPECT_NE(CallRaw(harness.channel(), method, "").error_code(), grpc::UNIMPLEMENTED) << method;
+  }
+  options.health_listen_address = "nonsense";
+  EXPECT_THAT(RpcServer::Start(harness.core(), options), StatusIs(StatusCode::kInvalidArgument));
+  options.health_listen_address = absl::StrCat("127.0.0.1:", server->health_port());
+  EXPECT_THAT(RpcServer::Start(harness.core(), options), StatusIs(StatusCode::kUnavailable));
+}
+
+TEST(RpcServer, ADrainingServerSaysSoOnTheHealthPort) {
+  GatedPlanner planner;
+  RpcHarness harness(RpcHarness::TestLimits(), planner.Function());
+  ASSERT_OK(harness.UploadSmallProfile());
+  RpcServerOptions options;
+  options.health_listen_address = "127.0.0.1:0";
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RpcServer> server,
+                       RpcServer::Start(harness.core(), options));
+  const std::shared_ptr<grpc::Channel> probe = ProbeChannel(*server);
+  ChannelOptions target;
+  target.target = absl::StrCat("127.0.0.1:", server->port());
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(target));
+  planner.Shut();
+  std::thread caller([&] { EXPECT_OK(PlanClient(channel).CreatePlan(SmallQuestion())); });
+  planner.WaitForArrivals(1);
+  EXPECT_EQ(HealthOf(probe, ""), kServing);
+  std::thread drain([&] { server->Drain(absl::ZeroDuration(), absl::Minutes(5)); });
+  std::string health = kServing;
+  while (health == kServing) health = HealthOf(probe, "");
+  EXPECT_EQ(health, kNotServing);
+  planner.Open();
+  caller.join();
+  drain.join();
+  EXPECT_EQ(HealthOf(probe, ""), absl::StrCat("code ", grpc::UNAVAILABLE));
 }
 
 TEST(RpcServer, ADrainAnswersTheCallsInProgress) {
