@@ -64,6 +64,9 @@ struct PlanRecord {
   std::string plan_id;
   // Of the question the plan answers, lower-case hexadecimal.
   std::string plan_key;
+  // Of the question without whom the plan is for: plans of equal keys answer the same.
+  // Empty where a limit ended the search.
+  std::string answer_key;
   // Makes a retry harmless, within one cluster; may be empty.
   std::string request_id;
   std::string job_id;

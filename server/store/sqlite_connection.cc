@@ -2,29 +2,16 @@
 
 #include <sqlite3.h>
 
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "planner/base/check.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "server/store/stored_time.h"
 
 namespace parplan {
 namespace {
-
-// Nanoseconds since 1970; the ends of the range stand for the infinite times.
-int64_t ToStored(absl::Time time) {
-  if (time == absl::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
-  if (time == absl::InfinitePast()) return std::numeric_limits<int64_t>::min();
-  return absl::ToUnixNanos(time);
-}
-
-absl::Time FromStored(int64_t nanoseconds) {
-  if (nanoseconds == std::numeric_limits<int64_t>::max()) return absl::InfiniteFuture();
-  if (nanoseconds == std::numeric_limits<int64_t>::min()) return absl::InfinitePast();
-  return absl::FromUnixNanos(nanoseconds);
-}
 
 // What a person should do about a failure of the world; empty for other failures.
 absl::string_view Remedy(int code) {
@@ -116,7 +103,7 @@ SqliteStatement& SqliteStatement::Bind(int position, absl::string_view text) {
 }
 
 SqliteStatement& SqliteStatement::Bind(int position, absl::Time time) {
-  return Bind(position, ToStored(time));
+  return Bind(position, ToStoredTime(time));
 }
 
 SqliteStatement& SqliteStatement::BindBlob(int position, absl::string_view bytes) {
@@ -152,7 +139,7 @@ std::string SqliteStatement::Blob(int column) const {
   return std::string(data, sqlite3_column_bytes(statement_, column));
 }
 
-absl::Time SqliteStatement::Time(int column) const { return FromStored(Integer(column)); }
+absl::Time SqliteStatement::Time(int column) const { return FromStoredTime(Integer(column)); }
 
 absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const std::string& path,
                                                                          Role role,

@@ -20,13 +20,14 @@ using Role = SqliteConnection::Role;
 // What `ReadPlan` reads, `sequence` first.
 #define PARPLAN_PLAN_COLUMNS                                         \
   "sequence, name, cluster, plan_id, plan_key, request_id, job_id, " \
-  "topology_digest, profile_digest, create_time, expire_time, bytes"
+  "topology_digest, profile_digest, create_time, expire_time, bytes, answer_key"
 
 PlanRecord ReadPlan(const SqliteStatement& row) {
   return {.name = row.Text(1),
           .cluster = row.Text(2),
           .plan_id = row.Text(3),
           .plan_key = row.Text(4),
+          .answer_key = row.Text(12),
           .request_id = row.Text(5),
           .job_id = row.Text(6),
           .topology_digest = row.Text(7),
@@ -66,8 +67,9 @@ absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO plans (name, cluster, plan_id, plan_key, request_id, job_id, "
-                         "topology_digest, profile_digest, create_time, expire_time, bytes) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"));
+                         "topology_digest, profile_digest, create_time, expire_time, bytes, "
+                         "answer_key) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"));
   insert.Bind(1, plan.name)
       .Bind(2, plan.cluster)
       .Bind(3, plan.plan_id)
@@ -78,7 +80,8 @@ absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
       .Bind(8, plan.profile_digest)
       .Bind(9, plan.create_time)
       .Bind(10, plan.expire_time)
-      .BindBlob(11, plan.bytes);
+      .BindBlob(11, plan.bytes)
+      .Bind(12, plan.answer_key);
   return insert.Run();
 }
 
@@ -127,6 +130,18 @@ absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanByRequestId(
     absl::string_view cluster, absl::string_view request_id) {
   const Reader reader(this);
   return FindByRequest(*reader, cluster, request_id);
+}
+
+absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanByAnswer(
+    absl::string_view cluster, absl::string_view answer_key) {
+  const Reader reader(this);
+  // The condition on '' lets SQLite use the partial index.
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement find,
+      reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+                      "WHERE cluster = ?1 AND answer_key = ?2 AND answer_key <> '' "
+                      "ORDER BY sequence DESC LIMIT 1"));
+  return ReadOne(find.Bind(1, cluster).Bind(2, answer_key));
 }
 
 absl::StatusOr<Page<PlanRecord>> SqliteStore::ListPlans(absl::string_view cluster,

@@ -136,6 +136,11 @@ INSERT INTO new_windows
 DROP TABLE windows;
 ALTER TABLE new_windows RENAME TO windows;
 )sql"},
+    // Whoever reads the key of a plan reads its bytes as well, so it may stand behind them.
+    {"plans by what they answer", R"sql(
+ALTER TABLE plans ADD COLUMN answer_key TEXT NOT NULL DEFAULT '';
+CREATE INDEX plans_by_answer ON plans (cluster, answer_key, sequence) WHERE answer_key <> '';
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

@@ -6,13 +6,13 @@
 // Readers see whole records only and never wait for writers.
 //
 // Errors of every method, besides those it names:
-// * UNAVAILABLE (STORE_UNAVAILABLE): disk full, input or output failed, locked or
-//   read-only. Says what to do. Where it comes from a commit that could not be
-//   flushed, the change may yet be found after a restart; request ids make
+// * UNAVAILABLE (STORE_UNAVAILABLE): disk full, input or output failed, locked,
+//   read-only or away. Says what to do. Where it comes from a commit that could not be
+//   flushed or whose answer was lost, the change may yet be found after a restart; request ids make
 //   repeating it harmless.
-// * DATA_LOSS (STORE_UNAVAILABLE): the file is damaged.
+// * DATA_LOSS (STORE_UNAVAILABLE): the database is damaged.
 // * RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE): a record is larger than the store can
-//   hold (about 1 GB).
+//   hold (SQLite about 1 GB, PostgreSQL half of that).
 // * INTERNAL: our mistake.
 //
 // Two implementations pass one suite, tests/store/store_conformance.h: SQLite for
@@ -122,6 +122,11 @@ class Store {
   // The plan of the cluster stored under this `request_id`, which is not empty.
   virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
       absl::string_view cluster, absl::string_view request_id) = 0;
+
+  // The newest plan of the cluster with this `answer_key`, which is not empty, whoever it is
+  // for. Also finds expired plans.
+  virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanByAnswer(
+      absl::string_view cluster, absl::string_view answer_key) = 0;
 
   // As `ListProfiles`.
   virtual absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,

@@ -125,5 +125,22 @@ TEST_P(StoreConformance, ExpiredPlansThatWereExecutedStay) {
   EXPECT_OK(store().GetPlan(executed));
 }
 
+TEST_P(StoreConformance, PlansAreFoundByWhatTheyAnswer) {
+  PlanRecord older = SamplePlan("c", "older");
+  older.answer_key = "answer";
+  PlanRecord newer = SamplePlan("c", "newer");
+  newer.answer_key = "answer";
+  newer.job_id = "another";
+  ASSERT_OK(store().PutPlan(older));
+  EXPECT_THAT(store().FindPlanByAnswer("c", "answer"), IsOkAndHolds(testing::Optional(older)));
+  ASSERT_OK(store().PutPlan(newer));
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "of a search that was limited")));
+  Reopen();
+  EXPECT_THAT(store().FindPlanByAnswer("c", "answer"), IsOkAndHolds(testing::Optional(newer)));
+  EXPECT_THAT(store().FindPlanByAnswer("c", "other"), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanByAnswer("c2", "answer"), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanByAnswer("c", ""), IsOkAndHolds(std::nullopt));
+}
+
 }  // namespace
 }  // namespace parplan

@@ -295,6 +295,19 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByRequestId(
   return std::optional<PlanRecord>();
 }
 
+absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByAnswer(
+    absl::string_view cluster, absl::string_view answer_key) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  for (auto entry = state_->plans.rbegin(); entry != state_->plans.rend(); ++entry) {
+    const PlanRecord& plan = entry->second;
+    if (!answer_key.empty() && plan.cluster == cluster && plan.answer_key == answer_key) {
+      return std::optional<PlanRecord>(plan);
+    }
+  }
+  return std::optional<PlanRecord>();
+}
+
 absl::StatusOr<Page<PlanRecord>> MemoryStore::ListPlans(absl::string_view cluster,
                                                         const PageRequest& page) {
   const Lock lock(state_->mutex);

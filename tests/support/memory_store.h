@@ -65,6 +65,8 @@ class MemoryStore : public Store {
                                                           absl::Time now) override;
   absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
       absl::string_view cluster, absl::string_view request_id) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByAnswer(absl::string_view cluster,
+                                                             absl::string_view answer_key) override;
   absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
                                              const PageRequest& page) override;
   absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;

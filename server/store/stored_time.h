@@ -1,0 +1,28 @@
+// Points of time as the databases keep them.
+
+#ifndef PARPLAN_SERVER_STORE_STORED_TIME_H_
+#define PARPLAN_SERVER_STORE_STORED_TIME_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/time/time.h"
+
+namespace parplan {
+
+// Nanoseconds since 1970; the ends of the range stand for the infinite times.
+inline int64_t ToStoredTime(absl::Time time) {
+  if (time == absl::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
+  if (time == absl::InfinitePast()) return std::numeric_limits<int64_t>::min();
+  return absl::ToUnixNanos(time);
+}
+
+inline absl::Time FromStoredTime(int64_t nanoseconds) {
+  if (nanoseconds == std::numeric_limits<int64_t>::max()) return absl::InfiniteFuture();
+  if (nanoseconds == std::numeric_limits<int64_t>::min()) return absl::InfinitePast();
+  return absl::FromUnixNanos(nanoseconds);
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_STORE_STORED_TIME_H_
