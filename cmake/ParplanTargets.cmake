@@ -9,6 +9,8 @@
 #     SOURCES base/units_test.cc
 #     DEPS parplan_planner_base
 #     LABELS planner  TIMEOUT 60             # optional; seconds for one test case
+#     SHARDS 2                               # TESTs share so many processes, for those whose
+#                                            # surroundings take longer to set up than they
 #     THREADED)                              # what ThreadSanitizer runs as well
 #
 # Includes are written from the root of the repository ("planner/base/units.h")
@@ -67,7 +69,7 @@ endfunction()
 # program takes longer to start than most TESTs to run: there a binary is a few tests of
 # CTest, which share its TESTs.
 function(parplan_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADED" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADED" "TIMEOUT;SHARDS" "SOURCES;DEPS;LABELS")
   parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
   parplan_expect_sources(${arg_SOURCES})
   if(NOT arg_TIMEOUT)
@@ -96,7 +98,12 @@ function(parplan_add_test name)
     if(NOT "slow" IN_LIST arg_LABELS AND (NOT PARPLAN_SANITIZER MATCHES "thread" OR arg_THREADED))
       add_dependencies(parplan_sanitized ${name})
     endif()
-    parplan_add_shards(${name} 4 "${arg_LABELS}")
+    if(NOT arg_SHARDS)
+      set(arg_SHARDS 4)
+    endif()
+  endif()
+  if(arg_SHARDS)
+    parplan_add_shards(${name} ${arg_SHARDS} "${arg_LABELS}")
     return()
   endif()
   gtest_discover_tests(${name}

@@ -1,0 +1,132 @@
+// Executions in the PostgreSQL store; their windows are in postgres_windows.cc.
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/status_macros.h"
+#include "server/store/page_token.h"
+#include "server/store/postgres_page.h"
+#include "server/store/postgres_pool.h"
+#include "server/store/postgres_store.h"
+#include "server/store/postgres_values.h"
+#include "server/store/store_errors.h"
+
+namespace parplan {
+namespace {
+
+// What `ReadExecution` reads.
+constexpr char kColumns[] =
+    "sequence, name, plan, execution_id, request_id, state, start_time, end_time, window_count, "
+    "failure_reason, bytes";
+
+ExecutionRecord ReadExecution(const pqxx::row& row) {
+  return {.name = TextOf(row[1]),
+          .plan = TextOf(row[2]),
+          .execution_id = TextOf(row[3]),
+          .request_id = TextOf(row[4]),
+          .state = static_cast<ExecutionState>(IntegerOf(row[5])),
+          .start_time = TimeOf(row[6]),
+          .end_time = TimeOf(row[7]),
+          .failure_reason = TextOf(row[9]),
+          .bytes = BytesOf(row[10]),
+          .window_count = IntegerOf(row[8])};
+}
+
+std::optional<ExecutionRecord> ReadOne(const pqxx::result& rows) {
+  if (rows.empty()) return std::nullopt;
+  return ReadExecution(rows.front());
+}
+
+// `lock` is empty or a locking clause.
+std::optional<ExecutionRecord> FindByName(pqxx::transaction_base& transaction,
+                                          const std::string& name, const char* lock) {
+  return ReadOne(transaction.exec_params(
+      absl::StrCat("SELECT ", kColumns, " FROM executions WHERE name = $1 ", lock), name));
+}
+
+std::optional<ExecutionRecord> FindByRequest(pqxx::transaction_base& transaction,
+                                             const ExecutionRecord& execution) {
+  if (execution.request_id.empty()) return std::nullopt;
+  return ReadOne(transaction.exec_params(
+      absl::StrCat("SELECT ", kColumns,
+                   " FROM executions "
+                   "WHERE plan = $1 AND request_id = $2 AND request_id <> ''"),
+      execution.plan, execution.request_id));
+}
+
+void Insert(pqxx::transaction_base& transaction, const ExecutionRecord& execution) {
+  transaction.exec_params(
+      "INSERT INTO executions (name, plan, execution_id, request_id, state, start_time, end_time, "
+      "window_count, failure_reason, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)",
+      execution.name, execution.plan, execution.execution_id, execution.request_id,
+      static_cast<int64_t>(execution.state), ToStoredTime(execution.start_time),
+      ToStoredTime(execution.end_time), execution.failure_reason, ToBytea(execution.bytes));
+}
+
+}  // namespace
+
+absl::StatusOr<ExecutionRecord> PostgresStore::CreateExecution(ExecutionRecord execution) {
+  PARPLAN_RETURN_IF_ERROR(CheckRecordSize(execution.bytes));
+  std::optional<ExecutionRecord> stored;
+  PARPLAN_RETURN_IF_ERROR(pool_->Write([&execution, &stored](
+                                           pqxx::transaction_base& transaction) -> absl::Status {
+    stored = FindByRequest(transaction, execution);
+    if (stored.has_value()) return absl::OkStatus();
+    if (transaction.exec_params("SELECT 1 FROM plans WHERE name = $1", execution.plan).empty()) {
+      return NotStoredError("plan", execution.plan);
+    }
+    if (FindByName(transaction, execution.name, "").has_value()) {
+      return NameTakenError(execution.name);
+    }
+    Insert(transaction, execution);
+    return absl::OkStatus();
+  }));
+  if (stored.has_value()) return *std::move(stored);
+  execution.window_count = 0;
+  return execution;
+}
+
+absl::StatusOr<ExecutionRecord> PostgresStore::GetExecution(absl::string_view name) {
+  std::optional<ExecutionRecord> execution;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    execution = FindByName(transaction, std::string(name), "");
+    return absl::OkStatus();
+  }));
+  if (!execution.has_value()) return NotStoredError("execution", name);
+  return *std::move(execution);
+}
+
+absl::StatusOr<Page<ExecutionRecord>> PostgresStore::ListExecutions(absl::string_view plan,
+                                                                    const PageRequest& page) {
+  const std::string list = absl::StrCat("executions/", plan);
+  PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
+  return ReadPostgresPage<ExecutionRecord>(
+      *pool_, {"executions", kColumns, "plan = $1 AND $2 = ''", std::string(plan), "", list},
+      position, ReadExecution);
+}
+
+absl::StatusOr<ExecutionRecord> PostgresStore::SetExecutionState(absl::string_view name,
+                                                                 ExecutionState expected,
+                                                                 ExecutionState state,
+                                                                 absl::Time end_time,
+                                                                 absl::string_view failure_reason) {
+  std::optional<ExecutionRecord> execution;
+  PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
+    execution = FindByName(transaction, std::string(name), "FOR UPDATE");
+    if (!execution.has_value()) return NotStoredError("execution", name);
+    if (execution->state != expected) return ExecutionStateError(name, execution->state);
+    transaction.exec_params(
+        "UPDATE executions SET state = $2, end_time = $3, failure_reason = $4 WHERE name = $1",
+        std::string(name), static_cast<int64_t>(state), ToStoredTime(end_time),
+        std::string(failure_reason));
+    return absl::OkStatus();
+  }));
+  execution->state = state;
+  execution->end_time = end_time;
+  execution->failure_reason = std::string(failure_reason);
+  return *std::move(execution);
+}
+
+}  // namespace parplan

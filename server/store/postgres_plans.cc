@@ -1,0 +1,181 @@
+// Plans in the PostgreSQL store.
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/status_macros.h"
+#include "server/store/page_token.h"
+#include "server/store/postgres_page.h"
+#include "server/store/postgres_pool.h"
+#include "server/store/postgres_store.h"
+#include "server/store/postgres_values.h"
+#include "server/store/store_errors.h"
+
+namespace parplan {
+namespace {
+
+// What `ReadPlan` reads.
+constexpr char kColumns[] =
+    "sequence, name, cluster, plan_id, plan_key, request_id, job_id, topology_digest, "
+    "profile_digest, create_time, expire_time, bytes, answer_key";
+
+PlanRecord ReadPlan(const pqxx::row& row) {
+  return {.name = TextOf(row[1]),
+          .cluster = TextOf(row[2]),
+          .plan_id = TextOf(row[3]),
+          .plan_key = TextOf(row[4]),
+          .answer_key = TextOf(row[12]),
+          .request_id = TextOf(row[5]),
+          .job_id = TextOf(row[6]),
+          .topology_digest = TextOf(row[7]),
+          .profile_digest = TextOf(row[8]),
+          .bytes = BytesOf(row[11]),
+          .create_time = TimeOf(row[9]),
+          .expire_time = TimeOf(row[10])};
+}
+
+// The plan of the first row, if there is one.
+std::optional<PlanRecord> ReadOne(const pqxx::result& rows) {
+  if (rows.empty()) return std::nullopt;
+  return ReadPlan(rows.front());
+}
+
+std::optional<PlanRecord> FindByName(pqxx::transaction_base& transaction, const std::string& name) {
+  return ReadOne(transaction.exec_params(
+      absl::StrCat("SELECT ", kColumns, " FROM plans WHERE name = $1"), name));
+}
+
+std::optional<PlanRecord> FindByRequest(pqxx::transaction_base& transaction,
+                                        const std::string& cluster, const std::string& request_id) {
+  if (request_id.empty()) return std::nullopt;
+  return ReadOne(transaction.exec_params(
+      absl::StrCat("SELECT ", kColumns,
+                   " FROM plans "
+                   "WHERE cluster = $1 AND request_id = $2 AND request_id <> ''"),
+      cluster, request_id));
+}
+
+void Insert(pqxx::transaction_base& transaction, const PlanRecord& plan) {
+  transaction.exec_params(
+      "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
+      "topology_digest, profile_digest, create_time, expire_time, bytes) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+      plan.name, plan.cluster, plan.plan_id, plan.plan_key, plan.answer_key, plan.request_id,
+      plan.job_id, plan.topology_digest, plan.profile_digest, ToStoredTime(plan.create_time),
+      ToStoredTime(plan.expire_time), ToBytea(plan.bytes));
+}
+
+}  // namespace
+
+absl::StatusOr<PlanRecord> PostgresStore::PutPlan(PlanRecord plan) {
+  PARPLAN_RETURN_IF_ERROR(CheckRecordSize(plan.bytes));
+  std::optional<PlanRecord> stored;
+  PARPLAN_RETURN_IF_ERROR(
+      pool_->Write([&plan, &stored](pqxx::transaction_base& transaction) -> absl::Status {
+        stored = FindByRequest(transaction, plan.cluster, plan.request_id);
+        if (stored.has_value()) {
+          if (stored->plan_key != plan.plan_key || stored->job_id != plan.job_id) {
+            return RequestIdReusedError(plan.request_id, stored->name);
+          }
+          return absl::OkStatus();
+        }
+        if (FindByName(transaction, plan.name).has_value()) return NameTakenError(plan.name);
+        Insert(transaction, plan);
+        return absl::OkStatus();
+      }));
+  return stored.has_value() ? *std::move(stored) : std::move(plan);
+}
+
+absl::StatusOr<PlanRecord> PostgresStore::GetPlan(absl::string_view name) {
+  std::optional<PlanRecord> plan;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&plan, name](pqxx::transaction_base& transaction) {
+    plan = FindByName(transaction, std::string(name));
+    return absl::OkStatus();
+  }));
+  if (!plan.has_value()) return NotStoredError("plan", name);
+  return *std::move(plan);
+}
+
+absl::StatusOr<std::optional<PlanRecord>> PostgresStore::FindPlanByKey(absl::string_view cluster,
+                                                                       absl::string_view plan_key,
+                                                                       absl::string_view job_id,
+                                                                       absl::Time now) {
+  std::optional<PlanRecord> plan;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    plan = ReadOne(transaction.exec_params(
+        absl::StrCat("SELECT ", kColumns,
+                     " FROM plans "
+                     "WHERE cluster = $1 AND plan_key = $2 AND job_id = $3 AND expire_time > $4 "
+                     "ORDER BY sequence DESC LIMIT 1"),
+        std::string(cluster), std::string(plan_key), std::string(job_id), ToStoredTime(now)));
+    return absl::OkStatus();
+  }));
+  return plan;
+}
+
+absl::StatusOr<std::optional<PlanRecord>> PostgresStore::FindPlanByRequestId(
+    absl::string_view cluster, absl::string_view request_id) {
+  std::optional<PlanRecord> plan;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    plan = FindByRequest(transaction, std::string(cluster), std::string(request_id));
+    return absl::OkStatus();
+  }));
+  return plan;
+}
+
+absl::StatusOr<std::optional<PlanRecord>> PostgresStore::FindPlanByAnswer(
+    absl::string_view cluster, absl::string_view answer_key) {
+  std::optional<PlanRecord> plan;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    plan = ReadOne(transaction.exec_params(
+        absl::StrCat("SELECT ", kColumns,
+                     " FROM plans "
+                     "WHERE cluster = $1 AND answer_key = $2 AND answer_key <> '' "
+                     "ORDER BY sequence DESC LIMIT 1"),
+        std::string(cluster), std::string(answer_key)));
+    return absl::OkStatus();
+  }));
+  return plan;
+}
+
+absl::StatusOr<Page<PlanRecord>> PostgresStore::ListPlans(absl::string_view cluster,
+                                                          const PageRequest& page) {
+  const std::string list = absl::StrCat("plans/", cluster);
+  PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
+  return ReadPostgresPage<PlanRecord>(
+      *pool_, {"plans", kColumns, "cluster = $1 AND $2 = ''", std::string(cluster), "", list},
+      position, ReadPlan);
+}
+
+absl::StatusOr<int64_t> PostgresStore::CountPlans(absl::string_view cluster) {
+  int64_t count = 0;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    count = IntegerOf(transaction.exec_params("SELECT count(*) FROM plans WHERE cluster = $1",
+                                              std::string(cluster))[0][0]);
+    return absl::OkStatus();
+  }));
+  return count;
+}
+
+absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
+  if (limit <= 0) return 0;
+  int64_t deleted = 0;
+  // Replicas that do this at the same time take different plans. A plan that is executed
+  // just now is a foreign key in the way: the statement runs again and leaves it alone.
+  PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) {
+    deleted = static_cast<int64_t>(
+        transaction
+            .exec_params("DELETE FROM plans WHERE sequence IN ("
+                         "SELECT sequence FROM plans WHERE expire_time <= $1 AND NOT EXISTS ("
+                         "SELECT 1 FROM executions WHERE executions.plan = plans.name) "
+                         "ORDER BY expire_time, sequence LIMIT $2 FOR UPDATE SKIP LOCKED)",
+                         ToStoredTime(before), limit)
+            .affected_rows());
+    return absl::OkStatus();
+  }));
+  return deleted;
+}
+
+}  // namespace parplan

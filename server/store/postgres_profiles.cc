@@ -1,0 +1,164 @@
+// Profiles in the PostgreSQL store, and the revisions they make up.
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/status_macros.h"
+#include "server/store/page_token.h"
+#include "server/store/postgres_page.h"
+#include "server/store/postgres_pool.h"
+#include "server/store/postgres_store.h"
+#include "server/store/postgres_values.h"
+#include "server/store/store_errors.h"
+
+namespace parplan {
+namespace {
+
+// What `ReadProfile` reads.
+constexpr char kColumns[] =
+    "sequence, name, cluster, node, profile_id, device_kind, request_id, content_digest, "
+    "create_time, bytes";
+
+ProfileRecord ReadProfile(const pqxx::row& row) {
+  return {.name = TextOf(row[1]),
+          .cluster = TextOf(row[2]),
+          .node = TextOf(row[3]),
+          .profile_id = TextOf(row[4]),
+          .device_kind = TextOf(row[5]),
+          .request_id = TextOf(row[6]),
+          .content_digest = TextOf(row[7]),
+          .bytes = BytesOf(row[9]),
+          .create_time = TimeOf(row[8])};
+}
+
+std::optional<ProfileRecord> ReadOne(const pqxx::result& rows) {
+  if (rows.empty()) return std::nullopt;
+  return ReadProfile(rows.front());
+}
+
+std::optional<ProfileRecord> FindByName(pqxx::transaction_base& transaction,
+                                        const std::string& name) {
+  return ReadOne(transaction.exec_params(
+      absl::StrCat("SELECT ", kColumns, " FROM profiles WHERE name = $1"), name));
+}
+
+std::optional<ProfileRecord> FindByRequest(pqxx::transaction_base& transaction,
+                                           const ProfileRecord& profile) {
+  if (profile.request_id.empty()) return std::nullopt;
+  return ReadOne(transaction.exec_params(
+      absl::StrCat("SELECT ", kColumns,
+                   " FROM profiles "
+                   "WHERE cluster = $1 AND node = $2 AND request_id = $3 AND request_id <> ''"),
+      profile.cluster, profile.node, profile.request_id));
+}
+
+void Insert(pqxx::transaction_base& transaction, const ProfileRecord& profile) {
+  transaction.exec_params(
+      "INSERT INTO profiles (name, cluster, node, profile_id, device_kind, request_id, "
+      "content_digest, create_time, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+      profile.name, profile.cluster, profile.node, profile.profile_id, profile.device_kind,
+      profile.request_id, profile.content_digest, ToStoredTime(profile.create_time),
+      ToBytea(profile.bytes));
+}
+
+// Transactions that change profiles of one cluster wait for one another here, until the
+// commit: so revisions and what they count become visible together and in order.
+void RaiseRevision(pqxx::transaction_base& transaction, const std::string& cluster) {
+  transaction.exec_params(
+      "INSERT INTO profile_revisions AS r (cluster, revision) VALUES ($1, 1) "
+      "ON CONFLICT (cluster) DO UPDATE SET revision = r.revision + 1",
+      cluster);
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileRecord> PostgresStore::PutProfile(ProfileRecord profile) {
+  PARPLAN_RETURN_IF_ERROR(CheckRecordSize(profile.bytes));
+  std::optional<ProfileRecord> stored;
+  PARPLAN_RETURN_IF_ERROR(
+      pool_->Write([&profile, &stored](pqxx::transaction_base& transaction) -> absl::Status {
+        stored = FindByRequest(transaction, profile);
+        if (stored.has_value()) {
+          if (stored->content_digest == profile.content_digest) return absl::OkStatus();
+          return RequestIdReusedError(profile.request_id, stored->name);
+        }
+        if (FindByName(transaction, profile.name).has_value()) return NameTakenError(profile.name);
+        RaiseRevision(transaction, profile.cluster);
+        Insert(transaction, profile);
+        return absl::OkStatus();
+      }));
+  return stored.has_value() ? *std::move(stored) : std::move(profile);
+}
+
+absl::StatusOr<ProfileRecord> PostgresStore::GetProfile(absl::string_view name) {
+  std::optional<ProfileRecord> profile;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    profile = FindByName(transaction, std::string(name));
+    return absl::OkStatus();
+  }));
+  if (!profile.has_value()) return NotStoredError("profile", name);
+  return *std::move(profile);
+}
+
+absl::StatusOr<Page<ProfileRecord>> PostgresStore::ListProfiles(absl::string_view cluster,
+                                                                std::optional<std::string> node,
+                                                                const PageRequest& page) {
+  const std::string list = node.has_value() ? absl::StrCat("profiles/", cluster, "/", *node)
+                                            : absl::StrCat("profiles/", cluster);
+  PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
+  return ReadPostgresPage<ProfileRecord>(
+      *pool_,
+      {"profiles", kColumns,
+       node.has_value() ? "cluster = $1 AND node = $2" : "cluster = $1 AND $2 = ''",
+       std::string(cluster), node.value_or(""), list},
+      position, ReadProfile);
+}
+
+absl::Status PostgresStore::DeleteProfile(absl::string_view name) {
+  return pool_->Write([name](pqxx::transaction_base& transaction) -> absl::Status {
+    const pqxx::result removed = transaction.exec_params(
+        "DELETE FROM profiles WHERE name = $1 RETURNING cluster", std::string(name));
+    if (removed.empty()) return NotStoredError("profile", name);
+    RaiseRevision(transaction, TextOf(removed[0][0]));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view cluster) {
+  ProfileSet set;
+  // One statement sees one moment. Its first row is the revision alone.
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    const pqxx::result rows = transaction.exec_params(
+        absl::StrCat("SELECT NULL AS sequence, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
+                     "coalesce((SELECT revision FROM profile_revisions WHERE cluster = $1), 0), "
+                     "NULL UNION ALL SELECT ",
+                     kColumns,
+                     " FROM profiles WHERE cluster = $1 ORDER BY sequence DESC NULLS FIRST"),
+        std::string(cluster));
+    set = ProfileSet();
+    for (const pqxx::row& row : rows) {
+      if (row[0].is_null()) {
+        set.revision = IntegerOf(row[8]);
+      } else {
+        set.profiles.push_back(ReadProfile(row));
+      }
+    }
+    return absl::OkStatus();
+  }));
+  return set;
+}
+
+absl::StatusOr<int64_t> PostgresStore::ProfileRevision(absl::string_view cluster) {
+  int64_t revision = 0;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    const pqxx::result rows = transaction.exec_params(
+        "SELECT revision FROM profile_revisions WHERE cluster = $1", std::string(cluster));
+    revision = rows.empty() ? 0 : IntegerOf(rows[0][0]);
+    return absl::OkStatus();
+  }));
+  return revision;
+}
+
+}  // namespace parplan

@@ -1,0 +1,95 @@
+// The store of several servers: one PostgreSQL database, which each of them reads and writes
+// at any time. What one server acknowledged, the next call on any other sees.
+
+#ifndef PARPLAN_SERVER_STORE_POSTGRES_STORE_H_
+#define PARPLAN_SERVER_STORE_POSTGRES_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/store/store.h"
+
+namespace parplan {
+
+class PostgresPool;
+
+struct PostgresStoreOptions {
+  // As `PostgresPool::Options`.
+  std::string uri;
+  int max_connection_count = 8;
+  absl::Duration patience = absl::Seconds(5);
+};
+
+class PostgresStore : public Store {
+ public:
+  // Connects, and makes and migrates the tables as needed; several servers may do so at
+  // once. The tables lie in the first schema of the user's search path. Besides the errors
+  // of store.h, FAILED_PRECONDITION (STORE_UNAVAILABLE) when a newer server wrote them or the
+  // database is not in UTF-8.
+  static absl::StatusOr<std::unique_ptr<PostgresStore>> Open(const PostgresStoreOptions& options);
+
+  // No call may be in flight.
+  ~PostgresStore() override;
+
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
+  absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) override;
+  absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
+                                                   std::optional<std::string> node,
+                                                   const PageRequest& page) override;
+  absl::Status DeleteProfile(absl::string_view name) override;
+  absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
+  absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+
+  absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
+  absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) override;
+  absl::StatusOr<Page<CalibrationRecord>> ListCalibrations(absl::string_view cluster,
+                                                           const PageRequest& page) override;
+  absl::StatusOr<ActiveCalibrationRecord> ActivateCalibration(absl::string_view cluster,
+                                                              absl::string_view name,
+                                                              absl::Time activate_time) override;
+  absl::StatusOr<ActiveCalibrationRecord> ActiveCalibration(absl::string_view cluster) override;
+
+  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) override;
+  absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByKey(absl::string_view cluster,
+                                                          absl::string_view plan_key,
+                                                          absl::string_view job_id,
+                                                          absl::Time now) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
+      absl::string_view cluster, absl::string_view request_id) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByAnswer(absl::string_view cluster,
+                                                             absl::string_view answer_key) override;
+  absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
+                                             const PageRequest& page) override;
+  absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
+
+  absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
+  absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
+  absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
+                                                       const PageRequest& page) override;
+  absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name, ExecutionState expected,
+                                                    ExecutionState state, absl::Time end_time,
+                                                    absl::string_view failure_reason) override;
+
+  absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
+                                             absl::Span<const WindowRecord> windows,
+                                             int64_t max_window_count) override;
+  absl::StatusOr<int64_t> WindowCount(absl::string_view execution) override;
+  absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view execution,
+                                                        WindowParts parts) override;
+
+ private:
+  explicit PostgresStore(std::unique_ptr<PostgresPool> pool);
+
+  const std::unique_ptr<PostgresPool> pool_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_STORE_POSTGRES_STORE_H_

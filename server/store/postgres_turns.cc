@@ -1,0 +1,234 @@
+#include "server/store/postgres_turns.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "planner/base/check.h"
+#include "server/store/postgres_pool.h"
+
+namespace parplan {
+namespace {
+
+constexpr char kChannel[] = "parplan_turns";
+
+absl::Duration SteadyNow() {
+  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+}  // namespace
+
+// Gives back when it goes, on whatever thread that is.
+class PostgresTurns::HeldTurn : public Turn {
+ public:
+  HeldTurn(PostgresTurns* turns, std::string key, int64_t session)
+      : turns_(turns), key_(std::move(key)), session_(session) {}
+  ~HeldTurn() override { turns_->GiveBack(key_, session_); }
+
+ private:
+  PostgresTurns* const turns_;
+  const std::string key_;
+  const int64_t session_;
+};
+
+// Hears which turns were given back.
+class PostgresTurns::Listener : public pqxx::notification_receiver {
+ public:
+  Listener(pqxx::connection& connection, std::vector<std::string>& news)
+      : pqxx::notification_receiver(connection, kChannel), news_(news) {}
+  void operator()(const std::string& payload, int) override { news_.push_back(payload); }
+
+ private:
+  std::vector<std::string>& news_;
+};
+
+PostgresTurns::PostgresTurns(const Options& options)
+    : options_{.uri = WithPostgresDefaults(options.uri), .poll_interval = options.poll_interval} {
+  PARPLAN_CHECK(pipe2(wake_, O_CLOEXEC | O_NONBLOCK) == 0);
+  thread_ = std::thread([this] { Work(); });
+}
+
+PostgresTurns::~PostgresTurns() {
+  Stop();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = true;
+  }
+  Wake();
+  thread_.join();
+  close(wake_[0]);
+  close(wake_[1]);
+}
+
+void PostgresTurns::Wake() {
+  // A full pipe wakes as well.
+  [[maybe_unused]] const ssize_t written = write(wake_[1], "+", 1);
+}
+
+void PostgresTurns::Ask(const std::string& key, std::function<bool()> waits, Granted granted) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    asked_.push_back({key, std::move(waits), std::move(granted)});
+  }
+  Wake();
+}
+
+void PostgresTurns::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+  }
+  Wake();
+}
+
+void PostgresTurns::GiveBack(const std::string& key, int64_t session) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    returned_.push_back({key, session});
+  }
+  Wake();
+}
+
+void PostgresTurns::Work() {
+  absl::Duration next_look = SteadyNow() + options_.poll_interval;
+  while (true) {
+    std::deque<Question> asked;
+    std::vector<Return> returned;
+    bool stopped = false;
+    bool ended = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      asked.swap(asked_);
+      returned.swap(returned_);
+      stopped = stopped_;
+      ended = ended_;
+    }
+    try {
+      Serve(std::move(asked), returned);
+      if (stopped) {
+        LookAtAll();
+      } else if (SteadyNow() >= next_look) {
+        LookAtAll();
+        next_look = SteadyNow() + options_.poll_interval;
+      }
+    } catch (const std::exception&) {
+      Disconnect();
+    }
+    if (ended) {
+      // What was asked before the end has been answered above, and nobody asks after it.
+      Disconnect();
+      return;
+    }
+    try {
+      WaitForNews();
+    } catch (const std::exception&) {
+      Disconnect();
+    }
+  }
+}
+
+void PostgresTurns::Serve(std::deque<Question> asked, const std::vector<Return>& returned) {
+  // Questions first lie where `Disconnect` finds them, whatever is thrown below.
+  std::vector<std::string> keys;
+  for (Question& question : asked) {
+    keys.push_back(question.key);
+    waiting_[question.key].push_back(std::move(question));
+  }
+  if (!keys.empty() && !Connect()) return Disconnect();
+  for (const Return& turn : returned) {
+    // A session that broke has given it back long ago.
+    if (session_ == nullptr || turn.session != session_number_) continue;
+    pqxx::nontransaction transaction(session_->connection());
+    transaction.exec_params("SELECT pg_advisory_unlock(hashtextextended($1, 0))", turn.key);
+    transaction.exec_params("SELECT pg_notify($1, $2)", kChannel, turn.key);
+  }
+  for (const std::string& key : keys) LookAgain(key);
+  std::vector<std::string> news;
+  news.swap(news_);
+  for (const std::string& key : news) LookAgain(key);
+}
+
+bool PostgresTurns::TryTake(const std::string& key) {
+  pqxx::nontransaction transaction(session_->connection());
+  return transaction.exec_params("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key)[0][0]
+      .as<bool>();
+}
+
+void PostgresTurns::LookAgain(const std::string& key) {
+  const auto found = waiting_.find(key);
+  if (found == waiting_.end()) return;
+  bool stopped = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped = stopped_;
+  }
+  while (!found->second.empty()) {
+    std::unique_ptr<Turn> turn;
+    if (!stopped && found->second.front().waits()) {
+      if (session_ == nullptr || !TryTake(key)) return;
+      turn = std::make_unique<HeldTurn>(this, key, session_number_);
+    }
+    const Question question = std::move(found->second.front());
+    found->second.pop_front();
+    question.granted(std::move(turn));
+  }
+  waiting_.erase(found);
+}
+
+void PostgresTurns::LookAtAll() {
+  std::vector<std::string> keys;
+  for (const auto& [key, questions] : waiting_) keys.push_back(key);
+  for (const std::string& key : keys) LookAgain(key);
+}
+
+bool PostgresTurns::Connect() {
+  if (session_ != nullptr) return true;
+  if (SteadyNow() < next_connect_) return false;
+  try {
+    session_ = std::make_unique<PostgresSession>(options_.uri);
+    listener_ = std::make_unique<Listener>(session_->connection(), news_);
+    ++session_number_;
+    return true;
+  } catch (const std::exception&) {
+    listener_.reset();
+    session_.reset();
+    next_connect_ = SteadyNow() + options_.poll_interval;
+    return false;
+  }
+}
+
+void PostgresTurns::Disconnect() {
+  listener_.reset();
+  session_.reset();
+  news_.clear();
+  std::map<std::string, std::deque<Question>> waiting;
+  waiting.swap(waiting_);
+  for (auto& [key, questions] : waiting) {
+    for (const Question& question : questions) question.granted(nullptr);
+  }
+}
+
+void PostgresTurns::WaitForNews() {
+  // What came while a statement ran lies in libpq, where poll does not see it.
+  if (session_ != nullptr) session_->connection().get_notifs();
+  if (!news_.empty()) return;
+  pollfd waits[2] = {{.fd = wake_[0], .events = POLLIN, .revents = 0},
+                     {.fd = session_ == nullptr ? -1 : session_->connection().sock(),
+                      .events = POLLIN,
+                      .revents = 0}};
+  const int timeout =
+      waiting_.empty() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(options_.poll_interval));
+  poll(waits, 2, timeout);
+  if (waits[0].revents != 0) {
+    char bytes[256];
+    while (read(wake_[0], bytes, sizeof bytes) > 0) {
+    }
+  }
+  if (waits[1].revents != 0) session_->connection().get_notifs();
+}
+
+}  // namespace parplan

@@ -1,0 +1,39 @@
+// Values of libpqxx's rows and parameters as those of records.
+
+#ifndef PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
+#define PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
+
+#include <cstdint>
+#include <pqxx/pqxx>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "planner/base/error.h"
+#include "server/store/stored_time.h"
+
+namespace parplan {
+
+// PostgreSQL sends a value as text of twice its length, and no text of more than 1 GiB.
+inline constexpr size_t kMaxPostgresBytes = size_t{500} << 20;
+
+inline std::string TextOf(const pqxx::field& field) { return std::string(field.c_str()); }
+inline int64_t IntegerOf(const pqxx::field& field) { return field.as<int64_t>(); }
+inline absl::Time TimeOf(const pqxx::field& field) { return FromStoredTime(IntegerOf(field)); }
+inline std::string BytesOf(const pqxx::field& field) { return pqxx::binarystring(field).str(); }
+
+inline pqxx::binarystring ToBytea(const std::string& bytes) { return pqxx::binarystring(bytes); }
+
+// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for bytes that could be stored but never read.
+inline absl::Status CheckRecordSize(absl::string_view bytes) {
+  if (bytes.size() <= kMaxPostgresBytes) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                   absl::StrCat("store: the record has ", bytes.size(), " bytes, PostgreSQL takes ",
+                                kMaxPostgresBytes, ": send it in several parts"));
+}
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_

@@ -1,0 +1,147 @@
+// Measured windows of executions in the PostgreSQL store.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "planner/base/status_macros.h"
+#include "server/store/postgres_pool.h"
+#include "server/store/postgres_store.h"
+#include "server/store/postgres_values.h"
+#include "server/store/store_errors.h"
+
+namespace parplan {
+namespace {
+
+// Windows of one statement: a round trip for many of them, and a text of some megabytes.
+constexpr size_t kBatchSize = 500;
+
+struct ExecutionKey {
+  int64_t sequence = 0;
+  ExecutionState state = ExecutionState::kRunning;
+  int64_t window_count = 0;
+};
+
+// `lock` is empty or a locking clause. NOT_FOUND (RESOURCE_NOT_FOUND).
+absl::StatusOr<ExecutionKey> FindExecution(pqxx::transaction_base& transaction,
+                                           absl::string_view name, const char* lock) {
+  const pqxx::result rows = transaction.exec_params(
+      absl::StrCat("SELECT sequence, state, window_count FROM executions WHERE name = $1 ", lock),
+      std::string(name));
+  if (rows.empty()) return NotStoredError("execution", name);
+  return ExecutionKey{.sequence = IntegerOf(rows[0][0]),
+                      .state = static_cast<ExecutionState>(IntegerOf(rows[0][1])),
+                      .window_count = IntegerOf(rows[0][2])};
+}
+
+// An array of PostgreSQL with an element a window, as text.
+template <typename Element>
+std::string ArrayOf(absl::Span<const WindowRecord> windows, const Element& element) {
+  std::string text = "{";
+  for (const WindowRecord& window : windows) {
+    absl::StrAppend(&text, text.size() > 1 ? "," : "", element(window));
+  }
+  return text + "}";
+}
+
+std::string HexOf(const std::string& bytes) {
+  return absl::StrCat("\"\\\\x", absl::BytesToHexString(bytes), "\"");
+}
+
+// Gives how many of the windows were new.
+int64_t Insert(pqxx::transaction_base& transaction, int64_t execution,
+               absl::Span<const WindowRecord> windows) {
+  return static_cast<int64_t>(
+      transaction
+          .exec_params(
+              "INSERT INTO windows (execution, rank, first_step, step_count, "
+              "median_step_nanoseconds, peak_memory_bytes, items, bytes) "
+              "SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+              "$6::bigint[], $7::bytea[], $8::bytea[]) "
+              "ON CONFLICT (execution, rank, first_step) DO NOTHING",
+              execution, ArrayOf(windows, [](const auto& window) { return window.rank; }),
+              ArrayOf(windows, [](const auto& window) { return window.first_step; }),
+              ArrayOf(windows, [](const auto& window) { return window.step_count; }),
+              ArrayOf(windows,
+                      [](const auto& window) {
+                        return absl::ToInt64Nanoseconds(window.median_step_duration);
+                      }),
+              ArrayOf(windows, [](const auto& window) { return window.peak_memory_bytes; }),
+              ArrayOf(windows, [](const auto& window) { return HexOf(window.items); }),
+              ArrayOf(windows, [](const auto& window) { return HexOf(window.bytes); }))
+          .affected_rows());
+}
+
+}  // namespace
+
+absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view execution,
+                                                          absl::Span<const WindowRecord> windows,
+                                                          int64_t max_window_count) {
+  AppendResult result;
+  PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
+    // Reports of one execution wait for one another, so that the count is right.
+    PARPLAN_ASSIGN_OR_RETURN(const ExecutionKey key,
+                             FindExecution(transaction, execution, "FOR UPDATE"));
+    if (key.state != ExecutionState::kRunning) return ExecutionStateError(execution, key.state);
+    result = AppendResult();
+    for (size_t begin = 0; begin < windows.size(); begin += kBatchSize) {
+      result.stored_count += Insert(transaction, key.sequence, windows.subspan(begin, kBatchSize));
+    }
+    result.duplicate_count = static_cast<int64_t>(windows.size()) - result.stored_count;
+    // Duplicates alone need neither room nor a write.
+    if (result.stored_count == 0) return absl::OkStatus();
+    if (key.window_count + result.stored_count > max_window_count) {
+      return TooManyWindowsError(execution, max_window_count,
+                                 key.window_count + result.stored_count);
+    }
+    transaction.exec_params(
+        "UPDATE executions SET window_count = window_count + $2 WHERE sequence = $1", key.sequence,
+        result.stored_count);
+    return absl::OkStatus();
+  }));
+  return result;
+}
+
+absl::StatusOr<int64_t> PostgresStore::WindowCount(absl::string_view execution) {
+  int64_t count = 0;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) -> absl::Status {
+    PARPLAN_ASSIGN_OR_RETURN(const ExecutionKey key, FindExecution(transaction, execution, ""));
+    count = key.window_count;
+    return absl::OkStatus();
+  }));
+  return count;
+}
+
+absl::StatusOr<std::vector<WindowRecord>> PostgresStore::ListWindows(absl::string_view execution,
+                                                                     WindowParts parts) {
+  std::vector<WindowRecord> windows;
+  const bool all = parts == WindowParts::kAll;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) -> absl::Status {
+    PARPLAN_ASSIGN_OR_RETURN(const ExecutionKey key, FindExecution(transaction, execution, ""));
+    const pqxx::result rows = transaction.exec_params(
+        absl::StrCat("SELECT rank, first_step, step_count, median_step_nanoseconds, "
+                     "peak_memory_bytes, items, ",
+                     all ? "bytes" : "''::bytea",
+                     " FROM windows WHERE execution = $1 ORDER BY rank, first_step"),
+        key.sequence);
+    windows.clear();
+    windows.reserve(rows.size());
+    for (const pqxx::row& row : rows) {
+      windows.push_back({.rank = static_cast<int32_t>(IntegerOf(row[0])),
+                         .first_step = IntegerOf(row[1]),
+                         .step_count = static_cast<int32_t>(IntegerOf(row[2])),
+                         .median_step_duration = absl::Nanoseconds(IntegerOf(row[3])),
+                         .peak_memory_bytes = IntegerOf(row[4]),
+                         .items = BytesOf(row[5]),
+                         .bytes = all ? BytesOf(row[6]) : std::string()});
+    }
+    return absl::OkStatus();
+  }));
+  return windows;
+}
+
+}  // namespace parplan
