@@ -1,0 +1,280 @@
+#include "clients/slurm/controller.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "clients/cpp/channel.h"
+#include "clients/cpp/execution_client.h"
+#include "clients/cpp/plan_client.h"
+#include "clients/slurm/deadline_work.h"
+#include "clients/slurm/job_bundle.h"
+#include "clients/slurm/job_question.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/envelope/envelope_json.h"
+#include "proto/wire/json_file.h"
+
+namespace parplan::slurm {
+namespace {
+
+// Left for what follows the last try.
+constexpr double kShareOfTries = 0.85;
+constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kLongestPause = absl::Seconds(2);
+constexpr int kPortsOfJobs = 5000;
+constexpr size_t kMaxComment = 500;
+
+// When no more tries begin.
+absl::Time EndOfTries(const SlurmConfig& config) {
+  return absl::Now() + kShareOfTries * config.deadline;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const SlurmConfig& config) {
+  return MakeChannel({.target = config.server,
+                      .ca_file = config.tls_ca,
+                      .certificate_file = config.tls_certificate,
+                      .key_file = config.tls_key,
+                      .server_name = config.tls_server_name});
+}
+
+// Whether the job asks for what cannot be, whoever is asked.
+bool IsRefusal(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value()) return false;
+  switch (detail->reason) {
+    case Reason::kSpecInvalid:
+    case Reason::kNoFeasiblePlan:
+    case Reason::kResourceNotFound:
+    case Reason::kPlanExpired:
+    case Reason::kAudienceMismatch:
+    case Reason::kTopologyMismatch:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+         absl::IsCancelled(status);
+}
+
+std::string TextOf(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  std::string text =
+      detail.has_value()
+          ? absl::StrCat(ReasonName(detail->reason), ": ", status.message())
+          : absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message());
+  std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, ' ');
+  return text;
+}
+
+// Calls until it is answered, is refused for good or `end` comes.
+template <typename Call>
+auto TryUntil(absl::Time end, const Call& call) -> decltype(call(CallOptions())) {
+  for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    CallOptions options;
+    options.timeout = std::max(end - absl::Now(), absl::Milliseconds(1));
+    auto answer = call(options);
+    if (answer.ok() || !MayPass(answer.status()) || absl::Now() + pause >= end) return answer;
+    absl::SleepFor(pause);
+  }
+}
+
+std::string Tool(const SlurmConfig& config, const char* name) {
+  return absl::StrCat(config.slurm_bin_dir, "/", name);
+}
+
+// Prologs of the controller do not get it.
+void SetConfiguration(const SlurmConfig& config) {
+  ::setenv("SLURM_CONF", config.slurm_conf.c_str(), /*overwrite=*/1);
+}
+
+absl::StatusOr<std::string> MasterAddress(const SlurmConfig& config, const std::string& node) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text,
+                           OutputOf({Tool(config, "scontrol"), "show", "node", node}));
+  const std::string address = FieldOf(text, "NodeAddr");
+  const bool is_address =
+      !address.empty() && std::all_of(address.begin(), address.end(), [](unsigned char letter) {
+        return absl::ascii_isalnum(letter) || absl::StrContains(".-:_", letter);
+      });
+  if (!is_address)
+    return absl::UnavailableError(absl::StrCat("scontrol tells no NodeAddr of ", node));
+  return address;
+}
+
+int MasterPort(const SlurmConfig& config, const std::string& job_id) {
+  int64_t number = 0;
+  (void)absl::SimpleAtoi(job_id, &number);
+  return config.first_master_port + 2 * static_cast<int>(number % kPortsOfJobs);
+}
+
+// The plan that the job names, where it is for such nodes.
+absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config,
+                                   const JobFacts& job, absl::Time end) {
+  v1::GetPlanRequest request;
+  request.set_name(absl::StrContains(job.wishes.plan, '/')
+                       ? job.wishes.plan
+                       : absl::StrCat("clusters/", config.cluster, "/plans/", job.wishes.plan));
+  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, TryUntil(end, [&](const CallOptions& options) {
+                             return client.GetPlan(request, options);
+                           }));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::ClusterTopology here, TopologyOfJob(config, job.nodes));
+  const v1::NodeGroup& mine = here.node_groups(0);
+  const v1::ClusterTopology& topology = plan.spec().topology();
+  const bool is_alike = topology.node_groups_size() == 1 &&
+                        topology.node_groups(0).device_kind() == mine.device_kind() &&
+                        topology.node_groups(0).node_count() == mine.node_count() &&
+                        topology.node_groups(0).devices_per_node() == mine.devices_per_node() &&
+                        (topology.node_groups(0).node_names().empty() ||
+                         std::equal(topology.node_groups(0).node_names().begin(),
+                                    topology.node_groups(0).node_names().end(),
+                                    mine.node_names().begin(), mine.node_names().end()));
+  if (!is_alike) {
+    return FieldError(Reason::kSpecInvalid, "--plan",
+                      absl::StrCat("is not for the ", mine.node_count(), " nodes with ",
+                                   mine.devices_per_node(), " devices `", mine.device_kind(),
+                                   "` that the job has: ", absl::StrJoin(mine.node_names(), ",")));
+  }
+  return plan;
+}
+
+absl::StatusOr<v1::Plan> AskForPlan(const SlurmConfig& config, const JobFacts& job) {
+  const absl::Time end = EndOfTries(config);
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, Connect(config));
+  PlanClient client(channel);
+  if (job.wishes.plan != "auto") return NamedPlan(client, config, job, end);
+  PARPLAN_ASSIGN_OR_RETURN(const v1::CreatePlanRequest request, QuestionOfJob(config, job));
+  return TryUntil(end,
+                  [&](const CallOptions& options) { return client.CreatePlan(request, options); });
+}
+
+absl::StatusOr<std::string> Prepare(const SlurmConfig& config, JobFacts& job,
+                                    absl::string_view node_list, JobBundle bundle) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string details,
+                           OutputOf({Tool(config, "scontrol"), "show", "job", "-d", job.job_id}));
+  PARPLAN_RETURN_IF_ERROR(AddJobDetails(details, node_list, job));
+  const absl::Time begin = absl::Now();
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, AskForPlan(config, job));
+  const absl::Duration taken = absl::Now() - begin;
+  bundle.without_plan.clear();
+  bundle.envelope = EnvelopeToJson(plan.signed_plan());
+  bundle.model = ToReadableJson(plan.spec().model());
+  bundle.topology = ToReadableJson(plan.spec().topology());
+  if (plan.spec().topology().node_groups(0).node_names().empty()) {
+    for (const JobNode& node : job.nodes) bundle.node_names.push_back(node.name);
+  }
+  bundle.master_port = MasterPort(config, job.job_id);
+  PARPLAN_ASSIGN_OR_RETURN(bundle.master_address, MasterAddress(config, job.nodes.front().name));
+  PARPLAN_RETURN_IF_ERROR(WriteBundle(config.spool_dir, bundle));
+  return absl::StrFormat("%s in %.3f s", plan.name(), absl::ToDoubleSeconds(taken));
+}
+
+// Slurm's own variables of an epilog leave out the signal that ended a job.
+std::string ReasonOfEnd(const SlurmConfig& config, const std::string& job_id) {
+  std::string code;
+  const absl::StatusOr<std::string> text =
+      OutputOf({Tool(config, "scontrol"), "show", "job", job_id});
+  if (text.ok()) {
+    for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+      if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "Requeue=")) {
+        code = FieldOf(line, "ExitCode");
+      }
+    }
+  }
+  return absl::StrCat("Slurm job ", job_id, " has ended",
+                      code.empty() ? "" : absl::StrCat(" (exit code and signal ", code, ")"),
+                      " and left this execution open");
+}
+
+}  // namespace
+
+const char* OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kPlanned:
+      return "planned";
+    case Outcome::kAway:
+      return "away";
+    case Outcome::kRefused:
+      return "refused";
+  }
+  return "?";
+}
+
+Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list) {
+  SetConfiguration(config);
+  JobBundle bundle = {.job_id = job.job_id, .without_plan = "the planner had no answer in time"};
+  if (const absl::Status written = WriteBundle(config.spool_dir, bundle); !written.ok()) {
+    return {Outcome::kAway, TextOf(written)};
+  }
+  const absl::StatusOr<std::string> prepared = Prepare(config, job, node_list, bundle);
+  Answer answer;
+  if (prepared.ok()) {
+    answer = {Outcome::kPlanned, *prepared};
+  } else {
+    answer = {IsRefusal(prepared.status()) ? Outcome::kRefused : Outcome::kAway,
+              TextOf(prepared.status())};
+    bundle.without_plan = answer.text;
+    (void)WriteBundle(config.spool_dir, bundle);
+  }
+  // Neither may keep the job.
+  (void)OutputOf({Tool(config, "scontrol"), "update", absl::StrCat("jobid=", job.job_id),
+                  absl::StrCat("admincomment=parplan ", OutcomeName(answer.outcome), ": ",
+                               answer.text.substr(0, kMaxComment))});
+  if (answer.outcome == Outcome::kRefused && config.when_refused == Policy::kCancel) {
+    (void)OutputOf({Tool(config, "scancel"), job.job_id});
+  }
+  return answer;
+}
+
+std::string CloseJob(const SlurmConfig& config, const std::string& job_id) {
+  SetConfiguration(config);
+  const absl::StatusOr<JobBundle> bundle = ReadBundle(config.spool_dir, job_id);
+  if (absl::IsNotFound(bundle.status())) return "no plan";
+  RemoveBundle(config.spool_dir, job_id);
+  if (!bundle.ok()) return TextOf(bundle.status());
+  if (!bundle->without_plan.empty()) return "no plan";
+  const absl::StatusOr<v1::SignedPlan> envelope = EnvelopeFromJson(bundle->envelope);
+  v1::PlanPayload payload;
+  // Nothing is done here but what the server allows whoever may call it.
+  if (!envelope.ok() || !payload.ParseFromString(envelope->payload())) return "the plan is none";
+  // The executions of a plan for all jobs may be of others.
+  if (payload.job_id() != job_id) return "a plan of no single job";
+  const absl::Time end = EndOfTries(config);
+  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = Connect(config);
+  if (!channel.ok()) return TextOf(channel.status());
+  ExecutionClient client(*channel);
+  v1::ListExecutionsRequest list;
+  list.set_parent(payload.plan());
+  const absl::StatusOr<v1::ListExecutionsResponse> listed =
+      TryUntil(end, [&](const CallOptions& options) { return client.List(list, options); });
+  if (!listed.ok()) return TextOf(listed.status());
+  const std::string reason = ReasonOfEnd(config, job_id);
+  int closed = 0;
+  for (const v1::Execution& execution : listed->executions()) {
+    if (execution.state() != v1::Execution::RUNNING) continue;
+    v1::FailExecutionRequest request;
+    request.set_name(execution.name());
+    request.set_reason(reason);
+    const absl::StatusOr<v1::Execution> failed =
+        TryUntil(end, [&](const CallOptions& options) { return client.Fail(request, options); });
+    if (!failed.ok()) return TextOf(failed.status());
+    ++closed;
+  }
+  return absl::StrCat(payload.plan(), ": ", closed, " of ", listed->executions_size(),
+                      " executions closed");
+}
+
+}  // namespace parplan::slurm

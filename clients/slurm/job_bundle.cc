@@ -1,0 +1,110 @@
+#include "clients/slurm/job_bundle.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/envelope/durable_file.h"
+
+namespace parplan::slurm {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{64} << 20;
+constexpr int kMaxPort = 65534;
+
+absl::Status Malformed(absl::string_view field, absl::string_view rule) {
+  return MakeError(absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
+                   absl::StrCat("`", field, "`: ", rule), {{"field", std::string(field)}});
+}
+
+}  // namespace
+
+absl::StatusOr<JobBundle> JobBundle::FromJson(absl::string_view text) {
+  const nlohmann::json object =
+      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Malformed("bundle", "must be a JSON object");
+  JobBundle bundle;
+  for (const auto& [name, field] :
+       {std::pair("job_id", &bundle.job_id), std::pair("without_plan", &bundle.without_plan),
+        std::pair("envelope", &bundle.envelope), std::pair("model", &bundle.model),
+        std::pair("topology", &bundle.topology),
+        std::pair("master_address", &bundle.master_address)}) {
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_string()) return Malformed(name, "must be a string");
+    *field = found->get<std::string>();
+  }
+  const auto names = object.find("node_names");
+  if (names == object.end() || !names->is_array()) return Malformed("node_names", "must be a list");
+  for (const auto& name : *names) {
+    if (!name.is_string()) return Malformed("node_names", "must be a list of strings");
+    bundle.node_names.push_back(name.get<std::string>());
+  }
+  const auto port = object.find("master_port");
+  if (port == object.end() || !port->is_number_integer() || port->get<int64_t>() < 0 ||
+      port->get<int64_t>() > kMaxPort) {
+    return Malformed("master_port", absl::StrCat("must be from 0 to ", kMaxPort));
+  }
+  bundle.master_port = port->get<int>();
+  return bundle;
+}
+
+std::string JobBundle::ToJson() const {
+  const nlohmann::ordered_json object = {{"job_id", job_id},
+                                         {"without_plan", without_plan},
+                                         {"envelope", envelope},
+                                         {"model", model},
+                                         {"topology", topology},
+                                         {"node_names", node_names},
+                                         {"master_address", master_address},
+                                         {"master_port", master_port}};
+  return object.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string BundlePath(const std::string& spool_dir, const std::string& job_id) {
+  return absl::StrCat(spool_dir, "/", job_id, ".json");
+}
+
+absl::Status WriteBundle(const std::string& spool_dir, const JobBundle& bundle) {
+  return WriteDurably(BundlePath(spool_dir, bundle.job_id), bundle.ToJson(), 0644);
+}
+
+absl::StatusOr<JobBundle> ReadBundle(const std::string& spool_dir, const std::string& job_id) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadText(BundlePath(spool_dir, job_id)));
+  PARPLAN_ASSIGN_OR_RETURN(JobBundle bundle, JobBundle::FromJson(text));
+  if (bundle.job_id != job_id) {
+    return absl::DataLossError(absl::StrCat(BundlePath(spool_dir, job_id), " is of job ",
+                                            bundle.job_id, "; nobody but SlurmUser may write to ",
+                                            spool_dir));
+  }
+  return bundle;
+}
+
+void RemoveBundle(const std::string& spool_dir, const std::string& job_id) {
+  ::unlink(BundlePath(spool_dir, job_id).c_str());
+}
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file && errno == ENOENT) return absl::NotFoundError(absl::StrCat(path, " is not there"));
+  std::string text;
+  if (file) text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  if (!file || file.bad()) {
+    return FieldError(Reason::kSpecInvalid, path,
+                      absl::StrCat("cannot be read: ", std::strerror(errno)));
+  }
+  if (text.size() > kMaxFileBytes) {
+    return FieldError(Reason::kSpecInvalid, path, "has more than 64 MiB");
+  }
+  return text;
+}
+
+}  // namespace parplan::slurm

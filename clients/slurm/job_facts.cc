@@ -1,0 +1,199 @@
+#include "clients/slurm/job_facts.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan::slurm {
+namespace {
+
+constexpr size_t kMaxHostCount = 65536;
+constexpr int kMaxDigits = 9;
+
+absl::Status NoHostList(absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat("`", text, "` is no list of hosts"));
+}
+
+// The parts of `text` between commas that are not in brackets of any kind.
+std::vector<absl::string_view> SplitOutside(absl::string_view text) {
+  std::vector<absl::string_view> parts;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || (text[i] == ',' && depth == 0)) {
+      parts.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    } else if (text[i] == '[' || text[i] == '(') {
+      ++depth;
+    } else if (text[i] == ']' || text[i] == ')') {
+      --depth;
+    }
+  }
+  return parts;
+}
+
+// Numbers of `01-03,7` with the zeros before them.
+absl::StatusOr<std::vector<std::string>> ExpandNumbers(absl::string_view text) {
+  std::vector<std::string> numbers;
+  for (const absl::string_view range : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(range, absl::MaxSplits('-', 1));
+    const absl::string_view last_text = absl::StrContains(range, '-') ? ends.second : ends.first;
+    int first = 0;
+    int last = 0;
+    const auto is_number = [](absl::string_view digits, int& number) {
+      return !digits.empty() && digits.size() <= kMaxDigits &&
+             std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) &&
+             absl::SimpleAtoi(digits, &number);
+    };
+    if (!is_number(ends.first, first) || !is_number(last_text, last) || last < first ||
+        static_cast<size_t>(last - first) >= kMaxHostCount) {
+      return NoHostList(text);
+    }
+    for (int number = first; number <= last; ++number) {
+      numbers.push_back(absl::StrFormat("%0*d", static_cast<int>(ends.first.size()), number));
+    }
+  }
+  return numbers;
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandOne(absl::string_view text) {
+  std::vector<std::string> names = {""};
+  while (!text.empty()) {
+    const size_t open = std::min(text.find('['), text.size());
+    const absl::string_view plain = text.substr(0, open);
+    if (plain.find_first_of(" ]\t") != absl::string_view::npos) return NoHostList(text);
+    for (std::string& name : names) absl::StrAppend(&name, plain);
+    if (open == text.size()) break;
+    const size_t close = text.find(']', open);
+    if (close == absl::string_view::npos) return NoHostList(text);
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> numbers,
+                             ExpandNumbers(text.substr(open + 1, close - open - 1)));
+    if (names.size() * numbers.size() > kMaxHostCount) return NoHostList(text);
+    std::vector<std::string> longer;
+    for (const std::string& name : names) {
+      for (const std::string& number : numbers) longer.push_back(name + number);
+    }
+    names = std::move(longer);
+    text.remove_prefix(close + 1);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ExpandHosts(absl::string_view host_list) {
+  std::vector<std::string> hosts;
+  for (const absl::string_view part : SplitOutside(host_list)) {
+    if (part.empty()) return NoHostList(host_list);
+    PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandOne(part));
+    hosts.insert(hosts.end(), names.begin(), names.end());
+    if (hosts.size() > kMaxHostCount) return NoHostList(host_list);
+  }
+  return hosts;
+}
+
+absl::StatusOr<std::vector<GresCount>> ParseGres(absl::string_view text) {
+  std::vector<GresCount> found;
+  if (text.empty() || text == "(null)") return found;
+  for (const absl::string_view part : SplitOutside(text)) {
+    absl::string_view name = part.substr(0, part.find('('));
+    absl::string_view details = part.substr(name.size());
+    absl::string_view number;
+    // Where devices are no files Slurm writes `core:here(CNT:2)`.
+    if (absl::ConsumePrefix(&details, "(CNT:")) {
+      number = details.substr(0, details.find_first_of(",)"));
+    } else if (const size_t colon = name.rfind(':'); colon != absl::string_view::npos) {
+      number = name.substr(colon + 1);
+      name = name.substr(0, colon);
+    }
+    int64_t count = 0;
+    if (name.empty() || !absl::SimpleAtoi(number, &count) || count < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("`", text, "` is no list of GRES"));
+    }
+    found.push_back({std::string(name), count});
+  }
+  return found;
+}
+
+absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
+  const auto text = [&](const char* name) {
+    const char* const value = lookup(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  JobFacts job;
+  job.job_id = text("SLURM_JOB_ID");
+  // It becomes part of paths.
+  if (job.job_id.empty() || job.job_id.size() > 20 ||
+      !std::all_of(job.job_id.begin(), job.job_id.end(), absl::ascii_isdigit)) {
+    return FieldError(Reason::kSpecInvalid, "SLURM_JOB_ID",
+                      "must be the number of a job; Slurm sets it for prologs and epilogs");
+  }
+  if (!absl::SimpleAtoi(text("SLURM_JOB_RESTART_COUNT"), &job.restart_count)) job.restart_count = 0;
+  JobWishes& wishes = job.wishes;
+  if (const std::string plan = text("SPANK_PARPLAN_PLAN"); !plan.empty()) wishes.plan = plan;
+  wishes.model = text("SPANK_PARPLAN_MODEL");
+  wishes.planner = text("SPANK_PARPLAN_PLANNER");
+  wishes.runtime = text("SPANK_PARPLAN_RUNTIME");
+  // What is no number is refused as a batch of none.
+  if (!absl::SimpleAtoi(text("SPANK_PARPLAN_BATCH"), &wishes.global_batch_size)) {
+    wishes.global_batch_size = 0;
+  }
+  return job;
+}
+
+std::string FieldOf(absl::string_view scontrol_text, absl::string_view name) {
+  const std::string start = absl::StrCat(name, "=");
+  for (absl::string_view word :
+       absl::StrSplit(scontrol_text, absl::ByAnyChar(" \n\t"), absl::SkipEmpty())) {
+    if (absl::ConsumePrefix(&word, start)) return std::string(word);
+  }
+  return "";
+}
+
+absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
+                           JobFacts& job) {
+  // Names of jobs may hold anything, and are on the first line: only lines that begin with a
+  // field are read.
+  std::map<std::string, std::vector<GresCount>> gres;
+  for (absl::string_view line : absl::StrSplit(scontrol_text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (absl::StartsWith(line, "Requeue=")) {
+      (void)absl::SimpleAtoi(FieldOf(line, "Restarts"), &job.restart_count);
+    } else if (absl::StartsWith(line, "SubmitTime=")) {
+      job.submit_time = FieldOf(line, "SubmitTime");
+    } else if (absl::StartsWith(line, "Nodes=")) {
+      PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                               ExpandHosts(FieldOf(line, "Nodes")));
+      PARPLAN_ASSIGN_OR_RETURN(const std::vector<GresCount> found,
+                               ParseGres(FieldOf(line, "GRES")));
+      for (const std::string& name : names) {
+        if (!gres.emplace(name, found).second) {
+          return absl::InvalidArgumentError(absl::StrCat("scontrol names ", name, " twice"));
+        }
+      }
+    }
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> names, ExpandHosts(node_list));
+  job.nodes.clear();
+  for (const std::string& name : names) {
+    const auto found = gres.find(name);
+    if (found == gres.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("scontrol does not tell what the job has of ", name));
+    }
+    job.nodes.push_back({name, found->second});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace parplan::slurm

@@ -1,0 +1,127 @@
+#include "clients/slurm/node_files.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "clients/launch/launch_plan.h"
+#include "parplan/v1/model.pb.h"
+#include "parplan/v1/topology.pb.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/envelope/envelope_json.h"
+#include "proto/envelope/verifier.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/json_file.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/topology_wire.h"
+
+namespace parplan::slurm {
+namespace {
+
+constexpr mode_t kFolderMode = 0755;
+constexpr mode_t kFileMode = 0644;
+
+absl::Status FileError(const std::string& path, const std::error_code& error) {
+  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", error.message()));
+}
+
+std::string OneLine(std::string text) {
+  for (char& letter : text) {
+    if (absl::ascii_iscntrl(letter)) letter = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBundle& trust,
+                                        const NodeOfJob& node, absl::Time now) {
+  if (!bundle.without_plan.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(std::string line,
+                             VariableLines({{"PARPLAN_NO_PLAN", OneLine(bundle.without_plan)}}));
+    return NodeFiles{{"node.env", std::move(line)}};
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(bundle.envelope));
+  v1::ModelSpec model_message;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(bundle.model, "model.json", &model_message));
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(model_message));
+  v1::ClusterTopology topology_message;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(bundle.topology, "topology.json", &topology_message));
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, TopologyFromProto(topology_message));
+  PARPLAN_ASSIGN_OR_RETURN(const VerifiedPlan verified,
+                           PlanVerifier(trust).Verify(envelope,
+                                                      {.cluster = node.cluster,
+                                                       .job_id = node.job_id,
+                                                       .node_name = node.node_name,
+                                                       .topology_digest = TopologyDigest(topology)},
+                                                      now));
+  const auto path = [&](const char* name) { return absl::StrCat(node.folder, "/", name); };
+  PARPLAN_ASSIGN_OR_RETURN(const LaunchPlan launch,
+                           LaunchPlan::Create(verified, model, topology,
+                                              {.node_names = bundle.node_names,
+                                               .master_address = bundle.master_address,
+                                               .master_port = bundle.master_port,
+                                               .plan_path = path("plan.dsse.json"),
+                                               .model_path = path("model.json"),
+                                               .topology_path = path("topology.json"),
+                                               .trust_path = node.trust_path,
+                                               .rank_map_path = path("ranks.json")}));
+  const int index = launch.NodeNamed(node.node_name);
+  if (index < 0) {
+    return MakeError(absl::StatusCode::kPermissionDenied, Reason::kAudienceMismatch,
+                     absl::StrCat("the plan names no node ", node.node_name));
+  }
+  NodeFiles files = {{"plan.dsse.json", bundle.envelope},
+                     {"model.json", bundle.model},
+                     {"topology.json", bundle.topology},
+                     {"ranks.json", launch.RankMapJson()}};
+  PARPLAN_ASSIGN_OR_RETURN(files["node.env"], VariableLines(launch.VariablesOfNode(index)));
+  const LaunchNode& place = launch.nodes()[index];
+  for (int k = 0; k < place.device_count; ++k) {
+    PARPLAN_ASSIGN_OR_RETURN(files[absl::StrCat("rank-", k, ".env")],
+                             VariableLines(launch.VariablesOfRank(place.first_rank + k)));
+  }
+  return files;
+}
+
+NodeFiles RefusalFiles(const std::string& why) { return {{"refused", OneLine(why) + "\n"}}; }
+
+absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files) {
+  namespace fs = std::filesystem;
+  const std::string staged = folder + ".new";
+  std::error_code error;
+  fs::remove_all(staged, error);
+  fs::create_directories(staged, error);
+  if (error) return FileError(staged, error);
+  // Whatever the mask of the daemon.
+  ::chmod(fs::path(folder).parent_path().c_str(), kFolderMode);
+  ::chmod(staged.c_str(), kFolderMode);
+  for (const auto& [name, text] : files) {
+    const std::string path = absl::StrCat(staged, "/", name);
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file || ::chmod(path.c_str(), kFileMode) != 0) {
+      return FileError(path, std::error_code(errno, std::generic_category()));
+    }
+  }
+  // A folder that a run before a crash of the node has left.
+  fs::remove_all(folder, error);
+  fs::rename(staged, folder, error);
+  if (error) return FileError(folder, error);
+  return absl::OkStatus();
+}
+
+absl::Status RemoveNodeFiles(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  return error ? FileError(folder, error) : absl::OkStatus();
+}
+
+}  // namespace parplan::slurm

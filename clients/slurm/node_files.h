@@ -1,0 +1,53 @@
+// What a node keeps of a job for its tasks, in a folder that only root may write to.
+//
+//   plan.dsse.json  model.json  topology.json  ranks.json    docs/launch.md
+//   node.env        variables of every task
+//   rank-K.env      variables of the K-th rank of the node besides
+//   refused         why no task may start: then the only file
+//
+// spank_parplan.c reads these.
+
+#ifndef PARPLAN_CLIENTS_SLURM_NODE_FILES_H_
+#define PARPLAN_CLIENTS_SLURM_NODE_FILES_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "clients/slurm/job_bundle.h"
+#include "proto/envelope/trust_bundle.h"
+
+namespace parplan::slurm {
+
+// Contents by name.
+using NodeFiles = std::map<std::string, std::string>;
+
+// Whose files, and where they will be.
+struct NodeOfJob {
+  std::string cluster;
+  std::string job_id;
+  std::string node_name;
+  std::string folder;
+  // Path of the trust bundle.
+  std::string trust_path;
+};
+
+// Verifies the plan at `now`, for this cluster, job and node, and makes the files. The errors of
+// PlanVerifier and LaunchPlan; AUDIENCE_MISMATCH also for a node that the topology does not name.
+// A job without a plan gets the variable PARPLAN_NO_PLAN, which says why.
+absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBundle& trust,
+                                        const NodeOfJob& node, absl::Time now);
+
+// Of a job that must not start.
+NodeFiles RefusalFiles(const std::string& why);
+
+// Replaces the folder, whole or not at all, and makes those above it.
+absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files);
+// Nothing where it is not there.
+absl::Status RemoveNodeFiles(const std::string& folder);
+
+}  // namespace parplan::slurm
+
+#endif  // PARPLAN_CLIENTS_SLURM_NODE_FILES_H_

@@ -1,0 +1,69 @@
+#include "clients/slurm/deadline_work.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_folder.h"
+
+namespace parplan::slurm {
+namespace {
+
+constexpr absl::Duration kNever = absl::Minutes(10);
+
+TEST(RunWithin, GivesWhatTheWorkSays) {
+  ASSERT_OK_AND_ASSIGN(const std::optional<WorkResult> result, RunWithin(kNever, [] {
+                         return WorkResult{7, "two words\nand a line"};
+                       }));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->code, 7);
+  EXPECT_EQ(result->text, "two words\nand a line");
+}
+
+TEST(RunWithin, WorkThatDiesIsAnError) {
+  EXPECT_EQ(RunWithin(kNever, []() -> WorkResult { std::abort(); }).status().code(),
+            absl::StatusCode::kInternal);
+}
+
+// The work waits for ever, and so does what it has started; neither is left behind.
+TEST(RunWithin, EndsWorkThatHangsWithAllItHasStarted) {
+  const std::string pids = MakeTestFolder() + "/pids";
+  ASSERT_OK_AND_ASSIGN(
+      const std::optional<WorkResult> result, RunWithin(absl::Seconds(3), [&]() -> WorkResult {
+        std::ofstream(pids) << ::getpid();
+        (void)OutputOf({"/bin/sh", "-c", "echo \" $$\" >>\"$0\"; exec sleep 100000", pids});
+        return {};
+      }));
+  EXPECT_FALSE(result.has_value());
+  std::ifstream file(pids);
+  pid_t pid = 0;
+  int count = 0;
+  while (file >> pid) {
+    ++count;
+    // Who has no parent left is taken away by another soon.
+    while (::kill(pid, 0) == 0 &&
+           std::filesystem::exists("/proc/" + std::to_string(pid) + "/exe")) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+  }
+  EXPECT_GE(count, 1);
+}
+
+TEST(OutputOf, GivesOutputAndTellsFailure) {
+  ASSERT_OK_AND_ASSIGN(const std::string text, OutputOf({"/bin/echo", "a", "b c"}));
+  EXPECT_EQ(text, "a b c\n");
+  EXPECT_EQ(OutputOf({"/bin/false"}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(OutputOf({"/none/scontrol"}).status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace parplan::slurm

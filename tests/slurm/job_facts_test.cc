@@ -1,0 +1,110 @@
+#include "clients/slurm/job_facts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/support/status_matchers.h"
+
+namespace parplan::slurm {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(ExpandHosts, ReadsRangesZerosAndSeveralBrackets) {
+  const auto names = [](const char* text) {
+    const absl::StatusOr<std::vector<std::string>> hosts = ExpandHosts(text);
+    EXPECT_OK(hosts.status());
+    return hosts.value_or(std::vector<std::string>());
+  };
+  EXPECT_THAT(names("n1"), ElementsAre("n1"));
+  EXPECT_THAT(names("n[1-3]"), ElementsAre("n1", "n2", "n3"));
+  EXPECT_THAT(names("n[08-10,3],login"), ElementsAre("n08", "n09", "n10", "n3", "login"));
+  EXPECT_THAT(names("r[1-2]n[1,4]x"), ElementsAre("r1n1x", "r1n4x", "r2n1x", "r2n4x"));
+}
+
+TEST(ExpandHosts, RefusesWhatIsNoList) {
+  for (const char* const text : {"", "n[1-", "n]", "n[a]", "n[3-1]", "n1,,n2", "n[1-99999999]",
+                                 "n[]", "n[1-2-3]", "a b", "n[0-999]m[0-999]"}) {
+    EXPECT_FALSE(ExpandHosts(text).ok()) << text;
+  }
+}
+
+TEST(ParseGres, ReadsTypesCountsAndIndices) {
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<GresCount> found,
+      ParseGres("gpu:h200:8(IDX:0-3,5),core:2,shard:a:0(S:0),core:here(CNT:3),x(CNT:1)"));
+  EXPECT_THAT(found,
+              ElementsAre(GresCount{"gpu:h200", 8}, GresCount{"core", 2}, GresCount{"shard:a", 0},
+                          GresCount{"core:here", 3}, GresCount{"x", 1}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<GresCount> none, ParseGres("(null)"));
+  EXPECT_THAT(none, IsEmpty());
+  for (const char* const text : {"gpu", "gpu:many", ":4", "gpu:-1", "gpu(CNT:)", "(CNT:1)"}) {
+    EXPECT_FALSE(ParseGres(text).ok()) << text;
+  }
+}
+
+TEST(JobFromEnvironment, ReadsWishes) {
+  const std::map<std::string, std::string> variables = {{"SLURM_JOB_ID", "17"},
+                                                        {"SLURM_JOB_RESTART_COUNT", "2"},
+                                                        {"SPANK_PARPLAN_PLAN", "auto"},
+                                                        {"SPANK_PARPLAN_MODEL", "{}"},
+                                                        {"SPANK_PARPLAN_BATCH", "64"}};
+  const auto lookup = [&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, JobFromEnvironment(lookup));
+  EXPECT_EQ(job.job_id, "17");
+  EXPECT_EQ(job.restart_count, 2);
+  EXPECT_EQ(job.wishes.plan, "auto");
+  EXPECT_EQ(job.wishes.global_batch_size, 64);
+}
+
+// The id becomes part of paths.
+TEST(JobFromEnvironment, RefusesIdsThatAreNoNumbers) {
+  for (const char* const id : {"", "../1", "1/2", "-1", "123456789012345678901"}) {
+    EXPECT_FALSE(JobFromEnvironment([&](const char* name) -> const char* {
+                   return std::string(name) == "SLURM_JOB_ID" ? id : nullptr;
+                 }).ok())
+        << id;
+  }
+}
+
+// As Slurm 22.05 prints it.
+constexpr char kScontrol[] = R"(JobId=17 JobName=train Nodes=n[1-9] GRES=gpu:h200:800 Restarts=7
+   UserId=root(0) GroupId=root(0) MCS_label=N/A
+   JobState=CONFIGURING Reason=None Dependency=(null)
+   Requeue=1 Restarts=3 BatchFlag=1 Reboot=0 ExitCode=0:0
+   SubmitTime=2026-11-22T01:00:00 EligibleTime=2026-11-22T01:00:00
+   NodeList=n[1-2],m1
+   JOB_GRES=gpu:a100:4,gpu:h200:16
+     Nodes=m1 CPU_IDs=0 Mem=0 GRES=gpu:a100:4(IDX:0-3)
+     Nodes=n[1-2] CPU_IDs=0-1 Mem=0 GRES=gpu:h200:8(IDX:0-7)
+   MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0
+)";
+
+// Whatever a user writes into the name of the job.
+TEST(AddJobDetails, ReadsNodesInTheOrderOfTheList) {
+  JobFacts job;
+  ASSERT_OK(AddJobDetails(kScontrol, "n[1-2],m1", job));
+  EXPECT_EQ(job.restart_count, 3);
+  EXPECT_EQ(job.submit_time, "2026-11-22T01:00:00");
+  ASSERT_EQ(job.nodes.size(), 3);
+  EXPECT_EQ(job.nodes[0].name, "n1");
+  EXPECT_THAT(job.nodes[1].gres, ElementsAre(GresCount{"gpu:h200", 8}));
+  EXPECT_EQ(job.nodes[2].name, "m1");
+  EXPECT_THAT(job.nodes[2].gres, ElementsAre(GresCount{"gpu:a100", 4}));
+}
+
+TEST(AddJobDetails, NodesWithoutDetailsAreAnError) {
+  JobFacts job;
+  EXPECT_THAT(AddJobDetails(kScontrol, "n[1-3]", job).message(), HasSubstr("n3"));
+}
+
+}  // namespace
+}  // namespace parplan::slurm
