@@ -67,6 +67,7 @@ int Run(int argc, char** argv) {
   AddExecutionsCommand(app, session, action);
   AddKeysCommand(app, session, action);
   AddSlurmCommands(app, action);
+  AddCompletionCommand(app, session, action);
 
   try {
     app.parse(argc, argv);

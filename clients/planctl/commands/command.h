@@ -48,6 +48,7 @@ void AddIlpTableCommand(CLI::App& app, const Session& session, Action& action);
 void AddRunsCommand(CLI::App& app, const Session& session, Action& action);
 void AddExecutionsCommand(CLI::App& app, const Session& session, Action& action);
 void AddKeysCommand(CLI::App& app, const Session& session, Action& action);
+void AddCompletionCommand(CLI::App& app, const Session& session, Action& action);
 
 // Prints to standard output. INTERNAL when it is closed or full.
 absl::Status Print(const Session& session, absl::string_view text);

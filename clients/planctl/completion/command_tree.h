@@ -1,0 +1,46 @@
+// The commands of a command line and what may follow each, as data: what completion in a shell
+// needs to know.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMPLETION_COMMAND_TREE_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMPLETION_COMMAND_TREE_H_
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace parplan::planctl {
+
+// What follows a flag, or stands without one.
+enum class ValueKind {
+  kNone,    // A flag that takes nothing.
+  kChoice,  // One of a few words.
+  kFile,    // A path; also what might be one.
+  kOther,   // A number or the like, which no shell can guess.
+};
+
+struct CommandValue {
+  // `--format`, `-h`; empty for an argument without a flag.
+  std::vector<std::string> names;
+  std::string help;
+  ValueKind kind = ValueKind::kNone;
+  std::vector<std::string> choices;
+};
+
+struct CommandNode {
+  // The words after the program: `keys rotate`; empty for the program itself.
+  std::string path;
+  std::string help;
+  // Direct sub-commands by name.
+  std::vector<std::string> commands;
+  // Those of the commands above included, where they may be given here as well.
+  std::vector<CommandValue> flags;
+  std::vector<CommandValue> positionals;
+};
+
+// `app` first, then its sub-commands, each before its own.
+std::vector<CommandNode> CommandTree(const CLI::App& app);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMPLETION_COMMAND_TREE_H_

@@ -1,0 +1,83 @@
+#include "clients/planctl/completion/command_tree.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "clients/planctl/completion/completion_script.h"
+
+namespace parplan::planctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A program with a command that has a command.
+class CommandTreeTest : public ::testing::Test {
+ protected:
+  CommandTreeTest() {
+    app_.fallthrough();
+    app_.set_version_flag("--version", "1");
+    app_.add_option("--format", text_)->check(CLI::IsMember({"text", "json"}));
+    app_.add_flag("-q,--quiet", quiet_);
+    CLI::App* const keys = app_.add_subcommand("keys", "Keys of a server");
+    CLI::App* const rotate = keys->add_subcommand("rotate", "A new key");
+    rotate->add_option("--data-dir", text_, "The folder");
+    rotate->add_option("--days", number_);
+    rotate->add_option("key", text_);
+    app_.add_subcommand("hidden", "")->group("");
+    for (const CommandNode& node : CommandTree(app_)) nodes_[node.path] = node;
+  }
+
+  // The flag of a command; a flag without names where it has none.
+  CommandValue Flag(const std::string& path, const std::string& name) const {
+    for (const CommandValue& flag : nodes_.at(path).flags) {
+      for (const std::string& own : flag.names) {
+        if (own == name) return flag;
+      }
+    }
+    return {};
+  }
+
+  CLI::App app_{"", "program"};
+  std::string text_;
+  int number_ = 0;
+  bool quiet_ = false;
+  std::map<std::string, CommandNode> nodes_;
+};
+
+TEST_F(CommandTreeTest, HasEveryCommandByItsWords) {
+  EXPECT_THAT(nodes_.at("").commands, ElementsAre("keys"));
+  EXPECT_THAT(nodes_.at("keys").commands, ElementsAre("rotate"));
+  EXPECT_THAT(nodes_.at("keys rotate").commands, IsEmpty());
+  EXPECT_EQ(nodes_.at("keys").help, "Keys of a server");
+  EXPECT_EQ(nodes_.size(), 3);
+}
+
+TEST_F(CommandTreeTest, KnowsWhatFollowsAFlag) {
+  EXPECT_EQ(Flag("", "--format").kind, ValueKind::kChoice);
+  EXPECT_THAT(Flag("", "--format").choices, ::testing::UnorderedElementsAre("text", "json"));
+  EXPECT_EQ(Flag("", "-q").kind, ValueKind::kNone);
+  EXPECT_THAT(Flag("", "-q").names, ElementsAre("-q", "--quiet"));
+  EXPECT_EQ(Flag("keys rotate", "--data-dir").kind, ValueKind::kFile);
+  EXPECT_EQ(Flag("keys rotate", "--days").kind, ValueKind::kOther);
+  ASSERT_EQ(nodes_.at("keys rotate").positionals.size(), 1);
+  EXPECT_EQ(nodes_.at("keys rotate").positionals[0].kind, ValueKind::kFile);
+}
+
+TEST_F(CommandTreeTest, FlagsOfTheProgramMayFollowItsCommands) {
+  EXPECT_EQ(Flag("keys rotate", "--format").kind, ValueKind::kChoice);
+  EXPECT_THAT(Flag("keys rotate", "--version").names, IsEmpty());
+  EXPECT_THAT(Flag("keys rotate", "--help").names, ElementsAre("-h", "--help"));
+}
+
+TEST_F(CommandTreeTest, QuotesWhatFishReads) {
+  app_.add_subcommand("odd", "It's a \\ thing");
+  EXPECT_THAT(FishCompletion("program", CommandTree(app_)), HasSubstr("'It\\'s a \\\\ thing'"));
+}
+
+}  // namespace
+}  // namespace parplan::planctl
