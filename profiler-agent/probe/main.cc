@@ -21,6 +21,7 @@
 #include "clients/device/ranks/rank_processes.h"
 #include "planner/base/status_macros.h"
 #include "profiler-agent/probe/probe_rank.h"
+#include "proto/wire/version.h"
 
 namespace parplan {
 namespace {
@@ -85,10 +86,33 @@ absl::Status Run(const char* plan_path) {
   return WriteAll(self->result_descriptor, profile->SerializeAsString());
 }
 
+constexpr char kHelp[] = R"(Measures one device, as a rank among others; parplan-agent starts it.
+Usage: parplan-agent-probe PLAN
+
+Options:
+  -h,--help                   Print this help message and exit
+  --version                   Display program version information and exit
+
+Exit codes
+  0   measured; rank 0 gave the profile to the agent
+  1   could not measure: standard error says why
+  2   wrong arguments
+  75  ended because of another rank
+)";
+
 }  // namespace
 }  // namespace parplan
 
 int main(int argc, char** argv) {
+  const std::string argument = argc == 2 ? argv[1] : "";
+  if (argument == "--version") {
+    std::cout << "parplan-agent-probe " << parplan::kVersion << std::endl;
+    return 0;
+  }
+  if (argument == "--help" || argument == "-h") {
+    std::cout << parplan::kHelp << std::flush;
+    return 0;
+  }
   if (argc != 2) {
     std::cerr << "usage: parplan-agent-probe PLAN, as parplan-agent starts it\n";
     return 2;

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# The packages as an operator meets them: the same whenever they are built, without errors of
+# lintian, and on a fresh Debian installed, run, upgraded, removed and purged.
+#
+#   package_test.sh FOLDER FOLDER-BUILT-AGAIN FOLDER-OF-THE-NEXT-REVISION
+#
+# As root, with Debian's archive in reach (`./parplan-dev package-test`).
+set -euo pipefail
+[[ $# -eq 3 ]] || { echo "usage: package_test.sh FOLDER AGAIN NEXT" >&2; exit 2; }
+first=$(realpath "$1") again=$(realpath "$2") next=$(realpath "$3")
+[[ "$(id -u)" -eq 0 ]] || { echo "package_test: making a Debian root needs root" >&2; exit 2; }
+
+work=$(mktemp -d)
+root="$work/root"
+trap 'rm -rf --one-file-system "$work"' EXIT
+failures=0
+step() { printf '\n== %s\n' "$*"; }
+fail() { printf 'FAILED: %s\n' "$*" >&2; failures=$((failures + 1)); }
+expect() { local what=$1; shift; "$@" || fail "$what"; }
+
+# Runs a script in the fresh Debian, with its own processes: what it leaves running ends with it.
+inside() {
+  unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
+    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+    bash -euo pipefail -c "$1"
+}
+
+step "the same source gives the same packages"
+for package in "$first"/*.deb; do
+  expect "$(basename "$package") differs when it is built again" cmp "$package" "$again/$(basename "$package")"
+done
+(cd "$first" && sha256sum -- *.deb)
+
+step "lintian"
+for package in "$first"/*.deb; do
+  # The archive's own rules: there is no bug to close with the first upload, and no source package.
+  lintian --fail-on error --suppress-tags initial-upload-closes-no-bugs "$package" ||
+    fail "lintian refuses $(basename "$package")"
+done
+
+step "a fresh Debian"
+sources=(/etc/apt/sources.list.d/debian.sources)
+[[ -f "${sources[0]}" ]] || sources=(/etc/apt/sources.list)
+mmdebstrap --quiet --variant=apt --include=ca-certificates bookworm "$root" "${sources[@]}"
+mkdir -p "$root/packages" "$root/packages-next"
+cp "$first"/*.deb "$root/packages/"
+cp "$next"/*.deb "$root/packages-next/"
+before=$(du -sm "$root" | cut -f1)
+
+step "install"
+inside 'cd /packages
+  apt-get update -q
+  apt-get install -q -y --no-install-recommends ./*.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; exit 1; }
+  dpkg --audit'
+echo "it takes $(($(du -sm "$root" | cut -f1) - before)) MB with all that it needs"
+inside 'getent passwd parplan parplan-agent
+  [[ "$(stat -c %U:%a /var/spool/parplan-agent)" == parplan-agent:1777 ]]
+  [[ ! -e /var/lib/parplan/keys ]]
+  for program in parplan-server planctl parplan-agent parplan-agent-probe parplan-exec; do
+    "$program" --version
+    "$program" --help >/dev/null
+  done
+  parplan-server --check-config --config /etc/parplan/parplan-server.json
+  ! ls /etc/systemd/system/*/parplan-* 2>/dev/null' || fail "what is installed is not as it should be"
+
+step "run as its user, plan, end"
+cat >"$root/usr/local/bin/try-server" <<'SH'
+#!/bin/bash
+# As the unit does: the folder, the user, the configuration. What follows runs beside it.
+set -euo pipefail
+install -d -o parplan -g parplan -m 750 /var/lib/parplan
+setpriv --reuid=parplan --regid=parplan --clear-groups --no-new-privs env -i PATH="$PATH" \
+  parplan-server --config /etc/parplan/parplan-server.json --port-file /var/lib/parplan/port \
+  2>/tmp/server.log &
+server=$!
+until [[ -s /var/lib/parplan/port ]]; do
+  kill -0 "$server" || { cat /tmp/server.log; exit 1; }
+  sleep 0.1
+done
+examples=/usr/share/parplan/examples
+"$@"
+kill "$server"
+wait "$server"
+rm /var/lib/parplan/port
+SH
+cat >"$root/usr/local/bin/ask" <<'SH'
+#!/bin/bash
+set -euo pipefail
+examples=/usr/share/parplan/examples
+planctl profile upload "$examples/llama2-7b-a100.profile.json" --cluster a100-40g-8 --node node-0
+planctl plan --model "$examples/llama2-7b.model.json" --cluster "$examples/a100-40g-8.cluster.json" \
+  --batch 64 --job 4711 --out /tmp/plan.dsse.json
+planctl verify /tmp/plan.dsse.json --trust /var/lib/parplan/trust-bundle.jwks.json --job 4711
+SH
+chmod +x "$root"/usr/local/bin/*
+# Its network is the machine's: another server may have the usual ports.
+free() { /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+sed -i "s/:9477/:$(free)/; s/:9478/:$(free)/" "$root/etc/parplan/parplan-server.json"
+port=$(sed -n 's/.*"listen": "127.0.0.1:\([0-9]*\)".*/\1/p' "$root/etc/parplan/parplan-server.json")
+inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the server does not plan"
+inside 'stat -c "%U %a %n" /var/lib/parplan/keys /var/lib/parplan/keys/*.pem' || fail "there are no keys"
+
+step "upgrade"
+old=$(sha256sum <"$root/tmp/plan.dsse.json")
+inside 'cd /packages-next && apt-get install -q -y --no-install-recommends ./*.deb >/tmp/upgrade.log 2>&1 || { cat /tmp/upgrade.log; exit 1; }
+  dpkg-query -W "parplan-*"
+  ! dpkg-query -W -f "\${Version}\n" "parplan-*" | grep -v -- -2'
+expect "the upgrade took the operator's configuration" grep -q "$port" "$root/etc/parplan/parplan-server.json"
+inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the upgraded server does not plan"
+[[ "$(sha256sum <"$root/tmp/plan.dsse.json")" == "$old" ]] || fail "the upgraded server has lost the plan"
+
+step "remove keeps what is the operator's"
+inside 'apt-get remove -q -y "parplan-*" >/tmp/remove.log 2>&1 || { cat /tmp/remove.log; exit 1; }
+  [[ ! -e /usr/bin/parplan-server && ! -e /usr/bin/planctl && -e /var/lib/parplan/parplan.db ]]
+  [[ -e /etc/parplan/parplan-server.json ]]' || fail "remove"
+
+step "purge leaves nothing"
+inside 'apt-get purge -q -y "parplan-*" >/tmp/purge.log 2>&1 || { cat /tmp/purge.log; exit 1; }
+  left=$(find / -xdev -name "*parplan*" -not -path "/packages*" -not -path "/proc/*" \
+    -not -path "/var/cache/*" -not -path "/var/log/*" -not -path "/tmp/*")
+  [[ -z "$left" ]] || { echo "$left"; exit 1; }' || fail "purge left files"
+
+if [[ "$failures" -gt 0 ]]; then
+  echo "FAILED: $failures"
+  exit 1
+fi
+echo "PASSED: $(ls "$first"/*.deb | wc -l) packages"
