@@ -131,6 +131,13 @@ absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, TryUntil(end, [&](const CallOptions& options) {
                              return client.GetPlan(request, options);
                            }));
+  v1::PlanPayload payload;
+  // Nodes verify it; here it is only looked at, to tell sooner.
+  if (payload.ParseFromString(plan.signed_plan().payload()) && !payload.job_id().empty() &&
+      payload.job_id() != job.job_id) {
+    return FieldError(Reason::kSpecInvalid, "--plan",
+                      absl::StrCat("was made for job ", payload.job_id(), " alone"));
+  }
   PARPLAN_ASSIGN_OR_RETURN(const v1::ClusterTopology here, TopologyOfJob(config, job.nodes));
   const v1::NodeGroup& mine = here.node_groups(0);
   const v1::ClusterTopology& topology = plan.spec().topology();
@@ -229,14 +236,16 @@ Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view no
     bundle.without_plan = answer.text;
     (void)WriteBundle(config.spool_dir, bundle);
   }
-  // Neither may keep the job.
+  // May fail.
   (void)OutputOf({Tool(config, "scontrol"), "update", absl::StrCat("jobid=", job.job_id),
                   absl::StrCat("admincomment=parplan ", OutcomeName(answer.outcome), ": ",
                                answer.text.substr(0, kMaxComment))});
-  if (answer.outcome == Outcome::kRefused && config.when_refused == Policy::kCancel) {
-    (void)OutputOf({Tool(config, "scancel"), job.job_id});
-  }
   return answer;
+}
+
+void CancelJob(const SlurmConfig& config, const std::string& job_id) {
+  SetConfiguration(config);
+  (void)OutputOf({Tool(config, "scancel"), job_id});
 }
 
 std::string CloseJob(const SlurmConfig& config, const std::string& job_id) {

@@ -33,9 +33,12 @@ struct Answer {
 // Gets the plan of a job that wants one and leaves it in the spool for its nodes; where there is
 // none, the reason instead, and from the first moment on, so that nobody takes the plan of a run
 // before for this one's. Tries again while the planner is away, until shortly before
-// `config.deadline`. Tells the reason or the plan in the job's admin comment, and cancels a job
-// that was refused where the configuration says so. `node_list`: SLURM_JOB_NODELIST.
+// `config.deadline`. Tells the reason or the plan in the job's admin comment. `node_list`:
+// SLURM_JOB_NODELIST.
 Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list);
+
+// Cancels a job. Slurm then kills its prolog too: nothing comes after this.
+void CancelJob(const SlurmConfig& config, const std::string& job_id);
 
 // Closes the executions of the job's plan that still run, as failed, and takes the plan out of
 // the spool. One line on what was done.

@@ -179,12 +179,13 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char** argv) {
   const spank_context_t context = spank_context();
   if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR) return 0;
   if (plan[0] == '\0' && model_path[0] != '\0') strcpy(plan, "auto");
-  if (plan[0] == '\0' || strcmp(plan, "off") == 0) return 0;
-  if (context == S_CTX_LOCAL) {
-    if (give_token() != 0) return -1;
-    /* A step: its job has its plan. */
-    if (getenv("SLURM_JOB_ID") != NULL) return 0;
+  /* A step: its job has its plan, and the script that starts the step was told so. */
+  if (context == S_CTX_LOCAL && getenv("SLURM_JOB_ID") != NULL) {
+    const int is_planned = getenv("PARPLAN_PLAN") != NULL || plan[0] != '\0';
+    return is_planned && strcmp(plan, "off") != 0 ? give_token() : 0;
   }
+  if (plan[0] == '\0' || strcmp(plan, "off") == 0) return 0;
+  if (context == S_CTX_LOCAL && give_token() != 0) return -1;
   if (hand_on(sp, "PARPLAN_PLAN", plan) != 0) return -1;
   if (strcmp(plan, "auto") != 0) return 0;
   if (model_path[0] == '\0' || batch[0] == '\0') {
@@ -262,6 +263,27 @@ static int is_refused(const char* folder) {
   return 1;
 }
 
+/* Slurm puts options and what they handed on into the environment of tasks. A job that a job
+ * submits would take them for its own. */
+static void forget_wishes(spank_t sp) {
+  static const char* const names[] = {"PARPLAN_PLAN", "PARPLAN_MODEL", "PARPLAN_BATCH",
+                                      "PARPLAN_PLANNER", "PARPLAN_RUNTIME"};
+  char name[MAX_WORD_BYTES];
+  for (size_t k = 0; k < sizeof names / sizeof names[0]; ++k) {
+    snprintf(name, sizeof name, "SLURM_SPANK_%s", names[k]);
+    spank_unsetenv(sp, name);
+  }
+  for (size_t k = 0; k < sizeof options / sizeof options[0]; ++k) {
+    const int start =
+        snprintf(name, sizeof name, "SLURM_SPANK__SLURM_SPANK_OPTION_parplan_%s", options[k].name);
+    for (int i = 0; i < start; ++i) {
+      if (name[i] == '-') name[i] = '_';
+    }
+    spank_unsetenv(sp, name);
+    spank_unsetenv(sp, name + strlen("SLURM_SPANK_"));
+  }
+}
+
 /* As the user, just before the task begins: its environment is complete then. */
 int slurm_spank_task_init(spank_t sp, int argc, char** argv) {
   (void)argc;
@@ -269,6 +291,7 @@ int slurm_spank_task_init(spank_t sp, int argc, char** argv) {
   char folder[PATH_MAX];
   char path[PATH_MAX + 32];
   if (!job_folder(sp, folder, sizeof folder)) return 0;
+  forget_wishes(sp);
   long node_devices = 0;
   long job_devices = 0;
   if (strcmp(plan, "off") == 0) {

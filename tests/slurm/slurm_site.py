@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import random
 import re
 import socket
 import sys
@@ -86,6 +87,8 @@ class Site:
         self.config_path = self.folder / "parplan-slurm.json"
         self.kind = processor_kind()
         self.unused = socket.socket()
+        # Between the ports that other tests' jobs take and those that Linux gives away.
+        self.first_port = random.randrange(30000, 32000)
         self.slurm = Cluster(self.folder, self.flags.plugin)
 
     def __enter__(self):
@@ -130,6 +133,7 @@ class Site:
             "when_unverified": "cancel", "spool_dir": str(self.spool),
             "node_dir": str(self.folder / "node/%n"), "trust": str(self.trust),
             "slurm_conf": str(self.folder / "etc/slurm.conf"), "log": str(self.folder / "hooks.log"),
+            "first_master_port": self.first_port,
             "devices": {
                 "gpu:h200": {"device_kind": "NVIDIA H200", "device_memory_bytes": 150754820096},
                 "gpu:a100": {"device_kind": "NVIDIA A100-SXM4-80GB",

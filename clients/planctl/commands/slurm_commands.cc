@@ -101,6 +101,14 @@ absl::Status Prolog(const std::string& config_path) {
   const auto outcome = static_cast<Outcome>(result.code);
   const bool requeues = outcome == Outcome::kAway && hook.config().when_away == Policy::kRequeue;
   hook.Log(absl::StrCat(slurm::OutcomeName(outcome), requeues ? ",requeued" : ""), result.text);
+  if (outcome == Outcome::kRefused && hook.config().when_refused == Policy::kCancel) {
+    (void)hook.Within(
+        [&hook] {
+          slurm::CancelJob(hook.config(), hook.job().job_id);
+          return WorkResult();
+        },
+        0);
+  }
   return requeues ? absl::UnavailableError("there is no plan; the job goes back to the queue")
                   : absl::OkStatus();
 }

@@ -1,0 +1,166 @@
+"""A plan gets to the tasks of a job, or the job is told why there is none."""
+import json
+import subprocess
+import time
+
+from slurm_case import SUCCEEDED, WORLD, SlurmTest, moment, seconds_of, variables
+from slurm_cluster import wait_for
+from slurm_site import model
+
+
+class ThePlan(SlurmTest):
+    def test_tasks_see_it(self):
+        begin = time.time()
+        job = self.slurm.submit(
+            "env >$SLURM_JOB_ID.batch\n"
+            "srun --ntasks-per-node=8 sh -c 'env >$SLURM_JOB_ID.$SLURM_PROCID.task'\n"
+            "srun --ntasks=2 --ntasks-per-node=1 sh -c 'env >$SLURM_JOB_ID.$SLURM_PROCID.one'\n"
+            "srun --ntasks=1 --nodes=1 --plan=off env >$SLURM_JOB_ID.off\n"
+            "cp $PARPLAN_RANK_MAP $SLURM_JOB_ID.ranks; cp $PARPLAN_PLAN $SLURM_JOB_ID.plan\n",
+            "--nodes=2", "--nodelist=n1,n2", "--ntasks-per-node=8", "--gpus-per-node=h200:8",
+            *WORLD.site.plan_flags(batch=64))
+        self.expect_end(job, "COMPLETED")
+        tasks = [variables(self.out / f"{job}.{k}.task") for k in range(16)]
+        ranks = json.loads((self.out / f"{job}.ranks").read_text())
+        self.assertEqual([node["name"] for node in ranks["nodes"]], ["n1", "n2"])
+        self.assertEqual(sorted(int(task["RANK"]) for task in tasks), list(range(16)))
+        self.assertEqual(len({task["PARPLAN_TOKEN"] for task in tasks}), 1)
+        for task in tasks:
+            mine = ranks["ranks"][int(task["RANK"])]
+            self.assertEqual(task["PARPLAN_RANK"], task["RANK"])
+            self.assertEqual(task["PARPLAN_WORLD_SIZE"], "16")
+            self.assertEqual(mine["node"], task["SLURMD_NODENAME"])
+            self.assertEqual(mine["device"], int(task["SLURM_LOCALID"]))
+            self.assertEqual(mine["stage"], int(task["PARPLAN_STAGE"]))
+            self.assertEqual(task["MASTER_ADDR"], "127.0.0.1")
+            self.assertEqual(task["PARPLAN_JOB_ID"], job)
+            # Slurm still says which devices there are.
+            self.assertEqual(len(task["CUDA_VISIBLE_DEVICES"].split(",")), 8)
+        self.assertEqual(len({task["MASTER_PORT"] for task in tasks}), 1)
+        # A launcher on each node and the script know of the plan, and are no ranks.
+        for name in ("batch", "0.one", "1.one"):
+            seen = variables(self.out / f"{job}.{name}")
+            self.assertEqual(seen["PARPLAN_DEVICE_COUNT"], "16")
+            self.assertNotIn("PARPLAN_RANK", seen)
+        self.assertNotIn("PARPLAN_PLAN", variables(self.out / f"{job}.off"))
+        checked = subprocess.run(
+            [WORLD.flags.planctl, "verify", self.out / f"{job}.plan", "--trust", WORLD.site.trust, "--cluster",
+             "lab", "--job", job, "--node", "n2"], capture_output=True, text=True, check=False)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertIn("parplan planned: clusters/lab/plans/", self.slurm.field(job, "AdminComment"))
+        # Nothing is left where the job was.
+        wait_for("the epilogs", lambda: not list(WORLD.site.folder.glob(f"node/*/{job}")) and
+                 not (WORLD.site.spool / f"{job}.json").exists())
+        planned = WORLD.site.log_lines("slurm-prolog", job)[0]
+        WORLD.figures.append(f"one job of 16 devices: sbatch to plan "
+                       f"{moment(planned) - begin:.2f} s, of it the prolog "
+                       f"{seconds_of(planned):.2f} s")
+
+    def test_a_job_trains_under_it_and_its_execution_is_closed(self):
+        job = self.submit_training(steps=6)
+        self.expect_end(job, "COMPLETED")
+        results = json.loads((self.out / f"{job}.results.json").read_text())
+        self.assertEqual(len(results["losses"]), 6)
+        plan = results["plans"][0]["plan"]
+        executions = WORLD.site.executions(plan)
+        self.assertEqual([one.state for one in executions], [SUCCEEDED])
+        self.assertEqual(executions[0].name, results["report"]["execution"])
+        self.assertGreater(executions[0].window_count, 0)
+
+    def test_a_plan_made_before_is_named(self):
+        topology = {"cluster": "lab", "node_groups": [{
+            "node_group_id": "any", "device_kind": "NVIDIA H200", "node_count": 1,
+            "devices_per_node": 2, "device_memory_bytes": 150754820096}],
+            "link_tiers": [{"tier_id": "node", "reach_device_count": 2}]}
+        plan = WORLD.site.client.call("parplan.v1.PlanService", "CreatePlan", {
+            "parent": "clusters/lab", "request_id": "named", "spec": {
+                "model": model(), "topology": topology, "global_batch_size": 8,
+                "options": {"allow_estimates": True}}})
+        name = plan.name.split("/")[-1]
+        job = self.slurm.submit("echo \"$PARPLAN_PLAN_NAME $PARPLAN_NODE\"\n",
+                                "--nodelist=n2", "--gpus-per-node=h200:2", f"--plan={name}")
+        self.expect_end(job, "COMPLETED")
+        self.assertEqual(self.slurm.output(job).strip(), f"{plan.name} n2")
+        # For a job of another shape it is no plan.
+        job = self.slurm.submit("true\n", "--gpus-per-node=h200:4", f"--plan={name}")
+        self.expect_end(job, "CANCELLED")
+        self.assertIn("not for the 1 nodes with 4 devices", self.slurm.field(job, "AdminComment"))
+
+    def test_jobs_of_srun_and_salloc_have_one_too(self):
+        tell = ["sh", "-c", "echo \"$PARPLAN_PLAN_NAME $PARPLAN_RANK ${#PARPLAN_TOKEN}\""]
+        flags = ["--gpus-per-node=h200:1", *WORLD.site.plan_flags()]
+        done = self.slurm.run("srun", "--nodes=2", "--ntasks=2", *flags, *tell)
+        told = sorted(line.split() for line in done.stdout.strip().split("\n"))
+        self.assertEqual([line[1:] for line in told], [["0", "32"], ["1", "32"]])
+        self.assertEqual(told[0][0], told[1][0])
+        done = self.slurm.run("salloc", "--nodes=1", *flags, "srun", *tell)
+        self.assertRegex(done.stdout, r"clusters/lab/plans/\w+ 0 32")
+
+    def test_a_job_that_a_job_submits_inherits_no_wish(self):
+        job = self.slurm.submit(
+            "cd / && sbatch --parsable --output=/dev/null --wrap=true\n",
+            "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+        self.expect_end(job, "COMPLETED")
+        other = self.slurm.output(job).strip()
+        self.expect_end(other, "COMPLETED")
+        self.assertEqual(self.hooks(other), "")
+
+    def test_what_the_options_cannot_mean_is_said_at_once(self):
+        for flags, words in ((["--plan=auto"], "needs --plan-model"),
+                             (["--plan-model=/none.json", "--plan-batch=8"], "No such file"),
+                             ([f"--plan-model={WORLD.site.model_path}", "--plan-batch=x"],
+                              "whole number"),
+                             (["--plan=a b"], "is no name")):
+            done = self.slurm.try_submit("true\n", *flags)
+            self.assertNotEqual(done.returncode, 0, flags)
+            self.assertIn(words, done.stderr)
+
+    def test_a_job_without_a_wish_knows_of_nothing(self):
+        job = self.slurm.submit("env\n", "--gpus-per-node=h200:1")
+        self.expect_end(job, "COMPLETED")
+        self.assertNotIn("PARPLAN", self.slurm.output(job))
+        self.assertEqual(self.hooks(job), "")
+
+
+class Refusals(SlurmTest):
+    def test_a_model_that_fits_nowhere(self):
+        big = WORLD.site.folder / "big.json"
+        big.write_text(json.dumps(model(decoders=100, hidden=16384, heads=128)))
+        job = self.slurm.submit("true\n", "--gpus-per-node=h200:1", f"--plan-model={big}",
+                                "--plan-batch=8")
+        self.expect_end(job, "CANCELLED")
+        comment = self.slurm.field(job, "AdminComment")
+        self.assertIn("parplan refused: NO_FEASIBLE_PLAN", comment)
+        # The site may let it start all the same; then it is told.
+        WORLD.site.configure(when_refused="launch")
+        job = self.slurm.submit("echo \"because $PARPLAN_NO_PLAN\"\n", "--gpus-per-node=h200:1",
+                                f"--plan-model={big}", "--plan-batch=8")
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("because NO_FEASIBLE_PLAN", self.slurm.output(job))
+
+    def test_nodes_of_two_kinds(self):
+        job = self.slurm.submit("true\n", "--nodes=2", "--nodelist=n3,n4", "--gpus-per-node=8",
+                                *WORLD.site.plan_flags())
+        self.expect_end(job, "CANCELLED")
+        comment = self.slurm.field(job, "AdminComment")
+        self.assertIn("n3 gives the job gpu:h200:8 but n4 gpu:a100:8", comment)
+        self.assertIn("--constraint", comment)
+        self.assertIn("outcome=refused", self.hooks(job))
+
+    def test_a_plan_that_nobody_trusted_signed(self):
+        other = WORLD.site.folder / "other-keys"
+        if not other.exists():
+            other.mkdir(mode=0o700)
+            subprocess.run([WORLD.flags.planctl, "keys", "generate", "--data-dir", other], check=True,
+                           capture_output=True)
+        WORLD.site.configure(trust=str(next(other.glob("*.jwks.json"))))
+        job = self.slurm.submit("echo it runs\n", "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+        self.expect_end(job, "FAILED")
+        self.assertNotIn("it runs", self.slurm.output(job))
+        self.assertIn("unverified,refused", self.hooks(job))
+        self.expect_all_nodes_fit()
+        WORLD.site.configure(trust=str(next(other.glob("*.jwks.json"))), when_unverified="launch")
+        job = self.slurm.submit("echo \"$PARPLAN_NO_PLAN\"\n", "--gpus-per-node=h200:1",
+                                *WORLD.site.plan_flags())
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("not verified", self.slurm.output(job))

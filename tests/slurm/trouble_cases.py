@@ -1,0 +1,93 @@
+"""The planner is away, or jobs end otherwise than they should."""
+import re
+import socket
+import time
+
+from slurm_case import FAILED, WORLD, SlurmTest, seconds_of
+from slurm_cluster import PATIENCE_SECONDS, wait_for
+
+
+class ThePlannerIsAway(SlurmTest):
+    def test_jobs_start_without_a_plan(self):
+        WORLD.site.configure(server=WORLD.site.nobody, deadline_seconds=4)
+        job = self.slurm.submit("echo \"because $PARPLAN_NO_PLAN\"\n", "--gpus-per-node=h200:1",
+                                *WORLD.site.plan_flags())
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("because ", self.slurm.output(job))
+        self.assertIn("outcome=away", self.hooks(job))
+
+    def test_jobs_go_back_to_the_queue_and_are_planned_later(self):
+        WORLD.site.configure(server=WORLD.site.nobody, deadline_seconds=2, when_away="requeue")
+        job = self.slurm.submit("echo \"$PARPLAN_PLAN_NAME\"\n", "--requeue",
+                                "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+        wait_for("a restart", lambda: self.slurm.field(job, "Restarts") not in ("", "0"))
+        WORLD.site.configure()
+        self.start_again(job)
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("clusters/lab/plans/", self.slurm.output(job))
+        self.expect_all_nodes_fit()
+
+    def test_one_that_never_answers_holds_up_nobody(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(8)
+            WORLD.site.configure(server="127.0.0.1:%d" % listener.getsockname()[1],
+                           deadline_seconds=WORLD.flags.hang_seconds)
+            job = self.slurm.submit("echo \"because $PARPLAN_NO_PLAN\"\n",
+                                    "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+            listener.settimeout(PATIENCE_SECONDS)
+            connection, _ = listener.accept()
+            # The prolog hangs now. The controller goes on, and other jobs come and go.
+            other = self.slurm.submit("true\n")
+            answers = []
+            while self.slurm.state(job) == "CONFIGURING":
+                begin = time.monotonic()
+                self.slurm.run("squeue", "-h")
+                self.slurm.run("sdiag")
+                answers.append(time.monotonic() - begin)
+            self.assertGreater(len(answers), 0)
+            self.expect_end(other, "COMPLETED")
+            self.expect_end(job, "COMPLETED")
+            connection.close()
+        self.assertIn("because ", self.slurm.output(job))
+        held = seconds_of(WORLD.site.log_lines("slurm-prolog", job)[0])
+        WORLD.figures.append(
+            f"a planner that hangs: the job waited {held:.1f} s of {WORLD.flags.hang_seconds} s allowed; "
+            f"squeue and sdiag answered {len(answers)} times meanwhile, the slowest in "
+            f"{max(answers):.2f} s")
+
+
+class ItEnds(SlurmTest):
+    def test_what_a_job_leaves_open_is_closed(self):
+        job = self.submit_training(steps=1_000_000)
+        wait_for("a plan", lambda: WORLD.site.log_lines("slurm-prolog", job))
+        plan = re.search(r"clusters/\S+", WORLD.site.log_lines("slurm-prolog", job)[0]).group(0)
+        wait_for("an execution", lambda: WORLD.site.executions(plan))
+        self.slurm.run("scancel", "--full", "--signal=KILL", job)
+        self.assertIn(self.slurm.wait_for_end(job), ("FAILED", "CANCELLED"))
+        wait_for("the execution to be closed",
+                 lambda: WORLD.site.executions(plan)[0].state == FAILED)
+        reason = WORLD.site.executions(plan)[0].failure_reason
+        WORLD.figures.append(f"an execution left open was closed: {reason}")
+
+    def test_a_job_that_starts_again_elsewhere_has_a_plan_for_there(self):
+        job = self.slurm.submit(
+            "echo \"$PARPLAN_PLAN_NAME on $PARPLAN_NODE\"\n"
+            "[ \"$SLURM_RESTART_COUNT\" = 1 ] || sleep 100000\n",
+            "--requeue", "--open-mode=append", "--exclude=n3,n4", "--gpus-per-node=h200:1",
+            *WORLD.site.plan_flags())
+        wait_for("the job to see its plan", lambda: " on " in self.slurm.output(job))
+        node = self.slurm.output(job).split()[-1]
+        self.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
+        try:
+            self.slurm.run("scontrol", "requeue", job)
+            wait_for("the requeue", lambda: self.slurm.state(job) == "PENDING")
+            self.start_again(job)
+            self.expect_end(job, "COMPLETED")
+        finally:
+            self.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+        first, second = self.slurm.output(job).strip().split("\n")[::len(
+            self.slurm.output(job).strip().split("\n")) - 1]
+        self.assertNotEqual(first.split()[-1], second.split()[-1])
+        self.assertNotEqual(first.split()[0], second.split()[0])
+        self.assertEqual(self.slurm.field(job, "Restarts"), "1")
