@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 extern char** environ;
 
@@ -23,7 +25,10 @@ namespace {
 
 constexpr size_t kMaxOutputBytes = size_t{16} << 20;
 // A process that the kernel holds cannot be killed; it is left behind.
-constexpr absl::Duration kPatienceWithKilled = absl::Milliseconds(500);
+constexpr std::chrono::milliseconds kPatienceWithKilled(500);
+
+// Does not jump when somebody sets the time.
+using Clock = std::chrono::steady_clock;
 
 class Descriptor {
  public:
@@ -65,10 +70,10 @@ bool ReadSome(int file, std::string& text) {
 }
 
 // Waits for the end of a process that has said all, or that was killed.
-void Reap(pid_t child, absl::Duration patience) {
-  const absl::Time end = absl::Now() + patience;
-  while (::waitpid(child, nullptr, WNOHANG) == 0 && absl::Now() < end) {
-    absl::SleepFor(absl::Milliseconds(5));
+void Reap(pid_t child) {
+  const Clock::time_point end = Clock::now() + kPatienceWithKilled;
+  while (::waitpid(child, nullptr, WNOHANG) == 0 && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 
@@ -86,7 +91,7 @@ void Reap(pid_t child, absl::Duration patience) {
 
 absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
                                                     const std::function<WorkResult()>& work) {
-  const absl::Time end = absl::Now() + deadline;
+  const Clock::time_point end = Clock::now() + absl::ToChronoNanoseconds(deadline);
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return SystemError("pipe");
   Descriptor in(ends[0]);
@@ -100,19 +105,20 @@ absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
   std::string said;
   bool is_open = true;
   while (is_open) {
-    const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(end - absl::Now()));
+    const int64_t left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd waited = {.fd = in.number(), .events = POLLIN};
-    const int ready = ::poll(&waited, 1, static_cast<int>(std::min<int64_t>(left, 60000)));
+    const int ready = ::poll(&waited, 1, static_cast<int>(std::clamp<int64_t>(left + 1, 0, 60000)));
     if (ready > 0) {
       is_open = ReadSome(in.number(), said) && said.size() < kMaxOutputBytes;
-    } else if (absl::Now() >= end) {
+    } else if (Clock::now() >= end) {
       ::kill(-child, SIGKILL);
-      Reap(child, kPatienceWithKilled);
+      Reap(child);
       return std::optional<WorkResult>();
     }
   }
   ::kill(-child, SIGKILL);
-  Reap(child, kPatienceWithKilled);
+  Reap(child);
   const size_t space = said.find(' ');
   if (space == std::string::npos) {
     return absl::InternalError("the process that did the work died of it");

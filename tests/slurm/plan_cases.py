@@ -157,6 +157,7 @@ class Refusals(SlurmTest):
         job = self.slurm.submit("echo it runs\n", "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
         self.expect_end(job, "FAILED")
         self.assertNotIn("it runs", self.slurm.output(job))
+        self.assertIn("the job's plan was refused", self.slurm.output(job))
         self.assertIn("unverified,refused", self.hooks(job))
         self.expect_all_nodes_fit()
         WORLD.site.configure(trust=str(next(other.glob("*.jwks.json"))), when_unverified="launch")

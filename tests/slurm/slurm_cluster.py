@@ -5,6 +5,7 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -59,14 +60,17 @@ class Cluster:
     def __init__(self, folder, plugin):
         self.folder = pathlib.Path(folder)
         self.plugin = plugin
-        # More lines of slurm.conf.
+        # More lines of slurm.conf, and who runs the controller.
         self.settings = ""
+        self.user = "root"
         self.daemons = []
         self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "etc/slurm.conf")}
 
     def __enter__(self):
         for name in ("etc", "state", "spool", "log", "run", "dev", "munge", "out", "node"):
             (self.folder / name).mkdir(exist_ok=True)
+        for name in ("state", "log", "run"):
+            shutil.chown(self.folder / name, self.user)
         for number in range(8):
             path = self.folder / f"dev/nvidia{number}"
             if not path.exists():
@@ -119,7 +123,7 @@ class Cluster:
             for k in range(1, NODE_COUNT + 1))
         (self.folder / "etc/slurm.conf").write_text(f"""ClusterName=lab
 SlurmctldHost={host}(127.0.0.1)
-SlurmUser=root
+SlurmUser={self.user}
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={self.socket}

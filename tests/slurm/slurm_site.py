@@ -2,9 +2,12 @@
 import json
 import os
 import pathlib
+import pwd
 import random
 import re
+import shutil
 import socket
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
@@ -12,8 +15,9 @@ from parplan_process import Client, Server, seconds  # noqa: E402
 from slurm_cluster import Cluster  # noqa: E402
 
 PLANNER_CLUSTER = "lab"
-HOOKS = {"PrologSlurmctld": "slurm-prolog", "Prolog": "slurm-node-prolog",
-         "EpilogSlurmctld": "slurm-epilog", "Epilog": "slurm-node-epilog"}
+# Files of deploy/slurm/hooks.
+HOOKS = {"PrologSlurmctld": "slurmctld-prolog", "Prolog": "prolog",
+         "EpilogSlurmctld": "slurmctld-epilog", "Epilog": "epilog"}
 
 
 def layer(name, kind, hidden=48, **fields):
@@ -105,13 +109,19 @@ class Site:
         self.model_path.write_text(json.dumps(model(), indent=2))
         self.configure()
         settings = []
-        for setting, command in HOOKS.items():
-            script = self.folder / f"{command}.sh"
-            script.write_text(f"#!/bin/sh\nexec '{self.flags.planctl}' {command} "
-                              f"--config '{self.config_path}'\n")
+        for setting, name in HOOKS.items():
+            text = (self.flags.source / "deploy/slurm/hooks" / name).read_text()
+            script = self.folder / name
+            script.write_text(text.replace("/usr/bin/planctl", str(self.flags.planctl)).replace(
+                "/etc/parplan/slurm.json", str(self.config_path)))
             script.chmod(0o755)
             settings.append(f"{setting}={script}")
         self.slurm.settings = "\n".join(settings)
+        self.slurm.user = self._controller_user()
+        shutil.chown(self.spool, self.slurm.user)
+        log = self.folder / "hooks.log"
+        log.touch()
+        log.chmod(0o666)
         self.slurm.__enter__()
         return self
 
@@ -120,6 +130,18 @@ class Site:
         if hasattr(self, "server"):
             self.server.__exit__()
         self.unused.close()
+
+    def _controller_user(self):
+        """Debian's user for it, as sites have it, where that user gets at the files of this test."""
+        try:
+            pwd.getpwnam("slurm")
+        except KeyError:
+            return "root"
+        done = subprocess.run(
+            ["setpriv", "--reuid=slurm", "--regid=slurm", "--clear-groups", "sh", "-c",
+             f"cd '{self.folder}' && cat '{self.config_path}' && '{self.flags.planctl}' --version"],
+            capture_output=True, check=False)
+        return "slurm" if done.returncode == 0 else "root"
 
     @property
     def nobody(self):

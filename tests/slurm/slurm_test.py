@@ -48,7 +48,8 @@ def main():
         with Site(flags, folder) as site:
             WORLD.flags, WORLD.site = flags, site
             WORLD.figures.append(
-                f"four nodes and a planner up in {time.monotonic() - begin:.1f} s")
+                f"four nodes and a planner up in {time.monotonic() - begin:.1f} s; the controller "
+                f"runs as {site.slurm.user}")
             result = unittest.TextTestRunner(verbosity=2).run(suite)
     print(f"\n{result.testsRun} cases in {time.monotonic() - begin:.0f} s")
     for figure in WORLD.figures:
