@@ -52,7 +52,15 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   app.add_option("--grace", flags.grace_seconds,
                  "Seconds ranks have to end by themselves once one has failed [15]")
       ->check(CLI::PositiveNumber);
-  app.add_option("--server", flags.server.target, "Report to this server (HOST:PORT)");
+  auto* server =
+      app.add_option("--server", flags.server.target, "Report to this server (HOST:PORT)");
+  app.add_option("--report-to", flags.server.target,
+                 "Report to the parplan-sidecar of this pod, unix:PATH of its socket")
+      ->excludes(server)
+      ->check([](const std::string& address) {
+        const bool is_socket = address.rfind("unix:", 0) == 0 && address.size() > 5;
+        return is_socket ? std::string() : "`" + address + "` is no unix:PATH";
+      });
   app.add_option("--ca", flags.server.ca_file, "CAs of the server (PEM); turns TLS on");
   app.add_option("--cert", flags.server.certificate_file, "Certificate of this client (PEM)");
   app.add_option("--key", flags.server.key_file, "Its key (PEM)");

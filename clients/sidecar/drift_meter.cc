@@ -1,0 +1,68 @@
+#include "clients/sidecar/drift_meter.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "planner/base/check.h"
+
+namespace parplan::sidecar {
+namespace {
+
+absl::Duration ToDuration(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+absl::Duration Median(std::vector<absl::Duration> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+DriftMeter::DriftMeter(double limit, size_t window_count)
+    : limit_(limit), window_count_(window_count) {
+  PARPLAN_CHECK(limit > 1.0);
+  PARPLAN_CHECK(window_count > 0);
+}
+
+void DriftMeter::SetPrediction(const v1::Prediction& prediction) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  predicted_step_ = ToDuration(prediction.step_duration());
+  predicted_peak_ = prediction.peak_memory_bytes();
+  seen_.clear();
+  first_steps_.clear();
+  measured_peak_ = 0;
+}
+
+void DriftMeter::Add(absl::Span<const v1::MeasuredWindow> windows) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const v1::MeasuredWindow& window : windows) {
+    const auto [known, is_new] = first_steps_.try_emplace(window.rank(), window.first_step());
+    const bool is_first = is_new || window.first_step() <= known->second;
+    seen_.push_back({ToDuration(window.median_step_duration()), is_first});
+    if (seen_.size() > window_count_) seen_.pop_front();
+    measured_peak_ = std::max(measured_peak_, window.peak_memory_bytes());
+  }
+}
+
+Drift DriftMeter::Get() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Drift drift;
+  if (measured_peak_ > 0 && predicted_peak_ > 0) {
+    drift.memory_ratio = static_cast<double>(measured_peak_) / static_cast<double>(predicted_peak_);
+  }
+  if (seen_.empty() || predicted_step_ <= absl::ZeroDuration()) return drift;
+  std::vector<absl::Duration> warm;
+  std::vector<absl::Duration> all;
+  for (const Seen& seen : seen_) {
+    all.push_back(seen.step);
+    if (!seen.is_first) warm.push_back(seen.step);
+  }
+  const absl::Duration step = Median(warm.empty() ? all : warm);
+  drift.step_ratio = absl::FDivDuration(step, predicted_step_);
+  drift.is_drifting = *drift.step_ratio > limit_ || *drift.step_ratio * limit_ < 1.0;
+  return drift;
+}
+
+}  // namespace parplan::sidecar

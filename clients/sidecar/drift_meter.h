@@ -1,0 +1,59 @@
+// How far a job's measurements are from what its plan predicted.
+
+#ifndef PARPLAN_CLIENTS_SIDECAR_DRIFT_METER_H_
+#define PARPLAN_CLIENTS_SIDECAR_DRIFT_METER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "parplan/v1/execution.pb.h"
+#include "parplan/v1/plan.pb.h"
+
+namespace parplan::sidecar {
+
+struct Drift {
+  // Measured over predicted; 1.0 is a perfect prediction. Absent before anything was measured.
+  std::optional<double> step_ratio;
+  std::optional<double> memory_ratio;
+  // The step ratio is above the limit or below its inverse.
+  bool is_drifting = false;
+};
+
+// Over the latest windows of all ranks; the first window of each rank, which has the cold
+// start, is left out where there are others. Safe to use from any thread.
+class DriftMeter {
+ public:
+  // `limit`: above 1. `window_count`: how many windows count.
+  explicit DriftMeter(double limit, size_t window_count = 256);
+
+  // A plan takes the place of another: what was measured under that one counts no more.
+  void SetPrediction(const v1::Prediction& prediction);
+  void Add(absl::Span<const v1::MeasuredWindow> windows);
+
+  Drift Get() const;
+
+ private:
+  struct Seen {
+    absl::Duration step;
+    bool is_first = false;
+  };
+  const double limit_;
+  const size_t window_count_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  absl::Duration predicted_step_;
+  int64_t predicted_peak_ = 0;
+  std::deque<Seen> seen_;
+  std::map<int, int64_t> first_steps_;
+  int64_t measured_peak_ = 0;
+};
+
+}  // namespace parplan::sidecar
+
+#endif  // PARPLAN_CLIENTS_SIDECAR_DRIFT_METER_H_

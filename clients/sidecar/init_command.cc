@@ -1,0 +1,76 @@
+#include "clients/sidecar/init_command.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "clients/cpp/plan_client.h"
+#include "clients/sidecar/plan_fetcher.h"
+#include "clients/sidecar/plan_files.h"
+#include "clients/sidecar/plan_volume.h"
+#include "clients/sidecar/sidecar_log.h"
+#include "planner/base/status_macros.h"
+
+namespace parplan::sidecar {
+namespace {
+
+// Between two tries, from the first to the longest, twice as long each time.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(250);
+constexpr absl::Duration kLongestPause = absl::Seconds(10);
+
+absl::StatusOr<FetchedPlan> Await(PlanFetcher& fetcher, const SidecarFlags& flags) {
+  std::mt19937 random{std::random_device{}()};
+  const absl::Time end = absl::Now() + flags.deadline;
+  absl::Duration pause = kFirstPause;
+  std::string told;
+  while (true) {
+    const absl::Time now = absl::Now();
+    const absl::Duration left = std::max(end - now, absl::Milliseconds(1));
+    absl::StatusOr<FetchedPlan> plan = fetcher.Fetch(now, std::min(left, flags.call_timeout));
+    if (plan.ok() || !MayStillCome(plan.status())) return plan;
+    // Many pods of a job wait for one plan.
+    const absl::Duration next = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+    if (absl::Now() + next >= end) return plan;
+    if (const std::string message(plan.status().message()); message != told) {
+      told = message;
+      LogEvent("warning", "waiting for the plan", {{"message", message}});
+    }
+    absl::SleepFor(next);
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+}  // namespace
+
+absl::Status RunInit(const SidecarFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<PlanVolume> volume,
+                           PlanVolume::Open(flags.files.folder));
+  std::unique_ptr<PlanClient> client;
+  if (flags.wanted.file.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                             MakeChannel(flags.server));
+    client = std::make_unique<PlanClient>(channel);
+  }
+  PlanFetcher fetcher(flags.wanted, std::move(client));
+  PARPLAN_ASSIGN_OR_RETURN(const FetchedPlan plan, Await(fetcher, flags));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<VolumeFile> files, MakePlanFiles(plan, flags.files));
+  PARPLAN_RETURN_IF_ERROR(volume->Write(files));
+  const v1::PlanPayload& payload = plan.verified.payload();
+  LogEvent("info", "plan written",
+           {{"plan", payload.plan()},
+            {"key", plan.verified.key_id()},
+            {"devices", absl::StrCat(payload.device_count())},
+            {"volume", flags.files.folder},
+            {"generation", absl::StrCat(volume->generation())}});
+  std::cout << payload.plan() << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace parplan::sidecar

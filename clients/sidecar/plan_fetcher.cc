@@ -1,0 +1,198 @@
+#include "clients/sidecar/plan_fetcher.h"
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "parplan/v1/model.pb.h"
+#include "parplan/v1/topology.pb.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/envelope/envelope_json.h"
+#include "proto/envelope/trust_bundle.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
+#include "proto/wire/json_file.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/topology_wire.h"
+
+namespace parplan::sidecar {
+namespace {
+
+// Plans of a page, and pages that are looked through for the plan of a job.
+constexpr int kPageSize = 100;
+constexpr int kMaxPageCount = 20;
+
+absl::StatusOr<std::string> ReadWhole(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || file.bad()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
+                     absl::StrCat(path, ": cannot be read"), {{"field", path}});
+  }
+  return text.str();
+}
+
+template <typename Message>
+absl::StatusOr<Message> ReadMessage(const std::string& path) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
+  Message message;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
+  return message;
+}
+
+absl::Status NotYet(const std::string& what) {
+  return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound, what);
+}
+
+bool IsReason(const absl::Status& status, Reason reason) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() && detail->reason == reason;
+}
+
+// What the bytes claim, for an error's sake alone: they are not verified.
+bool ClaimsJob(const v1::SignedPlan& envelope, const std::string& job_id) {
+  v1::PlanPayload payload;
+  return payload.ParseFromString(envelope.payload()) && payload.job_id() == job_id;
+}
+
+}  // namespace
+
+bool MayStillCome(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status) || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
+}
+
+ExpectedAudience PlanFetcher::Audience(const std::string& job_id) const {
+  ExpectedAudience expected;
+  expected.cluster = wanted_.cluster;
+  expected.job_id = job_id;
+  expected.node_name = wanted_.node_name;
+  return expected;
+}
+
+absl::StatusOr<PlanVerifier> PlanFetcher::ReadTrust() const {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(wanted_.trust_file));
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, TrustBundle::FromJson(text));
+  return PlanVerifier(std::move(trust));
+}
+
+absl::StatusOr<FetchedPlan> PlanFetcher::Fetch(absl::Time now, absl::Duration timeout) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust());
+  if (!wanted_.file.empty()) return FromFiles(verifier, now);
+  if (!wanted_.question_file.empty()) return Asked(verifier, now, timeout);
+  if (!wanted_.name.empty()) {
+    return Named(verifier, wanted_.name, wanted_.job_id, now, timeout);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::string name,
+      NewestName(verifier, wanted_.cluster, wanted_.job_id, absl::InfinitePast(), now, timeout));
+  if (name.empty()) {
+    return NotYet(absl::StrCat("cluster ", wanted_.cluster, " has no plan of job `", wanted_.job_id,
+                               "` yet; ask for one with `planctl plan --job`"));
+  }
+  return Named(verifier, name, wanted_.job_id, now, timeout);
+}
+
+absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewer(const v1::PlanPayload& current,
+                                                                   absl::Time now,
+                                                                   absl::Duration timeout) {
+  if (current.job_id().empty() || client_ == nullptr) return std::nullopt;
+  PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust());
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Time issued,
+                           TimestampFromProto(current.issue_time(), "issue_time"));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::string name,
+      NewestName(verifier, current.cluster(), current.job_id(), issued, now, timeout));
+  if (name.empty() || name == current.plan()) return std::nullopt;
+  PARPLAN_ASSIGN_OR_RETURN(FetchedPlan plan, Named(verifier, name, current.job_id(), now, timeout));
+  return plan;
+}
+
+absl::StatusOr<FetchedPlan> PlanFetcher::FromFiles(const PlanVerifier& verifier,
+                                                   absl::Time now) const {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(wanted_.file));
+  PARPLAN_ASSIGN_OR_RETURN(v1::SignedPlan envelope, EnvelopeFromJson(text));
+  PARPLAN_ASSIGN_OR_RETURN(VerifiedPlan verified,
+                           verifier.Verify(envelope, Audience(wanted_.job_id), now));
+  PARPLAN_ASSIGN_OR_RETURN(const auto model_message,
+                           ReadMessage<v1::ModelSpec>(wanted_.model_file));
+  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(model_message));
+  PARPLAN_ASSIGN_OR_RETURN(const auto cluster,
+                           ReadMessage<v1::ClusterTopology>(wanted_.topology_file));
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyFromProto(cluster));
+  return FetchedPlan{std::move(envelope), std::move(verified), std::move(model),
+                     std::move(topology)};
+}
+
+absl::StatusOr<FetchedPlan> PlanFetcher::FromServer(const PlanVerifier& verifier,
+                                                    const v1::Plan& plan, const std::string& job_id,
+                                                    absl::Time now) const {
+  PARPLAN_ASSIGN_OR_RETURN(VerifiedPlan verified,
+                           verifier.Verify(plan.signed_plan(), Audience(job_id), now));
+  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(plan.spec().model()));
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyFromProto(plan.spec().topology()));
+  return FetchedPlan{plan.signed_plan(), std::move(verified), std::move(model),
+                     std::move(topology)};
+}
+
+absl::StatusOr<FetchedPlan> PlanFetcher::Named(const PlanVerifier& verifier,
+                                               const std::string& name, const std::string& job_id,
+                                               absl::Time now, absl::Duration timeout) const {
+  v1::GetPlanRequest request;
+  request.set_name(name);
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, client_->GetPlan(request, {.timeout = timeout}));
+  return FromServer(verifier, plan, job_id, now);
+}
+
+absl::StatusOr<FetchedPlan> PlanFetcher::Asked(const PlanVerifier& verifier, absl::Time now,
+                                               absl::Duration timeout) const {
+  PARPLAN_ASSIGN_OR_RETURN(auto request, ReadMessage<v1::CreatePlanRequest>(wanted_.question_file));
+  if (!wanted_.job_id.empty()) request.set_job_id(wanted_.job_id);
+  const std::string job_id = request.job_id();
+  // Pods ask one question: whose answer came first, the others get. Each has an id of its own.
+  request.clear_request_id();
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan,
+                           client_->CreatePlan(std::move(request), {.timeout = timeout}));
+  return FromServer(verifier, plan, job_id, now);
+}
+
+absl::StatusOr<std::string> PlanFetcher::NewestName(const PlanVerifier& verifier,
+                                                    const std::string& cluster,
+                                                    const std::string& job_id, absl::Time after,
+                                                    absl::Time now, absl::Duration timeout) const {
+  v1::ListPlansRequest request;
+  request.set_parent(absl::StrCat("clusters/", cluster));
+  request.set_page_size(kPageSize);
+  absl::Status refused;
+  for (int page = 0; page < kMaxPageCount; ++page) {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::ListPlansResponse plans,
+                             client_->ListPlans(request, {.timeout = timeout}));
+    for (const v1::Plan& plan : plans.plans()) {
+      PARPLAN_ASSIGN_OR_RETURN(const absl::Time created,
+                               TimestampFromProto(plan.create_time(), "create_time"));
+      // Newest first: the rest is older.
+      if (created <= after) return refused.ok() ? absl::StatusOr<std::string>("") : refused;
+      const absl::StatusOr<VerifiedPlan> verified =
+          verifier.Verify(plan.signed_plan(), Audience(job_id), now);
+      if (!verified.ok()) {
+        // A plan of this job that can't be trusted is told, but for those that are over.
+        if (refused.ok() && !IsReason(verified.status(), Reason::kAudienceMismatch) &&
+            !IsReason(verified.status(), Reason::kPlanExpired) &&
+            ClaimsJob(plan.signed_plan(), job_id)) {
+          refused = verified.status();
+        }
+        continue;
+      }
+      if (verified->payload().job_id() == job_id) return verified->payload().plan();
+    }
+    if (plans.next_page_token().empty()) break;
+    request.set_page_token(plans.next_page_token());
+  }
+  if (!refused.ok()) return refused;
+  return std::string();
+}
+
+}  // namespace parplan::sidecar

@@ -1,0 +1,225 @@
+#include "clients/sidecar/run_command.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "clients/cpp/channel.h"
+#include "clients/executor/report/execution_sink.h"
+#include "clients/sidecar/drift_meter.h"
+#include "clients/sidecar/forwarder.h"
+#include "clients/sidecar/plan_keeper.h"
+#include "clients/sidecar/report_service.h"
+#include "clients/sidecar/sidecar_log.h"
+#include "clients/sidecar/sidecar_metrics.h"
+#include "clients/sidecar/window_journal.h"
+#include "planner/base/error.h"
+#include "planner/base/status_macros.h"
+#include "proto/health/health_server.h"
+#include "proto/wire/duration_wire.h"
+
+namespace parplan::sidecar {
+namespace {
+
+// So that a call under way does not hold up the end of the pod.
+constexpr absl::Duration kLongestLook = absl::Seconds(5);
+constexpr absl::Duration kLongestTelling = absl::Seconds(10);
+
+absl::Status WritePort(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string staged = path + ".new";
+  std::ofstream file(staged);
+  file << port << "\n";
+  file.close();
+  if (!file || std::rename(staged.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path));
+  }
+  return absl::OkStatus();
+}
+
+// One call for one task of the journal.
+absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task,
+                                    absl::Duration timeout) {
+  switch (task.kind) {
+    case JournalTask::Kind::kOpen:
+      return sink.Create(task.request.parent(), task.request.request_id(), timeout);
+    case JournalTask::Kind::kSend:
+      PARPLAN_RETURN_IF_ERROR(sink.Report(task.execution, task.windows, timeout));
+      return task.execution;
+    case JournalTask::Kind::kClose:
+      PARPLAN_RETURN_IF_ERROR(task.outcome == v1::Execution::SUCCEEDED
+                                  ? sink.Complete(task.execution, timeout)
+                                  : sink.Fail(task.execution, task.reason, timeout));
+      return task.execution;
+  }
+  return absl::InternalError("no such task");
+}
+
+void LogTry(const JournalTask& task, const absl::Status& status, bool may_retry) {
+  if (status.ok()) {
+    // Windows are many.
+    if (task.kind == JournalTask::Kind::kSend) return;
+    const bool is_open = task.kind == JournalTask::Kind::kOpen;
+    LogEvent("info", is_open ? "execution opened" : "execution closed",
+             {{"plan", task.request.parent()}, {"execution", task.execution}});
+    return;
+  }
+  LogEvent(may_retry ? "warning" : "error",
+           may_retry ? "the server could not be told" : "the server refused",
+           {{"plan", task.request.parent()},
+            {"windows", absl::StrCat(task.windows.size())},
+            {"message", std::string(status.message())}});
+}
+
+class Sidecar {
+ public:
+  explicit Sidecar(const SidecarFlags& flags) : flags_(flags), drift_(flags.drift_limit) {}
+  ~Sidecar() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    if (looker_.joinable()) looker_.join();
+    // Who calls what comes after ends first.
+    service_.reset();
+    metrics_.reset();
+    forwarder_.reset();
+  }
+
+  absl::Status Start() {
+    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                             MakeChannel(flags_.server));
+    PARPLAN_ASSIGN_OR_RETURN(keeper_, PlanKeeper::Open(flags_.files, flags_.wanted,
+                                                       std::make_unique<PlanClient>(channel)));
+    drift_.SetPrediction(keeper_->payload().prediction());
+    PARPLAN_ASSIGN_OR_RETURN(journal_, WindowJournal::Open({.folder = flags_.state_dir}));
+    PARPLAN_ASSIGN_OR_RETURN(sink_, MakeServerSink(flags_.server));
+    forwarder_ = std::make_unique<Forwarder>(
+        *journal_,
+        [this](const JournalTask& task) {
+          return Deliver(*sink_, task, std::min(flags_.call_timeout, kLongestTelling));
+        },
+        ForwarderOptions(), LogTry);
+    metrics_ = std::make_unique<SidecarMetrics>([this] { return Figures(); });
+    int metrics_port = 0;
+    if (!flags_.metrics_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_->Serve(flags_.metrics_listen));
+    }
+    if (!flags_.socket.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(
+          service_, ReportService::Start(flags_.socket, *journal_,
+                                         [this](absl::Span<const v1::MeasuredWindow> windows) {
+                                           Observe(windows);
+                                         }));
+    }
+    looker_ = std::thread([this] { KeepLooking(); });
+    // Last: who is healthy serves.
+    if (!flags_.health_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(flags_.health_listen));
+    }
+    const int port = health_ == nullptr ? 0 : health_->port();
+    PARPLAN_RETURN_IF_ERROR(WritePort(flags_.port_file, port));
+    PARPLAN_RETURN_IF_ERROR(WritePort(flags_.metrics_port_file, metrics_port));
+    LogEvent("info", "started",
+             {{"plan", keeper_->payload().plan()},
+              {"generation", absl::StrCat(keeper_->generation())},
+              {"server", flags_.server.target},
+              {"socket", flags_.socket},
+              {"port", absl::StrCat(port)},
+              {"metrics_port", absl::StrCat(metrics_port)},
+              {"waiting", absl::StrCat(journal_->counts().waiting_window_count)},
+              {"resident_bytes", absl::StrCat(ResidentBytes())}});
+    return absl::OkStatus();
+  }
+
+  // The job's containers have ended, or are about to.
+  absl::Status End() {
+    LogEvent("info", "ending");
+    const bool is_told = forwarder_->Flush(flags_.drain_time);
+    const JournalCounts counts = journal_->counts();
+    LogEvent(is_told ? "info" : "error", "ended",
+             {{"received", absl::StrCat(counts.received_window_count)},
+              {"forwarded", absl::StrCat(counts.forwarded_window_count)},
+              {"refused", absl::StrCat(counts.refused_window_count)},
+              {"waiting", absl::StrCat(counts.waiting_window_count)}});
+    if (is_told) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                     absl::StrCat(counts.waiting_window_count,
+                                  " windows could not be brought to the server; they are in ",
+                                  flags_.state_dir, ", and the next sidecar there brings them"));
+  }
+
+ private:
+  SidecarFigures Figures() const {
+    SidecarFigures figures;
+    figures.journal = journal_->counts();
+    figures.drift = drift_.Get();
+    figures.failed_try_count = forwarder_->failure_count();
+    figures.generation = keeper_->generation();
+    const absl::StatusOr<absl::Time> expiry =
+        TimestampFromProto(keeper_->payload().expire_time(), "expire_time");
+    if (expiry.ok()) figures.plan_expiry = *expiry;
+    return figures;
+  }
+
+  void Observe(absl::Span<const v1::MeasuredWindow> windows) {
+    drift_.Add(windows);
+    const Drift drift = drift_.Get();
+    // Told when it begins and when it ends.
+    if (was_drifting_.exchange(drift.is_drifting) == drift.is_drifting) return;
+    LogEvent(drift.is_drifting ? "warning" : "info",
+             drift.is_drifting ? "steps take another time than predicted"
+                               : "steps take the time that was predicted",
+             {{"measured_over_predicted", absl::StrCat(drift.step_ratio.value_or(0.0))}});
+  }
+
+  void KeepLooking() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!changed_.wait_for(lock, absl::ToChronoNanoseconds(flags_.look_interval),
+                              [this] { return is_ending_; })) {
+      lock.unlock();
+      const LookOutcome outcome =
+          keeper_->Look(absl::Now(), std::min(flags_.call_timeout, kLongestLook));
+      metrics_->CountLook(outcome);
+      if (outcome == LookOutcome::kNew) drift_.SetPrediction(keeper_->payload().prediction());
+      lock.lock();
+    }
+  }
+
+  const SidecarFlags& flags_;
+  DriftMeter drift_;
+  std::atomic<bool> was_drifting_ = false;
+  std::unique_ptr<PlanKeeper> keeper_;
+  std::unique_ptr<WindowJournal> journal_;
+  std::unique_ptr<ExecutionSink> sink_;
+  std::unique_ptr<Forwarder> forwarder_;
+  std::unique_ptr<SidecarMetrics> metrics_;
+  std::unique_ptr<ReportService> service_;
+  std::unique_ptr<HealthServer> health_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ending_ = false;  // Guarded by mutex_.
+  std::thread looker_;
+};
+
+}  // namespace
+
+absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals) {
+  Sidecar sidecar(flags);
+  PARPLAN_RETURN_IF_ERROR(sidecar.Start());
+  int signal = 0;
+  while (signal != SIGTERM && signal != SIGINT) ::sigwait(&signals, &signal);
+  return sidecar.End();
+}
+
+}  // namespace parplan::sidecar

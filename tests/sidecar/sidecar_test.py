@@ -1,0 +1,474 @@
+#!/usr/bin/python3
+"""parplan-sidecar beside a real server: a plan comes, measurements go, and nothing is lost.
+
+    sidecar_test.py --bin FOLDER --source FOLDER
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+import parplan_process as parplan
+
+FLAGS = argparse.Namespace()
+PATIENCE_SECONDS = 300
+OK, FAILED, WRONG, NOTHING_FITS, MISSING, REFUSED, UNAVAILABLE, NOT_FOUND = range(8)
+PLANS, EXECUTIONS = "parplan.v1.PlanService", "parplan.v1.ExecutionService"
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited in vain for {what}")
+        time.sleep(0.02)
+
+
+def window(rank, first_step, milliseconds=100):
+    return {"rank": rank, "first_step": first_step, "step_count": 10,
+            "median_step_duration": parplan.seconds(milliseconds / 1000),
+            "peak_memory_bytes": 1 << 30}
+
+
+class Sidecar:
+    """`parplan-sidecar run`, killed at the latest with the `with` block."""
+
+    def __init__(self, folder, server, *flags):
+        self.folder = folder
+        self.log_path = folder / "sidecar.log"
+        self.socket = folder / "plan" / "parplan.sock"
+        self.arguments = [
+            FLAGS.bin / "parplan-sidecar", "run", "--server", server,
+            "--trust", folder / "data" / "trust-bundle.jwks.json", "--volume", folder / "plan",
+            "--socket", self.socket, "--state-dir", folder / "state",
+            "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+            "--port-file", folder / "sidecar-port",
+            "--metrics-port-file", folder / "sidecar-metrics-port", *flags]
+        self.process = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *unused):
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def start(self):
+        for name in ("sidecar-port", "sidecar-metrics-port"):
+            (self.folder / name).unlink(missing_ok=True)
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen([str(part) for part in self.arguments], stderr=log)
+        wait_for("the sidecar", lambda: (self.folder / "sidecar-metrics-port").exists()
+                 or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            raise AssertionError(f"the sidecar ended with {self.process.returncode}: {self.log()}")
+        self.port = int((self.folder / "sidecar-port").read_text())
+        self.metrics_port = int((self.folder / "sidecar-metrics-port").read_text())
+        return self
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def events(self, name):
+        return [line for line in map(json.loads, filter(None, self.log().splitlines()))
+                if line["event"] == name]
+
+    def metrics(self):
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=60) as answer:
+            text = answer.read().decode()
+        return {name: float(value) for name, value in
+                re.findall(r"^([a-z_]+(?:\{[^}]*\})?) (\S+)$", text, re.MULTILINE)}
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class SidecarTest(unittest.TestCase):
+    def setUp(self):
+        # Paths of sockets are short.
+        folder = tempfile.TemporaryDirectory(dir="/tmp")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.plan = self.folder / "plan"
+        self.trust = self.folder / "data" / "trust-bundle.jwks.json"
+
+    def serve(self, *flags):
+        return parplan.Server(FLAGS.bin / "parplan-server", self.folder, *flags)
+
+    def upload(self, server):
+        with parplan.Client(server.address) as client:
+            client.upload("clusters/lab/nodes/n1", "upload-1", parplan.small_profile())
+
+    def create(self, server, job="job-1", batch=8, **fields):
+        with parplan.Client(server.address) as client:
+            return client.call(PLANS, "CreatePlan", parplan.small_question(
+                batch, request_id=f"{job}-{batch}-{time.monotonic_ns()}", job_id=job, **fields))
+
+    def init(self, *arguments, **options):
+        return subprocess.run(
+            [str(part) for part in (FLAGS.bin / "parplan-sidecar", "init", "--trust", self.trust,
+                                    "--volume", self.plan, *arguments)],
+            capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, **options)
+
+    def read(self, name):
+        return (self.plan / name).read_text()
+
+    def environment(self, name):
+        """What a shell has after it read a file of the volume."""
+        done = subprocess.run(["bash", "-euc", f". {shlex.quote(str(self.plan / name))}; env -0"],
+                              capture_output=True, text=True, check=True,
+                              env={"PATH": "/usr/bin:/bin"})
+        return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
+
+
+class InitTest(SidecarTest):
+    def test_the_plan_of_a_job_comes_with_its_environment(self):
+        with self.serve() as server:
+            self.upload(server)
+            self.create(server, "other-job")
+            plan = self.create(server, "job-1")
+            self.create(server, "third-job")
+            done = self.init("--server", server.address, "--cluster", "lab", "--job", "job-1",
+                             "--master-address", "10.0.0.7", "--master-port", "29500")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(done.stdout.strip(), plan.name)
+        self.assertEqual(self.read("generation"), "1\n")
+        # The signed bytes are those of the server.
+        envelope = json.loads(self.read("plan.dsse.json"))
+        self.assertEqual(len(envelope["signatures"]), len(plan.signed_plan.signatures))
+        shared = self.environment("plan.env")
+        self.assertEqual(shared["PARPLAN_PLAN"], str(self.plan / "plan.dsse.json"))
+        self.assertEqual(shared["PARPLAN_PLAN_NAME"], plan.name)
+        self.assertEqual(shared["PARPLAN_JOB_ID"], "job-1")
+        self.assertEqual((shared["MASTER_ADDR"], shared["MASTER_PORT"]), ("10.0.0.7", "29500"))
+        for device in (0, 1):
+            rank = self.environment(f"rank-{device}.env")
+            self.assertEqual((rank["RANK"], rank["LOCAL_RANK"], rank["WORLD_SIZE"]),
+                             (str(device), str(device), "2"))
+            self.assertEqual(rank["PARPLAN_PLAN_NAME"], plan.name)
+        ranks = json.loads(self.read("ranks.json"))
+        self.assertEqual([entry["rank"] for entry in ranks["ranks"]], [0, 1])
+        # Its own file, with the model and the topology it was made for.
+        again = self.init("--file", self.plan / "plan.dsse.json", "--model",
+                          self.plan / "model.json", "--topology", self.plan / "topology.json")
+        self.assertEqual(again.returncode, OK, again.stderr)
+        self.assertEqual(self.read("generation"), "2\n")
+        self.assertEqual(json.loads(self.read("plan.dsse.json")), envelope)
+
+    def test_it_waits_for_server_and_plan(self):
+        with self.serve() as server:
+            self.upload(server)
+            address = server.address
+            waiting = subprocess.Popen(
+                [str(part) for part in
+                 (FLAGS.bin / "parplan-sidecar", "init", "--trust", self.trust, "--volume",
+                  self.plan, "--server", address, "--cluster", "lab", "--job", "job-1",
+                  "--deadline", "10m")], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            try:
+                line = waiting.stderr.readline()
+                self.assertIn("has no plan of job `job-1` yet", line)
+                plan = self.create(server, "job-1")
+                self.assertEqual(waiting.wait(PATIENCE_SECONDS), OK)
+                self.assertEqual(waiting.stdout.read().strip(), plan.name)
+            finally:
+                waiting.kill()
+                waiting.wait()
+                waiting.stderr.close()
+                waiting.stdout.close()
+
+    def test_pods_that_ask_one_question_get_one_plan(self):
+        with self.serve() as server:
+            self.upload(server)
+            question = self.folder / "question.json"
+            question.write_text(json.dumps(parplan.small_question()))
+            answers = []
+
+            def ask(volume):
+                done = subprocess.run(
+                    [str(part) for part in
+                     (FLAGS.bin / "parplan-sidecar", "init", "--trust", self.trust, "--volume",
+                      self.folder / volume, "--server", server.address, "--question", question,
+                      "--job", "job-1")],
+                    capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+                answers.append((done.returncode, done.stdout))
+
+            pods = [threading.Thread(target=ask, args=(f"pod-{i}",)) for i in range(4)]
+            for pod in pods:
+                pod.start()
+            for pod in pods:
+                pod.join()
+            self.assertEqual(len(set(answers)), 1, answers)
+            self.assertEqual(answers[0][0], OK)
+
+    def test_each_failure_has_its_exit_code_and_changes_nothing(self):
+        with self.serve() as server:
+            self.upload(server)
+            plan = self.create(server, "job-1")
+            base = ("--server", server.address)
+            self.assertEqual(self.init(*base, "--plan", plan.name).returncode, OK)
+            before = self.read("plan.dsse.json")
+            other_trust = self.folder / "other-trust.json"
+            keys = json.loads(self.trust.read_text())
+            with tempfile.TemporaryDirectory() as other, \
+                    parplan.Server(FLAGS.bin / "parplan-server", other):
+                other_trust.write_text(
+                    (pathlib.Path(other) / "data" / "trust-bundle.jwks.json").read_text())
+            self.assertNotEqual(keys, json.loads(other_trust.read_text()))
+            too_large = parplan.small_question(1 << 20)
+            too_large["spec"]["topology"]["node_groups"][0]["device_memory_bytes"] = 1 << 28
+            nothing = self.folder / "nothing.json"
+            nothing.write_text(json.dumps(too_large))
+            unknown = parplan.small_question()
+            unknown["spec"]["topology"]["node_groups"][0]["device_kind"] = "Unknown GPU"
+            missing = self.folder / "missing.json"
+            missing.write_text(json.dumps(unknown))
+            soon = ("--deadline", "300ms")
+            for arguments, code, words in (
+                    (("--plan", "no-name"), WRONG, "--plan"),
+                    (("--job", "job-1"), WRONG, "--cluster"),
+                    ((*base, "--plan", plan.name, "--trust", "/nowhere"), WRONG, "/nowhere"),
+                    ((*base, "--plan", plan.name, "--trust", other_trust), REFUSED,
+                     "SIGNATURE_INVALID"),
+                    ((*base, "--cluster", "lab", "--job", "job-1", "--trust", other_trust), REFUSED,
+                     "SIGNATURE_INVALID"),
+                    ((*base, "--plan", plan.name, "--job", "job-2"), REFUSED, "AUDIENCE_MISMATCH"),
+                    ((*base, "--plan", plan.name, "--node-rank", "1"), WRONG, "--node-rank"),
+                    ((*base, "--plan", "clusters/lab/plans/none", *soon), NOT_FOUND, "none"),
+                    ((*base, "--cluster", "lab", "--job", "job-9", *soon), NOT_FOUND, "job-9"),
+                    (("--server", "127.0.0.1:1", "--plan", plan.name, *soon), UNAVAILABLE, ""),
+                    ((*base, "--question", nothing), NOTHING_FITS, "NO_FEASIBLE_PLAN"),
+                    ((*base, "--question", missing), MISSING, "PROFILE_MISSING")):
+                with self.subTest(arguments=arguments):
+                    done = self.init(*arguments)
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    self.assertIn(words, done.stderr)
+                    self.assertEqual(self.read("plan.dsse.json"), before)
+            changed = json.loads(before)
+            changed["payload"] = changed["payload"][:-8] + "AAAAAAA="
+            (self.folder / "changed.json").write_text(json.dumps(changed))
+            done = self.init("--file", self.folder / "changed.json", "--model",
+                             self.plan / "model.json", "--topology", self.plan / "topology.json")
+            self.assertEqual(done.returncode, REFUSED, done.stderr)
+        blocked = self.folder / "blocked"
+        blocked.write_text("")
+        done = self.init("--file", self.plan / "plan.dsse.json", "--model",
+                         self.plan / "model.json", "--topology", self.plan / "topology.json",
+                         "--volume", blocked)
+        self.assertNotEqual(done.returncode, OK)
+        self.assertIn("blocked", done.stderr)
+
+
+class RunTest(SidecarTest):
+    def begin(self, server, job="job-1"):
+        """A plan on the volume."""
+        self.upload(server)
+        plan = self.create(server, job)
+        done = self.init("--server", server.address, "--plan", plan.name)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return plan
+
+    def report(self, server, sidecar, plan, steps, request_id="0b9d0a6e-1", close=True):
+        """As a job does, by a client that knows the messages from the server."""
+        with parplan.Client(server.address) as messages:
+            messages.service(EXECUTIONS)
+            import grpc
+            messages.channel.close()
+            messages.channel = grpc.insecure_channel(f"unix:{sidecar.socket}")
+            execution = messages.call(EXECUTIONS, "CreateExecution",
+                                      {"parent": plan.name, "request_id": request_id}, 60)
+            answer = messages.call(
+                EXECUTIONS, "ReportMetrics",
+                [{"execution": execution.name, "window": window(rank, step)}
+                 for step in steps for rank in (0, 1)], 60)
+            self.assertEqual(answer.stored_window_count, 2 * len(steps))
+            if close:
+                messages.call(EXECUTIONS, "CompleteExecution", {"name": execution.name}, 60)
+
+    def executions(self, server, plan):
+        with parplan.Client(server.address) as client:
+            return client.call(EXECUTIONS, "ListExecutions", {"parent": plan.name}).executions
+
+    def test_windows_reach_the_server_and_drift_is_told(self):
+        with self.serve() as server:
+            plan = self.begin(server)
+            with Sidecar(self.folder, server.address) as sidecar:
+                with parplan.Client(f"127.0.0.1:{sidecar.port}") as client:
+                    self.assertTrue(parplan.is_serving(client))
+                self.report(server, sidecar, plan, range(0, 100, 10))
+                closed = wait_for("the end of the execution", lambda: [
+                    one for one in self.executions(server, plan) if one.state == 2])
+                self.assertEqual(closed[0].window_count, 20)
+                metrics = sidecar.metrics()
+                self.assertEqual(metrics["parplan_sidecar_windows_received_total"], 20)
+                self.assertEqual(metrics["parplan_sidecar_windows_forwarded_total"], 20)
+                self.assertEqual(metrics["parplan_sidecar_windows_waiting"], 0)
+                self.assertEqual(metrics["parplan_sidecar_plan_generation"], 1)
+                # 100 ms a step, on two GPUs that need a few.
+                self.assertGreater(metrics["parplan_sidecar_step_duration_ratio"], 1.25)
+                self.assertEqual(metrics["parplan_sidecar_drifting"], 1)
+                self.assertEqual(len(sidecar.events("steps take another time than predicted")), 1)
+                resident = metrics["process_resident_memory_bytes"]
+                print(f"resident memory of the sidecar: {resident / 1e6:.1f} MB")
+                self.assertLess(resident, 30e6)
+                self.assertEqual(sidecar.end(), OK)
+
+    def test_nothing_acknowledged_is_lost(self):
+        server = self.serve()
+        with server:
+            plan = self.begin(server)
+            address, port = server.address, server.port
+            with Sidecar(self.folder, address) as sidecar:
+                self.report(server, sidecar, plan, [0], close=False)
+                wait_for("two windows", lambda: self.executions(server, plan) and
+                         self.executions(server, plan)[0].window_count == 2)
+                # The server dies; the job goes on; the sidecar dies; both come back.
+                descriptors = parplan.Client(address)
+                descriptors.service(EXECUTIONS)
+                server.kill()
+                import grpc
+                descriptors.channel = grpc.insecure_channel(f"unix:{sidecar.socket}")
+                name = descriptors.call(EXECUTIONS, "CreateExecution", {
+                    "parent": plan.name, "request_id": "0b9d0a6e-1"}, 60).name
+                for step in range(10, 60, 10):
+                    descriptors.call(EXECUTIONS, "ReportMetrics", [
+                        {"execution": name, "window": window(rank, step)} for rank in (0, 1)], 60)
+                    if step == 30:
+                        sidecar.kill()
+                        sidecar.start()
+                        descriptors.channel.close()
+                        descriptors.channel = grpc.insecure_channel(f"unix:{sidecar.socket}")
+                descriptors.call(EXECUTIONS, "CompleteExecution", {"name": name}, 60)
+                descriptors.channel.close()
+                self.assertEqual(sidecar.metrics()["parplan_sidecar_windows_waiting"], 10)
+                # Ended without the server it says what it keeps.
+                sidecar.arguments += ["--drain-time", "200ms"]
+                sidecar.kill()
+                sidecar.start()
+                self.assertEqual(sidecar.end(), UNAVAILABLE)
+                self.assertIn("10 windows could not be brought", sidecar.log())
+                server.flags += ["--listen", f"127.0.0.1:{port}"]
+                server.start()
+                sidecar.start()
+                closed = wait_for("all windows", lambda: [
+                    one for one in self.executions(server, plan) if one.state == 2])
+                self.assertEqual([one.window_count for one in closed], [12])
+                self.assertEqual(len(self.executions(server, plan)), 1)
+                self.assertEqual(sidecar.end(), OK)
+
+    def test_a_bound_again_plan_is_picked_up_whole(self):
+        with self.serve() as server:
+            first = self.begin(server)
+            with Sidecar(self.folder, server.address, "--look-every", "50ms") as sidecar:
+                second = self.create(server, "job-1", batch=16)
+                self.create(server, "job-2", batch=32)
+                self.assertNotEqual(first.name, second.name)
+                wait_for("the second generation", lambda: self.read("generation") == "2\n")
+                self.assertEqual(self.environment("plan.env")["PARPLAN_PLAN_NAME"], second.name)
+                changed = wait_for("the log", lambda: sidecar.events("plan changed"))
+                self.assertEqual((changed[0]["from"], changed[0]["to"]), (first.name, second.name))
+                wait_for("another look", lambda: sidecar.metrics()
+                         ['parplan_sidecar_plan_looks_total{result="same"}'] > 0)
+                self.assertEqual(self.read("generation"), "2\n")
+                self.assertEqual(sidecar.end(), OK)
+
+    def test_without_a_plan_it_does_not_begin(self):
+        with self.serve() as server:
+            sidecar = Sidecar(self.folder, server.address)
+            with self.assertRaisesRegex(AssertionError, "ended with 7.*there is no plan"):
+                sidecar.start()
+
+    def measure(self):
+        """Two cores of this machine, measured: a profile, their topology, and a model."""
+        definitions = [
+            {"layer_definition_id": "embedding", "kind": "LAYER_KIND_EMBEDDING", "hidden_size": 48,
+             "sequence_length": 24, "vocabulary_size": 96},
+            {"layer_definition_id": "decoder", "kind": "LAYER_KIND_DECODER", "hidden_size": 48,
+             "sequence_length": 24, "attention_head_count": 4, "feed_forward_size": 192,
+             "feed_forward_kind": "FEED_FORWARD_KIND_GELU"},
+            {"layer_definition_id": "head", "kind": "LAYER_KIND_HEAD", "hidden_size": 48,
+             "sequence_length": 24, "vocabulary_size": 96}]
+        model = {"model_id": "tiny-gpt", "layer_definitions": definitions,
+                 "layer_runs": [{"layer_definition_id": name, "layer_count": count}
+                                for name, count in (("embedding", 1), ("decoder", 2), ("head", 1))],
+                 "precision": "PRECISION_FP32", "optimizer": "OPTIMIZER_ADAM"}
+        (self.folder / "model.json").write_text(json.dumps(model))
+        subprocess.run(
+            [FLAGS.bin / "parplan-agent", "--once", "--ranks", "2", "--even-if-busy", "--budget",
+             "120s", "--max-message-bytes", "16384", "--micro-batches", "1", "--node", "n1",
+             "--cluster", "here", "--model", self.folder / "model.json",
+             "--out", self.folder / "profile.json", "--topology-out", self.folder / "cluster.json"],
+            check=True, capture_output=True, timeout=2 * PATIENCE_SECONDS)
+        return model, parplan.load(self.folder / "cluster.json")
+
+    def test_an_executor_trains_under_the_plan_and_reports_through_the_sidecar(self):
+        model, topology = self.measure()
+        with self.serve() as server:
+            subprocess.run([FLAGS.bin / "planctl", "profile", "upload", self.folder / "profile.json",
+                            "--cluster", "here", "--node", "n1", "--server", server.address],
+                           check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+            question = self.folder / "question.json"
+            question.write_text(json.dumps({
+                "parent": "clusters/here", "spec": {
+                    "model": model, "topology": topology, "global_batch_size": 4,
+                    "options": {"allow_estimates": True}}}))
+            done = self.init("--server", server.address, "--question", question, "--job", "job-1")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            told = self.environment("plan.env")
+            refused = subprocess.run(
+                [FLAGS.bin / "parplan-exec", "--plan", "x", "--trust", "x", "--model", "x",
+                 "--topology", "x", "--report-to", server.address],
+                capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+            self.assertEqual(refused.returncode, WRONG)
+            self.assertIn("no unix:PATH", refused.stderr)
+            with Sidecar(self.folder, server.address) as sidecar:
+                trained = subprocess.run(
+                    [FLAGS.bin / "parplan-exec", "--plan", told["PARPLAN_PLAN"], "--trust",
+                     told["PARPLAN_TRUST"], "--model", told["PARPLAN_MODEL"], "--topology",
+                     told["PARPLAN_TOPOLOGY"], "--job", told["PARPLAN_JOB_ID"], "--ranks", "2",
+                     "--steps", "6", "--window-steps", "2", "--report-to",
+                     f"unix:{sidecar.socket}"],
+                    capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+                self.assertEqual(trained.returncode, OK, trained.stderr)
+                with parplan.Client(server.address) as client:
+                    def ended():
+                        found = client.call(EXECUTIONS, "ListExecutions",
+                                            {"parent": done.stdout.strip()}).executions
+                        return [one for one in found if one.state == 2]
+                    (execution,) = wait_for("the execution", ended)
+                # Three windows of two ranks.
+                self.assertEqual(execution.window_count, 6)
+                self.assertEqual(sidecar.end(), OK)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    _, rest = parser.parse_known_args(namespace=FLAGS)
+    FLAGS.source, FLAGS.bin = FLAGS.source.resolve(), FLAGS.bin.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
