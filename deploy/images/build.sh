@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# Builds container images from programs that are built already: a program, the libraries it is
+# linked to as Debian packages have them, and nothing else. No daemon, no registry, no network.
+# The same programs and packages give the same image, bit for bit.
+#
+#   deploy/images/build.sh [--bin FOLDER] [--out FOLDER] [--tag TAG] [--archive] [IMAGE...]
+#
+# IMAGE is server, agent, sidecar, planctl or executor; by default the first four. They are kept in
+# OUT/storage, for buildah with `--root OUT/storage --runroot OUT/run --storage-driver vfs`, and
+# with --archive as OUT/parplan-IMAGE.tar (OCI) besides. Prints a line an image: name, id, bytes.
+set -euo pipefail
+umask 022
+source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+bin="$source_folder/build/release/bin"
+out="$source_folder/build/images"
+tag=$(sed -n 's/^project(parplan VERSION \([0-9.]*\).*/\1/p' "$source_folder/CMakeLists.txt")
+archive=
+images=()
+
+fail() {
+  echo "build.sh: $*" >&2
+  exit 1
+}
+
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --bin) bin=$2 && shift 2 ;;
+    --out) out=$2 && shift 2 ;;
+    --tag) tag=$2 && shift 2 ;;
+    --archive) archive=1 && shift ;;
+    --help | -h) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+    -*) fail "no such option: $1" ;;
+    *) images+=("$1") && shift ;;
+  esac
+done
+if [[ "${#images[@]}" -eq 0 ]]; then images=(server agent sidecar planctl); fi
+command -v buildah >/dev/null || fail "buildah is not installed (Debian: buildah)"
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+programs_of() {
+  case "$1" in
+    server) echo parplan-server ;;
+    agent) echo parplan-agent parplan-agent-probe ;;
+    sidecar) echo parplan-sidecar ;;
+    planctl) echo planctl ;;
+    executor) echo parplan-exec ;;
+    *) fail "no such image: $1; there are server, agent, sidecar, planctl and executor" ;;
+  esac
+}
+
+# The Debian packages of files, one a line; fails for a file of none. Packages name some files as
+# they were before /lib became a link.
+packages_of() {
+  local file found
+  found=$(for file in "$@"; do printf '%s\n' "$file" "${file#/usr}"; done |
+    { LC_ALL=C xargs dpkg-query -S 2>/dev/null || true; })
+  for file in "$@"; do
+    awk -F ': ' -v file="$file" '$2 == file || "/usr" $2 == file {print $1; found = 1; exit}
+      END {exit !found}' <<<"$found" || fail "$file is of no Debian package"
+  done | sed 's/:.*//' | LC_ALL=C sort -u
+}
+
+# PostgreSQL's client library can look up where its server is in LDAP, for which Debian brings a
+# second TLS library: 7 MB in all, which no image of ours needs. In their place stands a library
+# of the same name that knows no directory, so such a look-up fails and says so.
+readonly left_out='libldap-*.so.*'
+stand_in() {
+  local user=$1 target=$2 work
+  work=$(mktemp -d)
+  nm -D --undefined-only "$user" | awk '$2 ~ /^ldap_.*@/ {sub("@.*", "", $2); print "void *" $2 "(void) {return 0;}"}' \
+    >"$work/ldap.c"
+  nm -D --undefined-only "$user" | awk '$2 ~ /^ldap_.*@/ {sub(".*@", "", $2); version = $2}
+    END {print version " { global: ldap_*; local: *; };"}' >"$work/ldap.map"
+  gcc -shared -nostdlib -s -O1 -fPIC -Wl,--build-id=none -Wl,-soname,"$(basename "$target")" \
+    -Wl,--version-script,"$work/ldap.map" -o "$target" "$work/ldap.c"
+  rm -r "$work"
+}
+
+# The libraries of a program as the loader finds them, one path a line, but for what is left out
+# and what only that needs; then `left-out NAME USER` lines.
+libraries_of() {
+  local file name path
+  local -A path_of=() seen=()
+  local queue=("$1")
+  while read -r name path; do path_of[$name]=$path; done < <(
+    ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3} $2 == "=>" && $3 !~ /^\// {print $1, "missing"}')
+  while [[ "${#queue[@]}" -gt 0 ]]; do
+    file=${queue[0]}
+    queue=("${queue[@]:1}")
+    for name in $(objdump -p "$file" | awk '$1 == "NEEDED" {print $2}'); do
+      [[ -z "${seen[$name]:-}" ]] || continue
+      seen[$name]=1
+      # The loader is there in any case.
+      [[ "$name" != ld-linux* ]] || continue
+      # shellcheck disable=SC2254
+      case "$name" in $left_out) echo "left-out $name $file" && continue ;; esac
+      path=${path_of[$name]:-missing}
+      [[ "$path" != missing ]] || fail "$1 needs $name, which is not installed"
+      echo "$path"
+      queue+=("$path")
+    done
+  done
+  ldd "$1" | awk '$1 ~ /^\/.*ld-linux/ {print $1}'
+}
+
+# Puts the programs and all they are linked to into a folder that becomes the image's root.
+gather() {
+  local root=$1 program library name user real package reals=()
+  shift
+  mkdir -p "$root"/{etc/ssl/certs,usr/bin,usr/lib,usr/lib64,usr/share/doc/parplan,tmp,plan}
+  mkdir -p "$root/var/lib/parplan"
+  ln -s usr/lib "$root/lib"
+  ln -s usr/lib64 "$root/lib64"
+  for program in "$@"; do
+    [[ -x "$bin/$program" ]] || fail "$bin/$program is not built"
+    install -m 755 -s "$bin/$program" "$root/usr/bin/$program"
+  done
+  for program in "$@"; do libraries_of "$root/usr/bin/$program"; done |
+    LC_ALL=C sort -u >"$root.libraries"
+  while read -r library name user; do
+    if [[ "$library" == left-out ]]; then
+      mkdir -p "$root/usr/lib/x86_64-linux-gnu"
+      stand_in "$user" "$root/usr/lib/x86_64-linux-gnu/$name"
+      continue
+    fi
+    real=$(readlink -f "$library")
+    library=${library/#\/lib/\/usr\/lib}
+    install -D -m 755 "$real" "$root$library"
+    reals+=("$real")
+  done <"$root.libraries"
+  # What is inside, for people and scanners, and under which licences.
+  packages_of "${reals[@]}" >"$root.packages"
+  while read -r package; do
+    dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' "$package" | head -n 1
+    install -D -m 644 "$(readlink -f "/usr/share/doc/$package/copyright")" \
+      "$root/usr/share/doc/$package/copyright"
+  done <"$root.packages" >"$root/usr/share/doc/parplan/packages"
+  install -m 644 "$source_folder/LICENSE" "$root/usr/share/doc/parplan/LICENSE"
+  rm -f "$root.libraries" "$root.packages"
+  # Mozilla's authorities as Debian has them, and none of this machine.
+  find /usr/share/ca-certificates/mozilla -name '*.crt' -print0 2>/dev/null | LC_ALL=C sort -z |
+    xargs -0 -r cat >"$root/etc/ssl/certs/ca-certificates.crt"
+  echo 'parplan:x:65532:65532::/:/usr/sbin/nologin' >"$root/etc/passwd"
+  echo 'parplan:x:65532:' >"$root/etc/group"
+  echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
+  # The root file system is read-only and nobody's; volumes are mounted where data goes.
+  find "$root" -type d -exec chmod 755 {} +
+  find "$root" -exec touch -h -d @0 {} +
+}
+
+containerfile() {
+  local first=$1
+  echo 'FROM scratch'
+  echo 'COPY root/ /'
+  echo "LABEL org.opencontainers.image.title=\"$first\" \\"
+  echo "  org.opencontainers.image.version=\"$tag\" org.opencontainers.image.licenses=\"Apache-2.0\""
+  echo 'ENV PATH=/usr/bin'
+  echo 'USER 65532:65532'
+  echo "ENTRYPOINT [\"/usr/bin/$first\"]"
+}
+
+for image in "${images[@]}"; do
+  read -r -a programs <<<"$(programs_of "$image")"
+  [[ "${#programs[@]}" -gt 0 ]] || exit 1
+  context="$out/context-$image"
+  rm -rf "$context"
+  mkdir -p "$context"
+  gather "$context/root" "${programs[@]}"
+  containerfile "${programs[0]}" >"$context/Containerfile"
+  run_buildah=(buildah --root "$out/storage" --runroot "$out/run" --storage-driver vfs)
+  if ! "${run_buildah[@]}" build --isolation chroot --format oci --timestamp 0 --quiet \
+    --iidfile "$context/id" --tag "parplan-$image:$tag" --file "$context/Containerfile" \
+    "$context" >"$context/log" 2>&1; then
+    cat "$context/log" >&2
+    fail "parplan-$image could not be built"
+  fi
+  if [[ -n "$archive" ]]; then
+    "${run_buildah[@]}" push --quiet "parplan-$image:$tag" \
+      "oci-archive:$out/parplan-$image.tar:parplan-$image:$tag" >"$context/log" 2>&1 ||
+      { cat "$context/log" >&2 && exit 1; }
+  fi
+  bytes=$(find "$context/root" -type f -printf '%s\n' | awk '{sum += $1} END {print sum}')
+  echo "parplan-$image:$tag $(cat "$context/id") $bytes"
+done
