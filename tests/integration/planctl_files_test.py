@@ -194,6 +194,21 @@ class Keys(PlanctlTest):
             self.assertEqual(self.json("hardware", "show", fabric["aliases"][0]), fabric)
         self.json("hardware", "show", "no such device", code=NOT_FOUND)
 
+    def test_bundles_of_several_servers_become_one(self):
+        for name in ("a", "b"):
+            self.json("keys", "generate", "--data-dir", self.folder / name)
+        paths = [self.folder / name / "trust-bundle.jwks.json" for name in ("a", "b")]
+        one = self.json("keys", "bundle", "--data-dir", self.folder / "a")
+        self.assertEqual(one, json.loads(paths[0].read_text()))
+        # Twice the same server, and another.
+        both = self.json("keys", "bundle", "--data-dir", self.folder / "a",
+                         "--bundle", paths[0], "--bundle", paths[1])
+        self.assertEqual(sorted(key["kid"] for key in both["keys"]),
+                         sorted(key["kid"] for path in paths
+                                for key in json.loads(path.read_text())["keys"]))
+        self.json("keys", "bundle", code=BAD_INPUT)
+        self.json("keys", "bundle", "--data-dir", self.folder / "none", code=BAD_INPUT)
+
     def test_keys_are_made_listed_and_rotated(self):
         self.assertEqual(self.keys("list", code=NOT_FOUND)["error"]["reason"],
                          "RESOURCE_NOT_FOUND")

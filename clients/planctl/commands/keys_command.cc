@@ -1,10 +1,13 @@
-// `planctl keys generate|list|rotate`: the signing keys of a server, in its data
+// `planctl keys generate|list|rotate|bundle`: the signing keys of a server, in its data
 // folder.
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -13,15 +16,18 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/envelope/key_store.h"
+#include "proto/envelope/trust_bundle.h"
 
 namespace parplan::planctl {
 namespace {
 
 struct KeysFlags {
   std::string data_folder;
+  std::vector<std::string> bundle_paths;
 };
 
 std::string Day(absl::Time time) {
@@ -95,6 +101,34 @@ absl::Status Rotate(const Session& session, const KeysFlags& flags) {
   return Show(session, store, key_id);
 }
 
+// What verifiers of several servers need, as one bundle. Reads files alone: the folders may be
+// mounted read-only.
+absl::Status Bundle(const Session& session, const KeysFlags& flags) {
+  std::vector<std::string> paths = flags.bundle_paths;
+  if (!flags.data_folder.empty()) paths.push_back(flags.data_folder + "/trust-bundle.jwks.json");
+  if (paths.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--data-dir", "give it, or --bundle");
+  }
+  std::vector<TrustedKey> keys;
+  for (const std::string& path : paths) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, TrustBundle::FromJson(text));
+    for (const TrustedKey& key : bundle.keys()) {
+      // The same server's, from two days: the later file says when its window ends.
+      const auto known = std::find_if(keys.begin(), keys.end(), [&key](const TrustedKey& other) {
+        return other.public_key == key.public_key;
+      });
+      if (known == keys.end()) {
+        keys.push_back(key);
+      } else {
+        *known = key;
+      }
+    }
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle merged, TrustBundle::Create(std::move(keys)));
+  return Print(session, merged.ToJson());
+}
+
 }  // namespace
 
 void AddKeysCommand(CLI::App& app, const Session& session, Action& action) {
@@ -117,6 +151,13 @@ void AddKeysCommand(CLI::App& app, const Session& session, Action& action) {
   add("generate", "Make a key that waits for the next rotation", Generate);
   add("list", "Show the keys", List);
   add("rotate", "Let the waiting key, or a new one, sign", Rotate);
+  add("bundle", "Print the public keys, those of several servers as one bundle", Bundle);
+  CLI::App* bundle = keys->get_subcommand("bundle");
+  bundle->get_option("--data-dir")->required(false);
+  bundle
+      ->add_option("--bundle", flags->bundle_paths,
+                   "Bundles that go in as well, of other servers; a later one counts")
+      ->type_name("FILE");
 }
 
 }  // namespace parplan::planctl
