@@ -4,7 +4,7 @@
 #   cmake -DROOT=<repository> -DRULES=<file> -P cmake/CheckIncludes.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(code_folders planner proto server clients profiler-agent tests)
+set(code_folders metrics planner proto server clients profiler-agent tests)
 
 # Reads the rules into allow_<folder> and forbid_<folder>.
 file(STRINGS "${RULES}" lines REGEX "^[^#]")

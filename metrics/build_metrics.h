@@ -1,0 +1,20 @@
+// Which release of which program runs, for Prometheus.
+
+#ifndef PARPLAN_METRICS_BUILD_METRICS_H_
+#define PARPLAN_METRICS_BUILD_METRICS_H_
+
+#include <string>
+
+namespace prometheus {
+class Registry;
+}
+
+namespace parplan {
+
+// Adds `parplan_build_info{program,version}`, which is always 1.
+void AddBuildInfo(prometheus::Registry& registry, const std::string& program,
+                  const std::string& version);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_METRICS_BUILD_METRICS_H_
