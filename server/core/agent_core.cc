@@ -66,6 +66,7 @@ class AgentCore::Round {
     found->second->Close(status);
     touched_.insert(found->second);
     core_.peers_.erase(found);
+    core_.roster_.Gone(connection);
   }
 
  private:
@@ -82,7 +83,7 @@ absl::Status AgentSession::Add(const v1::ConnectAgentRequest& request) {
 }
 
 AgentCore::AgentCore(const Clock& clock, Observer& observer, const Limits& limits)
-    : clock_(clock), observer_(observer), limits_(limits), keeper_(limits) {
+    : clock_(clock), observer_(observer), limits_(limits), keeper_(limits), roster_(observer) {
   watcher_ = std::thread([this] { Watch(); });
 }
 
@@ -109,6 +110,7 @@ absl::Status AgentCore::Greet(const v1::ConnectAgentRequest& request, AgentSessi
       keeper_.Connect(connection, facts, request.hello().is_busy(), clock_.Steady()));
   session->connection_ = last_connection_ = connection;
   peers_[connection] = std::move(session->peer_);
+  roster_.Connected(connection, facts.cluster, clock_.Now());
   round.Tell(connection, WelcomeMessage(limits_));
   round.Tell(news);
   return absl::OkStatus();
@@ -119,6 +121,7 @@ absl::Status AgentCore::Obey(const v1::ConnectAgentRequest& request, AgentConnec
   const std::lock_guard<std::mutex> lock(mutex_);
   const absl::Duration now = clock_.Steady();
   keeper_.Heard(connection, now);
+  roster_.Heard(connection, clock_.Now());
   LeaseKeeper::News news;
   switch (request.message_case()) {
     case v1::ConnectAgentRequest::kHeartbeat:
@@ -175,6 +178,7 @@ void AgentCore::Leave(AgentConnection connection) {
   Round round(*this);
   const std::lock_guard<std::mutex> lock(mutex_);
   peers_.erase(connection);
+  roster_.Gone(connection);
   round.Tell(keeper_.Disconnect(connection));
 }
 

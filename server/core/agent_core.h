@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "parplan/v1/agent_service.pb.h"
+#include "server/core/agent_roster.h"
 #include "server/core/clock.h"
 #include "server/core/lease_keeper.h"
 #include "server/core/limits.h"
@@ -96,6 +97,7 @@ class AgentCore {
   std::condition_variable changed_;
   // Guarded by mutex_, as the rest.
   LeaseKeeper keeper_;
+  AgentRoster roster_;
   std::map<AgentConnection, std::shared_ptr<AgentPeer>> peers_;
   AgentConnection last_connection_ = 0;
   bool draining_ = false;

@@ -32,11 +32,21 @@ v1::ActiveCalibration ToMessage(const ActiveCalibrationRecord& record) {
   return active;
 }
 
+// Tells the observer what is active in a cluster.
+void TellActive(absl::string_view cluster, const ActiveCalibrationRecord& active,
+                Observer& observer) {
+  observer.CalibrationSeen(cluster, active.name.empty()
+                                        ? std::nullopt
+                                        : std::optional<absl::Time>(active.activate_time));
+}
+
 }  // namespace
 
-CalibrationCore::CalibrationCore(Store& store, const Clock& clock, const Limits& limits)
+CalibrationCore::CalibrationCore(Store& store, const Clock& clock, Observer& observer,
+                                 const Limits& limits)
     : store_(store),
       clock_(clock),
+      observer_(observer),
       limits_(limits),
       calibrations_(limits.calibration_cache_bytes) {}
 
@@ -113,20 +123,26 @@ absl::StatusOr<v1::ActiveCalibration> CalibrationCore::Activate(
   PARPLAN_ASSIGN_OR_RETURN(
       const ActiveCalibrationRecord active,
       store_.ActivateCalibration(parent.cluster, request.calibration(), clock_.Now()));
+  TellActive(parent.cluster, active, observer_);
   return ToMessage(active);
 }
 
 absl::StatusOr<v1::ActiveCalibration> CalibrationCore::GetActive(
     const v1::GetActiveCalibrationRequest& request) {
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
-  PARPLAN_ASSIGN_OR_RETURN(const ActiveCalibrationRecord active,
-                           store_.ActiveCalibration(parent.cluster));
+  PARPLAN_ASSIGN_OR_RETURN(const ActiveCalibrationRecord active, ReadActive(parent.cluster));
   return ToMessage(active);
 }
 
 absl::StatusOr<std::string> CalibrationCore::ActiveName(absl::string_view cluster) {
-  PARPLAN_ASSIGN_OR_RETURN(ActiveCalibrationRecord active, store_.ActiveCalibration(cluster));
+  PARPLAN_ASSIGN_OR_RETURN(ActiveCalibrationRecord active, ReadActive(cluster));
   return std::move(active.name);
+}
+
+absl::StatusOr<ActiveCalibrationRecord> CalibrationCore::ReadActive(absl::string_view cluster) {
+  PARPLAN_ASSIGN_OR_RETURN(ActiveCalibrationRecord active, store_.ActiveCalibration(cluster));
+  TellActive(cluster, active, observer_);
+  return active;
 }
 
 absl::StatusOr<std::shared_ptr<const Calibration>> CalibrationCore::Find(const std::string& name) {

@@ -14,6 +14,7 @@
 #include "server/core/clock.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
+#include "server/core/observer.h"
 #include "server/store/store.h"
 
 namespace parplan {
@@ -23,7 +24,7 @@ namespace parplan {
 class CalibrationCore {
  public:
   // All outlive the core.
-  CalibrationCore(Store& store, const Clock& clock, const Limits& limits);
+  CalibrationCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
 
   // Named by the digest of the content: `clusters/{cluster}/calibrations/` and the
   // first 32 digits. So a plan says by itself where its calibration is.
@@ -42,8 +43,12 @@ class CalibrationCore {
   absl::StatusOr<std::shared_ptr<const Calibration>> Find(const std::string& name);
 
  private:
+  // What is active now, which is told.
+  absl::StatusOr<ActiveCalibrationRecord> ReadActive(absl::string_view cluster);
+
   Store& store_;
   const Clock& clock_;
+  Observer& observer_;
   const Limits& limits_;
   LruCache<std::shared_ptr<const Calibration>> calibrations_;
 };

@@ -149,7 +149,7 @@ absl::StatusOr<v1::Execution> ExecutionCore::Fail(const v1::FailExecutionRequest
 
 absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, ExecutionState state,
                                                    const std::string& failure_reason) {
-  PARPLAN_RETURN_IF_ERROR(ExecutionName::Parse(name).status());
+  PARPLAN_ASSIGN_OR_RETURN(const ExecutionName parsed, ExecutionName::Parse(name));
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
   if (before.state == state) return ToMessage(before);
   // The clock may have been set back since the execution was opened.
@@ -163,8 +163,9 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
     return closed.status();
   }
   PARPLAN_ASSIGN_OR_RETURN(v1::Execution execution, ToMessage(*closed));
-  observer_.ExecutionClosed(state == ExecutionState::kSucceeded, RatioOf(execution));
-  TellRatios(execution, observer_);
+  const std::string& cluster = parsed.cluster;
+  observer_.ExecutionClosed(cluster, state == ExecutionState::kSucceeded, RatioOf(execution));
+  TellRatios(execution, cluster, observer_);
   return execution;
 }
 

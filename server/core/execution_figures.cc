@@ -188,11 +188,12 @@ absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord>
   return figures;
 }
 
-void TellRatios(const v1::Execution& execution, Observer& observer) {
+void TellRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer) {
   constexpr double kLeastShare = 0.01;
   if (execution.has_measured_peak_memory_bytes() && execution.predicted_peak_memory_bytes() > 0) {
-    observer.PeakMemoryMeasured(static_cast<double>(execution.measured_peak_memory_bytes()) /
-                                static_cast<double>(execution.predicted_peak_memory_bytes()));
+    observer.PeakMemoryMeasured(cluster,
+                                static_cast<double>(execution.measured_peak_memory_bytes()) /
+                                    static_cast<double>(execution.predicted_peak_memory_bytes()));
   }
   const absl::Duration least = TimeOf(execution.predicted_step_duration()) * kLeastShare;
   for (const v1::ExecutionStage& stage : execution.stages()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "parplan/v1/execution.pb.h"
@@ -40,9 +41,10 @@ struct ExecutionFigures {
 absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord> windows,
                                                   const v1::Execution& execution);
 
-// Tells the ratios of measured to predicted but that of the step. Phases and items below 1 %
-// of the step or the peak have none: their ratios say nothing.
-void TellRatios(const v1::Execution& execution, Observer& observer);
+// Tells the ratios of measured to predicted but that of the step, of an execution of the
+// cluster. Phases and items below 1 % of the step or the peak have none: their ratios say
+// nothing.
+void TellRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer);
 
 // Sets what was measured beside what was predicted in `execution`, ratios included.
 void AddFigures(const ExecutionFigures& figures, v1::Execution* execution);

@@ -1,6 +1,9 @@
 #include "server/core/issue.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/wire/digest.h"
@@ -15,6 +18,21 @@ namespace {
 constexpr size_t kIdLength = 32;
 
 Seconds ToSeconds(absl::Duration duration) { return Seconds::Of(absl::ToDoubleSeconds(duration)); }
+
+// Of the planner asked, over the best of those it was compared with.
+std::optional<double> GainOverBaselines(const std::vector<v1::PlannerComparison>& comparisons,
+                                        const std::string& planner, const PlanFound& found) {
+  std::optional<double> best;
+  for (const v1::PlannerComparison& comparison : comparisons) {
+    if (comparison.planner() == planner || !comparison.feasible()) continue;
+    const google::protobuf::Duration& step = comparison.step_duration();
+    const double seconds =
+        absl::ToDoubleSeconds(absl::Seconds(step.seconds()) + absl::Nanoseconds(step.nanos()));
+    best = std::min(best.value_or(seconds), seconds);
+  }
+  if (!best.has_value() || !(found.prediction.step.value() > 0.0)) return std::nullopt;
+  return *best / found.prediction.step.value();
+}
 
 }  // namespace
 
@@ -75,7 +93,8 @@ v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
   return plan;
 }
 
-PlanReport ReportOf(const PlanQuestion& question, const PlanFound& found, absl::Time now) {
+PlanReport ReportOf(const PlanQuestion& question, const PlannerAnswer& answer,
+                    const PlanFound& found, absl::Time now) {
   PlanReport report;
   report.planner = question.options.planner;
   report.predicted_step = found.prediction.step;
@@ -85,6 +104,7 @@ PlanReport ReportOf(const PlanQuestion& question, const PlanFound& found, absl::
   if (question.newest_measurement != absl::InfinitePast()) {
     report.profile_age = std::max(absl::ZeroDuration(), now - question.newest_measurement);
   }
+  report.baseline_gain = GainOverBaselines(answer.comparisons, report.planner, found);
   return report;
 }
 

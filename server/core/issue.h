@@ -34,7 +34,8 @@ v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
                       const PlanFound& found, const std::string& name, absl::Time issue_time);
 
 // What the observer hears of it.
-PlanReport ReportOf(const PlanQuestion& question, const PlanFound& found, absl::Time now);
+PlanReport ReportOf(const PlanQuestion& question, const PlannerAnswer& answer,
+                    const PlanFound& found, absl::Time now);
 
 }  // namespace parplan
 

@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "planner/base/error.h"
 #include "planner/base/units.h"
+#include "planner/model/profile_snapshot.h"
 
 namespace parplan {
 
@@ -44,6 +47,37 @@ enum class Method {
   kListAgents,
 };
 inline constexpr int kMethodCount = 24;
+
+// Every method of the store.
+enum class StoreOperation {
+  kPutProfile,
+  kGetProfile,
+  kListProfiles,
+  kDeleteProfile,
+  kSnapshotProfiles,
+  kProfileRevision,
+  kPutCalibration,
+  kGetCalibration,
+  kListCalibrations,
+  kActivateCalibration,
+  kActiveCalibration,
+  kPutPlan,
+  kGetPlan,
+  kFindPlanByKey,
+  kFindPlanByRequestId,
+  kFindPlanByAnswer,
+  kListPlans,
+  kCountPlans,
+  kDeleteExpiredPlans,
+  kCreateExecution,
+  kGetExecution,
+  kListExecutions,
+  kSetExecutionState,
+  kAppendWindows,
+  kWindowCount,
+  kListWindows,
+};
+inline constexpr int kStoreOperationCount = 26;
 
 // Answers kept in memory.
 enum class CacheKind {
@@ -94,6 +128,31 @@ struct PlanReport {
   Bytes usable_memory;
   // Since the newest measurement the plan rests on; absent when unknown.
   std::optional<absl::Duration> profile_age;
+  // Predicted step time of the best baseline over that of the plan, where the caller asked
+  // for the comparison and a baseline has a plan: 1.2 is a fifth faster.
+  std::optional<double> baseline_gain;
+};
+
+// Which links a collective went over when it was measured.
+enum class LinkReach { kWithinNode, kAcrossNodes };
+inline constexpr int kLinkReachCount = 2;
+
+// What one link carries, for messages as large as were measured.
+struct MeasuredBandwidth {
+  LinkReach reach = LinkReach::kWithinNode;
+  Collective collective = Collective::kAllReduce;
+  BusBandwidth bandwidth = BusBandwidth::BytesPerSecond(0.0);
+};
+inline constexpr int kCollectiveCount = 6;
+
+// Measurements of one kind of node that plans of a cluster rest on from now on.
+struct SnapshotReport {
+  std::string cluster;
+  std::string device_kind;
+  int devices_per_node = 0;
+  // The end of the newest of them.
+  absl::Time newest_measurement;
+  std::vector<MeasuredBandwidth> bandwidths;
 };
 
 // Verdicts of `VerifyPlan`, as in plan_service.proto.
@@ -145,23 +204,44 @@ class Observer {
   virtual void UploadFinished(std::optional<Reason> /*reason*/, bool /*stored*/,
                               int64_t /*bytes*/) {}
 
+  // A profile was stored that was measured at `newest_measurement`; the bandwidths are
+  // empty. Then, when a question needs them, its measurements merged with others.
+  virtual void ProfileStored(const SnapshotReport&) {}
+  virtual void SnapshotLoaded(const SnapshotReport&) {}
+
+  // Since when the cluster has its active calibration; absent where it has none. Told again
+  // and again.
+  virtual void CalibrationSeen(absl::string_view /*cluster*/,
+                               std::optional<absl::Time> /*active_since*/) {}
+
   virtual void PlanVerified(VerifyOutcome) {}
 
-  // An execution ended: measured over predicted step time, absent when it never
-  // reported.
-  virtual void ExecutionClosed(bool /*succeeded*/, std::optional<double> /*ratio*/) {}
+  // An execution of a plan of the cluster ended: measured over predicted step time, absent
+  // when it never reported.
+  virtual void ExecutionClosed(absl::string_view /*cluster*/, bool /*succeeded*/,
+                               std::optional<double> /*ratio*/) {}
   // Of an execution that ended, where it was measured and predicted: memory of the fullest
   // device, and of each stage the time of a phase and the memory of an item, by the numbers
   // and names of the contract.
-  virtual void PeakMemoryMeasured(double /*ratio*/) {}
+  virtual void PeakMemoryMeasured(absl::string_view /*cluster*/, double /*ratio*/) {}
   virtual void PhaseMeasured(int /*phase*/, double /*ratio*/) {}
   virtual void MemoryItemMeasured(int /*kind*/, double /*ratio*/) {}
   virtual void WindowsStored(int64_t /*count*/) {}
 
   // Agents connected, and leases that go on, now.
   virtual void AgentsChanged(int /*agent_count*/, int /*lease_count*/) {}
+  // Of them, the agents of one cluster.
+  virtual void ClusterAgentsChanged(absl::string_view /*cluster*/, int /*agent_count*/) {}
+  // An agent of the cluster gave a sign of life.
+  virtual void AgentHeard(absl::string_view /*cluster*/, absl::Time) {}
   virtual void LeaseEnded(LeaseOutcome, absl::Duration /*since_grant*/) {}
   virtual void LeaseRefused(LeaseRefusalKind) {}
+
+  // A method of the store returned.
+  virtual void StoreCalled(StoreOperation, absl::StatusCode, absl::Duration) {}
+
+  // When the last of the keys that sign plans, or will, ends.
+  virtual void SigningKeysSeen(absl::Time /*last_expiry*/) {}
 
   // An observer that listens to nothing. Lives as long as the process.
   static Observer& Null();

@@ -212,7 +212,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
     // Another call with this request_id was first; or as above.
     PARPLAN_ASSIGN_OR_RETURN(plan, ParseStored<v1::Plan>(stored->bytes, stored->name));
   } else {
-    to_.observer.PlanIssued(ReportOf(question, found, now));
+    to_.observer.PlanIssued(ReportOf(question, answer, found, now));
   }
   if (answer.is_complete) Remember(question, *stored, plan);
   return std::make_shared<const v1::Plan>(std::move(plan));

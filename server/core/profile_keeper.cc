@@ -9,6 +9,7 @@
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/part_of_node.h"
 #include "proto/wire/resource_name.h"
+#include "server/core/snapshot_report.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
@@ -18,13 +19,6 @@ std::vector<const v1::Profile*> Pointers(const std::vector<v1::Profile>& profile
   std::vector<const v1::Profile*> pointers;
   for (const v1::Profile& profile : profiles) pointers.push_back(&profile);
   return pointers;
-}
-
-absl::Time MeasureTime(const v1::Profile& profile) {
-  const google::protobuf::Timestamp& time = profile.provenance().has_measure_time()
-                                                ? profile.provenance().measure_time()
-                                                : profile.create_time();
-  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
 }
 
 }  // namespace
@@ -99,6 +93,9 @@ absl::StatusOr<SnapshotHandle> ProfileKeeper::Snapshot(absl::string_view cluster
   PARPLAN_ASSIGN_OR_RETURN(const LoadedSnapshot loaded,
                            Load(cluster, device_kind, devices_per_node));
   Cache(key, loaded);
+  observer_.SnapshotLoaded({std::string(cluster), std::string(device_kind), devices_per_node,
+                            loaded.handle.newest_measurement,
+                            BandwidthsOf(*loaded.handle.snapshot, devices_per_node)});
   return loaded.handle;
 }
 

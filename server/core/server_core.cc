@@ -1,9 +1,11 @@
 #include "server/core/server_core.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "server/core/metered_store.h"
 
 namespace parplan {
 namespace {
@@ -11,18 +13,27 @@ namespace {
 // Plans deleted in one transaction, so that writers wait for it only shortly.
 constexpr int64_t kDeleteBatch = 500;
 
+// When the last key that signs, or will, ends; the past where there is none.
+absl::Time LastExpiry(const TrustBundle& bundle) {
+  absl::Time last = absl::UnixEpoch();
+  for (const TrustedKey& key : bundle.keys()) {
+    if (key.status == TrustStatus::kActive) last = std::max(last, key.not_after);
+  }
+  return last;
+}
+
 }  // namespace
 
 ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys,
                        const Limits& limits, const Clock& clock, Observer& observer,
                        PlannerFunction planner)
-    : store_(std::move(store)),
+    : store_(std::make_unique<MeteredStore>(std::move(store), clock, observer)),
       keys_(std::move(keys)),
       limits_(limits),
       clock_(clock),
       observer_(observer),
       profiles_(*store_, clock_, observer_, limits_),
-      calibrations_(*store_, clock_, limits_),
+      calibrations_(*store_, clock_, observer_, limits_),
       knowledge_(profiles_, calibrations_),
       executions_(*store_, clock_, observer_, limits_),
       agents_(clock_, observer_, limits_),
@@ -35,6 +46,7 @@ ServerCore::~ServerCore() { Drain(absl::ZeroDuration()); }
 absl::Status ServerCore::Maintain() {
   const absl::Time now = clock_.Now();
   const absl::Status rotated = keys_->RotateIfDue(now).status();
+  observer_.SigningKeysSeen(LastExpiry(keys_->Bundle(now)));
   while (true) {
     const absl::StatusOr<int64_t> deleted =
         store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch);

@@ -10,6 +10,7 @@
 #include "proto/wire/resource_name.h"
 #include "server/core/profile_keeper.h"
 #include "server/core/request_rules.h"
+#include "server/core/snapshot_report.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
@@ -125,7 +126,11 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   record.bytes = profile_.SerializeAsString();
   PARPLAN_ASSIGN_OR_RETURN(const ProfileRecord stored,
                            keeper_->store_.PutProfile(std::move(record)));
-  return ParseStored<v1::Profile>(stored.bytes, stored.name);
+  PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile,
+                           ParseStored<v1::Profile>(stored.bytes, stored.name));
+  keeper_->observer_.ProfileStored(
+      {cluster_, profile.device_kind(), profile.devices_per_node(), MeasureTime(profile), {}});
+  return profile;
 }
 
 }  // namespace parplan

@@ -1,6 +1,8 @@
 // parplan-server: reads its settings, puts the parts together, and waits for a
 // signal to take them apart.
 
+#include <prometheus/registry.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -22,6 +24,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "metrics/build_metrics.h"
+#include "metrics/certificate_metrics.h"
+#include "metrics/process_metrics.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "planner/search/find_plan.h"
@@ -166,13 +171,17 @@ absl::Status Check(const Settings& settings) {
 int Serve(const Settings& settings, const Signals& signals, const SettingsReader& read,
           ServerLog& log) {
   PrometheusObserver observer(PlannerNames());
+  observer.SetLimits(settings.limits.max_queue_length, settings.limits.worker_count);
+  AddBuildInfo(*observer.registry(), "parplan-server", kVersion);
   absl::StatusOr<std::unique_ptr<ServerCore>> core = OpenCore(settings, observer);
   if (!core.ok()) return Refuse(log, core.status());
 
   std::unique_ptr<MetricsExposer> exposer;
   if (!settings.metrics_listen.empty()) {
-    absl::StatusOr<std::unique_ptr<MetricsExposer>> started =
-        MetricsExposer::Start(settings.metrics_listen, observer.registry());
+    absl::StatusOr<std::unique_ptr<MetricsExposer>> started = MetricsExposer::Start(
+        settings.metrics_listen, {observer.registry(), MakeProcessMetrics(),
+                                  MakeCertificateMetrics({{"certificate", settings.tls.certificate},
+                                                          {"client_ca", settings.tls.client_ca}})});
     if (!started.ok()) return Refuse(log, started.status());
     exposer = *std::move(started);
   }

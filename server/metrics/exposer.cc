@@ -1,7 +1,7 @@
 #include "server/metrics/exposer.h"
 
+#include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
-#include <prometheus/registry.h>
 
 #include <exception>
 #include <utility>
@@ -14,13 +14,16 @@
 namespace parplan {
 
 struct MetricsExposer::Server {
-  Server(const std::string& address, std::shared_ptr<prometheus::Registry> registry)
-      : registry(std::move(registry)), exposer(address, 1) {
-    // The exposer keeps a weak pointer only.
-    exposer.RegisterCollectable(this->registry);
+  Server(const std::string& address,
+         std::vector<std::shared_ptr<prometheus::Collectable>> collected)
+      : sources(std::move(collected)), exposer(address, 1) {
+    // The exposer keeps weak pointers only.
+    for (const std::shared_ptr<prometheus::Collectable>& source : sources) {
+      if (source != nullptr) exposer.RegisterCollectable(source);
+    }
   }
 
-  std::shared_ptr<prometheus::Registry> registry;
+  const std::vector<std::shared_ptr<prometheus::Collectable>> sources;
   prometheus::Exposer exposer;
 };
 
@@ -29,7 +32,7 @@ MetricsExposer::MetricsExposer(std::unique_ptr<Server> server) : server_(std::mo
 MetricsExposer::~MetricsExposer() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
-    const std::string& address, std::shared_ptr<prometheus::Registry> registry) {
+    const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
     return FieldError(
@@ -39,7 +42,7 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
   // The HTTP library tells a port it cannot have by an exception.
   try {
     return std::unique_ptr<MetricsExposer>(
-        new MetricsExposer(std::make_unique<Server>(address, std::move(registry))));
+        new MetricsExposer(std::make_unique<Server>(address, std::move(sources))));
   } catch (const std::exception& error) {
     return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
                      absl::StrCat("cannot serve metrics on ", address, " (", error.what(),

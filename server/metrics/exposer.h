@@ -5,11 +5,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
 namespace prometheus {
-class Registry;
+class Collectable;
 }
 
 namespace parplan {
@@ -17,10 +18,11 @@ namespace parplan {
 // Serves while it lives, on threads of its own.
 class MetricsExposer {
  public:
-  // `address` is `host:port`; port 0 takes a free one. INVALID_ARGUMENT
-  // (SPEC_INVALID) for another form, UNAVAILABLE when the port cannot be had.
+  // `address` is `host:port`; port 0 takes a free one. Sources that are null are left out.
+  // INVALID_ARGUMENT (SPEC_INVALID) for another form, UNAVAILABLE when the port cannot be
+  // had.
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
-      const std::string& address, std::shared_ptr<prometheus::Registry> registry);
+      const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources);
 
   ~MetricsExposer();
 

@@ -168,4 +168,84 @@ std::string LeaseRefusalLabel(LeaseRefusalKind kind) {
   return "other";
 }
 
+std::string StoreOperationLabel(StoreOperation operation) {
+  switch (operation) {
+    case StoreOperation::kPutProfile:
+      return "put_profile";
+    case StoreOperation::kGetProfile:
+      return "get_profile";
+    case StoreOperation::kListProfiles:
+      return "list_profiles";
+    case StoreOperation::kDeleteProfile:
+      return "delete_profile";
+    case StoreOperation::kSnapshotProfiles:
+      return "snapshot_profiles";
+    case StoreOperation::kProfileRevision:
+      return "profile_revision";
+    case StoreOperation::kPutCalibration:
+      return "put_calibration";
+    case StoreOperation::kGetCalibration:
+      return "get_calibration";
+    case StoreOperation::kListCalibrations:
+      return "list_calibrations";
+    case StoreOperation::kActivateCalibration:
+      return "activate_calibration";
+    case StoreOperation::kActiveCalibration:
+      return "active_calibration";
+    case StoreOperation::kPutPlan:
+      return "put_plan";
+    case StoreOperation::kGetPlan:
+      return "get_plan";
+    case StoreOperation::kFindPlanByKey:
+      return "find_plan_by_key";
+    case StoreOperation::kFindPlanByRequestId:
+      return "find_plan_by_request_id";
+    case StoreOperation::kFindPlanByAnswer:
+      return "find_plan_by_answer";
+    case StoreOperation::kListPlans:
+      return "list_plans";
+    case StoreOperation::kCountPlans:
+      return "count_plans";
+    case StoreOperation::kDeleteExpiredPlans:
+      return "delete_expired_plans";
+    case StoreOperation::kCreateExecution:
+      return "create_execution";
+    case StoreOperation::kGetExecution:
+      return "get_execution";
+    case StoreOperation::kListExecutions:
+      return "list_executions";
+    case StoreOperation::kSetExecutionState:
+      return "set_execution_state";
+    case StoreOperation::kAppendWindows:
+      return "append_windows";
+    case StoreOperation::kWindowCount:
+      return "window_count";
+    case StoreOperation::kListWindows:
+      return "list_windows";
+  }
+  return "other";
+}
+
+std::string LinkReachLabel(LinkReach reach) {
+  return reach == LinkReach::kWithinNode ? "within_node" : "across_nodes";
+}
+
+std::string CollectiveLabel(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return "all_reduce";
+    case Collective::kAllGather:
+      return "all_gather";
+    case Collective::kReduceScatter:
+      return "reduce_scatter";
+    case Collective::kAllToAll:
+      return "all_to_all";
+    case Collective::kSendReceive:
+      return "send_receive";
+    case Collective::kBroadcast:
+      return "broadcast";
+  }
+  return "other";
+}
+
 }  // namespace parplan

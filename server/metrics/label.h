@@ -42,6 +42,15 @@ std::string VerifyOutcomeLabel(VerifyOutcome outcome);
 std::string LeaseOutcomeLabel(LeaseOutcome outcome);
 std::string LeaseRefusalLabel(LeaseRefusalKind kind);
 
+// As the method of `Store`, in lower case, words joined by `_`: `find_plan_by_key`.
+std::string StoreOperationLabel(StoreOperation operation);
+
+// `within_node`, `across_nodes`.
+std::string LinkReachLabel(LinkReach reach);
+
+// In lower case, words joined by `_`: `all_reduce`.
+std::string CollectiveLabel(Collective collective);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_SERVER_METRICS_LABEL_H_

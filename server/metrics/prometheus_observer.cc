@@ -1,17 +1,14 @@
 #include "server/metrics/prometheus_observer.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <map>
-#include <utility>
 
+#include "server/metrics/cluster_series.h"
+#include "server/metrics/code_counters.h"
+#include "server/metrics/families.h"
 #include "server/metrics/label.h"
 
 namespace parplan {
@@ -21,47 +18,8 @@ using prometheus::Counter;
 using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
-using Buckets = Histogram::BucketBoundaries;
-using Labels = std::map<std::string, std::string>;
 
 constexpr char kOtherPlanner[] = "other";
-
-Family<Counter>& Counters(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
-}
-
-Family<Histogram>& Histograms(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
-}
-
-// 100 microseconds to 10 minutes.
-const Buckets& DurationBuckets() {
-  static const Buckets* const buckets =
-      new Buckets{0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,  0.1,   0.25,
-                  0.5,    1.0,    2.5,   5.0,    10.0,  30.0, 60.0,  120.0, 300.0, 600.0};
-  return *buckets;
-}
-
-// 10 milliseconds to 10 minutes: one optimizer step.
-const Buckets& StepBuckets() {
-  static const Buckets* const buckets =
-      new Buckets{0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 600.0};
-  return *buckets;
-}
-
-// `first`, `first * factor`, ..., `count` of them.
-Buckets Exponential(double first, double factor, int count) {
-  Buckets buckets;
-  for (int i = 0; i < count; ++i) {
-    buckets.push_back(first);
-    first *= factor;
-  }
-  return buckets;
-}
 
 }  // namespace
 
@@ -80,12 +38,20 @@ struct PrometheusObserver::Handles {
   explicit Handles(const std::vector<std::string>& planners)
       : registry(std::make_shared<prometheus::Registry>()),
         requests(Counters(*registry, "parplan_requests_total",
-                          "Calls answered, by method and gRPC status code.")) {
+                          "Calls answered, by method and gRPC status code."),
+                 "method", kMethodCount,
+                 [](int row) { return MethodLabel(static_cast<Method>(row)); }),
+        store_calls(Counters(*registry, "parplan_store_calls_total",
+                             "Calls of the store, by operation and status code."),
+                    "operation", kStoreOperationCount,
+                    [](int row) { return StoreOperationLabel(static_cast<StoreOperation>(row)); }),
+        clusters(*registry) {
     MakeRequestHandles();
     MakeSearchHandles(planners);
     MakePlanHandles();
     MakeCountHandles();
     MakeLeaseHandles();
+    MakeStoreHandles();
   }
 
   void MakeRequestHandles();
@@ -93,36 +59,27 @@ struct PrometheusObserver::Handles {
   void MakePlanHandles();
   void MakeCountHandles();
   void MakeLeaseHandles();
+  void MakeStoreHandles();
 
   const PlannerHandles& Planner(const std::string& name) const {
     const auto found = planners.find(name);
     return found == planners.end() ? planners.at(kOtherPlanner) : found->second;
   }
 
-  // Made when first seen; most of the pairs never happen.
-  Counter& Request(Method method, absl::StatusCode code) {
-    const int code_index = std::clamp(static_cast<int>(code), 0, kStatusCodeCount - 1);
-    std::atomic<Counter*>& slot =
-        request_slots[static_cast<int>(method) * kStatusCodeCount + code_index];
-    Counter* counter = slot.load(std::memory_order_acquire);
-    if (counter == nullptr) {
-      counter =
-          &requests.Add({{"method", MethodLabel(method)},
-                         {"code", StatusCodeLabel(static_cast<absl::StatusCode>(code_index))}});
-      slot.store(counter, std::memory_order_release);
-    }
-    return *counter;
-  }
-
   const std::shared_ptr<prometheus::Registry> registry;
-  Family<Counter>& requests;
-  std::array<std::atomic<Counter*>, kMethodCount* kStatusCodeCount> request_slots = {};
+  CodeCounters requests;
   std::array<Gauge*, kMethodCount> requests_in_flight = {};
   std::array<Histogram*, kMethodCount> request_duration = {};
+  CodeCounters store_calls;
+  std::array<Histogram*, kStoreOperationCount> store_duration = {};
+  ClusterSeries clusters;
   std::array<Counter*, kReasonCount + 1> rejects = {};
 
   Gauge* searches_waiting = nullptr;
   Gauge* searches_running = nullptr;
+  Gauge* queue_limit = nullptr;
+  Gauge* workers = nullptr;
+  Gauge* key_expiry = nullptr;
   Counter* searches_shared = nullptr;
   Histogram* queue_duration = nullptr;
   std::map<std::string, PlannerHandles> planners;
@@ -133,20 +90,17 @@ struct PrometheusObserver::Handles {
   Histogram* predicted_peak_memory = nullptr;
   Histogram* predicted_headroom = nullptr;
   Histogram* profile_age = nullptr;
+  Histogram* baseline_gain = nullptr;
 
   Counter* uploads_stored = nullptr;
   std::array<Counter*, kReasonCount + 1> uploads_rejected = {};
   Histogram* upload_size = nullptr;
   std::array<Counter*, kVerifyOutcomeCount> verifications = {};
-  std::array<Counter*, 2> executions_closed = {};
-  Histogram* step_ratio = nullptr;
   Counter* windows_stored = nullptr;
 
-  Histogram* peak_memory_ratio = nullptr;
   std::array<Histogram*, kPhaseCount + 1> phase_ratios = {};
   std::array<Histogram*, kMemoryItemCount + 1> memory_item_ratios = {};
 
-  Gauge* agents_connected = nullptr;
   Gauge* leases_active = nullptr;
   std::array<Counter*, kLeaseOutcomeCount> leases_ended = {};
   std::array<Counter*, kLeaseRefusalKindCount> lease_refusals = {};
@@ -156,17 +110,14 @@ struct PrometheusObserver::Handles {
 void PrometheusObserver::Handles::MakeRequestHandles() {
   Family<Histogram>& durations = Histograms(*registry, "parplan_request_duration_seconds",
                                             "Time from a call's arrival to its answer.");
-  Family<Gauge>& in_flight = prometheus::BuildGauge()
-                                 .Name("parplan_requests_in_flight")
-                                 .Help("Calls that wait for their answer now.")
-                                 .Register(*registry);
+  Family<Gauge>& in_flight =
+      Gauges(*registry, "parplan_requests_in_flight", "Calls that wait for their answer now.");
   for (int i = 0; i < kMethodCount; ++i) {
-    requests_in_flight[i] = &in_flight.Add({{"method", MethodLabel(static_cast<Method>(i))}});
-    request_duration[i] =
-        &durations.Add({{"method", MethodLabel(static_cast<Method>(i))}}, DurationBuckets());
+    const MetricLabels labels = {{"method", MethodLabel(static_cast<Method>(i))}};
+    requests_in_flight[i] = &in_flight.Add(labels);
+    request_duration[i] = &durations.Add(labels, DurationBuckets());
   }
-  Family<Counter>& family =
-      Counters(*registry, "parplan_rejects_total", "Calls refused, by reason.");
+  auto& family = Counters(*registry, "parplan_rejects_total", "Calls refused, by reason.");
   for (int i = 1; i <= kReasonCount; ++i) {
     rejects[i] = &family.Add({{"reason", ReasonLabel(static_cast<Reason>(i))}});
   }
@@ -175,9 +126,10 @@ void PrometheusObserver::Handles::MakeRequestHandles() {
 void PrometheusObserver::Handles::MakeSearchHandles(const std::vector<std::string>& names) {
   searches_waiting = &OneGauge(*registry, "parplan_searches_waiting", "Searches in the queue now.");
   searches_running = &OneGauge(*registry, "parplan_searches_running", "Searches running now.");
-  searches_shared = &Counters(*registry, "parplan_searches_shared_total",
-                              "Calls that found their question in flight.")
-                         .Add({});
+  queue_limit = &OneGauge(*registry, "parplan_search_queue_limit", "Searches that may wait.");
+  workers = &OneGauge(*registry, "parplan_search_workers", "Searches that may run at once.");
+  searches_shared = &OneCounter(*registry, "parplan_searches_shared_total",
+                                "Calls that found their question in flight.");
   queue_duration = &Histograms(*registry, "parplan_search_queue_duration_seconds",
                                "Time a search waited for its turn.")
                         .Add({}, DurationBuckets());
@@ -195,7 +147,7 @@ void PrometheusObserver::Handles::MakeSearchHandles(const std::vector<std::strin
   all.push_back(kOtherPlanner);
   for (const std::string& name : all) {
     PlannerHandles& handles = planners[name];
-    const Labels labels = {{"planner", name}};
+    const MetricLabels labels = {{"planner", name}};
     for (int i = 0; i < kSearchOutcomeCount; ++i) {
       handles.searches[i] = &searches.Add(
           {{"planner", name}, {"outcome", SearchOutcomeLabel(static_cast<SearchOutcome>(i))}});
@@ -223,6 +175,11 @@ void PrometheusObserver::Handles::MakePlanHandles() {
   profile_age = &Histograms(*registry, "parplan_profile_age_seconds",
                             "Age of the newest measurement an issued plan rests on.")
                      .Add({}, Buckets{3600.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 31536000.0});
+  baseline_gain =
+      &Histograms(*registry, "parplan_baseline_gain_ratio",
+                  "Predicted step time of the best baseline over that of the plan, where asked "
+                  "for.")
+           .Add({}, Buckets{0.9, 1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0, 3.0, 5.0});
 }
 
 void PrometheusObserver::Handles::MakeCountHandles() {
@@ -248,36 +205,23 @@ void PrometheusObserver::Handles::MakeCountHandles() {
     verifications[i] =
         &verdicts.Add({{"verdict", VerifyOutcomeLabel(static_cast<VerifyOutcome>(i))}});
   }
-  Family<Counter>& closed =
-      Counters(*registry, "parplan_executions_closed_total", "Executions closed, by state.");
-  executions_closed[0] = &closed.Add({{"state", "failed"}});
-  executions_closed[1] = &closed.Add({{"state", "succeeded"}});
-  const Buckets ratios = {0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0, 1.03, 1.05, 1.1, 1.2, 1.5, 2.0};
-  step_ratio = &Histograms(*registry, "parplan_step_duration_ratio",
-                           "Measured over predicted step time of closed executions.")
-                    .Add({}, ratios);
-  peak_memory_ratio = &Histograms(*registry, "parplan_peak_memory_ratio",
-                                  "Measured over predicted memory of closed executions.")
-                           .Add({}, ratios);
   Family<Histogram>& phases =
       Histograms(*registry, "parplan_phase_duration_ratio",
                  "Measured over predicted time of a phase, by stage of closed executions.");
   for (int i = 1; i <= kPhaseCount; ++i) {
-    phase_ratios[i] = &phases.Add({{"phase", PhaseLabel(i)}}, ratios);
+    phase_ratios[i] = &phases.Add({{"phase", PhaseLabel(i)}}, RatioBuckets());
   }
   Family<Histogram>& items =
       Histograms(*registry, "parplan_memory_item_ratio",
                  "Measured over predicted memory of an item, by stage of closed executions.");
   for (int i = 1; i <= kMemoryItemCount; ++i) {
-    memory_item_ratios[i] = &items.Add({{"item", MemoryItemLabel(i)}}, ratios);
+    memory_item_ratios[i] = &items.Add({{"item", MemoryItemLabel(i)}}, RatioBuckets());
   }
-  windows_stored = &Counters(*registry, "parplan_windows_stored_total",
-                             "Measured windows stored, duplicates excluded.")
-                        .Add({});
+  windows_stored = &OneCounter(*registry, "parplan_windows_stored_total",
+                               "Measured windows stored, duplicates excluded.");
 }
 
 void PrometheusObserver::Handles::MakeLeaseHandles() {
-  agents_connected = &OneGauge(*registry, "parplan_agents_connected", "Agents connected now.");
   leases_active = &OneGauge(*registry, "parplan_leases_active", "Leases of nodes that go on now.");
   Family<Counter>& ended =
       Counters(*registry, "parplan_leases_ended_total", "Leases of nodes ended, by outcome.");
@@ -295,6 +239,21 @@ void PrometheusObserver::Handles::MakeLeaseHandles() {
                         .Add({}, Exponential(1.0, 2.0, 12));
 }
 
+void PrometheusObserver::Handles::MakeStoreHandles() {
+  Family<Histogram>& durations =
+      Histograms(*registry, "parplan_store_call_duration_seconds", "Time of a call of the store.");
+  for (int i = 0; i < kStoreOperationCount; ++i) {
+    const MetricLabels labels = {
+        {"operation", StoreOperationLabel(static_cast<StoreOperation>(i))}};
+    store_duration[i] = &durations.Add(labels, StoreBuckets());
+    // There from the beginning, so that the first failure is seen as a change.
+    store_calls.At(i, absl::StatusCode::kOk);
+    store_calls.At(i, absl::StatusCode::kUnavailable);
+  }
+  key_expiry = &OneGauge(*registry, "parplan_signing_key_expiry_timestamp_seconds",
+                         "When the last key that signs plans, or will, ends.");
+}
+
 PrometheusObserver::PrometheusObserver(const std::vector<std::string>& planners)
     : handles_(std::make_unique<Handles>(planners)) {}
 
@@ -308,6 +267,11 @@ std::string PrometheusObserver::Text() const {
   return prometheus::TextSerializer().Serialize(handles_->registry->Collect());
 }
 
+void PrometheusObserver::SetLimits(int max_queue_length, int worker_count) {
+  handles_->queue_limit->Set(max_queue_length);
+  handles_->workers->Set(worker_count);
+}
+
 void PrometheusObserver::CallStarted(Method method) {
   handles_->requests_in_flight[static_cast<int>(method)]->Increment();
 }
@@ -315,7 +279,7 @@ void PrometheusObserver::CallStarted(Method method) {
 void PrometheusObserver::CallFinished(Method method, absl::StatusCode code,
                                       std::optional<Reason> reason, absl::Duration duration) {
   handles_->requests_in_flight[static_cast<int>(method)]->Decrement();
-  handles_->Request(method, code).Increment();
+  handles_->requests.At(static_cast<int>(method), code).Increment();
   handles_->request_duration[static_cast<int>(method)]->Observe(absl::ToDoubleSeconds(duration));
   if (reason.has_value()) handles_->rejects[static_cast<int>(*reason)]->Increment();
 }
@@ -352,6 +316,7 @@ void PrometheusObserver::PlanIssued(const PlanReport& report) {
   if (report.profile_age.has_value()) {
     handles_->profile_age->Observe(absl::ToDoubleSeconds(*report.profile_age));
   }
+  if (report.baseline_gain.has_value()) handles_->baseline_gain->Observe(*report.baseline_gain);
 }
 
 void PrometheusObserver::UploadFinished(std::optional<Reason> reason, bool stored, int64_t bytes) {
@@ -367,13 +332,26 @@ void PrometheusObserver::PlanVerified(VerifyOutcome outcome) {
   handles_->verifications[static_cast<int>(outcome)]->Increment();
 }
 
-void PrometheusObserver::ExecutionClosed(bool succeeded, std::optional<double> ratio) {
-  handles_->executions_closed[succeeded ? 1 : 0]->Increment();
-  if (ratio.has_value()) handles_->step_ratio->Observe(*ratio);
+void PrometheusObserver::ProfileStored(const SnapshotReport& report) {
+  handles_->clusters.ProfileStored(report);
 }
 
-void PrometheusObserver::PeakMemoryMeasured(double ratio) {
-  handles_->peak_memory_ratio->Observe(ratio);
+void PrometheusObserver::SnapshotLoaded(const SnapshotReport& report) {
+  handles_->clusters.SnapshotLoaded(report);
+}
+
+void PrometheusObserver::CalibrationSeen(absl::string_view cluster,
+                                         std::optional<absl::Time> active_since) {
+  handles_->clusters.CalibrationSeen(cluster, active_since);
+}
+
+void PrometheusObserver::ExecutionClosed(absl::string_view cluster, bool succeeded,
+                                         std::optional<double> ratio) {
+  handles_->clusters.ExecutionClosed(cluster, succeeded, ratio);
+}
+
+void PrometheusObserver::PeakMemoryMeasured(absl::string_view cluster, double ratio) {
+  handles_->clusters.PeakMemoryMeasured(cluster, ratio);
 }
 
 void PrometheusObserver::PhaseMeasured(int phase, double ratio) {
@@ -388,9 +366,16 @@ void PrometheusObserver::WindowsStored(int64_t count) {
   handles_->windows_stored->Increment(static_cast<double>(count));
 }
 
-void PrometheusObserver::AgentsChanged(int agent_count, int lease_count) {
-  handles_->agents_connected->Set(agent_count);
+void PrometheusObserver::AgentsChanged(int /*agent_count*/, int lease_count) {
   handles_->leases_active->Set(lease_count);
+}
+
+void PrometheusObserver::ClusterAgentsChanged(absl::string_view cluster, int agent_count) {
+  handles_->clusters.AgentsChanged(cluster, agent_count);
+}
+
+void PrometheusObserver::AgentHeard(absl::string_view cluster, absl::Time time) {
+  handles_->clusters.AgentHeard(cluster, time);
 }
 
 void PrometheusObserver::LeaseEnded(LeaseOutcome outcome, absl::Duration since_grant) {
@@ -400,6 +385,16 @@ void PrometheusObserver::LeaseEnded(LeaseOutcome outcome, absl::Duration since_g
 
 void PrometheusObserver::LeaseRefused(LeaseRefusalKind kind) {
   handles_->lease_refusals[static_cast<int>(kind)]->Increment();
+}
+
+void PrometheusObserver::StoreCalled(StoreOperation operation, absl::StatusCode code,
+                                     absl::Duration duration) {
+  handles_->store_calls.At(static_cast<int>(operation), code).Increment();
+  handles_->store_duration[static_cast<int>(operation)]->Observe(absl::ToDoubleSeconds(duration));
+}
+
+void PrometheusObserver::SigningKeysSeen(absl::Time last_expiry) {
+  handles_->key_expiry->Set(absl::ToDoubleSeconds(last_expiry - absl::UnixEpoch()));
 }
 
 }  // namespace parplan

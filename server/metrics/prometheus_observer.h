@@ -17,9 +17,9 @@ class Registry;
 
 namespace parplan {
 
-// Every label value comes from an enum or from the list of planners, so the
-// number of time series is fixed when the server starts; names of models, jobs,
-// clusters and nodes are never labels. Safe to use from any thread.
+// Every label value comes from an enum, from the list of planners, or is the name of one of
+// the first `ClusterSeries::kMaxClusterCount` clusters, so the number of time series has a
+// bound; names of models, jobs and nodes are never labels. Safe to use from any thread.
 class PrometheusObserver : public Observer {
  public:
   // `planners`: names that may be label values; any other counts as `other`.
@@ -32,6 +32,9 @@ class PrometheusObserver : public Observer {
   // The text an exposer would serve, for tests.
   std::string Text() const;
 
+  // What the server may do at once, for those who watch how near it is.
+  void SetLimits(int max_queue_length, int worker_count);
+
   void CallStarted(Method method) override;
   void CallFinished(Method method, absl::StatusCode code, std::optional<Reason> reason,
                     absl::Duration duration) override;
@@ -42,14 +45,23 @@ class PrometheusObserver : public Observer {
   void PlanIssued(const PlanReport& report) override;
   void UploadFinished(std::optional<Reason> reason, bool stored, int64_t bytes) override;
   void PlanVerified(VerifyOutcome outcome) override;
-  void ExecutionClosed(bool succeeded, std::optional<double> ratio) override;
-  void PeakMemoryMeasured(double ratio) override;
+  void ProfileStored(const SnapshotReport& report) override;
+  void SnapshotLoaded(const SnapshotReport& report) override;
+  void CalibrationSeen(absl::string_view cluster, std::optional<absl::Time> active_since) override;
+  void ExecutionClosed(absl::string_view cluster, bool succeeded,
+                       std::optional<double> ratio) override;
+  void PeakMemoryMeasured(absl::string_view cluster, double ratio) override;
   void PhaseMeasured(int phase, double ratio) override;
   void MemoryItemMeasured(int kind, double ratio) override;
   void WindowsStored(int64_t count) override;
   void AgentsChanged(int agent_count, int lease_count) override;
+  void ClusterAgentsChanged(absl::string_view cluster, int agent_count) override;
+  void AgentHeard(absl::string_view cluster, absl::Time time) override;
   void LeaseEnded(LeaseOutcome outcome, absl::Duration since_grant) override;
   void LeaseRefused(LeaseRefusalKind kind) override;
+  void StoreCalled(StoreOperation operation, absl::StatusCode code,
+                   absl::Duration duration) override;
+  void SigningKeysSeen(absl::Time last_expiry) override;
 
  private:
   struct Handles;

@@ -142,6 +142,8 @@ TEST_F(AgentCoreTest, WelcomesAndLends) {
   }
   EXPECT_EQ(observer.leases(), 1);
   EXPECT_EQ(observer.agents(), 2);
+  EXPECT_EQ(observer.agents_of("lab"), 2);
+  EXPECT_EQ(observer.heard("lab"), clock.Now());
   b.session.reset();
   const auto told = a.peer->Take();
   ASSERT_EQ(told.size(), 1);
@@ -149,6 +151,7 @@ TEST_F(AgentCoreTest, WelcomesAndLends) {
   EXPECT_EQ(told[0].lease_ended().node_id(), "b");
   EXPECT_THAT(observer.lease_ends(), ElementsAre(LeaseOutcome::kAgentLost));
   EXPECT_EQ(observer.agents(), 1);
+  EXPECT_EQ(observer.agents_of("lab"), 1);
 }
 
 TEST_F(AgentCoreTest, RefusalsSayWhichNodeAndWhen) {
@@ -316,6 +319,7 @@ TEST_F(AgentCoreTest, ManyThreadsLeaveNothingBehind) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(observer.agents(), 0);
+  EXPECT_EQ(observer.agents_of("lab"), 0);
   EXPECT_EQ(observer.leases(), 0);
   EXPECT_EQ(static_cast<int>(observer.lease_ends().size()), granted);
 }

@@ -177,7 +177,7 @@ TEST(TellRatios, LeaveOutWhatIsSmallAndWhatWasNotMeasured) {
   item(v1::MEMORY_ITEM_KIND_CONTEXT, 10, stage.add_predicted_memory_items());
   item(v1::MEMORY_ITEM_KIND_LOGITS, 400, stage.add_measured_memory_items());
   RecordingObserver observer;
-  TellRatios(execution, observer);
+  TellRatios(execution, "lab", observer);
   EXPECT_THAT(observer.phase_ratios(),
               ElementsAre(Pair(v1::PHASE_FORWARD, 1.1), Pair(v1::PHASE_PIPELINE, 0.0)));
   EXPECT_THAT(observer.item_ratios(), ElementsAre(Pair(v1::MEMORY_ITEM_KIND_LOGITS, 0.8)));

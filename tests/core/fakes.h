@@ -8,8 +8,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -87,7 +89,19 @@ class RecordingObserver : public Observer {
     const std::lock_guard<std::mutex> lock(mutex_);
     verdicts_.push_back(outcome);
   }
-  void ExecutionClosed(bool succeeded, std::optional<double> ratio) override {
+  void ProfileStored(const SnapshotReport& report) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    profiles_.push_back(report);
+  }
+  void SnapshotLoaded(const SnapshotReport& report) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    snapshots_.push_back(report);
+  }
+  void CalibrationSeen(absl::string_view, std::optional<absl::Time> active_since) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calibrations_.push_back(active_since);
+  }
+  void ExecutionClosed(absl::string_view, bool succeeded, std::optional<double> ratio) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_.emplace_back(succeeded, ratio);
   }
@@ -105,9 +119,25 @@ class RecordingObserver : public Observer {
     agents_ = agent_count;
     leases_ = lease_count;
   }
+  void ClusterAgentsChanged(absl::string_view cluster, int agent_count) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    cluster_agents_[std::string(cluster)] = agent_count;
+  }
+  void AgentHeard(absl::string_view cluster, absl::Time time) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    heard_[std::string(cluster)] = time;
+  }
   void LeaseEnded(LeaseOutcome outcome, absl::Duration) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     lease_ends_.push_back(outcome);
+  }
+  void StoreCalled(StoreOperation operation, absl::StatusCode code, absl::Duration) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++store_calls_[{operation, code}];
+  }
+  void SigningKeysSeen(absl::Time last_expiry) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    key_expiries_.push_back(last_expiry);
   }
 
   std::vector<SearchReport> searches() const { return Copy(searches_); }
@@ -119,6 +149,26 @@ class RecordingObserver : public Observer {
   std::vector<std::pair<int, double>> phase_ratios() const { return Copy(phase_ratios_); }
   std::vector<std::pair<int, double>> item_ratios() const { return Copy(item_ratios_); }
   std::vector<LeaseOutcome> lease_ends() const { return Copy(lease_ends_); }
+  std::vector<SnapshotReport> profiles() const { return Copy(profiles_); }
+  std::vector<SnapshotReport> snapshots() const { return Copy(snapshots_); }
+  std::vector<std::optional<absl::Time>> calibrations() const { return Copy(calibrations_); }
+  std::vector<absl::Time> key_expiries() const { return Copy(key_expiries_); }
+  // Of a cluster, as told last; -1 when never.
+  int agents_of(const std::string& cluster) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = cluster_agents_.find(cluster);
+    return found == cluster_agents_.end() ? -1 : found->second;
+  }
+  absl::Time heard(const std::string& cluster) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = heard_.find(cluster);
+    return found == heard_.end() ? absl::InfinitePast() : found->second;
+  }
+  int store_calls(StoreOperation operation, absl::StatusCode code = absl::StatusCode::kOk) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = store_calls_.find({operation, code});
+    return found == store_calls_.end() ? 0 : found->second;
+  }
   int agents() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return agents_;
@@ -162,6 +212,13 @@ class RecordingObserver : public Observer {
   int agents_ = 0;
   int leases_ = 0;
   std::vector<LeaseOutcome> lease_ends_;
+  std::map<std::string, int> cluster_agents_;
+  std::map<std::string, absl::Time> heard_;
+  std::map<std::pair<StoreOperation, absl::StatusCode>, int> store_calls_;
+  std::vector<absl::Time> key_expiries_;
+  std::vector<SnapshotReport> profiles_;
+  std::vector<SnapshotReport> snapshots_;
+  std::vector<std::optional<absl::Time>> calibrations_;
   std::vector<SearchReport> searches_;
   std::vector<PlanReport> plans_;
   std::vector<std::pair<bool, std::optional<Reason>>> uploads_;

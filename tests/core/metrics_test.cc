@@ -1,3 +1,5 @@
+#include <prometheus/registry.h>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/metrics/exposer.h"
@@ -23,29 +25,43 @@ TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
   observer.SearchFinished(search);
   observer.UploadFinished(std::nullopt, true, 100);
   observer.PlanVerified(VerifyOutcome::kBadSignature);
-  observer.ExecutionClosed(true, 1.03);
-  observer.PeakMemoryMeasured(0.99);
+  observer.ExecutionClosed("lab", true, 1.03);
+  observer.PeakMemoryMeasured("lab", 0.99);
   observer.PhaseMeasured(10, 1.2);
   observer.PhaseMeasured(77, 1.2);
   observer.MemoryItemMeasured(4, 1.0);
   observer.AgentsChanged(7, 2);
+  observer.ClusterAgentsChanged("lab", 6);
+  observer.StoreCalled(StoreOperation::kPutPlan, absl::StatusCode::kUnavailable, absl::Seconds(2));
+  observer.SigningKeysSeen(absl::FromUnixSeconds(1900000000));
+  observer.SetLimits(64, 3);
   observer.LeaseEnded(LeaseOutcome::kExpired, absl::Seconds(3));
   observer.LeaseRefused(LeaseRefusalKind::kNodeBusy);
   const std::string text = observer.Text();
   for (const char* line :
        {"parplan_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"CreatePlan\"} 1",
-        "parplan_rejects_total{reason=\"QUEUE_FULL\"} 1", "parplan_searches_waiting 3",
+        "parplan_rejects_total{reason=\"QUEUE_FULL\"} 1",
+        "parplan_searches_waiting 3",
         "parplan_searches_running 2",
         "parplan_cache_lookups_total{cache=\"plan\",result=\"hit\"} 1",
         "parplan_searches_total{outcome=\"check_failed\",planner=\"dp\"} 1",
         "parplan_search_states_total{planner=\"dp\"} 41",
         "parplan_uploads_total{result=\"stored\"} 1",
         "parplan_plan_verifications_total{verdict=\"bad_signature\"} 1",
-        "parplan_executions_closed_total{state=\"succeeded\"} 1",
-        "parplan_step_duration_ratio_bucket{le=\"1.05\"} 1", "parplan_peak_memory_ratio_count 1",
+        "parplan_executions_closed_total{cluster=\"lab\",state=\"succeeded\"} 1",
+        "parplan_step_duration_ratio_bucket{cluster=\"lab\",le=\"1.05\"} 1",
+        "parplan_peak_memory_ratio_count{cluster=\"lab\"} 1",
         "parplan_phase_duration_ratio_count{phase=\"gradient_sync\"} 1",
-        "parplan_memory_item_ratio_count{item=\"activations\"} 1", "parplan_agents_connected 7",
-        "parplan_leases_active 2", "parplan_leases_ended_total{outcome=\"expired\"} 1",
+        "parplan_memory_item_ratio_count{item=\"activations\"} 1",
+        "parplan_agents_connected{cluster=\"lab\"} 6",
+
+        "parplan_store_calls_total{code=\"UNAVAILABLE\",operation=\"put_plan\"} 1",
+        "parplan_store_call_duration_seconds_sum{operation=\"put_plan\"} 2",
+        "parplan_signing_key_expiry_timestamp_seconds 1900000000",
+        "parplan_search_queue_limit 64",
+        "parplan_search_workers 3",
+        "parplan_leases_active 2",
+        "parplan_leases_ended_total{outcome=\"expired\"} 1",
         "parplan_lease_refusals_total{cause=\"node_busy\"} 1"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
@@ -60,15 +76,26 @@ TEST(PrometheusObserverTest, ANameThatIsNoPlannerMakesNoSeriesOfItsOwn) {
   EXPECT_THAT(observer.Text(), HasSubstr("parplan_plans_issued_total{planner=\"other\"} 1"));
 }
 
+TEST(PrometheusObserverTest, TellsTheGainOfPlansThatWereCompared) {
+  PrometheusObserver observer({"dp"});
+  PlanReport plan;
+  observer.PlanIssued(plan);
+  EXPECT_THAT(observer.Text(), HasSubstr("parplan_baseline_gain_ratio_count 0"));
+  plan.baseline_gain = 1.25;
+  observer.PlanIssued(plan);
+  EXPECT_THAT(observer.Text(), HasSubstr("parplan_baseline_gain_ratio_sum 1.25"));
+  EXPECT_THAT(observer.Text(), HasSubstr("parplan_baseline_gain_ratio_bucket{le=\"1.3\"} 1"));
+}
+
 TEST(MetricsExposerTest, TakesAFreePortAndSaysWhenAPortIsTaken) {
   PrometheusObserver observer({"dp"});
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MetricsExposer> exposer,
-                       MetricsExposer::Start("127.0.0.1:0", observer.registry()));
+                       MetricsExposer::Start("127.0.0.1:0", {observer.registry(), nullptr}));
   EXPECT_GT(exposer->port(), 0);
   const std::string taken = "127.0.0.1:" + std::to_string(exposer->port());
-  EXPECT_THAT(MetricsExposer::Start(taken, observer.registry()),
+  EXPECT_THAT(MetricsExposer::Start(taken, {observer.registry(), nullptr}),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr(taken)));
-  EXPECT_THAT(MetricsExposer::Start("9464", observer.registry()),
+  EXPECT_THAT(MetricsExposer::Start("9464", {observer.registry(), nullptr}),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

@@ -1,0 +1,172 @@
+#include "server/core/metered_store.h"
+
+namespace parplan {
+namespace {
+
+absl::StatusCode CodeOf(const absl::Status& status) { return status.code(); }
+
+template <typename Value>
+absl::StatusCode CodeOf(const absl::StatusOr<Value>& result) {
+  return result.status().code();
+}
+
+}  // namespace
+
+template <typename Call>
+auto MeteredStore::Metered(StoreOperation operation, Call call) {
+  const absl::Duration start = clock_.Steady();
+  auto result = call(*store_);
+  observer_.StoreCalled(operation, CodeOf(result), clock_.Steady() - start);
+  return result;
+}
+
+absl::StatusOr<ProfileRecord> MeteredStore::PutProfile(ProfileRecord profile) {
+  return Metered(StoreOperation::kPutProfile,
+                 [&](Store& store) { return store.PutProfile(std::move(profile)); });
+}
+
+absl::StatusOr<ProfileRecord> MeteredStore::GetProfile(absl::string_view name) {
+  return Metered(StoreOperation::kGetProfile, [&](Store& store) { return store.GetProfile(name); });
+}
+
+absl::StatusOr<Page<ProfileRecord>> MeteredStore::ListProfiles(absl::string_view cluster,
+                                                               std::optional<std::string> node,
+                                                               const PageRequest& page) {
+  return Metered(StoreOperation::kListProfiles,
+                 [&](Store& store) { return store.ListProfiles(cluster, std::move(node), page); });
+}
+
+absl::Status MeteredStore::DeleteProfile(absl::string_view name) {
+  return Metered(StoreOperation::kDeleteProfile,
+                 [&](Store& store) { return store.DeleteProfile(name); });
+}
+
+absl::StatusOr<ProfileSet> MeteredStore::SnapshotProfiles(absl::string_view cluster) {
+  return Metered(StoreOperation::kSnapshotProfiles,
+                 [&](Store& store) { return store.SnapshotProfiles(cluster); });
+}
+
+absl::StatusOr<int64_t> MeteredStore::ProfileRevision(absl::string_view cluster) {
+  return Metered(StoreOperation::kProfileRevision,
+                 [&](Store& store) { return store.ProfileRevision(cluster); });
+}
+
+absl::StatusOr<CalibrationRecord> MeteredStore::PutCalibration(CalibrationRecord calibration) {
+  return Metered(StoreOperation::kPutCalibration,
+                 [&](Store& store) { return store.PutCalibration(std::move(calibration)); });
+}
+
+absl::StatusOr<CalibrationRecord> MeteredStore::GetCalibration(absl::string_view name) {
+  return Metered(StoreOperation::kGetCalibration,
+                 [&](Store& store) { return store.GetCalibration(name); });
+}
+
+absl::StatusOr<Page<CalibrationRecord>> MeteredStore::ListCalibrations(absl::string_view cluster,
+                                                                       const PageRequest& page) {
+  return Metered(StoreOperation::kListCalibrations,
+                 [&](Store& store) { return store.ListCalibrations(cluster, page); });
+}
+
+absl::StatusOr<ActiveCalibrationRecord> MeteredStore::ActivateCalibration(
+    absl::string_view cluster, absl::string_view name, absl::Time activate_time) {
+  return Metered(StoreOperation::kActivateCalibration, [&](Store& store) {
+    return store.ActivateCalibration(cluster, name, activate_time);
+  });
+}
+
+absl::StatusOr<ActiveCalibrationRecord> MeteredStore::ActiveCalibration(absl::string_view cluster) {
+  return Metered(StoreOperation::kActiveCalibration,
+                 [&](Store& store) { return store.ActiveCalibration(cluster); });
+}
+
+absl::StatusOr<PlanRecord> MeteredStore::PutPlan(PlanRecord plan) {
+  return Metered(StoreOperation::kPutPlan,
+                 [&](Store& store) { return store.PutPlan(std::move(plan)); });
+}
+
+absl::StatusOr<PlanRecord> MeteredStore::GetPlan(absl::string_view name) {
+  return Metered(StoreOperation::kGetPlan, [&](Store& store) { return store.GetPlan(name); });
+}
+
+absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByKey(absl::string_view cluster,
+                                                                      absl::string_view plan_key,
+                                                                      absl::string_view job_id,
+                                                                      absl::Time now) {
+  return Metered(StoreOperation::kFindPlanByKey,
+                 [&](Store& store) { return store.FindPlanByKey(cluster, plan_key, job_id, now); });
+}
+
+absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByRequestId(
+    absl::string_view cluster, absl::string_view request_id) {
+  return Metered(StoreOperation::kFindPlanByRequestId,
+                 [&](Store& store) { return store.FindPlanByRequestId(cluster, request_id); });
+}
+
+absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByAnswer(
+    absl::string_view cluster, absl::string_view answer_key) {
+  return Metered(StoreOperation::kFindPlanByAnswer,
+                 [&](Store& store) { return store.FindPlanByAnswer(cluster, answer_key); });
+}
+
+absl::StatusOr<Page<PlanRecord>> MeteredStore::ListPlans(absl::string_view cluster,
+                                                         const PageRequest& page) {
+  return Metered(StoreOperation::kListPlans,
+                 [&](Store& store) { return store.ListPlans(cluster, page); });
+}
+
+absl::StatusOr<int64_t> MeteredStore::CountPlans(absl::string_view cluster) {
+  return Metered(StoreOperation::kCountPlans,
+                 [&](Store& store) { return store.CountPlans(cluster); });
+}
+
+absl::StatusOr<int64_t> MeteredStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
+  return Metered(StoreOperation::kDeleteExpiredPlans,
+                 [&](Store& store) { return store.DeleteExpiredPlans(before, limit); });
+}
+
+absl::StatusOr<ExecutionRecord> MeteredStore::CreateExecution(ExecutionRecord execution) {
+  return Metered(StoreOperation::kCreateExecution,
+                 [&](Store& store) { return store.CreateExecution(std::move(execution)); });
+}
+
+absl::StatusOr<ExecutionRecord> MeteredStore::GetExecution(absl::string_view name) {
+  return Metered(StoreOperation::kGetExecution,
+                 [&](Store& store) { return store.GetExecution(name); });
+}
+
+absl::StatusOr<Page<ExecutionRecord>> MeteredStore::ListExecutions(absl::string_view plan,
+                                                                   const PageRequest& page) {
+  return Metered(StoreOperation::kListExecutions,
+                 [&](Store& store) { return store.ListExecutions(plan, page); });
+}
+
+absl::StatusOr<ExecutionRecord> MeteredStore::SetExecutionState(absl::string_view name,
+                                                                ExecutionState expected,
+                                                                ExecutionState state,
+                                                                absl::Time end_time,
+                                                                absl::string_view failure_reason) {
+  return Metered(StoreOperation::kSetExecutionState, [&](Store& store) {
+    return store.SetExecutionState(name, expected, state, end_time, failure_reason);
+  });
+}
+
+absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execution,
+                                                         absl::Span<const WindowRecord> windows,
+                                                         int64_t max_window_count) {
+  return Metered(StoreOperation::kAppendWindows, [&](Store& store) {
+    return store.AppendWindows(execution, windows, max_window_count);
+  });
+}
+
+absl::StatusOr<int64_t> MeteredStore::WindowCount(absl::string_view execution) {
+  return Metered(StoreOperation::kWindowCount,
+                 [&](Store& store) { return store.WindowCount(execution); });
+}
+
+absl::StatusOr<std::vector<WindowRecord>> MeteredStore::ListWindows(absl::string_view execution,
+                                                                    WindowParts parts) {
+  return Metered(StoreOperation::kListWindows,
+                 [&](Store& store) { return store.ListWindows(execution, parts); });
+}
+
+}  // namespace parplan

@@ -1,0 +1,87 @@
+// A store that tells how long its methods took and how they ended.
+
+#ifndef PARPLAN_SERVER_CORE_METERED_STORE_H_
+#define PARPLAN_SERVER_CORE_METERED_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/core/clock.h"
+#include "server/core/observer.h"
+#include "server/store/store.h"
+
+namespace parplan {
+
+// Hands every call to another store and changes nothing of it. Safe to use from any thread.
+class MeteredStore : public Store {
+ public:
+  // `clock` and `observer` outlive the store.
+  MeteredStore(std::unique_ptr<Store> store, const Clock& clock, Observer& observer)
+      : store_(std::move(store)), clock_(clock), observer_(observer) {}
+
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
+  absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) override;
+  absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
+                                                   std::optional<std::string> node,
+                                                   const PageRequest& page) override;
+  absl::Status DeleteProfile(absl::string_view name) override;
+  absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
+  absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+  absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
+  absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) override;
+  absl::StatusOr<Page<CalibrationRecord>> ListCalibrations(absl::string_view cluster,
+                                                           const PageRequest& page) override;
+  absl::StatusOr<ActiveCalibrationRecord> ActivateCalibration(absl::string_view cluster,
+                                                              absl::string_view name,
+                                                              absl::Time activate_time) override;
+  absl::StatusOr<ActiveCalibrationRecord> ActiveCalibration(absl::string_view cluster) override;
+  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) override;
+  absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByKey(absl::string_view cluster,
+                                                          absl::string_view plan_key,
+                                                          absl::string_view job_id,
+                                                          absl::Time now) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
+      absl::string_view cluster, absl::string_view request_id) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanByAnswer(absl::string_view cluster,
+                                                             absl::string_view answer_key) override;
+  absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
+                                             const PageRequest& page) override;
+  absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
+  absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
+  absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
+  absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
+                                                       const PageRequest& page) override;
+  absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name, ExecutionState expected,
+                                                    ExecutionState state, absl::Time end_time,
+                                                    absl::string_view failure_reason) override;
+  absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
+                                             absl::Span<const WindowRecord> windows,
+                                             int64_t max_window_count) override;
+  absl::StatusOr<int64_t> WindowCount(absl::string_view execution) override;
+  absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view execution,
+                                                        WindowParts parts) override;
+
+ private:
+  // Calls the store and tells the observer.
+  template <typename Call>
+  auto Metered(StoreOperation operation, Call call);
+
+  const std::unique_ptr<Store> store_;
+  const Clock& clock_;
+  Observer& observer_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_METERED_STORE_H_

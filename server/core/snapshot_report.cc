@@ -1,0 +1,45 @@
+#include "server/core/snapshot_report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "planner/cost/collective_time.h"
+
+namespace parplan {
+
+absl::Time MeasureTime(const v1::Profile& profile) {
+  const google::protobuf::Timestamp& time = profile.provenance().has_measure_time()
+                                                ? profile.provenance().measure_time()
+                                                : profile.create_time();
+  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
+std::vector<MeasuredBandwidth> BandwidthsOf(const ProfileSnapshot& snapshot, int devices_per_node) {
+  const std::vector<CollectivePoint>& points = snapshot.collectives();
+  std::map<std::pair<LinkReach, Collective>, double> best;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const CollectivePoint& point = points[i];
+    const GroupShape shape = {point.participant_count, point.rank_stride};
+    // They are sorted by size last, so that the largest of a shape stands before the next shape.
+    const bool is_largest = i + 1 == points.size() ||
+                            points[i + 1].collective != point.collective ||
+                            points[i + 1].participant_count != point.participant_count ||
+                            points[i + 1].rank_stride != point.rank_stride;
+    if (!is_largest) continue;
+    const bool is_within =
+        RanksPerNode(point.collective, shape, devices_per_node) >= point.participant_count;
+    const double rate = BusFactor(point.collective, point.participant_count) *
+                        point.message_size.as_double() / point.duration.value();
+    double& known =
+        best[{is_within ? LinkReach::kWithinNode : LinkReach::kAcrossNodes, point.collective}];
+    known = std::max(known, rate);
+  }
+  std::vector<MeasuredBandwidth> bandwidths;
+  for (const auto& [key, rate] : best) {
+    bandwidths.push_back({key.first, key.second, BusBandwidth::BytesPerSecond(rate)});
+  }
+  return bandwidths;
+}
+
+}  // namespace parplan

@@ -1,0 +1,37 @@
+// A family of counters, one for each row of a fixed list and each status code.
+
+#ifndef PARPLAN_SERVER_METRICS_CODE_COUNTERS_H_
+#define PARPLAN_SERVER_METRICS_CODE_COUNTERS_H_
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace parplan {
+
+// Each counter is made when it is first needed, since most pairs never happen; later its
+// price is that of an atomic read. Safe to use from any thread.
+class CodeCounters {
+ public:
+  // `row_label` is the name of the label that tells the row, `text` its value.
+  CodeCounters(prometheus::Family<prometheus::Counter>& family, std::string row_label,
+               int row_count, std::function<std::string(int row)> text);
+
+  prometheus::Counter& At(int row, absl::StatusCode code);
+
+ private:
+  prometheus::Family<prometheus::Counter>& family_;
+  const std::string row_label_;
+  const std::function<std::string(int)> text_;
+  std::vector<std::atomic<prometheus::Counter*>> slots_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_METRICS_CODE_COUNTERS_H_
