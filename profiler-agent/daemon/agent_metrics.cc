@@ -1,5 +1,6 @@
 #include "profiler-agent/daemon/agent_metrics.h"
 
+#include <prometheus/collectable.h>
 #include <prometheus/counter.h>
 #include <prometheus/exposer.h>
 #include <prometheus/gauge.h>
@@ -7,11 +8,16 @@
 
 #include <exception>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "metrics/build_metrics.h"
+#include "metrics/certificate_metrics.h"
+#include "metrics/process_metrics.h"
 #include "planner/base/error.h"
+#include "proto/wire/version.h"
 
 namespace parplan {
 namespace {
@@ -50,6 +56,7 @@ const char* MeasurementResultName(MeasurementResult result) {
 
 struct AgentMetrics::Series {
   Series() {
+    AddBuildInfo(*registry, "parplan-agent", kVersion);
     auto& measured = prometheus::BuildCounter()
                          .Name("parplan_agent_measurements_total")
                          .Help("Measurements of the node that ended")
@@ -83,8 +90,9 @@ struct AgentMetrics::Series {
                "What the last measurement that was done took");
   Gauge& queue_length =
       AddGauge(*registry, "parplan_agent_upload_queue_length", "Profiles that wait for the server");
-  Gauge& damaged = AddGauge(*registry, "parplan_agent_damaged_uploads",
-                            "Profiles in the queue that were damaged and set aside");
+  std::mutex damaged_mutex;
+  Counter& damaged = AddCounter(*registry, "parplan_agent_damaged_uploads_total",
+                                "Profiles in the queue that were damaged and set aside");
   Gauge& drift_ratio =
       AddGauge(*registry, "parplan_agent_drift_ratio",
                "Largest ratio of collectives' times in jobs to those stored, or its inverse");
@@ -96,10 +104,16 @@ struct AgentMetrics::Series {
                                         "Files in the spool folder that were no windows");
   Gauge& devices =
       AddGauge(*registry, "parplan_agent_devices", "Devices that a measurement runs on");
+  const std::shared_ptr<prometheus::Collectable> process = MakeProcessMetrics();
+  std::shared_ptr<prometheus::Collectable> certificates;
   std::unique_ptr<prometheus::Exposer> exposer;
 };
 
-AgentMetrics::AgentMetrics() : series_(std::make_unique<Series>()) {}
+AgentMetrics::AgentMetrics(const std::string& certificate_file, const std::string& ca_file)
+    : series_(std::make_unique<Series>()) {
+  series_->certificates =
+      MakeCertificateMetrics({{"certificate", certificate_file}, {"server_ca", ca_file}});
+}
 AgentMetrics::~AgentMetrics() = default;
 
 absl::StatusOr<int> AgentMetrics::Serve(const std::string& address) {
@@ -112,6 +126,10 @@ absl::StatusOr<int> AgentMetrics::Serve(const std::string& address) {
                                   "); give another address with --metrics-listen"));
   }
   series_->exposer->RegisterCollectable(series_->registry);
+  series_->exposer->RegisterCollectable(series_->process);
+  if (series_->certificates != nullptr) {
+    series_->exposer->RegisterCollectable(series_->certificates);
+  }
   const std::vector<int> ports = series_->exposer->GetListeningPorts();
   return ports.empty() ? 0 : ports.front();
 }
@@ -131,7 +149,9 @@ void AgentMetrics::CountUpload(const absl::Status& status, bool may_retry) {
 
 void AgentMetrics::SetQueue(int length, int64_t damaged_count) {
   series_->queue_length.Set(length);
-  series_->damaged.Set(static_cast<double>(damaged_count));
+  const std::lock_guard<std::mutex> lock(series_->damaged_mutex);
+  const double more = static_cast<double>(damaged_count) - series_->damaged.Value();
+  if (more > 0.0) series_->damaged.Increment(more);
 }
 
 void AgentMetrics::SetDrift(double largest_ratio, int drifted_shape_count) {

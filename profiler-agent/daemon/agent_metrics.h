@@ -1,4 +1,4 @@
-// What the agent tells Prometheus about itself (docs/agent.md).
+// What the agent tells Prometheus about itself (docs/metrics.md).
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
@@ -22,7 +22,9 @@ const char* MeasurementResultName(MeasurementResult result);
 // Safe to use from any thread.
 class AgentMetrics {
  public:
-  AgentMetrics();
+  // `certificate_file` is what the agent shows to servers, `ca_file` what it trusts; both may
+  // be empty. It tells when they end.
+  AgentMetrics(const std::string& certificate_file, const std::string& ca_file);
   ~AgentMetrics();
 
   // Serves them over plain HTTP at `/metrics` of `address`, HOST:PORT, as long as this lives;
@@ -33,6 +35,7 @@ class AgentMetrics {
                         absl::Time ended);
   // After an attempt: OK, to be tried again, or refused.
   void CountUpload(const absl::Status& status, bool may_retry);
+  // `damaged_count` only grows.
   void SetQueue(int length, int64_t damaged_count);
   void SetDrift(double largest_ratio, int drifted_shape_count);
   void CountWindows(int64_t timing_count, int64_t refused_count);

@@ -120,7 +120,10 @@ class Measuring {
 
 class Daemon {
  public:
-  explicit Daemon(const DaemonOptions& options) : options_(options), spool_(options.spool_dir) {}
+  explicit Daemon(const DaemonOptions& options)
+      : options_(options),
+        metrics_(options.server.certificate_file, options.server.ca_file),
+        spool_(options.spool_dir) {}
 
   absl::Status Start() {
     PARPLAN_ASSIGN_OR_RETURN(wakes_, WakeSet::Create(options_.spool_dir));
