@@ -9,14 +9,9 @@
 // of its own, uploads the example profile, asks once, then counts answers from the
 // plan cache. Client and server share the machine.
 
-#include <fcntl.h>
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -24,11 +19,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -39,9 +30,7 @@
 #include "clients/cpp/plan_client.h"
 #include "clients/cpp/profile_client.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
-#include "proto/wire/json_file.h"
-
-extern char** environ;
+#include "tests/benchmarks/server_process.h"
 
 namespace parplan {
 namespace {
@@ -56,88 +45,12 @@ struct LoadOptions {
   double seconds = 5.0;
 };
 
-[[noreturn]] void Fail(const std::string& message) {
-  std::cerr << "rpc_load: " << message << "\n";
-  std::exit(1);
-}
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-}
-
-// A server in a folder of its own; both go with the object.
-class ServerProcess {
- public:
-  explicit ServerProcess(const std::string& binary) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rpc_load_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) Fail("cannot make a temporary folder");
-    folder_ = pattern;
-    const std::string data = folder_ / "data", port_file = folder_ / "port";
-    std::vector<std::string> arguments = {binary,       "--listen",    "127.0.0.1:0",
-                                          "--data-dir", data,          "--metrics-listen",
-                                          "off",        "--port-file", port_file};
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    const std::string log = folder_ / "log";
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT,
-                                     0600);
-    if (posix_spawn(&pid_, binary.c_str(), &actions, nullptr, pointers.data(), environ) != 0) {
-      Fail("cannot start " + binary + "; build parplan-server, or name it with --server");
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    for (int i = 0; ReadFile(port_file).empty(); ++i) {
-      if (i == 3000) Fail("the server did not start: " + ReadFile(log));
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    address_ = "127.0.0.1:" + std::to_string(std::stoi(ReadFile(port_file)));
-  }
-
-  ~ServerProcess() {
-    kill(pid_, SIGTERM);
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) std::cerr << "rpc_load: bad exit\n";
-    std::filesystem::remove_all(folder_);
-  }
-
-  const std::string& address() const { return address_; }
-
-  // Resident memory now.
-  int64_t RssBytes() const {
-    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
-    std::string word;
-    int64_t kilobytes = 0;
-    while (status >> word) {
-      if (word == "VmRSS:" && status >> kilobytes) break;
-    }
-    return kilobytes * 1024;
-  }
-
- private:
-  std::filesystem::path folder_;
-  pid_t pid_ = 0;
-  std::string address_;
-};
-
-template <typename Message>
-Message ReadMessage(const std::string& path) {
-  Message message;
-  const absl::Status status = ParseJson(ReadFile(path), path, &message);
-  if (!status.ok()) Fail(std::string(status.message()));
-  return message;
-}
-
 // Uploads the example profile and gives the question about it.
 v1::CreatePlanRequest Prepare(const LoadOptions& options, const std::string& address) {
   ChannelOptions channel_options;
   channel_options.target = address;
   const auto channel = MakeChannel(channel_options);
-  if (!channel.ok()) Fail(channel.status().ToString());
+  if (!channel.ok()) FailBenchmark(channel.status().ToString());
   v1::CreatePlanRequest request;
   v1::PlanSpec& spec = *request.mutable_spec();
   *spec.mutable_model() = ReadMessage<v1::ModelSpec>(options.examples + "/llama2-7b.model.json");
@@ -148,9 +61,9 @@ v1::CreatePlanRequest Prepare(const LoadOptions& options, const std::string& add
   const auto stored = ProfileClient(*channel).Upload(
       request.parent() + "/nodes/node-0",
       ReadMessage<v1::Profile>(options.examples + "/llama2-7b-a100.profile.json"));
-  if (!stored.ok()) Fail(stored.status().ToString());
+  if (!stored.ok()) FailBenchmark(stored.status().ToString());
   const auto plan = PlanClient(*channel).CreatePlan(request);
-  if (!plan.ok()) Fail(plan.status().ToString());
+  if (!plan.ok()) FailBenchmark(plan.status().ToString());
   return request;
 }
 
@@ -239,10 +152,7 @@ class Load {
 
 int Main(int argc, char** argv) {
   LoadOptions options;
-  options.server =
-      (std::filesystem::canonical("/proc/self/exe").parent_path() / "../bin/parplan-server")
-          .lexically_normal()
-          .string();
+  options.server = BuiltServer();
   options.examples = PARPLAN_EXAMPLES_DIR;
   CLI::App app("Measures how fast a server gives plans it has.", "rpc_load");
   app.allow_extras();  // Flags for the other benchmarks.
