@@ -31,18 +31,27 @@ class StreamedAgent:
         self.tell(hello={"node": node, "instance_id": uuid.uuid4().hex, "host": "127.0.0.1",
                          "device_kind": "Test GPU", "device_count": 2})
         self.hear("welcome")
+        # Or the server takes a silent agent for lost.
+        self.closed = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self):
+        while not self.closed.wait(5):
+            self.tell(heartbeat={})
 
     def tell(self, **message):
         self.sent.put(json_format.ParseDict(message, self.request()))
 
-    def hear(self, kind):
-        """The next message of that kind; others are passed over."""
+    def hear(self, *kinds):
+        """The next message of one of the kinds, as its kind and itself; others are passed over."""
         for message in self.stream:
-            if message.WhichOneof("message") == kind:
-                return getattr(message, kind)
-        raise AssertionError(f"the stream ended before {kind}")
+            kind = message.WhichOneof("message")
+            if kind in kinds:
+                return kind, getattr(message, kind)
+        raise AssertionError(f"the stream ended before {kinds}")
 
     def close(self):
+        self.closed.set()
         self.sent.put(None)
         self.stream.cancel()
 
@@ -58,6 +67,7 @@ class Load:
         self.rounds = 0
         self.ending = threading.Event()
         self.failure = None
+        self.agents = []
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self):
@@ -81,6 +91,9 @@ class Load:
                 self.rounds += 1
         except Exception as error:  # Told by the thread that waits.
             self.failure = error
+        finally:
+            for agent in self.agents:
+                agent.close()
 
     def call(self, service, method, request):
         return self.client.call(service, method, request, CALL_SECONDS)
@@ -180,7 +193,9 @@ class Load:
         host.hear("lease_refused")
         host.tell(request_lease={"request_id": uuid.uuid4().hex, "node_ids": ["s0", "s1"],
                                  "even_if_busy": True})
-        lease = host.hear("lease_granted").lease_id
+        kind, granted = host.hear("lease_granted", "lease_refused")
+        assert kind == "lease_granted", granted
+        lease = granted.lease_id
         host.tell(open_lease={"lease_id": lease, "rendezvous_port": 4711})
         host.hear("lease_opened")
         host.tell(return_lease={"lease_id": lease})
