@@ -125,6 +125,24 @@ absl::StatusOr<std::vector<GresCount>> ParseGres(absl::string_view text) {
   return found;
 }
 
+absl::Duration ParseTimeLimit(absl::string_view text) {
+  int64_t days = 0;
+  if (const size_t dash = text.find('-'); dash != absl::string_view::npos) {
+    if (!absl::SimpleAtoi(text.substr(0, dash), &days)) return absl::InfiniteDuration();
+    text.remove_prefix(dash + 1);
+  }
+  int64_t seconds = 0;
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
+  for (const absl::string_view part : parts) {
+    int number = 0;
+    if (parts.size() != 3 || !absl::SimpleAtoi(part, &number) || number < 0) {
+      return absl::InfiniteDuration();
+    }
+    seconds = seconds * 60 + number;
+  }
+  return absl::Hours(24) * days + absl::Seconds(seconds);
+}
+
 absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
   const auto text = [&](const char* name) {
     const char* const value = lookup(name);
@@ -169,6 +187,8 @@ absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view no
     line = absl::StripAsciiWhitespace(line);
     if (absl::StartsWith(line, "Requeue=")) {
       (void)absl::SimpleAtoi(FieldOf(line, "Restarts"), &job.restart_count);
+    } else if (absl::StartsWith(line, "RunTime=")) {
+      job.time_limit = ParseTimeLimit(FieldOf(line, "TimeLimit"));
     } else if (absl::StartsWith(line, "SubmitTime=")) {
       job.submit_time = FieldOf(line, "SubmitTime");
     } else if (absl::StartsWith(line, "Nodes=")) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace parplan::slurm {
 
@@ -52,6 +53,8 @@ struct JobFacts {
   std::string job_id;
   int64_t restart_count = 0;
   std::string submit_time;
+  // Infinite where the job has none.
+  absl::Duration time_limit = absl::InfiniteDuration();
   // As the job has them, in the order of its node list, which is that of node ranks.
   std::vector<JobNode> nodes;
   JobWishes wishes;
@@ -60,7 +63,10 @@ struct JobFacts {
 // The id and the wishes of the job of a prolog or an epilog. INVALID_ARGUMENT naming the variable.
 absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup);
 
-// Adds what `scontrol show job -d` says: restarts, time, nodes and their GRES. `node_list` is the
+// `DAYS-HH:MM:SS` or `HH:MM:SS`; infinite for everything else, such as `UNLIMITED`.
+absl::Duration ParseTimeLimit(absl::string_view text);
+
+// Adds what `scontrol show job -d` says: restarts, times, nodes and their GRES. `node_list` is the
 // environment's. INVALID_ARGUMENT where the two disagree.
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job);

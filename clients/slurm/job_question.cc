@@ -1,5 +1,6 @@
 #include "clients/slurm/job_question.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ namespace parplan::slurm {
 namespace {
 
 constexpr int64_t kMaxDevicesOfNode = 1 << 16;
+constexpr absl::Duration kLongestJob = absl::Hours(24 * 3650);
+// Administrators may let a job run on.
+constexpr absl::Duration kBeyondTimeLimit = absl::Hours(24);
 
 absl::Status WrongNodes(absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, "nodes of the job", rule);
@@ -120,6 +124,9 @@ absl::StatusOr<v1::CreatePlanRequest> QuestionOfJob(const SlurmConfig& config,
   *options.mutable_search_time_limit() = DurationToProto(config.search_time);
   request.set_parent(absl::StrCat("clusters/", config.cluster));
   request.set_job_id(job.job_id);
+  // Steps verify the plan whenever they begin. The server cuts what is longer than it allows.
+  *request.mutable_time_to_live() =
+      DurationToProto(std::min(job.time_limit, kLongestJob) + kBeyondTimeLimit);
   request.set_request_id(UuidOf(absl::StrCat(
       "parplan slurm request 1\n", config.cluster, "\n", job.job_id, "\n", job.restart_count, "\n",
       job.submit_time, "\n", absl::StrJoin(spec.topology().node_groups(0).node_names(), ","))));

@@ -20,33 +20,30 @@ local function quoted(text)
   return "'" .. string.gsub(text, "'", "'\\''") .. "'"
 end
 
--- The rows of `planctl shape`: by number of devices, what it says of it; and the number
--- recommended. Nothing where there is no answer in time.
+-- What `planctl shape` says: by number of devices, true or why it does not fit; the number
+-- recommended; and why nothing fits. Nothing where there is no answer in time.
 local function ask(model, batch)
   local command = string.format(
-    "timeout %d %s --quiet shape --model %s --batch %s --cluster %s --server %s --timeout %d " ..
-    "--allow-estimates 2>/dev/null",
+    "timeout %d %s --quiet --format json shape --model %s --batch %s --cluster %s --server %s " ..
+    "--timeout %d --allow-estimates 2>/dev/null",
     patience_seconds + 1, quoted(planctl), quoted(model), quoted(batch), quoted(cluster),
     quoted(server), patience_seconds)
   local pipe = io.popen(command)
   if pipe == nil then return nil end
-  local rows, recommended, count = {}, nil, 0
-  for line in pipe:lines() do
-    local mark, devices, rest = string.match(line, "^([ *]) +(%d+) +(.+)$")
-    if devices ~= nil then
-      rows[tonumber(devices)] = rest
-      count = count + 1
-      if mark == "*" then recommended = tonumber(devices) end
-    end
-  end
+  local text = pipe:read("*a")
   pipe:close()
-  if count == 0 then return nil end
-  return rows, recommended
-end
-
--- Whether a row says that nothing fits: it begins with a word, not with a rate.
-local function is_reason(row)
-  return row ~= nil and string.match(row, "^[%d.]+ ") == nil
+  local list = string.match(text, '"options"%s*:%s*(%b[])')
+  if list == nil then return nil end
+  local fits, counts = {}, {}
+  for option in string.gmatch(list, "%b{}") do
+    local devices = tonumber(string.match(option, '"device_count"%s*:%s*(%d+)'))
+    table.insert(counts, devices)
+    fits[devices] = string.match(option, '"feasible"%s*:%s*true') ~= nil or
+      string.match(option, '"infeasible_reason"%s*:%s*"([^"]*)') or "nothing fits"
+  end
+  local index = tonumber(string.match(text, '"recommended_option_index"%s*:%s*(%d+)'))
+  local rest = string.gsub(text, '"options"%s*:%s*%b[]', "")
+  return fits, index and counts[index + 1], string.match(rest, '"infeasible_reason"%s*:%s*"([^"]*)')
 end
 
 function slurm_cli_setup_defaults(options, early_pass) return slurm.SUCCESS end
@@ -58,30 +55,34 @@ function slurm_cli_pre_submit(options, pack_offset)
   if model == nil or batch == nil or plan == "off" then return slurm.SUCCESS end
   -- A step of a job has its devices.
   if os.getenv("SLURM_JOB_ID") ~= nil then return slurm.SUCCESS end
-  local rows, recommended = ask(model, batch)
-  if rows == nil then
+  -- `h200:8`, `8` or nothing. Of other devices this partition's advice says nothing.
+  local gpus = options["gpus-per-node"] or ""
+  local asked_type, asked_count = string.match(gpus, "^(%a[^:]*)"), string.match(gpus, "(%d+)$")
+  if asked_type ~= nil and asked_type ~= gpu_type then return slurm.SUCCESS end
+  local per_node = tonumber(asked_count) or devices_per_node
+  local fits, recommended, why = ask(model, batch)
+  if fits == nil then
     slurm.log_info("parplan: no advice on the number of nodes, the planner did not answer")
     return slurm.SUCCESS
   end
-  local nodes = options["nodes"]
-  local wanted = nil
-  if nodes ~= nil then wanted = tonumber(string.match(nodes, "^%d+$")) end
-  if recommended == nil and wanted == nil then
-    slurm.log_error("parplan: nothing fits this model here: %s", rows[1] or "see planctl shape")
+  local nodes = tonumber(string.match(options["nodes"] or "", "^%d+$"))
+  if nodes ~= nil then
+    local answer = fits[nodes * per_node]
+    if answer == nil or answer == true then return slurm.SUCCESS end
+    slurm.log_error("parplan: %d nodes with %d devices cannot train this: %s", nodes, per_node, answer)
     return slurm.ERROR
   end
-  if wanted ~= nil then
-    local row = rows[wanted * devices_per_node]
-    if is_reason(row) then
-      slurm.log_error("parplan: %d nodes cannot train this: %s", wanted, row)
-      return slurm.ERROR
-    end
-    return slurm.SUCCESS
+  if recommended == nil then
+    slurm.log_error("parplan: nothing fits this model here: %s", why or "see planctl shape")
+    return slurm.ERROR
   end
-  local advised = math.ceil(recommended / devices_per_node)
-  options["nodes"] = tostring(advised)
-  options["gpus-per-node"] = gpu_type .. ":" .. tostring(math.min(recommended, devices_per_node))
-  slurm.log_info("parplan: asking for %d nodes, %d devices", advised, recommended)
+  if asked_count == nil then
+    per_node = math.min(recommended, devices_per_node)
+    options["gpus-per-node"] = gpu_type .. ":" .. per_node
+  end
+  local advised = math.ceil(recommended / per_node)
+  options["nodes"] = string.format("%d", advised)
+  slurm.log_info("parplan: asking for %d nodes with %d devices each", advised, per_node)
   return slurm.SUCCESS
 end
 

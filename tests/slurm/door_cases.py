@@ -45,15 +45,17 @@ class AtTheDoor(SlurmTest):
                                      *WORLD.site.plan_flags(), **self.variables)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("parplan: asking for", done.stderr)
+        advised = re.search(r"asking for (\d+) nodes with 8 devices", done.stderr).group(1)
         job = done.stdout.strip()
         self.expect_end(job, "COMPLETED")
+        self.assertEqual(self.slurm.output(job).strip(), advised)
 
         big = WORLD.site.folder / "large.json"
         big.write_text(json.dumps(model(decoders=64, hidden=12288, heads=96)))
         flags = [f"--plan-model={big}", "--plan-batch=24", "--gpus-per-node=h200:8"]
         done = self.slurm.try_submit("true\n", "--nodes=1", *flags, **self.variables)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("1 nodes cannot train this", done.stderr)
+        self.assertIn("1 nodes with 8 devices cannot train this: ", done.stderr)
 
         # An adviser that is away keeps nobody.
         done = self.slurm.try_submit("true\n", "--nodes=1", "--gpus-per-node=h200:1",

@@ -48,6 +48,14 @@ TEST(ParseGres, ReadsTypesCountsAndIndices) {
   }
 }
 
+TEST(ParseTimeLimit, ReadsDaysAndHours) {
+  EXPECT_EQ(ParseTimeLimit("01:02:03"), absl::Seconds(3723));
+  EXPECT_EQ(ParseTimeLimit("365-00:00:00"), absl::Hours(24 * 365));
+  for (const char* const text : {"UNLIMITED", "", "Partition_Limit", "1:2", "x-00:00:00"}) {
+    EXPECT_EQ(ParseTimeLimit(text), absl::InfiniteDuration()) << text;
+  }
+}
+
 TEST(JobFromEnvironment, ReadsWishes) {
   const std::map<std::string, std::string> variables = {{"SLURM_JOB_ID", "17"},
                                                         {"SLURM_JOB_RESTART_COUNT", "2"},
@@ -79,6 +87,7 @@ TEST(JobFromEnvironment, RefusesIdsThatAreNoNumbers) {
 constexpr char kScontrol[] = R"(JobId=17 JobName=train Nodes=n[1-9] GRES=gpu:h200:800 Restarts=7
    UserId=root(0) GroupId=root(0) MCS_label=N/A
    JobState=CONFIGURING Reason=None Dependency=(null)
+   RunTime=00:00:00 TimeLimit=2-03:00:30 TimeMin=N/A
    Requeue=1 Restarts=3 BatchFlag=1 Reboot=0 ExitCode=0:0
    SubmitTime=2026-11-22T01:00:00 EligibleTime=2026-11-22T01:00:00
    NodeList=n[1-2],m1
@@ -94,6 +103,7 @@ TEST(AddJobDetails, ReadsNodesInTheOrderOfTheList) {
   ASSERT_OK(AddJobDetails(kScontrol, "n[1-2],m1", job));
   EXPECT_EQ(job.restart_count, 3);
   EXPECT_EQ(job.submit_time, "2026-11-22T01:00:00");
+  EXPECT_EQ(job.time_limit, absl::Hours(51) + absl::Seconds(30));
   ASSERT_EQ(job.nodes.size(), 3);
   EXPECT_EQ(job.nodes[0].name, "n1");
   EXPECT_THAT(job.nodes[1].gres, ElementsAre(GresCount{"gpu:h200", 8}));

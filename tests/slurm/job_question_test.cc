@@ -95,6 +95,13 @@ TEST(QuestionOfJob, ItsRequestIdFollowsFromTheJobAndItsStart) {
   EXPECT_EQ(first.job_id(), "17");
   EXPECT_EQ(first.parent(), "clusters/lab");
 
+  // As long as the job may run, and a day.
+  EXPECT_GT(first.time_to_live().seconds(), 86400);
+  JobFacts brief = Job();
+  brief.time_limit = absl::Hours(1);
+  ASSERT_OK_AND_ASSIGN(const v1::CreatePlanRequest for_brief, QuestionOfJob(Site(), brief));
+  EXPECT_EQ(for_brief.time_to_live().seconds(), 25 * 3600);
+
   JobFacts restarted = Job();
   restarted.restart_count = 1;
   ASSERT_OK_AND_ASSIGN(const v1::CreatePlanRequest second, QuestionOfJob(Site(), restarted));

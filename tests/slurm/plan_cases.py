@@ -164,4 +164,13 @@ class Refusals(SlurmTest):
         job = self.slurm.submit("echo \"$PARPLAN_NO_PLAN\"\n", "--gpus-per-node=h200:1",
                                 *WORLD.site.plan_flags())
         self.expect_end(job, "COMPLETED")
-        self.assertIn("not verified", self.slurm.output(job))
+        self.assertIn("trusted key", self.slurm.output(job))
+
+    def test_a_spool_that_nodes_do_not_see(self):
+        WORLD.site.configure(spool_dir="/nobody/has/this")
+        job = self.slurm.submit("echo \"because $PARPLAN_NO_PLAN\"\n", "--gpus-per-node=h200:1",
+                                *WORLD.site.plan_flags())
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("is not there", self.slurm.output(job))
+        self.assertIn("outcome=missing", self.hooks(job))
+        self.expect_all_nodes_fit()

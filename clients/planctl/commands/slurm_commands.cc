@@ -121,8 +121,9 @@ absl::StatusOr<slurm::NodeFiles> FilesOf(const Hook& hook, const std::string& no
   const SlurmConfig& config = hook.config();
   PARPLAN_ASSIGN_OR_RETURN(const slurm::JobBundle bundle,
                            slurm::ReadBundle(config.spool_dir, hook.job().job_id));
-  PARPLAN_ASSIGN_OR_RETURN(const std::string trust_text, slurm::ReadText(config.trust));
-  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle trust, TrustBundle::FromJson(trust_text));
+  const absl::StatusOr<std::string> trust_text = slurm::ReadText(config.trust);
+  if (!trust_text.ok()) return absl::FailedPreconditionError(trust_text.status().message());
+  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle trust, TrustBundle::FromJson(*trust_text));
   return slurm::MakeNodeFiles(bundle, trust,
                               {.cluster = config.cluster,
                                .job_id = hook.job().job_id,
@@ -135,6 +136,15 @@ absl::StatusOr<slurm::NodeFiles> FilesOf(const Hook& hook, const std::string& no
 constexpr int kWritten = 0;
 constexpr int kUnverified = 1;
 constexpr int kUnwritten = 2;
+// The controller could leave nothing.
+constexpr int kMissing = 3;
+
+// Of a job that has no plan it may use.
+slurm::NodeFiles FilesWithout(bool starts, const std::string& why) {
+  if (!starts) return slurm::RefusalFiles(why);
+  return *slurm::MakeNodeFiles({.without_plan = absl::StrCat("no plan: ", why)}, TrustBundle(), {},
+                               absl::Now());
+}
 
 absl::Status NodeProlog(const std::string& config_path) {
   Hook hook("slurm-node-prolog", config_path);
@@ -145,22 +155,24 @@ absl::Status NodeProlog(const std::string& config_path) {
   WorkResult result = hook.Within(
       [&] {
         const absl::StatusOr<slurm::NodeFiles> files = FilesOf(hook, node);
-        if (!files.ok()) return WorkResult{kUnverified, std::string(files.status().message())};
+        if (!files.ok()) {
+          return WorkResult{absl::IsNotFound(files.status()) ? kMissing : kUnverified,
+                            std::string(files.status().message())};
+        }
         const absl::Status written = slurm::WriteNodeFiles(folder, *files);
         if (!written.ok()) return WorkResult{kUnwritten, std::string(written.message())};
         return WorkResult{kWritten, absl::StrCat(node, ": ", files->size(), " files")};
       },
       kUnverified);
-  if (result.code == kUnverified) {
+  if (result.code == kUnverified || result.code == kMissing) {
     // The job is at fault, or the controller: not this node, which would be drained.
-    const bool cancels = hook.config().when_unverified == Policy::kCancel;
-    const slurm::NodeFiles files =
-        cancels ? slurm::RefusalFiles(result.text)
-                : slurm::NodeFiles{{"node.env", "PARPLAN_NO_PLAN=the plan was not verified\n"}};
-    hook.Log(cancels ? "unverified,refused" : "unverified", absl::StrCat(node, ": ", result.text));
-    if (const absl::Status written = slurm::WriteNodeFiles(folder, files); !written.ok()) {
-      result = {kUnwritten, std::string(written.message())};
-    }
+    const bool starts = result.code == kMissing ? hook.config().when_away == Policy::kLaunch
+                                                : hook.config().when_unverified == Policy::kLaunch;
+    hook.Log(
+        absl::StrCat(result.code == kMissing ? "missing" : "unverified", starts ? "" : ",refused"),
+        absl::StrCat(node, ": ", result.text));
+    const absl::Status written = slurm::WriteNodeFiles(folder, FilesWithout(starts, result.text));
+    if (!written.ok()) result = {kUnwritten, std::string(written.message())};
   } else if (result.code == kWritten) {
     hook.Log("written", result.text);
   }
