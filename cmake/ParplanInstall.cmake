@@ -76,16 +76,25 @@ endif()
 parplan_install_programs(parplan-executor parplan-exec)
 if(TARGET parplan_executor)
   install(TARGETS parplan_executor
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT parplan-executor
-    NAMELINK_COMPONENT parplan-executor)
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT libparplan-executor1
+    NAMELINK_COMPONENT libparplan-executor-dev)
   install(FILES "${PROJECT_SOURCE_DIR}/clients/executor/capi/parplan_executor.h"
-    DESTINATION include/parplan COMPONENT parplan-executor)
+    DESTINATION include/parplan COMPONENT libparplan-executor-dev)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/clients/python/parplan_executor"
-    DESTINATION "${PARPLAN_PYTHON_DIR}" COMPONENT parplan-executor
+    DESTINATION "${PARPLAN_PYTHON_DIR}" COMPONENT python3-parplan-executor
     FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
 endif()
 
 parplan_install_programs(parplan-sidecar parplan-sidecar)
+
+# What runs inside Slurm's own programs; the hooks are planctl's. Sites differ, so configuration and
+# scripts are examples.
+if(TARGET spank_parplan)
+  install(TARGETS spank_parplan LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/slurm-wlm"
+    COMPONENT parplan-slurm)
+  install(DIRECTORY "${parplan_deploy}/slurm/" DESTINATION share/doc/parplan-slurm/examples
+    COMPONENT parplan-slurm)
+endif()
 
 if(PARPLAN_PYTHON AND parplan_manual_programs)
   set(arguments "")

@@ -4,7 +4,10 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME parplan)
 set(CPACK_PACKAGE_VENDOR "The parplan authors")
-set(CPACK_PACKAGE_CONTACT "The parplan authors <parplan@localhost>")
+set(CPACK_PACKAGE_CONTACT "The parplan authors <parplan@example.org>" CACHE STRING
+  "Who maintains the packages")
+# Each package has its own.
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 # Some paths are absolute.
 set(CPACK_SET_DESTDIR ON)
@@ -26,14 +29,21 @@ set(CPACK_DEBIAN_PACKAGE_RELEASE 1 CACHE STRING "Debian's revision of the packag
 
 set(CPACK_COMPONENTS_ALL "")
 
-# A package: its first line, what `apt show` says besides, its extra dependencies, and the files
-# of its control archive.
+# A package: its first line, what `apt show` says besides, its extra dependencies, the files of its
+# control archive, and where it is not net, its section.
 macro(parplan_package name summary description)
-  cmake_parse_arguments(package "" "" "DEPENDS;CONTROL" ${ARGN})
+  cmake_parse_arguments(package "ALL" "SECTION" "DEPENDS;CONTROL" ${ARGN})
   list(APPEND CPACK_COMPONENTS_ALL ${name})
   string(TOUPPER "${name}" package_key)
   set(CPACK_DEBIAN_${package_key}_PACKAGE_NAME ${name})
   set(CPACK_DEBIAN_${package_key}_DESCRIPTION "${summary}\n${description}")
+  if(package_SECTION)
+    set(CPACK_DEBIAN_${package_key}_PACKAGE_SECTION ${package_SECTION})
+  endif()
+  if(package_ALL)
+    set(CPACK_DEBIAN_${package_key}_PACKAGE_ARCHITECTURE all)
+    set(CPACK_DEBIAN_${package_key}_PACKAGE_SHLIBDEPS OFF)
+  endif()
   list(JOIN package_DEPENDS ", " package_depends)
   set(CPACK_DEBIAN_${package_key}_PACKAGE_DEPENDS "${package_depends}")
   list(TRANSFORM package_CONTROL PREPEND "${PROJECT_SOURCE_DIR}/deploy/packages/"
@@ -45,6 +55,7 @@ macro(parplan_package name summary description)
     DESTINATION share/doc/${name} COMPONENT ${name} OPTIONAL)
 endmacro()
 
+set(parplan_full_version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 set(parplan_sysusers "systemd-standalone-sysusers | systemd-sysusers")
 
 if(TARGET parplan-server)
@@ -70,14 +81,32 @@ The service is not started before it is told to."
 endif()
 if(TARGET parplan-exec)
   parplan_package(parplan-executor "runs training plans of parplan"
-    "parplan-exec verifies a plan and trains a model exactly as it says; a C library
-and a Python package tell other frameworks what each rank has to do."
-    CONTROL executor/triggers)
+    "parplan-exec verifies a plan and trains a model exactly as it says, on cores or
+GPUs.")
+endif()
+if(TARGET parplan_executor)
+  parplan_package(libparplan-executor1 "plans of parplan for training frameworks"
+    "A library with a C interface that verifies a plan and tells what each layer and
+rank has to do."
+    SECTION libs CONTROL executor/shlibs executor/triggers)
+  parplan_package(libparplan-executor-dev "plans of parplan for frameworks, development files"
+    "The header of libparplan_executor, and the link by which compilers find it."
+    SECTION libdevel DEPENDS "libparplan-executor1 (= ${parplan_full_version})")
+  parplan_package(python3-parplan-executor "plans of parplan for frameworks in Python"
+    "The C interface in Python, and a plan in the words of torch." ALL
+    SECTION python DEPENDS "python3:any" "libparplan-executor1 (>= ${PROJECT_VERSION})")
 endif()
 if(TARGET parplan-sidecar)
   parplan_package(parplan-sidecar "brings plans of parplan to jobs of Kubernetes"
     "Fetches and verifies a plan before a job starts, and forwards what the job
 measures.")
+endif()
+
+if(TARGET spank_parplan)
+  parplan_package(parplan-slurm "plans of parplan for jobs of Slurm"
+    "Options of jobs and the environment of tasks, as a plugin of Slurm, and examples
+of its configuration; what asks for plans is planctl."
+    DEPENDS "parplan-client (>= ${PROJECT_VERSION})" slurm-wlm-basic-plugins)
 endif()
 
 include(CPack)

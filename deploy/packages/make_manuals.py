@@ -118,7 +118,7 @@ def changelog(version):
     date = email.utils.formatdate(int(os.environ.get("SOURCE_DATE_EPOCH", "0")))
     return (f"parplan ({version}-1) unstable; urgency=medium\n\n"
             "  * What users notice is in CHANGELOG.md of the source.\n\n"
-            f" -- The parplan authors <parplan@localhost>  {date.replace('-0000', '+0000')}\n")
+            f" -- The parplan authors <parplan@example.org>  {date.replace('-0000', '+0000')}\n")
 
 
 def make(program, names, version, out):

@@ -18,7 +18,8 @@ import unittest
 
 FLAGS = None
 PACKAGES = ("parplan-server", "parplan-client", "parplan-agent", "parplan-executor",
-            "parplan-sidecar")
+            "libparplan-executor1", "libparplan-executor-dev", "python3-parplan-executor",
+            "parplan-sidecar", "parplan-slurm")
 
 
 def run(*command, **options):
@@ -69,11 +70,14 @@ class Installed(unittest.TestCase):
                               ("/usr/lib/parplan/libparplan_nccl_profiler.so", "parplan-agent"),
                               ("/usr/lib/tmpfiles.d/parplan-agent.conf", "parplan-agent"),
                               ("/usr/bin/parplan-exec", "parplan-executor"),
-                              ("/usr/include/parplan/parplan_executor.h", "parplan-executor"),
+                              ("/usr/include/parplan/parplan_executor.h",
+                               "libparplan-executor-dev"),
                               ("/usr/lib/python3/dist-packages/parplan_executor/__init__.py",
-                               "parplan-executor")):
+                               "python3-parplan-executor")):
             self.assertEqual(owner.get(name), package, name)
-        self.assertTrue(any(name.endswith("/libparplan_executor.so.1") for name in owner))
+        libraries = {name.rpartition("/")[2]: package for name, package in owner.items()}
+        self.assertEqual(libraries["libparplan_executor.so.1"], "libparplan-executor1")
+        self.assertEqual(libraries["libparplan_executor.so"], "libparplan-executor-dev")
 
     def test_every_program_tells_its_version_and_has_a_manual_and_completion(self):
         for root, program in self.programs():

@@ -44,13 +44,14 @@ sources=(/etc/apt/sources.list.d/debian.sources)
 mmdebstrap --quiet --variant=apt --include=ca-certificates bookworm "$root" "${sources[@]}"
 mkdir -p "$root/packages" "$root/packages-next"
 cp "$first"/*.deb "$root/packages/"
+chmod 1777 "$root/packages"
 cp "$next"/*.deb "$root/packages-next/"
 before=$(du -sm "$root" | cut -f1)
 
 step "install"
 inside 'cd /packages
   apt-get update -q
-  apt-get install -q -y --no-install-recommends ./*.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; exit 1; }
+  apt-get install -q -y --no-install-recommends ./*.deb >/packages/install.log 2>&1 || { cat /packages/install.log; exit 1; }
   dpkg --audit'
 echo "it takes $(($(du -sm "$root" | cut -f1) - before)) MB with all that it needs"
 inside 'getent passwd parplan parplan-agent
@@ -71,10 +72,10 @@ set -euo pipefail
 install -d -o parplan -g parplan -m 750 /var/lib/parplan
 setpriv --reuid=parplan --regid=parplan --clear-groups --no-new-privs env -i PATH="$PATH" \
   parplan-server --config /etc/parplan/parplan-server.json --port-file /var/lib/parplan/port \
-  2>/tmp/server.log &
+  2>/packages/server.log &
 server=$!
 until [[ -s /var/lib/parplan/port ]]; do
-  kill -0 "$server" || { cat /tmp/server.log; exit 1; }
+  kill -0 "$server" || { cat /packages/server.log; exit 1; }
   sleep 0.1
 done
 examples=/usr/share/parplan/examples
@@ -89,8 +90,8 @@ set -euo pipefail
 examples=/usr/share/parplan/examples
 planctl profile upload "$examples/llama2-7b-a100.profile.json" --cluster a100-40g-8 --node node-0
 planctl plan --model "$examples/llama2-7b.model.json" --cluster "$examples/a100-40g-8.cluster.json" \
-  --batch 64 --job 4711 --out /tmp/plan.dsse.json
-planctl verify /tmp/plan.dsse.json --trust /var/lib/parplan/trust-bundle.jwks.json --job 4711
+  --batch 64 --job 4711 --out /packages/plan.dsse.json
+planctl verify /packages/plan.dsse.json --trust /var/lib/parplan/trust-bundle.jwks.json --job 4711
 SH
 chmod +x "$root"/usr/local/bin/*
 # Its network is the machine's: another server may have the usual ports.
@@ -101,23 +102,23 @@ inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the server does 
 inside 'stat -c "%U %a %n" /var/lib/parplan/keys /var/lib/parplan/keys/*.pem' || fail "there are no keys"
 
 step "upgrade"
-old=$(sha256sum <"$root/tmp/plan.dsse.json")
-inside 'cd /packages-next && apt-get install -q -y --no-install-recommends ./*.deb >/tmp/upgrade.log 2>&1 || { cat /tmp/upgrade.log; exit 1; }
+old=$(sha256sum <"$root/packages/plan.dsse.json")
+inside 'cd /packages-next && apt-get install -q -y --no-install-recommends ./*.deb >/packages/upgrade.log 2>&1 || { cat /packages/upgrade.log; exit 1; }
   dpkg-query -W "parplan-*"
   ! dpkg-query -W -f "\${Version}\n" "parplan-*" | grep -v -- -2'
 expect "the upgrade took the operator's configuration" grep -q "$port" "$root/etc/parplan/parplan-server.json"
 inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the upgraded server does not plan"
-[[ "$(sha256sum <"$root/tmp/plan.dsse.json")" == "$old" ]] || fail "the upgraded server has lost the plan"
+[[ "$(sha256sum <"$root/packages/plan.dsse.json")" == "$old" ]] || fail "the upgraded server has lost the plan"
 
 step "remove keeps what is the operator's"
-inside 'apt-get remove -q -y "parplan-*" >/tmp/remove.log 2>&1 || { cat /tmp/remove.log; exit 1; }
+inside 'apt-get remove -q -y "parplan-*" >/packages/remove.log 2>&1 || { cat /packages/remove.log; exit 1; }
   [[ ! -e /usr/bin/parplan-server && ! -e /usr/bin/planctl && -e /var/lib/parplan/parplan.db ]]
   [[ -e /etc/parplan/parplan-server.json ]]' || fail "remove"
 
 step "purge leaves nothing"
-inside 'apt-get purge -q -y "parplan-*" >/tmp/purge.log 2>&1 || { cat /tmp/purge.log; exit 1; }
+inside 'apt-get purge -q -y "parplan-*" >/packages/purge.log 2>&1 || { cat /packages/purge.log; exit 1; }
   left=$(find / -xdev -name "*parplan*" -not -path "/packages*" -not -path "/proc/*" \
-    -not -path "/var/cache/*" -not -path "/var/log/*" -not -path "/tmp/*")
+    -not -path "/var/cache/*" -not -path "/var/log/*" -not -path "/usr/local/*")
   [[ -z "$left" ]] || { echo "$left"; exit 1; }' || fail "purge left files"
 
 if [[ "$failures" -gt 0 ]]; then
