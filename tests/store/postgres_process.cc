@@ -68,7 +68,7 @@ PostgresProcess& PostgresProcess::Shared() {
 
 PostgresProcess::PostgresProcess() {
   // Short, as names of sockets must be, and where another user may go.
-  std::string name = "/tmp/parplan-postgres-XXXXXX";
+  std::string name = std::string("/tmp") + "/parplan-postgres-XXXXXX";
   PARPLAN_CHECK(mkdtemp(name.data()) != nullptr);
   folder_ = name;
   if (geteuid() == 0) {
