@@ -5,13 +5,11 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "clients/cpp/plan_client.h"
 #include "clients/sidecar/plan_fetcher.h"
 #include "clients/sidecar/plan_files.h"
 #include "clients/sidecar/plan_volume.h"
@@ -52,13 +50,7 @@ absl::StatusOr<FetchedPlan> Await(PlanFetcher& fetcher, const SidecarFlags& flag
 absl::Status RunInit(const SidecarFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<PlanVolume> volume,
                            PlanVolume::Open(flags.files.folder));
-  std::unique_ptr<PlanClient> client;
-  if (flags.wanted.file.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                             MakeChannel(flags.server));
-    client = std::make_unique<PlanClient>(channel);
-  }
-  PlanFetcher fetcher(flags.wanted, std::move(client));
+  PlanFetcher fetcher(flags.wanted, flags.server);
   PARPLAN_ASSIGN_OR_RETURN(const FetchedPlan plan, Await(fetcher, flags));
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<VolumeFile> files, MakePlanFiles(plan, flags.files));
   PARPLAN_RETURN_IF_ERROR(volume->Write(files));

@@ -79,9 +79,35 @@ absl::StatusOr<PlanVerifier> PlanFetcher::ReadTrust() const {
   return PlanVerifier(std::move(trust));
 }
 
+absl::Status PlanFetcher::Connect() {
+  if (client_ != nullptr) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(server_));
+  client_ = std::make_unique<PlanClient>(channel);
+  return absl::OkStatus();
+}
+
+void PlanFetcher::Heed(const absl::Status& status) {
+  if (absl::IsUnavailable(status) || absl::IsUnauthenticated(status)) client_.reset();
+}
+
 absl::StatusOr<FetchedPlan> PlanFetcher::Fetch(absl::Time now, absl::Duration timeout) {
+  absl::StatusOr<FetchedPlan> plan = FetchOnce(now, timeout);
+  Heed(plan.status());
+  return plan;
+}
+
+absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewer(const v1::PlanPayload& current,
+                                                                   absl::Time now,
+                                                                   absl::Duration timeout) {
+  absl::StatusOr<std::optional<FetchedPlan>> plan = FetchNewerOnce(current, now, timeout);
+  Heed(plan.status());
+  return plan;
+}
+
+absl::StatusOr<FetchedPlan> PlanFetcher::FetchOnce(absl::Time now, absl::Duration timeout) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust());
   if (!wanted_.file.empty()) return FromFiles(verifier, now);
+  PARPLAN_RETURN_IF_ERROR(Connect());
   if (!wanted_.question_file.empty()) return Asked(verifier, now, timeout);
   if (!wanted_.name.empty()) {
     return Named(verifier, wanted_.name, wanted_.job_id, now, timeout);
@@ -96,10 +122,10 @@ absl::StatusOr<FetchedPlan> PlanFetcher::Fetch(absl::Time now, absl::Duration ti
   return Named(verifier, name, wanted_.job_id, now, timeout);
 }
 
-absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewer(const v1::PlanPayload& current,
-                                                                   absl::Time now,
-                                                                   absl::Duration timeout) {
-  if (current.job_id().empty() || client_ == nullptr) return std::nullopt;
+absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewerOnce(
+    const v1::PlanPayload& current, absl::Time now, absl::Duration timeout) {
+  if (current.job_id().empty()) return std::nullopt;
+  PARPLAN_RETURN_IF_ERROR(Connect());
   PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust());
   PARPLAN_ASSIGN_OR_RETURN(const absl::Time issued,
                            TimestampFromProto(current.issue_time(), "issue_time"));

@@ -6,10 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "clients/cpp/channel.h"
 #include "clients/cpp/plan_client.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/model_spec.h"
@@ -46,12 +48,12 @@ struct FetchedPlan {
   Topology topology;
 };
 
-// Of one thread.
+// Of one thread. Connects when it asks, and anew after a server that could not be reached:
+// certificates are renewed while a job runs.
 class PlanFetcher {
  public:
-  // `client` is null for `file`.
-  PlanFetcher(PlanWanted wanted, std::unique_ptr<PlanClient> client)
-      : wanted_(std::move(wanted)), client_(std::move(client)) {}
+  PlanFetcher(PlanWanted wanted, ChannelOptions server)
+      : wanted_(std::move(wanted)), server_(std::move(server)) {}
 
   // One try. The errors of PlanVerifier and of plan_service.proto; INVALID_ARGUMENT naming a
   // file that cannot be read, NOT_FOUND (RESOURCE_NOT_FOUND) where there is no plan yet.
@@ -77,8 +79,16 @@ class PlanFetcher {
                                     absl::Duration timeout) const;
   absl::StatusOr<PlanVerifier> ReadTrust() const;
   ExpectedAudience Audience(const std::string& job_id) const;
+  // Makes client_ where there is none.
+  absl::Status Connect();
+  // Drops client_ after an error that another connection may mend.
+  void Heed(const absl::Status& status);
+  absl::StatusOr<FetchedPlan> FetchOnce(absl::Time now, absl::Duration timeout);
+  absl::StatusOr<std::optional<FetchedPlan>> FetchNewerOnce(const v1::PlanPayload& current,
+                                                            absl::Time now, absl::Duration timeout);
 
   PlanWanted wanted_;
+  ChannelOptions server_;
   std::unique_ptr<PlanClient> client_;
 };
 

@@ -53,11 +53,11 @@ absl::StatusOr<v1::PlanPayload> ReadPlan(const PlanVolume& volume, const PlanWan
 
 absl::StatusOr<std::unique_ptr<PlanKeeper>> PlanKeeper::Open(const PlanFilesOptions& files,
                                                              const PlanWanted& wanted,
-                                                             std::unique_ptr<PlanClient> client) {
+                                                             const ChannelOptions& server) {
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<PlanVolume> volume, PlanVolume::Open(files.folder));
   PARPLAN_ASSIGN_OR_RETURN(v1::PlanPayload payload, ReadPlan(*volume, wanted));
-  return std::unique_ptr<PlanKeeper>(new PlanKeeper(
-      files, std::move(volume), PlanFetcher(wanted, std::move(client)), std::move(payload)));
+  return std::unique_ptr<PlanKeeper>(
+      new PlanKeeper(files, std::move(volume), PlanFetcher(wanted, server), std::move(payload)));
 }
 
 LookOutcome PlanKeeper::Look(absl::Time now, absl::Duration timeout) {

@@ -26,7 +26,7 @@ class PlanKeeper {
   // under the plan it has.
   static absl::StatusOr<std::unique_ptr<PlanKeeper>> Open(const PlanFilesOptions& files,
                                                           const PlanWanted& wanted,
-                                                          std::unique_ptr<PlanClient> client);
+                                                          const ChannelOptions& server);
 
   // Looks for a newer plan of the same job and writes it to the volume as the next generation.
   // What failed is in the log; a plan that was refused changes nothing.

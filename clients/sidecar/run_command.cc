@@ -97,19 +97,13 @@ class Sidecar {
   }
 
   absl::Status Start() {
-    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                             MakeChannel(flags_.server));
-    PARPLAN_ASSIGN_OR_RETURN(keeper_, PlanKeeper::Open(flags_.files, flags_.wanted,
-                                                       std::make_unique<PlanClient>(channel)));
+    PARPLAN_ASSIGN_OR_RETURN(keeper_, PlanKeeper::Open(flags_.files, flags_.wanted, flags_.server));
     drift_.SetPrediction(keeper_->payload().prediction());
     PARPLAN_ASSIGN_OR_RETURN(journal_, WindowJournal::Open({.folder = flags_.state_dir}));
     PARPLAN_ASSIGN_OR_RETURN(sink_, MakeServerSink(flags_.server));
     forwarder_ = std::make_unique<Forwarder>(
-        *journal_,
-        [this](const JournalTask& task) {
-          return Deliver(*sink_, task, std::min(flags_.call_timeout, kLongestTelling));
-        },
-        ForwarderOptions(), LogTry);
+        *journal_, [this](const JournalTask& task) { return Tell(task); }, ForwarderOptions(),
+        LogTry);
     metrics_ = std::make_unique<SidecarMetrics>([this] { return Figures(); });
     int metrics_port = 0;
     if (!flags_.metrics_listen.empty()) {
@@ -160,6 +154,23 @@ class Sidecar {
   }
 
  private:
+  // On the forwarder's thread. After a server that could not be reached it connects anew, with
+  // the certificates there are then.
+  absl::StatusOr<std::string> Tell(const JournalTask& task) {
+    if (sink_ == nullptr) {
+      absl::StatusOr<std::unique_ptr<ExecutionSink>> sink = MakeServerSink(flags_.server);
+      // A file that is just being renewed is no reason to give anything up.
+      if (!sink.ok()) return absl::UnavailableError(sink.status().message());
+      sink_ = *std::move(sink);
+    }
+    absl::StatusOr<std::string> told =
+        Deliver(*sink_, task, std::min(flags_.call_timeout, kLongestTelling));
+    if (absl::IsUnavailable(told.status()) || absl::IsUnauthenticated(told.status())) {
+      sink_.reset();
+    }
+    return told;
+  }
+
   SidecarFigures Figures() const {
     SidecarFigures figures;
     figures.journal = journal_->counts();

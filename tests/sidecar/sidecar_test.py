@@ -5,10 +5,10 @@
 """
 import argparse
 import json
-import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +17,8 @@ import threading
 import time
 import unittest
 import urllib.request
+
+import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 import parplan_process as parplan
@@ -105,6 +107,8 @@ class Sidecar:
 
 
 class SidecarTest(unittest.TestCase):
+    credentials = None
+
     def setUp(self):
         # Paths of sockets are short.
         folder = tempfile.TemporaryDirectory(dir="/tmp")
@@ -117,11 +121,11 @@ class SidecarTest(unittest.TestCase):
         return parplan.Server(FLAGS.bin / "parplan-server", self.folder, *flags)
 
     def upload(self, server):
-        with parplan.Client(server.address) as client:
+        with parplan.Client(server.address, self.credentials) as client:
             client.upload("clusters/lab/nodes/n1", "upload-1", parplan.small_profile())
 
     def create(self, server, job="job-1", batch=8, **fields):
-        with parplan.Client(server.address) as client:
+        with parplan.Client(server.address, self.credentials) as client:
             return client.call(PLANS, "CreatePlan", parplan.small_question(
                 batch, request_id=f"{job}-{batch}-{time.monotonic_ns()}", job_id=job, **fields))
 
@@ -280,19 +284,18 @@ class InitTest(SidecarTest):
 
 
 class RunTest(SidecarTest):
-    def begin(self, server, job="job-1"):
+    def begin(self, server, job="job-1", tls=()):
         """A plan on the volume."""
         self.upload(server)
         plan = self.create(server, job)
-        done = self.init("--server", server.address, "--plan", plan.name)
+        done = self.init("--server", server.address, "--plan", plan.name, *tls)
         self.assertEqual(done.returncode, OK, done.stderr)
         return plan
 
     def report(self, server, sidecar, plan, steps, request_id="0b9d0a6e-1", close=True):
         """As a job does, by a client that knows the messages from the server."""
-        with parplan.Client(server.address) as messages:
+        with parplan.Client(server.address, self.credentials) as messages:
             messages.service(EXECUTIONS)
-            import grpc
             messages.channel.close()
             messages.channel = grpc.insecure_channel(f"unix:{sidecar.socket}")
             execution = messages.call(EXECUTIONS, "CreateExecution",
@@ -306,7 +309,7 @@ class RunTest(SidecarTest):
                 messages.call(EXECUTIONS, "CompleteExecution", {"name": execution.name}, 60)
 
     def executions(self, server, plan):
-        with parplan.Client(server.address) as client:
+        with parplan.Client(server.address, self.credentials) as client:
             return client.call(EXECUTIONS, "ListExecutions", {"parent": plan.name}).executions
 
     def test_windows_reach_the_server_and_drift_is_told(self):
@@ -346,7 +349,6 @@ class RunTest(SidecarTest):
                 descriptors = parplan.Client(address)
                 descriptors.service(EXECUTIONS)
                 server.kill()
-                import grpc
                 descriptors.channel = grpc.insecure_channel(f"unix:{sidecar.socket}")
                 name = descriptors.call(EXECUTIONS, "CreateExecution", {
                     "parent": plan.name, "request_id": "0b9d0a6e-1"}, 60).name
@@ -375,6 +377,36 @@ class RunTest(SidecarTest):
                 self.assertEqual([one.window_count for one in closed], [12])
                 self.assertEqual(len(self.executions(server, plan)), 1)
                 self.assertEqual(sidecar.end(), OK)
+
+    def test_renewed_certificates_are_used_without_a_restart(self):
+        made = parplan.make_certificates(self.folder / "certificates")
+        self.credentials = grpc.ssl_channel_credentials(
+            (made / "ca.pem").read_bytes(), (made / "client.key").read_bytes(),
+            (made / "client.pem").read_bytes())
+
+        def flags(certificate, key):
+            return ("--tls-ca", made / "ca.pem", "--tls-certificate", certificate, "--tls-key", key)
+
+        with self.serve("--tls-certificate", made / "server.pem", "--tls-key", made / "server.key",
+                        "--tls-client-ca", made / "ca.pem") as server:
+            plan = self.begin(server, tls=flags(made / "client.pem", made / "client.key"))
+            # Those that ended, as far as the server is concerned.
+            mine = self.folder / "mine"
+            mine.mkdir()
+            shutil.copy(made / "rogue.pem", mine / "tls.crt")
+            shutil.copy(made / "rogue.key", mine / "tls.key")
+            with Sidecar(self.folder, server.address,
+                         *flags(mine / "tls.crt", mine / "tls.key")) as sidecar:
+                self.report(server, sidecar, plan, [0])
+                wait_for("a call that failed", lambda: sidecar.metrics()
+                         ["parplan_sidecar_forward_failures_total"] > 0)
+                self.assertEqual(len(self.executions(server, plan)), 0)
+                shutil.copy(made / "client.pem", mine / "tls.crt")
+                shutil.copy(made / "client.key", mine / "tls.key")
+                wait_for("the windows", lambda: sidecar.metrics()
+                         ["parplan_sidecar_windows_forwarded_total"] == 2)
+                self.assertEqual(sidecar.end(), OK)
+            self.assertEqual([one.window_count for one in self.executions(server, plan)], [2])
 
     def test_a_bound_again_plan_is_picked_up_whole(self):
         with self.serve() as server:
