@@ -8,12 +8,11 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 GREEN, YELLOW, RED, BLUE = "green", "yellow", "red", "blue"
 
 
-def query(expr, legend="", instant=False, heatmap=False):
+def query(expr, legend="", heatmap=False):
     """One query; `{{label}}` in the legend stands for the label's value."""
-    target = {"datasource": DATASOURCE, "expr": expr, "legendFormat": legend or "__auto",
-              "editorMode": "code", "format": "heatmap" if heatmap else "time_series",
-              "instant": instant, "range": not instant}
-    return target
+    return {"datasource": DATASOURCE, "expr": expr, "legendFormat": legend or "__auto",
+            "editorMode": "code", "format": "heatmap" if heatmap else "time_series",
+            "instant": False, "range": True}
 
 
 def steps(*limits):
@@ -68,7 +67,8 @@ def stat(title, description, unit, *queries, width=4, height=4, thresholds=None,
                "showPercentChange": False, "percentChangeColorMode": "standard",
                "orientation": "auto",
                "reduceOptions": {"values": False, "calcs": ["lastNotNull"], "fields": ""}}
-    return _panel("stat", title, description, unit, queries, width, height, defaults, options)
+    now = [{**target, "instant": True, "range": False} for target in queries]
+    return _panel("stat", title, description, unit, now, width, height, defaults, options)
 
 
 def heatmap(title, description, unit, expr, width=12, height=8):
