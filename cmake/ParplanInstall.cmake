@@ -69,6 +69,7 @@ parplan_install_as(parplan-agent lib/sysusers.d/parplan-agent.conf packages/agen
 parplan_install_as(parplan-agent lib/tmpfiles.d/parplan-agent.conf packages/agent/tmpfiles.conf)
 parplan_install_files(parplan-agent "${PARPLAN_CONFIG_DIR}" agent/parplan-agent.toml)
 if(TARGET parplan_nccl_profiler)
+  add_dependencies(parplan_unsanitized parplan_nccl_profiler)
   install(TARGETS parplan_nccl_profiler LIBRARY DESTINATION "${PARPLAN_PLUGIN_DIR}"
     COMPONENT parplan-agent)
 endif()
@@ -101,7 +102,7 @@ if(PARPLAN_PYTHON AND parplan_manual_programs)
   foreach(program IN LISTS parplan_manual_programs)
     list(APPEND arguments --program $<TARGET_FILE:${program}>)
   endforeach()
-  add_custom_target(parplan_manuals
+  add_custom_target(parplan_manuals ALL
     COMMAND "${PARPLAN_PYTHON}" -B "${parplan_deploy}/packages/make_manuals.py"
             --version ${PROJECT_VERSION} --out "${parplan_manual_dir}" ${arguments}
     DEPENDS ${parplan_manual_programs}
