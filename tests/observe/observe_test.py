@@ -32,8 +32,8 @@ from observe_load import Load  # noqa: E402
 from parplan_process import Client, Server, make_certificates  # noqa: E402
 from prometheus_process import PATIENCE_SECONDS, Prometheus, fetch, query_fault  # noqa: E402
 
-# A query of a rate needs some scrapes within it.
-RATE_WINDOW = "20s"
+# A query of a rate needs some scrapes within it, also where a busy machine misses many.
+RATE_WINDOW = "60s"
 ROUNDS = 3
 SCRAPES = 12
 
@@ -132,7 +132,8 @@ class Observed(unittest.TestCase):
             text = text.replace("$__range", f"{seconds}s")
             for variable in variables:
                 text = re.sub(rf"\$\{{?{variable['name']}\b\}}?", variable["allValue"], text)
-            fault = query_fault(self.prometheus, text, self.start)
+            unit = panel["fieldConfig"]["defaults"].get("unit", "none")
+            fault = query_fault(self.prometheus, text, self.start, unit)
             if fault is not None:
                 faults.append(f"panel `{panel['title']}`: {fault}")
         return faults
@@ -156,6 +157,8 @@ class Observed(unittest.TestCase):
         self.assertEqual(len(self.faults(dashboard)), 1)
         target["expr"] = "parplan_build_info / 0"
         self.assertEqual(len(self.faults(dashboard)), 1)
+        target["expr"] = "-parplan_build_info"
+        self.assertEqual(len(self.faults(dashboard)), 1)
         variable = dashboard["templating"]["list"][1]
         variable["query"] = "label_values(parplan_nothing, instance)"
         self.assertIn(f"variable `{variable['name']}` has no values", self.faults(dashboard))
@@ -170,12 +173,11 @@ class Observed(unittest.TestCase):
         print(f"\nrules {len(rules) - alerts} alerts {alerts}", flush=True)
 
     def test_nothing_alarms_that_should_not(self):
-        # Certificates of tests live two days; a test's fleet refuses much on purpose.
-        expected = {"ParplanCertificateExpiring", "ParplanRejectsHigh"}
-        pending = {alert["labels"]["alertname"] for alert in
-                   self.prometheus.api("alerts")["alerts"]}
-        self.assertEqual(pending - expected, set())
-        self.assertIn("ParplanCertificateExpiring", pending)
+        alerts = self.prometheus.api("alerts")["alerts"]
+        self.assertEqual([alert["labels"] for alert in alerts if alert["state"] == "firing"], [])
+        # Certificates of tests live two days: that waits to fire.
+        self.assertIn("ParplanCertificateExpiring",
+                      {alert["labels"]["alertname"] for alert in alerts})
 
     def test_promtool_takes_what_the_programs_tell(self):
         for name, text in self.pages().items():

@@ -95,9 +95,15 @@ class Prometheus:
         return {series[label] for series in found if label in series}
 
 
-def query_fault(prometheus, expression, start):
-    """What is wrong with the answer to an expression; None where it is finite somewhere and
-    infinite nowhere. Not-a-number stands where nothing happened for a while."""
+# Seconds may be a little below 0 where clocks are compared; shares are shares.
+LEAST = {"s": -5.0}
+MOST = {"percentunit": 1.0 + 1e-9}
+
+
+def query_fault(prometheus, expression, start, unit="none"):
+    """What is wrong with the answer to an expression; None where it is finite somewhere, infinite
+    nowhere, and within what the unit allows. Not-a-number stands where nothing happened for a
+    while."""
     try:
         count, values = prometheus.samples(expression, start)
     except AssertionError as error:
@@ -106,4 +112,7 @@ def query_fault(prometheus, expression, start):
         return f"an infinite value: {expression}"
     if not any(math.isfinite(value) for value in values):
         return f"{count} series and no value: {expression}"
+    for value in values:
+        if value < LEAST.get(unit, 0.0) or value > MOST.get(unit, math.inf):
+            return f"{value} {unit}: {expression}"
     return None
