@@ -104,8 +104,8 @@ endif()
 
 if(TARGET spank_parplan)
   parplan_package(parplan-slurm "plans of parplan for jobs of Slurm"
-    "Options of jobs and the environment of tasks, as a plugin of Slurm, and examples
-of its configuration; what asks for plans is planctl."
+    "Options of jobs and the environment of tasks, as a plugin of Slurm, and
+examples of its configuration; what asks for plans is planctl."
     DEPENDS "parplan-client (>= ${PROJECT_VERSION})" slurm-wlm-basic-plugins)
 endif()
 

@@ -7,15 +7,16 @@
 
 #include <chrono>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <random>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "proto/tls/pem_files.h"
 
 namespace parplan {
 namespace {
@@ -58,16 +59,6 @@ constexpr int kMaxMetadataBytes = 64 << 10;
 
 constexpr int kMaxReconnectBackoffMs = 5000;
 
-absl::StatusOr<std::string> ReadPem(const char* field, const std::string& path) {
-  if (path.empty()) return std::string();
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) {
-    return FieldError(Reason::kSpecInvalid, field, absl::StrCat("cannot read `", path, "`"));
-  }
-  return text;
-}
-
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const ChannelOptions& options) {
   const bool use_tls = options.use_tls || !options.ca_file.empty() ||
@@ -78,10 +69,15 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
                       "a certificate and its key go together; give both or none");
   }
   grpc::SslCredentialsOptions ssl;
-  PARPLAN_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem("tls_ca", options.ca_file));
-  PARPLAN_ASSIGN_OR_RETURN(ssl.pem_cert_chain,
-                           ReadPem("tls_certificate", options.certificate_file));
-  PARPLAN_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem("tls_key", options.key_file));
+  if (!options.ca_file.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadCertificates("tls_ca", options.ca_file));
+  }
+  if (!options.certificate_file.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        TlsKeyPair pair, ReadTlsKeyPair(options.certificate_file, options.key_file, absl::Now()));
+    ssl.pem_cert_chain = std::move(pair.certificates);
+    ssl.pem_private_key = std::move(pair.key);
+  }
   return grpc::SslCredentials(ssl);
 }
 

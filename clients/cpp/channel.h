@@ -33,8 +33,8 @@ struct ChannelOptions {
 // Does not connect yet. A call that finds no server, or one that just ends, is
 // tried again up to 4 times within its deadline; so are only those that may be
 // repeated without harm, which all are but `DeleteProfile` and the uploading
-// streams. INVALID_ARGUMENT (SPEC_INVALID) when a file cannot be read or the target
-// is empty.
+// streams. INVALID_ARGUMENT (SPEC_INVALID) when the target is empty, and as
+// proto/tls/pem_files.h for files that cannot hold.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // What a call of a client may be told.

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 from planctl_run import (
-    FLAGS, OK, BAD_INPUT, MISSING, NOT_VERIFIED, NOT_FOUND, PlanctlTest, main, planctl)
+    FLAGS, OK, BAD_INPUT, MISSING, NOT_VERIFIED, UNAVAILABLE, NOT_FOUND, PlanctlTest, main, planctl)
 
 
 class Server(PlanctlTest):
@@ -195,6 +195,24 @@ class Server(PlanctlTest):
         done = planctl("verify", path, "--trust", self.trust,
                        env={"PARPLAN_SERVER": "127.0.0.1:1"})
         self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_files_of_tls_that_cannot_hold_are_named_before_a_call(self):
+        import parplan_process
+        tls = parplan_process.make_certificates(self.folder / "tls")
+        junk = self.folder / "junk.pem"
+        junk.write_text("-----BEGIN CERTIFICATE-----\nanVuaw==\n-----END CERTIFICATE-----\n")
+        own = ("--tls-certificate", tls / "client.pem", "--tls-key", tls / "client.key")
+        for flags, field in ((("--tls-ca", junk), "tls_ca"),
+                             (("--tls-certificate", junk, "--tls-key", tls / "client.key"),
+                              "tls_certificate"),
+                             (("--tls-certificate", tls / "client.pem",
+                               "--tls-key", tls / "server.key"), "tls_key"),
+                             (("--tls-ca", tls / "ca.key", *own), "tls_ca")):
+            answer = self.ask("profile", "list", "--cluster", "c", *flags, code=BAD_INPUT)
+            self.assertEqual(answer["error"]["metadata"]["field"], field)
+        # Good ones reach the server, which speaks no TLS.
+        self.ask("profile", "list", "--cluster", "c", "--tls-ca", tls / "ca.pem", *own,
+                 code=UNAVAILABLE)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ expect() { local what=$1; shift; "$@" || fail "$what"; }
 # Runs a script in the fresh Debian, with its own processes: what it leaves running ends with it.
 inside() {
   unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
-    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+    chroot "$root" env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
     bash -euo pipefail -c "$1"
 }
 
@@ -62,6 +62,7 @@ inside 'getent passwd parplan parplan-agent
     "$program" --help >/dev/null
   done
   parplan-server --check-config --config /etc/parplan/parplan-server.json
+  python3 -c "import parplan_executor.library as library; library.load_library()"
   ! ls /etc/systemd/system/*/parplan-* 2>/dev/null' || fail "what is installed is not as it should be"
 
 step "run as its user, plan, end"
@@ -90,7 +91,8 @@ set -euo pipefail
 examples=/usr/share/parplan/examples
 planctl profile upload "$examples/llama2-7b-a100.profile.json" --cluster a100-40g-8 --node node-0
 planctl plan --model "$examples/llama2-7b.model.json" --cluster "$examples/a100-40g-8.cluster.json" \
-  --batch 64 --job 4711 --out /packages/plan.dsse.json
+  --batch 64 --job 4711 --out /packages/plan.dsse.json >/packages/plan.txt
+head -n 3 /packages/plan.txt
 planctl verify /packages/plan.dsse.json --trust /var/lib/parplan/trust-bundle.jwks.json --job 4711
 SH
 chmod +x "$root"/usr/local/bin/*
@@ -104,19 +106,19 @@ inside 'stat -c "%U %a %n" /var/lib/parplan/keys /var/lib/parplan/keys/*.pem' ||
 step "upgrade"
 old=$(sha256sum <"$root/packages/plan.dsse.json")
 inside 'cd /packages-next && apt-get install -q -y --no-install-recommends ./*.deb >/packages/upgrade.log 2>&1 || { cat /packages/upgrade.log; exit 1; }
-  dpkg-query -W "parplan-*"
-  ! dpkg-query -W -f "\${Version}\n" "parplan-*" | grep -v -- -2'
+  dpkg-query -W "*parplan-*"
+  ! dpkg-query -W -f "\${Version}\n" "*parplan-*" | grep -v -- -2'
 expect "the upgrade took the operator's configuration" grep -q "$port" "$root/etc/parplan/parplan-server.json"
 inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the upgraded server does not plan"
 [[ "$(sha256sum <"$root/packages/plan.dsse.json")" == "$old" ]] || fail "the upgraded server has lost the plan"
 
 step "remove keeps what is the operator's"
-inside 'apt-get remove -q -y "parplan-*" >/packages/remove.log 2>&1 || { cat /packages/remove.log; exit 1; }
+inside 'apt-get remove -q -y "parplan-*" "libparplan-*" "python3-parplan-*" >/packages/remove.log 2>&1 || { cat /packages/remove.log; exit 1; }
   [[ ! -e /usr/bin/parplan-server && ! -e /usr/bin/planctl && -e /var/lib/parplan/parplan.db ]]
   [[ -e /etc/parplan/parplan-server.json ]]' || fail "remove"
 
 step "purge leaves nothing"
-inside 'apt-get purge -q -y "parplan-*" >/packages/purge.log 2>&1 || { cat /packages/purge.log; exit 1; }
+inside 'apt-get purge -q -y "parplan-*" "libparplan-*" "python3-parplan-*" >/packages/purge.log 2>&1 || { cat /packages/purge.log; exit 1; }
   left=$(find / -xdev -name "*parplan*" -not -path "/packages*" -not -path "/proc/*" \
     -not -path "/var/cache/*" -not -path "/var/log/*" -not -path "/usr/local/*")
   [[ -z "$left" ]] || { echo "$left"; exit 1; }' || fail "purge left files"
