@@ -71,5 +71,20 @@ def build():
                    "none",
                    query(f"max by (cluster) (parplan_calibration_active{{{IN}}})", "{{cluster}}"),
                    least=0, most=1, decimals=0, thresholds=steps(BLUE))])
+    running = ("Jobs that run now, by their sidecars", [
+        timeseries("Step time now", "Median of the latest windows over the prediction, of each "
+                   "job.", "none",
+                   query("parplan_sidecar_step_duration_ratio", "{{instance}}"), decimals=3,
+                   thresholds=AROUND_ONE),
+        timeseries("Memory now", "Of the fullest device over the prediction, of each job.",
+                   "none", query("parplan_sidecar_peak_memory_ratio", "{{instance}}"),
+                   decimals=3, thresholds=MEMORY),
+        timeseries("Windows on their way", "Taken from jobs, and not at the server yet.", "short",
+                   query("parplan_sidecar_windows_waiting", "{{instance}}"), least=0,
+                   decimals=0),
+        timeseries("Looks for a newer plan", "By result. `refused` is a plan whose signature or "
+                   "binding does not hold.", "ops",
+                   query(rate_by("result", "parplan_sidecar_plan_looks_total", ""),
+                         "{{result}}"), least=0, stacked=True)])
     return dashboard("predictions", "parplan / Predictions", "How what jobs measured compares "
-                     "with what their plans said.", [CLUSTER], [now, whole, classes, world])
+                     "with what their plans said.", [CLUSTER], [now, whole, classes, world, running])

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A real Prometheus reads a real server, over TLS to its clients, and a real agent, while both
-work: every query of every dashboard gives finite values, every rule can be evaluated, and what
+"""A real Prometheus reads a real server, over TLS to its clients, a real agent and a real sidecar,
+while all work: every query of every dashboard gives finite values, every rule can be evaluated, and what
 is told keeps the rules of names.
 
-    observe_test.py --source FOLDER --server-binary FILE --agent FILE
+    observe_test.py --source FOLDER --server-binary FILE --agent FILE --sidecar FILE
 
 Prints what it counted. Ends with 77 without Prometheus.
 """
@@ -29,7 +29,7 @@ import dashboard_checks as checks  # noqa: E402
 import metric_rules  # noqa: E402
 from agent_process import Agent  # noqa: E402
 from observe_load import Load  # noqa: E402
-from parplan_process import Client, Server, make_certificates  # noqa: E402
+from parplan_process import Client, Server, make_certificates, small_question  # noqa: E402
 from prometheus_process import PATIENCE_SECONDS, Prometheus, fetch, query_fault  # noqa: E402
 
 # A query of a rate needs some scrapes within it, also where a busy machine misses many.
@@ -45,6 +45,8 @@ scrape_configs:
     static_configs: [{{targets: ["127.0.0.1:{server}"]}}]
   - job_name: parplan-agent
     static_configs: [{{targets: ["127.0.0.1:{agent}"], labels: {{cluster: lab}}}}]
+  - job_name: parplan-sidecar
+    static_configs: [{{targets: ["127.0.0.1:{sidecar}"]}}]
 """
 
 
@@ -59,6 +61,48 @@ def wait_for(what, condition, look=lambda: None):
         if time.monotonic() > end:
             raise AssertionError(f"waited in vain for {what}")
         time.sleep(0.1)
+
+
+class Sidecar:
+    """A sidecar of a plan, whose volume is filled first; killed at the latest with the `with`
+    block."""
+
+    def __init__(self, folder, plan, server_flags):
+        self.folder = folder
+        self.volume = folder / "volume"
+        # Paths of sockets are short.
+        self.sockets = tempfile.TemporaryDirectory(dir="/tmp")
+        self.socket = pathlib.Path(self.sockets.name) / "s"
+        self.common = ["--trust", folder / "data" / "trust-bundle.jwks.json",
+                       "--volume", self.volume, *server_flags]
+        self.plan = plan
+        self.process = None
+
+    def command(self, *arguments):
+        return [str(part) for part in (FLAGS.sidecar, *arguments)]
+
+    def __enter__(self):
+        subprocess.run(self.command("init", *self.common, "--plan", self.plan.name), check=True,
+                       capture_output=True, timeout=PATIENCE_SECONDS)
+        port_file = self.folder / "sidecar-metrics-port"
+        with open(self.folder / "sidecar.log", "ab") as log:
+            self.process = subprocess.Popen(self.command(
+                "run", *self.common, "--socket", self.socket, "--state-dir",
+                self.folder / "sidecar-state", "--listen", "127.0.0.1:0", "--metrics-listen",
+                "127.0.0.1:0", "--port-file", self.folder / "sidecar-port",
+                "--metrics-port-file", port_file), stderr=log)
+        wait_for("the sidecar", lambda: port_file.exists() or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            self.__exit__()
+            raise AssertionError((self.folder / "sidecar.log").read_text())
+        self.metrics_port = int(port_file.read_text())
+        return self
+
+    def __exit__(self, *unused):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.sockets.cleanup()
 
 
 class Observed(unittest.TestCase):
@@ -77,24 +121,36 @@ class Observed(unittest.TestCase):
         cls.agent = cls.enter(Agent(
             FLAGS.agent, cls.folder, address, "--tls-ca", pems / "ca.pem",
             "--tls-certificate", pems / "client.pem", "--tls-key", pems / "client.key"))
-        config = cls.folder / "prometheus.yml"
-        config.write_text(CONFIG.format(rules=FLAGS.source / "deploy" / "prometheus",
-                                        server=cls.server.metrics_port,
-                                        agent=cls.agent.metrics_port))
-        cls.prometheus = cls.enter(Prometheus(FLAGS.prometheus, cls.folder, config))
         credentials = grpc.ssl_channel_credentials(
             (pems / "ca.pem").read_bytes(), (pems / "client.key").read_bytes(),
             (pems / "client.pem").read_bytes())
         client = cls.enter(Client(address, credentials))
         cls.load = Load(client)
+        cls.load.prepare()
+        plan = client.call("parplan.v1.PlanService", "CreatePlan",
+                           small_question(8, job_id="watched"), PATIENCE_SECONDS)
+        sidecar = cls.enter(Sidecar(cls.folder, plan, [
+            "--server", address, "--tls-ca", pems / "ca.pem",
+            "--tls-certificate", pems / "client.pem", "--tls-key", pems / "client.key"]))
+        cls.sidecar_port = sidecar.metrics_port
+        config = cls.folder / "prometheus.yml"
+        config.write_text(CONFIG.format(rules=FLAGS.source / "deploy" / "prometheus",
+                                        server=cls.server.metrics_port,
+                                        agent=cls.agent.metrics_port,
+                                        sidecar=cls.sidecar_port))
+        cls.prometheus = cls.enter(Prometheus(FLAGS.prometheus, cls.folder, config))
+        job = cls.enter(Client(address, credentials))
+        job.service("parplan.v1.ExecutionService")  # As the server describes it.
+        job.channel = cls.enter(grpc.insecure_channel(f"unix:{sidecar.socket}"))
+        cls.load.report_to(job, plan)
         cls.load.start()
         wait_for("the agent's profile",
                  lambda: cls.agent.metric('parplan_agent_uploads_total{result="stored"}') > 0,
                  cls.load.check)
         wait_for(f"{ROUNDS} rounds", lambda: cls.load.rounds >= ROUNDS, cls.load.check)
-        for job in ("parplan-server", "parplan-agent"):
-            up = f'sum_over_time(up{{job="{job}"}}[1h])'
-            wait_for(f"{SCRAPES} scrapes of {job}",
+        for name in ("parplan-server", "parplan-agent", "parplan-sidecar"):
+            up = f'sum_over_time(up{{job="{name}"}}[1h])'
+            wait_for(f"{SCRAPES} scrapes of {name}",
                      lambda: cls.prometheus.value(up) >= SCRAPES, cls.load.check)
         cls.load.stop()
 
@@ -108,7 +164,8 @@ class Observed(unittest.TestCase):
     @classmethod
     def pages(cls):
         return {"server": fetch(f"http://127.0.0.1:{cls.server.metrics_port}/metrics"),
-                "agent": fetch(f"http://127.0.0.1:{cls.agent.metrics_port}/metrics")}
+                "agent": fetch(f"http://127.0.0.1:{cls.agent.metrics_port}/metrics"),
+                "sidecar": fetch(f"http://127.0.0.1:{cls.sidecar_port}/metrics")}
 
     def dashboards(self):
         folder = FLAGS.source / "deploy" / "grafana" / "dashboards"
@@ -224,6 +281,7 @@ def main():
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--server-binary", type=pathlib.Path, required=True)
     parser.add_argument("--agent", type=pathlib.Path, required=True)
+    parser.add_argument("--sidecar", type=pathlib.Path, required=True)
     parser.add_argument("--prometheus", default=shutil.which("prometheus"))
     parser.add_argument("--promtool", default=shutil.which("promtool"))
     _, rest = parser.parse_known_args(namespace=FLAGS)

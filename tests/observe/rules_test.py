@@ -20,6 +20,7 @@ import yaml
 FLAGS = argparse.Namespace()
 DAY = 86400
 SERVER = 'job="parplan-server",instance="s:9478"'
+SIDECAR = 'job="parplan-sidecar",instance="train-0:9482"'
 AGENT = 'job="parplan-agent",instance="n1:9480",cluster="lab"'
 
 
@@ -86,6 +87,7 @@ def few(metric, mean):
 def cases():
     server = {"job": "parplan-server", "instance": "s:9478"}
     agent = {"job": "parplan-agent", "instance": "n1:9480", "cluster": "lab"}
+    pod = {"job": "parplan-sidecar", "instance": "train-0:9482"}
     lab = {"cluster": "lab"}
     up = f"up{{{SERVER}}}"
     agent_up = f"up{{{AGENT}}}"
@@ -173,6 +175,15 @@ def cases():
              "120m", agent),
         Case("ParplanUploadsWaiting",
              {f"parplan_agent_upload_queue_length{{{AGENT}}}": "2x30 0 2x200"}, "80m"),
+
+        Case("ParplanJobDrift", {f"parplan_sidecar_drifting{{{SIDECAR}}}": "1x90"}, "60m", pod),
+        Case("ParplanJobDrift", {f"parplan_sidecar_drifting{{{SIDECAR}}}": "1x20 0 1x90"}, "45m"),
+
+        Case("ParplanWindowsWaiting", {f"parplan_sidecar_windows_waiting{{{SIDECAR}}}": "5x90"},
+             "60m", pod),
+        Case("ParplanWindowsWaiting",
+             {f"parplan_sidecar_windows_waiting{{{SIDECAR}}}": "5x8 0 5x8 0 5x8 0 5x8 0 5x8 0"},
+             "44m"),
 
         Case("ParplanNodeDrift", {f"parplan_agent_drifted_shapes{{{AGENT}}}": "3x200"}, "150m",
              agent),

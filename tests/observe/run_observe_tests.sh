@@ -15,7 +15,8 @@ run() {
 }
 run rules_test.py
 run dashboards_test.py
-run observe_test.py --server-binary "$build/bin/parplan-server" --agent "$build/bin/parplan-agent"
+run observe_test.py --server-binary "$build/bin/parplan-server" --agent "$build/bin/parplan-agent" \
+  --sidecar "$build/bin/parplan-sidecar"
 
 echo "== figures"
-grep -E '^(rules|dashboards|server:|agent:) ' "$log" | sort -u
+grep -E '^(rules|dashboards|server:|agent:|sidecar:) ' "$log" | sort -u

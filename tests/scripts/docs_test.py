@@ -130,7 +130,7 @@ class Metrics(unittest.TestCase):
         # Of an idle server: observe_test looks at one under load, and at the agent.
         documented = set(re.findall(r"^\| `((?:parplan|process)_\w+)` \|", document.read_text(),
                                     re.MULTILINE))
-        later = set(re.findall(r"^\| `(parplan_(?:agent_\w+|tls_\w+))` \||"
+        later = set(re.findall(r"^\| `(parplan_(?:(?:agent|sidecar|tls)_\w+))` \||"
                                r"^\| `(\w+)` \| \w+ \| `cluster`", document.read_text(),
                                re.MULTILINE))
         later = {name for pair in later for name in pair if name}
