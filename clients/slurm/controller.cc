@@ -81,14 +81,24 @@ std::string TextOf(const absl::Status& status) {
   return text;
 }
 
-// Calls until it is answered, is refused for good or `end` comes.
+// Calls until it is answered, is refused for good or `end` comes. Of a planner that was away it
+// tells what was the matter the last time that anything was known.
 template <typename Call>
-auto TryUntil(absl::Time end, const Call& call) -> decltype(call(CallOptions())) {
+auto TryUntil(const SlurmConfig& config, absl::Time end, const Call& call)
+    -> decltype(call(CallOptions())) {
+  std::string last = "it accepts no connection, or does not answer";
   for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     CallOptions options;
     options.timeout = std::max(end - absl::Now(), absl::Milliseconds(1));
     auto answer = call(options);
-    if (answer.ok() || !MayPass(answer.status()) || absl::Now() + pause >= end) return answer;
+    const absl::Status& status = answer.status();
+    const bool is_late = absl::IsDeadlineExceeded(status) && !GetErrorDetail(status).has_value();
+    if (MayPass(status)) last = std::string(status.message());
+    if (is_late || (MayPass(status) && absl::Now() + pause >= end)) {
+      return absl::UnavailableError(
+          absl::StrCat("no answer from ", config.server, " in time: ", last));
+    }
+    if (!MayPass(status)) return answer;
     absl::SleepFor(pause);
   }
 }
@@ -128,7 +138,7 @@ absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config
   request.set_name(absl::StrContains(job.wishes.plan, '/')
                        ? job.wishes.plan
                        : absl::StrCat("clusters/", config.cluster, "/plans/", job.wishes.plan));
-  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, TryUntil(end, [&](const CallOptions& options) {
+  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, TryUntil(config, end, [&](const CallOptions& options) {
                              return client.GetPlan(request, options);
                            }));
   v1::PlanPayload payload;
@@ -164,7 +174,7 @@ absl::StatusOr<v1::Plan> AskForPlan(const SlurmConfig& config, const JobFacts& j
   PlanClient client(channel);
   if (job.wishes.plan != "auto") return NamedPlan(client, config, job, end);
   PARPLAN_ASSIGN_OR_RETURN(const v1::CreatePlanRequest request, QuestionOfJob(config, job));
-  return TryUntil(end,
+  return TryUntil(config, end,
                   [&](const CallOptions& options) { return client.CreatePlan(request, options); });
 }
 
@@ -268,7 +278,7 @@ std::string CloseJob(const SlurmConfig& config, const std::string& job_id) {
   v1::ListExecutionsRequest list;
   list.set_parent(payload.plan());
   const absl::StatusOr<v1::ListExecutionsResponse> listed =
-      TryUntil(end, [&](const CallOptions& options) { return client.List(list, options); });
+      TryUntil(config, end, [&](const CallOptions& options) { return client.List(list, options); });
   if (!listed.ok()) return TextOf(listed.status());
   const std::string reason = ReasonOfEnd(config, job_id);
   int closed = 0;
@@ -277,8 +287,8 @@ std::string CloseJob(const SlurmConfig& config, const std::string& job_id) {
     v1::FailExecutionRequest request;
     request.set_name(execution.name());
     request.set_reason(reason);
-    const absl::StatusOr<v1::Execution> failed =
-        TryUntil(end, [&](const CallOptions& options) { return client.Fail(request, options); });
+    const absl::StatusOr<v1::Execution> failed = TryUntil(
+        config, end, [&](const CallOptions& options) { return client.Fail(request, options); });
     if (!failed.ok()) return TextOf(failed.status());
     ++closed;
   }

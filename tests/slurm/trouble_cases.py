@@ -1,4 +1,5 @@
 """The planner is away, or jobs end otherwise than they should."""
+import os
 import re
 import socket
 import time
@@ -15,6 +16,25 @@ class ThePlannerIsAway(SlurmTest):
         self.expect_end(job, "COMPLETED")
         self.assertIn("because ", self.slurm.output(job))
         self.assertIn("outcome=away", self.hooks(job))
+        self.assertIn(f"no answer from {WORLD.site.nobody}", self.slurm.field(job, "AdminComment"))
+
+    def test_a_prolog_that_waits_for_another_program_ends_in_time_too(self):
+        tools = WORLD.site.folder / "hanging"
+        tools.mkdir(mode=0o755, exist_ok=True)
+        pids = tools / "pids"
+        (tools / "scontrol").write_text(f"#!/bin/sh\necho $$ >>'{pids}'\nexec sleep 100000\n")
+        (tools / "scontrol").chmod(0o755)
+        pids.touch()
+        pids.chmod(0o666)
+        WORLD.site.configure(slurm_bin_dir=str(tools), deadline_seconds=4)
+        job = self.slurm.submit("echo \"because $PARPLAN_NO_PLAN\"\n", "--gpus-per-node=h200:1",
+                                *WORLD.site.plan_flags())
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("because the planner had no answer in time", self.slurm.output(job))
+        self.assertIn("no end within 4s", self.hooks(job))
+        # What it had started is gone as well.
+        for pid in pids.read_text().split():
+            wait_for(f"the end of {pid}", lambda: not os.path.exists(f"/proc/{pid}/exe"))
 
     def test_jobs_go_back_to_the_queue_and_are_planned_later(self):
         WORLD.site.configure(server=WORLD.site.nobody, deadline_seconds=2, when_away="requeue")
