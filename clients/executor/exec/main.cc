@@ -10,12 +10,15 @@
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "clients/device/backend/load_backend.h"
 #include "clients/device/ranks/rank_environment.h"
 #include "clients/device/ranks/rank_processes.h"
 #include "clients/executor/exec/exec_flags.h"
 #include "clients/executor/exec/exec_inputs.h"
+#include "clients/executor/exec/execution_notes.h"
 #include "clients/executor/exec/rank_run.h"
+#include "clients/executor/report/execution_sink.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 
@@ -29,6 +32,9 @@ enum ExitStatus {
   kRefused = 5,
   kNoBackend = 6,
 };
+
+// For telling the server of a job that has failed.
+constexpr absl::Duration kCloseTimeout = absl::Seconds(20);
 
 ExitStatus ExitStatusOf(const absl::Status& status) {
   if (status.ok()) return kOk;
@@ -81,6 +87,15 @@ absl::Status Check(const ExecFlags& flags) {
   return absl::OkStatus();
 }
 
+// What rank 0 could not close any more, because it was killed, for example.
+void CloseExecutions(const ExecFlags& flags, const std::string& notes, const absl::Status& cause) {
+  for (const std::string& execution : LeftOpen(notes)) {
+    const absl::Status told = FailExecution([&flags] { return MakeServerSink(flags.server); },
+                                            execution, std::string(cause.message()), kCloseTimeout);
+    if (!told.ok()) Tell(told);
+  }
+}
+
 int Launch(const ExecFlags& flags, int argc, char** argv) {
   // Once, and before there are any processes.
   const absl::Status checked = Check(flags);
@@ -99,8 +114,12 @@ int Launch(const ExecFlags& flags, int argc, char** argv) {
     return kFailed;
   }
   const absl::Status status = (*ranks)->Wait();
+  const std::string notes = (*ranks)->results().front();
+  // From here on a signal ends this process at once.
+  ranks->reset();
   if (status.ok()) return kOk;
   Tell(status);
+  CloseExecutions(flags, notes, status);
   return kFailed;
 }
 

@@ -20,6 +20,7 @@
 #include "clients/executor/apply/plan_applier.h"
 #include "clients/executor/apply/window_gather.h"
 #include "clients/executor/exec/exec_inputs.h"
+#include "clients/executor/exec/execution_notes.h"
 #include "clients/executor/exec/run_record.h"
 #include "clients/executor/report/execution_reporter.h"
 #include "planner/base/status_macros.h"
@@ -88,7 +89,11 @@ class TrainingRun {
     record_.plans.push_back({.plan = plan, .first_step = applier_.step_count()});
     if (!is_first() || !flags_.reports()) return;
     reporter_ = std::make_unique<ExecutionReporter>(
-        ReporterOptions{.plan = plan.name()},
+        ReporterOptions{.plan = plan.name(),
+                        .on_opened =
+                            [launcher = self_.result_descriptor](const std::string& execution) {
+                              NoteExecution(launcher, ExecutionEvent::kOpened, execution);
+                            }},
         [channel = flags_.server] { return MakeServerSink(channel); });
   }
 
@@ -122,6 +127,9 @@ class TrainingRun {
     const ReportSummary summary = reporter_->Finish(outcome);
     reporter_.reset();
     if (!summary.execution.empty()) record_.execution = summary.execution;
+    if (summary.is_closed) {
+      NoteExecution(self_.result_descriptor, ExecutionEvent::kClosed, summary.execution);
+    }
     record_.delivered_window_count += summary.delivered_count;
     record_.lost_window_count += summary.lost_count;
     if (summary.is_closed && summary.lost_count == 0) return;

@@ -144,6 +144,7 @@ absl::Status ExecutionReporter::Open() {
     timeout = Timeout();
   }
   PARPLAN_ASSIGN_OR_RETURN(execution_, sink_->Create(options_.plan, request_id_, timeout));
+  if (options_.on_opened) options_.on_opened(execution_);
   return absl::OkStatus();
 }
 

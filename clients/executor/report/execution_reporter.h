@@ -33,6 +33,9 @@ struct ReporterOptions {
   absl::Duration call_timeout = absl::Seconds(5);
   // For all that is left when the job has ended.
   absl::Duration close_timeout = absl::Seconds(20);
+  // Told the execution's name once the server has opened it, on the reporter's thread. May be
+  // empty.
+  std::function<void(const std::string& execution)> on_opened;
 };
 
 // What became of the windows.

@@ -334,6 +334,28 @@ TEST_F(ReportingExec, TheServerIsToldWhyAJobFailed) {
   EXPECT_THAT(service_.ends(), ::testing::ElementsAre(HasSubstr("rank 1 is lost")));
 }
 
+TEST_F(ReportingExec, TheLauncherTellsOfARankZeroThatIsKilled) {
+  const auto process =
+      StartEndless({"--server", Address(), "--window-steps", "5", "--grace", "60"});
+  service_.AwaitWindow();
+  std::map<int, pid_t> ranks = process->Ranks();
+  ASSERT_EQ(ranks.size(), 2u);
+  ::kill(ranks[0], SIGKILL);
+  EXPECT_EQ(process->Wait(), 1);
+  server_->Shutdown();
+  EXPECT_THAT(service_.ends(),
+              ::testing::ElementsAre(AllOf(HasSubstr("rank 0"), HasSubstr("SIGKILL"))));
+}
+
+TEST_F(ReportingExec, TheLauncherTellsOfASignalThatEndsTheRanks) {
+  const auto process = StartEndless({"--server", Address(), "--window-steps", "5"});
+  service_.AwaitWindow();
+  ::kill(process->pid(), SIGTERM);
+  EXPECT_EQ(process->Wait(), 1);
+  server_->Shutdown();
+  EXPECT_THAT(service_.ends(), ::testing::ElementsAre(HasSubstr("ended by SIGTERM")));
+}
+
 TEST(LinkShapes, AreReadStrictly) {
   ASSERT_OK_AND_ASSIGN(const auto shape, ParseLinkShapes(R"({"ranks_per_node": 2,
                           "between_nodes": {"bytes_per_second": 1e8, "latency_seconds": 1e-4}})",
