@@ -22,6 +22,8 @@ namespace {
 constexpr int kMaxReasonCharacters = 1024;
 // Of the SHA-256 that names an execution: 32 hexadecimal digits.
 constexpr size_t kIdLength = 32;
+// Executions failed in one transaction, so that writers wait for it only shortly.
+constexpr int64_t kFailBatch = 100;
 // Memory for the figures of executions read lately.
 constexpr size_t kFiguresCacheBytes = size_t{4} << 20;
 
@@ -67,7 +69,8 @@ absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
   PARPLAN_ASSIGN_OR_RETURN(const WindowRecord window, ReadWindow(request.window(), device_count_));
   PARPLAN_ASSIGN_OR_RETURN(
       const AppendResult result,
-      core_->store_.AppendWindows(execution_, {window}, core_->limits_.max_window_count));
+      core_->store_.AppendWindows(execution_, {window}, core_->limits_.max_window_count,
+                                  core_->clock_.Now()));
   response_.set_stored_window_count(response_.stored_window_count() + result.stored_count);
   response_.set_duplicate_window_count(response_.duplicate_window_count() + result.duplicate_count);
   if (result.stored_count > 0) core_->observer_.WindowsStored(result.stored_count);
@@ -96,6 +99,7 @@ ExecutionCore::ExecutionCore(Store& store, const Clock& clock, Observer& observe
       clock_(clock),
       observer_(observer),
       limits_(limits),
+      start_(clock.Steady()),
       figures_(kFiguresCacheBytes) {}
 
 absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionRequest& request) {
@@ -149,7 +153,7 @@ absl::StatusOr<v1::Execution> ExecutionCore::Fail(const v1::FailExecutionRequest
 
 absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, ExecutionState state,
                                                    const std::string& failure_reason) {
-  PARPLAN_ASSIGN_OR_RETURN(const ExecutionName parsed, ExecutionName::Parse(name));
+  PARPLAN_RETURN_IF_ERROR(ExecutionName::Parse(name).status());
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
   if (before.state == state) return ToMessage(before);
   // The clock may have been set back since the execution was opened.
@@ -162,11 +166,33 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
     if (now.ok() && now->state == state) return ToMessage(*now);
     return closed.status();
   }
-  PARPLAN_ASSIGN_OR_RETURN(v1::Execution execution, ToMessage(*closed));
-  const std::string& cluster = parsed.cluster;
-  observer_.ExecutionClosed(cluster, state == ExecutionState::kSucceeded, RatioOf(execution));
-  TellRatios(execution, cluster, observer_);
+  return TellClosed(*closed);
+}
+
+absl::StatusOr<v1::Execution> ExecutionCore::TellClosed(const ExecutionRecord& record) {
+  PARPLAN_ASSIGN_OR_RETURN(v1::Execution execution, ToMessage(record));
+  PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(record.name));
+  observer_.ExecutionClosed(name.cluster, record.state == ExecutionState::kSucceeded,
+                            RatioOf(execution));
+  TellRatios(execution, name.cluster, observer_);
   return execution;
+}
+
+absl::Status ExecutionCore::FailSilent() {
+  const absl::Duration silence = limits_.longest_execution_silence;
+  // What was silent because this server did not listen gets its time again.
+  if (clock_.Steady() - start_ < silence) return absl::OkStatus();
+  const absl::Time now = clock_.Now();
+  const std::string reason =
+      absl::StrCat("abandoned: nobody reported for ", absl::FormatDuration(silence));
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExecutionRecord> failed,
+                             store_.FailSilentExecutions(now - silence, now, reason, kFailBatch));
+    for (const ExecutionRecord& record : failed) {
+      PARPLAN_RETURN_IF_ERROR(TellClosed(record).status());
+    }
+    if (static_cast<int64_t>(failed.size()) < kFailBatch) return absl::OkStatus();
+  }
 }
 
 absl::StatusOr<v1::Execution> ExecutionCore::Get(const v1::GetExecutionRequest& request) {

@@ -65,6 +65,10 @@ class ExecutionCore {
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request);
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);
 
+  // Fails running executions that nobody reported to for `Limits::longest_execution_silence`,
+  // in which this server was there all the time. Gives the first error.
+  absl::Status FailSilent();
+
  private:
   friend class ReportSession;
 
@@ -75,6 +79,9 @@ class ExecutionCore {
   absl::StatusOr<v1::Execution> Close(const std::string& name, ExecutionState state,
                                       const std::string& failure_reason);
 
+  // The message of an execution that was just closed; the observer hears of it.
+  absl::StatusOr<v1::Execution> TellClosed(const ExecutionRecord& record);
+
   // `opened`: what was known when the execution was opened.
   absl::StatusOr<std::shared_ptr<const ExecutionFigures>> FiguresOf(const ExecutionRecord& record,
                                                                     const v1::Execution& opened);
@@ -83,6 +90,8 @@ class ExecutionCore {
   const Clock& clock_;
   Observer& observer_;
   const Limits& limits_;
+  // By the steady clock.
+  const absl::Duration start_;
   // By name and number of windows, which only grows.
   LruCache<std::shared_ptr<const ExecutionFigures>> figures_;
 };

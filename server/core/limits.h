@@ -37,6 +37,9 @@ struct Limits {
   // Windows kept for one execution.
   int64_t max_window_count = 100000;
 
+  // An execution is failed when nobody reported to it for so long.
+  absl::Duration longest_execution_silence = absl::Hours(6);
+
   // Agents that may be connected, nodes of one lease, and how long it may last with all
   // renewals.
   int max_agent_count = 4096;

@@ -150,11 +150,19 @@ absl::StatusOr<ExecutionRecord> MeteredStore::SetExecutionState(absl::string_vie
   });
 }
 
+absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
+    absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) {
+  return Metered(StoreOperation::kFailSilentExecutions, [&](Store& store) {
+    return store.FailSilentExecutions(before, end_time, failure_reason, limit);
+  });
+}
+
 absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execution,
                                                          absl::Span<const WindowRecord> windows,
-                                                         int64_t max_window_count) {
+                                                         int64_t max_window_count,
+                                                         absl::Time report_time) {
   return Metered(StoreOperation::kAppendWindows, [&](Store& store) {
-    return store.AppendWindows(execution, windows, max_window_count);
+    return store.AppendWindows(execution, windows, max_window_count, report_time);
   });
 }
 

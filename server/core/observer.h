@@ -73,11 +73,12 @@ enum class StoreOperation {
   kGetExecution,
   kListExecutions,
   kSetExecutionState,
+  kFailSilentExecutions,
   kAppendWindows,
   kWindowCount,
   kListWindows,
 };
-inline constexpr int kStoreOperationCount = 26;
+inline constexpr int kStoreOperationCount = 27;
 
 // Answers kept in memory.
 enum class CacheKind {

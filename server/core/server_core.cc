@@ -45,14 +45,19 @@ ServerCore::~ServerCore() { Drain(absl::ZeroDuration()); }
 
 absl::Status ServerCore::Maintain() {
   const absl::Time now = clock_.Now();
-  const absl::Status rotated = keys_->RotateIfDue(now).status();
+  absl::Status first = keys_->RotateIfDue(now).status();
   observer_.SigningKeysSeen(LastExpiry(keys_->Bundle(now)));
+  first.Update(executions_.FailSilent());
   while (true) {
     const absl::StatusOr<int64_t> deleted =
         store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch);
-    if (!deleted.ok()) return rotated.ok() ? deleted.status() : rotated;
-    if (*deleted < kDeleteBatch) return rotated;
+    first.Update(deleted.status());
+    if (!deleted.ok() || *deleted < kDeleteBatch) return first;
   }
+}
+
+absl::Duration ServerCore::maintenance_interval() const {
+  return std::clamp(limits_.longest_execution_silence / 6, absl::Seconds(1), absl::Hours(1));
 }
 
 void ServerCore::StopTaking() {

@@ -47,11 +47,13 @@ class ServerCore {
   const Clock& clock() const { return clock_; }
   Observer& observer() { return observer_; }
 
-  // Household work, to be called at start and once an hour: makes a new signing
-  // key when the old ones end soon, and forgets plans that expired long ago
-  // (`kExpiredPlanRetention`) and were never executed. Gives the first error, and
-  // does the rest all the same.
+  // Household work, to be called at start and every `maintenance_interval`: makes a
+  // new signing key when the old ones end soon, forgets plans that expired long ago
+  // (`kExpiredPlanRetention`) and were never executed, and fails executions that are
+  // silent for too long. Gives the first error, and does the rest all the same.
   absl::Status Maintain();
+  // An hour; shorter where executions may be silent for a few hours only.
+  absl::Duration maintenance_interval() const;
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
   // New searches are refused (DRAINING) from now on; what is in flight goes on,

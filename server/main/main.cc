@@ -50,7 +50,6 @@ namespace parplan {
 namespace {
 
 constexpr int kCannotStart = 1;
-constexpr absl::Duration kHouseholdInterval = absl::Hours(1);
 
 // Makes the folders above the data directory; the store makes the last one.
 absl::Status MakeParents(const std::string& directory) {
@@ -133,7 +132,7 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
   while (signal != SIGINT && signal != SIGTERM) {
     const absl::Status status = core.Maintain();
     if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
-    signal = signals.Next(kHouseholdInterval);
+    signal = signals.Next(core.maintenance_interval());
     if (signal == SIGHUP) ReadAgain(read, log, core);
   }
   signals.EndAtOnceOnNext();

@@ -107,6 +107,8 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   AddDuration(app, "--max-search-time", settings.limits.max_search_duration, "Longest search [5m]");
   AddDuration(app, "--default-deadline", settings.default_deadline,
               "Deadline of calls that come without one [10m]");
+  AddDuration(app, "--execution-silence", settings.limits.longest_execution_silence,
+              "An execution fails when nobody reports to it for so long [6h]");
   AddDuration(app, "--drain-time", settings.drain_time,
               "How long calls may go on after SIGTERM [20s]");
   app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes, "Largest upload")
@@ -175,6 +177,8 @@ absl::Status CheckSettings(const Settings& settings) {
       CheckDuration("max_search_time", limits.max_search_duration, absl::Hours(24)));
   PARPLAN_RETURN_IF_ERROR(
       CheckDuration("default_deadline", settings.default_deadline, absl::Hours(48)));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckDuration("execution_silence", limits.longest_execution_silence, year));
   PARPLAN_RETURN_IF_ERROR(CheckDuration("drain_time", settings.drain_time, absl::Hours(1)));
   PARPLAN_RETURN_IF_ERROR(CheckChoice("log_level", settings.log_level,
                                       {"trace", "debug", "info", "warning", "error", "off"}));

@@ -216,6 +216,8 @@ std::string StoreOperationLabel(StoreOperation operation) {
       return "list_executions";
     case StoreOperation::kSetExecutionState:
       return "set_execution_state";
+    case StoreOperation::kFailSilentExecutions:
+      return "fail_silent_executions";
     case StoreOperation::kAppendWindows:
       return "append_windows";
     case StoreOperation::kWindowCount:

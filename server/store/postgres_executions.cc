@@ -1,8 +1,10 @@
 // Executions in the PostgreSQL store; their windows are in postgres_windows.cc.
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "planner/base/status_macros.h"
@@ -19,7 +21,7 @@ namespace {
 // What `ReadExecution` reads.
 constexpr char kColumns[] =
     "sequence, name, plan, execution_id, request_id, state, start_time, end_time, window_count, "
-    "failure_reason, bytes";
+    "failure_reason, bytes, report_time";
 
 ExecutionRecord ReadExecution(const pqxx::row& row) {
   return {.name = TextOf(row[1]),
@@ -31,7 +33,8 @@ ExecutionRecord ReadExecution(const pqxx::row& row) {
           .end_time = TimeOf(row[7]),
           .failure_reason = TextOf(row[9]),
           .bytes = BytesOf(row[10]),
-          .window_count = IntegerOf(row[8])};
+          .window_count = IntegerOf(row[8]),
+          .report_time = TimeOf(row[11])};
 }
 
 std::optional<ExecutionRecord> ReadOne(const pqxx::result& rows) {
@@ -59,10 +62,18 @@ std::optional<ExecutionRecord> FindByRequest(pqxx::transaction_base& transaction
 void Insert(pqxx::transaction_base& transaction, const ExecutionRecord& execution) {
   transaction.exec_params(
       "INSERT INTO executions (name, plan, execution_id, request_id, state, start_time, end_time, "
-      "window_count, failure_reason, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)",
+      "window_count, failure_reason, bytes, report_time) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $6)",
       execution.name, execution.plan, execution.execution_id, execution.request_id,
       static_cast<int64_t>(execution.state), ToStoredTime(execution.start_time),
       ToStoredTime(execution.end_time), execution.failure_reason, ToBytea(execution.bytes));
+}
+
+void UpdateState(pqxx::transaction_base& transaction, const ExecutionRecord& execution) {
+  transaction.exec_params(
+      "UPDATE executions SET state = $2, end_time = $3, failure_reason = $4 WHERE name = $1",
+      execution.name, static_cast<int64_t>(execution.state), ToStoredTime(execution.end_time),
+      execution.failure_reason);
 }
 
 }  // namespace
@@ -85,6 +96,7 @@ absl::StatusOr<ExecutionRecord> PostgresStore::CreateExecution(ExecutionRecord e
   }));
   if (stored.has_value()) return *std::move(stored);
   execution.window_count = 0;
+  execution.report_time = execution.start_time;
   return execution;
 }
 
@@ -117,16 +129,36 @@ absl::StatusOr<ExecutionRecord> PostgresStore::SetExecutionState(absl::string_vi
     execution = FindByName(transaction, std::string(name), "FOR UPDATE");
     if (!execution.has_value()) return NotStoredError("execution", name);
     if (execution->state != expected) return ExecutionStateError(name, execution->state);
-    transaction.exec_params(
-        "UPDATE executions SET state = $2, end_time = $3, failure_reason = $4 WHERE name = $1",
-        std::string(name), static_cast<int64_t>(state), ToStoredTime(end_time),
-        std::string(failure_reason));
+    execution->state = state;
+    execution->end_time = end_time;
+    execution->failure_reason = std::string(failure_reason);
+    UpdateState(transaction, *execution);
     return absl::OkStatus();
   }));
-  execution->state = state;
-  execution->end_time = end_time;
-  execution->failure_reason = std::string(failure_reason);
   return *std::move(execution);
+}
+
+absl::StatusOr<std::vector<ExecutionRecord>> PostgresStore::FailSilentExecutions(
+    absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) {
+  std::vector<ExecutionRecord> silent;
+  PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
+    silent.clear();
+    // Servers that do this at once share the work.
+    const pqxx::result rows = transaction.exec_params(
+        absl::StrCat("SELECT ", kColumns,
+                     " FROM executions WHERE state = 1 AND report_time <= $1 "
+                     "ORDER BY report_time, sequence LIMIT $2 FOR UPDATE SKIP LOCKED"),
+        ToStoredTime(before), limit);
+    for (const pqxx::row& row : rows) {
+      ExecutionRecord& execution = silent.emplace_back(ReadExecution(row));
+      execution.state = ExecutionState::kFailed;
+      execution.end_time = std::max(end_time, execution.start_time);
+      execution.failure_reason = std::string(failure_reason);
+      UpdateState(transaction, execution);
+    }
+    return absl::OkStatus();
+  }));
+  return silent;
 }
 
 }  // namespace parplan

@@ -105,11 +105,13 @@ CREATE TABLE executions (
   end_time BIGINT NOT NULL,
   window_count BIGINT NOT NULL,
   failure_reason TEXT NOT NULL,
+  report_time BIGINT NOT NULL,
   bytes BYTEA NOT NULL
 );
 CREATE UNIQUE INDEX executions_by_request ON executions (plan, request_id)
   WHERE request_id <> '';
 CREATE INDEX executions_by_plan ON executions (plan, sequence);
+CREATE INDEX executions_by_silence ON executions (report_time, sequence) WHERE state = 1;
 
 CREATE TABLE windows (
   execution BIGINT NOT NULL REFERENCES executions (sequence),

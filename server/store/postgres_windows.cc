@@ -80,7 +80,8 @@ int64_t Insert(pqxx::transaction_base& transaction, int64_t execution,
 
 absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view execution,
                                                           absl::Span<const WindowRecord> windows,
-                                                          int64_t max_window_count) {
+                                                          int64_t max_window_count,
+                                                          absl::Time report_time) {
   AppendResult result;
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
     // Reports of one execution wait for one another, so that the count is right.
@@ -99,8 +100,9 @@ absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view exec
                                  key.window_count + result.stored_count);
     }
     transaction.exec_params(
-        "UPDATE executions SET window_count = window_count + $2 WHERE sequence = $1", key.sequence,
-        result.stored_count);
+        "UPDATE executions SET window_count = window_count + $2, "
+        "report_time = greatest(report_time, $3) WHERE sequence = $1",
+        key.sequence, result.stored_count, ToStoredTime(report_time));
     return absl::OkStatus();
   }));
   return result;

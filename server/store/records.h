@@ -101,6 +101,9 @@ struct ExecutionRecord {
   std::string bytes;
   // Windows stored. Counted by the store; not read by `CreateExecution`.
   int64_t window_count = 0;
+  // When windows were last stored, else when it was opened. Kept by the store; not read
+  // by `CreateExecution`.
+  absl::Time report_time;
   friend bool operator==(const ExecutionRecord&, const ExecutionRecord&) = default;
 };
 

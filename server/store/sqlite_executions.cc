@@ -1,9 +1,11 @@
 // Executions in the SQLite store; their windows are in sqlite_windows.cc.
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "planner/base/status_macros.h"
@@ -20,7 +22,7 @@ using Role = SqliteConnection::Role;
 // What `ReadExecution` reads, `sequence` first.
 #define PARPLAN_EXECUTION_COLUMNS                                       \
   "sequence, name, plan, execution_id, request_id, state, start_time, " \
-  "end_time, window_count, failure_reason, bytes"
+  "end_time, window_count, failure_reason, bytes, report_time"
 
 ExecutionRecord ReadExecution(const SqliteStatement& row) {
   return {.name = row.Text(1),
@@ -32,7 +34,8 @@ ExecutionRecord ReadExecution(const SqliteStatement& row) {
           .end_time = row.Time(7),
           .failure_reason = row.Text(9),
           .bytes = row.Blob(10),
-          .window_count = row.Integer(8)};
+          .window_count = row.Integer(8),
+          .report_time = row.Time(11)};
 }
 
 absl::StatusOr<std::optional<ExecutionRecord>> ReadOne(SqliteStatement& rows) {
@@ -70,8 +73,8 @@ absl::Status Insert(SqliteConnection& connection, const ExecutionRecord& executi
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO executions (name, plan, execution_id, request_id, state, "
-                         "start_time, end_time, window_count, failure_reason, bytes) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)"));
+                         "start_time, end_time, window_count, failure_reason, bytes, report_time) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?6)"));
   insert.Bind(1, execution.name)
       .Bind(2, execution.plan)
       .Bind(3, execution.execution_id)
@@ -82,6 +85,35 @@ absl::Status Insert(SqliteConnection& connection, const ExecutionRecord& executi
       .Bind(8, execution.failure_reason)
       .BindBlob(9, execution.bytes);
   return insert.Run();
+}
+
+absl::Status UpdateState(SqliteConnection& connection, const ExecutionRecord& execution) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement update,
+      connection.Prepare("UPDATE executions SET state = ?2, end_time = ?3, failure_reason = ?4 "
+                         "WHERE name = ?1"));
+  update.Bind(1, execution.name)
+      .Bind(2, static_cast<int64_t>(execution.state))
+      .Bind(3, execution.end_time)
+      .Bind(4, execution.failure_reason);
+  return update.Run();
+}
+
+absl::StatusOr<std::vector<ExecutionRecord>> FindSilent(SqliteConnection& connection,
+                                                        absl::Time before, int64_t limit) {
+  // The literal state lets SQLite use the partial index.
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      connection.Prepare("SELECT " PARPLAN_EXECUTION_COLUMNS " FROM executions "
+                         "WHERE state = 1 AND report_time <= ?1 "
+                         "ORDER BY report_time, sequence LIMIT ?2"));
+  rows.Bind(1, before).Bind(2, limit);
+  std::vector<ExecutionRecord> silent;
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
+    if (!found) return silent;
+    silent.push_back(ReadExecution(rows));
+  }
 }
 
 }  // namespace
@@ -100,6 +132,7 @@ absl::StatusOr<ExecutionRecord> SqliteStore::CreateExecution(ExecutionRecord exe
   PARPLAN_RETURN_IF_ERROR(Insert(*writer_, execution));
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   execution.window_count = 0;
+  execution.report_time = execution.start_time;
   return execution;
 }
 
@@ -134,22 +167,29 @@ absl::StatusOr<ExecutionRecord> SqliteStore::SetExecutionState(absl::string_view
   PARPLAN_ASSIGN_OR_RETURN(std::optional<ExecutionRecord> execution, FindByName(*writer_, name));
   if (!execution.has_value()) return NotStoredError("execution", name);
   if (execution->state != expected) return ExecutionStateError(name, execution->state);
-  {
-    PARPLAN_ASSIGN_OR_RETURN(
-        SqliteStatement update,
-        writer_->Prepare("UPDATE executions SET state = ?2, end_time = ?3, failure_reason = ?4 "
-                         "WHERE name = ?1"));
-    update.Bind(1, name)
-        .Bind(2, static_cast<int64_t>(state))
-        .Bind(3, end_time)
-        .Bind(4, failure_reason);
-    PARPLAN_RETURN_IF_ERROR(update.Run());
-  }
-  PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   execution->state = state;
   execution->end_time = end_time;
   execution->failure_reason = std::string(failure_reason);
+  PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, *execution));
+  PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return *std::move(execution);
+}
+
+absl::StatusOr<std::vector<ExecutionRecord>> SqliteStore::FailSilentExecutions(
+    absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) {
+  const std::lock_guard<std::mutex> lock(writer_mutex_);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
+                           SqliteTransaction::Begin(*writer_, Role::kWriter));
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<ExecutionRecord> silent,
+                           FindSilent(*writer_, before, limit));
+  for (ExecutionRecord& execution : silent) {
+    execution.state = ExecutionState::kFailed;
+    execution.end_time = std::max(end_time, execution.start_time);
+    execution.failure_reason = std::string(failure_reason);
+    PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, execution));
+  }
+  PARPLAN_RETURN_IF_ERROR(transaction.Commit());
+  return silent;
 }
 
 }  // namespace parplan

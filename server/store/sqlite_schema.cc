@@ -141,6 +141,13 @@ ALTER TABLE new_windows RENAME TO windows;
 ALTER TABLE plans ADD COLUMN answer_key TEXT NOT NULL DEFAULT '';
 CREATE INDEX plans_by_answer ON plans (cluster, answer_key, sequence) WHERE answer_key <> '';
 )sql"},
+    // Nobody knows when those that run have last reported, so they begin to be silent now.
+    {"when an execution last reported", R"sql(
+ALTER TABLE executions ADD COLUMN report_time INTEGER NOT NULL DEFAULT 0;
+UPDATE executions SET report_time =
+  CASE state WHEN 1 THEN CAST(strftime('%s', 'now') AS INTEGER) * 1000000000 ELSE end_time END;
+CREATE INDEX executions_by_silence ON executions (report_time, sequence) WHERE state = 1;
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

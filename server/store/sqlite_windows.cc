@@ -59,19 +59,21 @@ absl::StatusOr<int64_t> Insert(SqliteConnection& connection, int64_t execution,
   return stored_count;
 }
 
-absl::Status AddToCount(SqliteConnection& connection, int64_t execution, int64_t stored_count) {
+absl::Status AddToCount(SqliteConnection& connection, int64_t execution, int64_t stored_count,
+                        absl::Time report_time) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement update,
-      connection.Prepare(
-          "UPDATE executions SET window_count = window_count + ?2 WHERE sequence = ?1"));
-  return update.Bind(1, execution).Bind(2, stored_count).Run();
+      connection.Prepare("UPDATE executions SET window_count = window_count + ?2, "
+                         "report_time = max(report_time, ?3) WHERE sequence = ?1"));
+  return update.Bind(1, execution).Bind(2, stored_count).Bind(3, report_time).Run();
 }
 
 }  // namespace
 
 absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execution,
                                                         absl::Span<const WindowRecord> windows,
-                                                        int64_t max_window_count) {
+                                                        int64_t max_window_count,
+                                                        absl::Time report_time) {
   const std::lock_guard<std::mutex> lock(writer_mutex_);
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
                            SqliteTransaction::Begin(*writer_, Role::kWriter));
@@ -84,7 +86,7 @@ absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execut
   if (key.window_count + stored_count > max_window_count) {
     return TooManyWindowsError(execution, max_window_count, key.window_count + stored_count);
   }
-  PARPLAN_RETURN_IF_ERROR(AddToCount(*writer_, key.sequence, stored_count));
+  PARPLAN_RETURN_IF_ERROR(AddToCount(*writer_, key.sequence, stored_count, report_time));
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return AppendResult{.stored_count = stored_count, .duplicate_count = duplicate_count};
 }

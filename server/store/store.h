@@ -161,14 +161,20 @@ class Store {
                                                             absl::Time end_time,
                                                             absl::string_view failure_reason) = 0;
 
-  // Adds windows to a running execution: all of them that are new, or on an error
-  // none. A window whose rank and first step are stored is counted as a duplicate.
-  // FAILED_PRECONDITION (EXECUTION_STATE) when it does not run; NOT_FOUND
+  // Fails at most `limit` running executions whose `report_time` is not after
+  // `before`, silent longest first, and returns them as they are now.
+  virtual absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
+      absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) = 0;
+
+  // Adds windows that came at `report_time` to a running execution: all of them that
+  // are new, or on an error none. A window whose rank and first step are stored is counted as a
+  // duplicate. FAILED_PRECONDITION (EXECUTION_STATE) when it does not run; NOT_FOUND
   // (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) when it would hold
   // more than `max_window_count`.
   virtual absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                                      absl::Span<const WindowRecord> windows,
-                                                     int64_t max_window_count) = 0;
+                                                     int64_t max_window_count,
+                                                     absl::Time report_time) = 0;
 
   // NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<int64_t> WindowCount(absl::string_view execution) = 0;

@@ -154,6 +154,45 @@ TEST_F(ExecutionCoreTest, AClockSetBackEndsNoExecutionBeforeItBegan) {
   EXPECT_GE(closed.end_time().seconds(), closed.start_time().seconds());
 }
 
+TEST_F(ExecutionCoreTest, FailsWhatNobodyReportsTo) {
+  ASSERT_OK_AND_ASSIGN(const v1::Execution silent, Open("silent"));
+  ASSERT_OK_AND_ASSIGN(const v1::Execution lively, Open("lively"));
+  ASSERT_OK_AND_ASSIGN(const v1::Execution done, Open("done"));
+  ASSERT_OK(Complete(done.name()).status());
+  clock.Advance(absl::Hours(4));
+  ASSERT_OK(core().executions().StartReport()->Add(Window(lively.name(), 0, 0, 0.1)));
+  clock.Advance(absl::Hours(3));
+  ASSERT_OK(core().Maintain());
+  ASSERT_OK_AND_ASSIGN(const v1::Execution failed, Get(silent.name()));
+  EXPECT_EQ(failed.state(), v1::Execution::FAILED);
+  EXPECT_EQ(failed.failure_reason(), "abandoned: nobody reported for 6h");
+  EXPECT_GE(failed.end_time().seconds(), failed.start_time().seconds() + 7 * 3600);
+  EXPECT_EQ(Get(lively.name())->state(), v1::Execution::RUNNING);
+  EXPECT_EQ(Get(done.name())->state(), v1::Execution::SUCCEEDED);
+  EXPECT_THAT(observer.closed(), ElementsAre(Pair(true, std::nullopt), Pair(false, std::nullopt)));
+  EXPECT_EQ(ReasonOf(core().executions().StartReport()->Add(Window(silent.name(), 0, 0, 0.1))),
+            Reason::kExecutionState);
+}
+
+TEST_F(ExecutionCoreTest, AServerThatWasAwayGivesExecutionsTheirTimeAgain) {
+  ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
+  clock.Advance(absl::Hours(100));
+  Start(store().OpenAgain());
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(Get(opened.name())->state(), v1::Execution::RUNNING);
+  ASSERT_OK(core().executions().StartReport()->Add(Window(opened.name(), 0, 0, 0.1)));
+  clock.Advance(limits.longest_execution_silence + absl::Seconds(1));
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(Get(opened.name())->state(), v1::Execution::FAILED);
+}
+
+TEST_F(ExecutionCoreTest, MaintenanceComesOftenEnoughForTheSilenceThatIsSet) {
+  EXPECT_EQ(core().maintenance_interval(), absl::Hours(1));
+  limits.longest_execution_silence = absl::Minutes(12);
+  Start();
+  EXPECT_EQ(core().maintenance_interval(), absl::Minutes(2));
+}
+
 TEST_F(ExecutionCoreTest, WhatIsNotThereIsNotFound) {
   EXPECT_THAT(Get(plan_name_ + "/executions/none"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(Get("nonsense"), StatusIs(absl::StatusCode::kInvalidArgument));

@@ -39,7 +39,7 @@ TEST_P(StoreConformance, AnExecutionOfAnUnknownPlanIsRefused) {
 
 TEST_P(StoreConformance, ARepeatedOpeningGivesTheFirstExecutionAsItIsNow) {
   const Running running = Start(store());
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30)));
   ExecutionRecord again = SampleExecution(running.plan, "again");
   again.request_id = SampleExecution(running.plan, "e").request_id;
   ASSERT_OK_AND_ASSIGN(const ExecutionRecord stored, store().CreateExecution(again));
@@ -84,7 +84,7 @@ TEST_P(StoreConformance, WindowsComeBackByRankThenStep) {
                                     SampleWindow(0, 0, 5000)};
   sent[1].items = std::string("a\0b", 3);
   ASSERT_OK_AND_ASSIGN(const AppendResult result,
-                       store().AppendWindows(running.execution, sent, 100));
+                       store().AppendWindows(running.execution, sent, 100, SampleTime(30)));
   EXPECT_EQ(result.stored_count, 3);
   EXPECT_EQ(result.duplicate_count, 0);
   Reopen();
@@ -98,7 +98,7 @@ TEST_P(StoreConformance, FiguresAreWindowsWithoutTheirBytes) {
   const Running running = Start(store());
   WindowRecord window = SampleWindow(3, 40);
   window.items = "phases and memory items";
-  ASSERT_OK(store().AppendWindows(running.execution, {window}, 100));
+  ASSERT_OK(store().AppendWindows(running.execution, {window}, 100, SampleTime(30)));
   window.bytes.clear();
   ASSERT_OK_AND_ASSIGN(const auto figures,
                        store().ListWindows(running.execution, Store::WindowParts::kFigures));
@@ -110,11 +110,11 @@ TEST_P(StoreConformance, AWindowSentTwiceIsStoredOnce) {
   const WindowRecord first = SampleWindow(0, 0);
   WindowRecord changed = first;
   changed.bytes = "other";
-  ASSERT_OK(store().AppendWindows(running.execution, {first}, 100));
+  ASSERT_OK(store().AppendWindows(running.execution, {first}, 100, SampleTime(30)));
   ASSERT_OK_AND_ASSIGN(
       const AppendResult result,
       store().AppendWindows(running.execution, {changed, SampleWindow(0, 10), SampleWindow(0, 10)},
-                            100));
+                            100, SampleTime(30)));
   EXPECT_EQ(result.stored_count, 1);
   EXPECT_EQ(result.duplicate_count, 2);
   EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(2));
@@ -123,29 +123,74 @@ TEST_P(StoreConformance, AWindowSentTwiceIsStoredOnce) {
 
 TEST_P(StoreConformance, WindowsBeyondTheLimitAreRefusedTogether) {
   const Running running = Start(store());
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 2));
-  const auto result =
-      store().AppendWindows(running.execution, {SampleWindow(0, 1), SampleWindow(0, 2)}, 2);
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 2, SampleTime(30)));
+  const auto result = store().AppendWindows(
+      running.execution, {SampleWindow(0, 1), SampleWindow(0, 2)}, 2, SampleTime(30));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ(ReasonOf(result), Reason::kUploadTooLarge);
   EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(1));
   EXPECT_EQ(store().ListWindows(running.execution)->size(), 1);
   // The limit itself is allowed, and a repetition needs no room.
-  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 2));
-  EXPECT_EQ(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 2)->duplicate_count, 1);
+  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 2, SampleTime(30)));
+  EXPECT_EQ(store()
+                .AppendWindows(running.execution, {SampleWindow(0, 1)}, 2, SampleTime(30))
+                ->duplicate_count,
+            1);
 }
 
 TEST_P(StoreConformance, AClosedExecutionTakesNoWindows) {
   const Running running = Start(store());
   ASSERT_OK(store().SetExecutionState(running.execution, ExecutionState::kRunning,
                                       ExecutionState::kSucceeded, SampleTime(50), ""));
-  const auto result = store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100);
+  const auto result =
+      store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(ReasonOf(result), Reason::kExecutionState);
 }
 
+TEST_P(StoreConformance, WindowsThatAreNewTellWhenAnExecutionReported) {
+  const Running running = Start(store());
+  EXPECT_EQ(store().GetExecution(running.execution)->report_time, SampleTime(10));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30)));
+  EXPECT_EQ(store().GetExecution(running.execution)->report_time, SampleTime(30));
+  // A clock that was set back, and a window that was there before.
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 100, SampleTime(20)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 100, SampleTime(40)));
+  Reopen();
+  EXPECT_EQ(store().GetExecution(running.execution)->report_time, SampleTime(30));
+}
+
+TEST_P(StoreConformance, SilentExecutionsFailThoseSilentLongestFirst) {
+  const Running running = Start(store());
+  for (const int64_t seconds : {60, 20, 40}) {
+    ExecutionRecord execution = SampleExecution(running.plan, absl::StrCat("at-", seconds));
+    execution.start_time = SampleTime(seconds);
+    ASSERT_OK(store().CreateExecution(execution));
+  }
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(50)));
+  ASSERT_OK(store().SetExecutionState(SampleExecution(running.plan, "at-60").name,
+                                      ExecutionState::kRunning, ExecutionState::kSucceeded,
+                                      SampleTime(70), ""));
+  ASSERT_OK_AND_ASSIGN(
+      const auto two, store().FailSilentExecutions(SampleTime(50), SampleTime(80), "abandoned", 2));
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].execution_id, "at-20");
+  EXPECT_EQ(two[1].execution_id, "at-40");
+  EXPECT_EQ(two[1].state, ExecutionState::kFailed);
+  EXPECT_EQ(two[1].end_time, SampleTime(80));
+  EXPECT_EQ(two[1].failure_reason, "abandoned");
+  EXPECT_THAT(store().GetExecution(two[1].name), IsOkAndHolds(two[1]));
+  EXPECT_EQ(store().GetExecution(running.execution)->state, ExecutionState::kRunning);
+  ASSERT_OK_AND_ASSIGN(const auto rest, store().FailSilentExecutions(SampleTime(50), SampleTime(80),
+                                                                     "abandoned", 2));
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0].name, running.execution);
+  EXPECT_THAT(store().FailSilentExecutions(SampleTime(99), SampleTime(99), "abandoned", 2),
+              IsOkAndHolds(testing::IsEmpty()));
+}
+
 TEST_P(StoreConformance, WindowsOfAnUnknownExecutionAreNotFound) {
-  EXPECT_THAT(store().AppendWindows("none", {SampleWindow(0, 0)}, 100),
+  EXPECT_THAT(store().AppendWindows("none", {SampleWindow(0, 0)}, 100, SampleTime(30)),
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store().WindowCount("none"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store().ListWindows("none"), StatusIs(absl::StatusCode::kNotFound));

@@ -117,7 +117,8 @@ TEST_P(StoreConformance, OverlappingReportsStoreEveryWindowOnce) {
     for (int i = 0; i < 10; ++i) {
       // Neighbours send half of each other's steps.
       const int64_t step = 5 * thread + i;
-      const auto result = store().AppendWindows(execution, {SampleWindow(0, step)}, 1000);
+      const auto result =
+          store().AppendWindows(execution, {SampleWindow(0, step)}, 1000, SampleTime(30));
       if (!result.ok()) continue;
       stored_count += result->stored_count;
       duplicate_count += result->duplicate_count;

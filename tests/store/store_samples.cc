@@ -73,6 +73,7 @@ ExecutionRecord SampleExecution(const std::string& plan, const std::string& id) 
   execution.execution_id = id;
   execution.request_id = absl::StrCat("request-", id);
   execution.start_time = SampleTime(10);
+  execution.report_time = execution.start_time;
   execution.bytes = SampleBytes(execution.name, 200);
   return execution;
 }

@@ -355,6 +355,7 @@ absl::StatusOr<ExecutionRecord> MemoryStore::CreateExecution(ExecutionRecord exe
   }
   if (Find(state_->executions, execution.name) != nullptr) return NameTaken(execution.name);
   execution.window_count = 0;
+  execution.report_time = execution.start_time;
   state_->executions[state_->next_position++] = execution;
   return execution;
 }
@@ -391,9 +392,33 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
   return *execution;
 }
 
+absl::StatusOr<std::vector<ExecutionRecord>> MemoryStore::FailSilentExecutions(
+    absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  std::vector<std::pair<absl::Time, ExecutionRecord*>> silent;
+  for (auto& [position, execution] : state_->executions) {
+    if (execution.state == ExecutionState::kRunning && execution.report_time <= before) {
+      silent.emplace_back(execution.report_time, &execution);
+    }
+  }
+  std::stable_sort(silent.begin(), silent.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (static_cast<int64_t>(silent.size()) > limit) silent.resize(limit);
+  std::vector<ExecutionRecord> failed;
+  for (const auto& [report_time, execution] : silent) {
+    execution->state = ExecutionState::kFailed;
+    execution->end_time = std::max(end_time, execution->start_time);
+    execution->failure_reason = std::string(failure_reason);
+    failed.push_back(*execution);
+  }
+  return failed;
+}
+
 absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
                                                         absl::Span<const WindowRecord> windows,
-                                                        int64_t max_window_count) {
+                                                        int64_t max_window_count,
+                                                        absl::Time report_time) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   ExecutionRecord* execution = Find(state_->executions, name);
@@ -412,6 +437,9 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
         {{"limit", absl::StrCat(max_window_count)}, {"value", absl::StrCat(all.size())}});
   }
   execution->window_count = static_cast<int64_t>(all.size());
+  if (result.stored_count > 0) {
+    execution->report_time = std::max(execution->report_time, report_time);
+  }
   state_->windows[execution->name] = std::move(all);
   return result;
 }
