@@ -59,6 +59,14 @@ parplan_install_files(parplan-server "${PARPLAN_CONFIG_DIR}" server/parplan-serv
 parplan_install_files(parplan-server share/doc/parplan-server/examples
   server/parplan-server-tls.json)
 
+parplan_install_files(parplan-server share/parplan/prometheus
+  prometheus/alerts.yml prometheus/prometheus.yml prometheus/recording.yml)
+parplan_install_files(parplan-server share/parplan/grafana/dashboards
+  grafana/dashboards/fleet.json grafana/dashboards/plans.json grafana/dashboards/predictions.json
+  grafana/dashboards/service.json)
+parplan_install_files(parplan-server share/parplan/grafana/provisioning
+  grafana/provisioning/dashboards.yml grafana/provisioning/datasources.yml)
+
 parplan_install_programs(parplan-client planctl)
 install(DIRECTORY "${parplan_deploy}/examples/" DESTINATION "${parplan_examples_dir}"
   COMPONENT parplan-client FILES_MATCHING PATTERN "*.json")
