@@ -118,7 +118,7 @@ inside 'apt-get remove -q -y "parplan-*" "libparplan-*" "python3-parplan-*" >/pa
   [[ -e /etc/parplan/parplan-server.json ]]' || fail "remove"
 
 step "purge leaves nothing"
-inside 'apt-get purge -q -y "parplan-*" "libparplan-*" "python3-parplan-*" >/packages/purge.log 2>&1 || { cat /packages/purge.log; exit 1; }
+inside 'apt-get purge -q -y "parplan-*" >/packages/purge.log 2>&1 || { cat /packages/purge.log; exit 1; }
   left=$(find / -xdev -name "*parplan*" -not -path "/packages*" -not -path "/proc/*" \
     -not -path "/var/cache/*" -not -path "/var/log/*" -not -path "/usr/local/*")
   [[ -z "$left" ]] || { echo "$left"; exit 1; }' || fail "purge left files"
