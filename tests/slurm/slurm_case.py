@@ -47,9 +47,7 @@ class SlurmTest(unittest.TestCase):
 
     def train(self, steps):
         """A script that trains on two nodes."""
-        return (f"srun --ntasks-per-node=1 '{WORLD.flags.exec}' --plan $PARPLAN_PLAN "
-                f"--trust $PARPLAN_TRUST --model $PARPLAN_MODEL --topology $PARPLAN_TOPOLOGY "
-                f"--job $SLURM_JOB_ID --steps {steps} --window-steps 2 "
+        return (f"srun --ntasks-per-node=1 '{WORLD.flags.exec}' --steps {steps} --window-steps 2 "
                 f"--server {WORLD.site.server.address} --results $SLURM_JOB_ID.results.json\n")
 
     def submit_training(self, steps):

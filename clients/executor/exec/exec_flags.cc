@@ -16,10 +16,16 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
       "Without --ranks it is a rank that torchrun, mpirun or srun has started (docs/ranks.md).\n"
       "Example:\n  parplan-exec --plan plan.dsse.json --trust trust-bundle.jwks.json \\\n"
       "    --model model.json --topology cluster.json --ranks 2 --steps 50");
-  app.add_option("--plan", flags.plan, "Signed plan (DSSE, JSON)")->required();
-  app.add_option("--trust", flags.trust, "Trust bundle (JWKS)")->required();
-  app.add_option("--model", flags.model, "Model file")->required();
-  app.add_option("--topology", flags.topology, "Cluster file of these devices")->required();
+  // What a scheduler tells the tasks of a planned job (docs/launch.md) need not be said again.
+  const auto planned = [&](const char* name, std::string& field, const char* what,
+                           const char* variable) {
+    return app.add_option(name, field, what)->envname(variable);
+  };
+  planned("--plan", flags.plan, "Signed plan (DSSE, JSON)", "PARPLAN_PLAN")->required();
+  planned("--trust", flags.trust, "Trust bundle (JWKS)", "PARPLAN_TRUST")->required();
+  planned("--model", flags.model, "Model file", "PARPLAN_MODEL")->required();
+  planned("--topology", flags.topology, "Cluster file of these devices", "PARPLAN_TOPOLOGY")
+      ->required();
   app.add_option("--ranks", flags.ranks, "Launch so many ranks on this machine")
       ->check(CLI::Range(1, 4096));
   app.add_option("--backend", flags.backend, "cpu or cuda [cpu]")
@@ -41,8 +47,8 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   swap_to->needs(swap_at);
   swap_at->needs(swap_to);
   app.add_option("--shape-links", flags.shape_links, "Links made slower (docs/executor.md)");
-  app.add_option("--job", flags.job_id, "Refuse plans of other jobs");
-  app.add_option("--node", flags.node_name, "Refuse plans without this node");
+  planned("--job", flags.job_id, "Refuse plans of other jobs", "PARPLAN_JOB_ID");
+  planned("--node", flags.node_name, "Refuse plans without this node", "PARPLAN_NODE");
   app.add_option("--operation-timeout", flags.operation_timeout_seconds,
                  "Seconds a collective may take [300]")
       ->check(CLI::PositiveNumber);
