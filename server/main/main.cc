@@ -121,6 +121,11 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
   } else {
     log.Warn("configuration not read again", {{"message", "it can't hold; log_level is kept"}});
   }
+  if (settings.has_value()) {
+    // gRPC takes renewed files as they are, and then refuses every caller.
+    const absl::Status tls = CheckTlsFiles(settings->tls, absl::Now());
+    if (!tls.ok()) log.Error("tls files", {{"message", std::string(tls.message())}});
+  }
   const absl::Status status = core.keys().Reload(absl::Now());
   log.Info("keys read again", {{"message", std::string(status.message())}});
 }

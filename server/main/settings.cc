@@ -36,7 +36,7 @@ Signals
   SIGTERM, SIGINT  end when the calls in progress have their answers; a second
                    one ends at once
   SIGHUP           read the signing keys again, and log_level of the configuration
-                   file; a flag goes before it
+                   file; a flag goes before it. Tell of TLS files that can't hold
 
 Exit codes
   0        ended by a signal, every call answered; with --check-config: can hold

@@ -238,6 +238,20 @@ class Running(unittest.TestCase):
             self.wait_for_log(server, "keys read again")
             self.assertEqual(server.end(timeout=LONG), 0)
 
+    def test_a_hangup_tells_of_renewed_files_that_cannot_hold(self):
+        tls = parplan.make_certificates(self.folder / "tls")
+        with parplan.Server(SERVER, self.folder, "--tls-certificate", tls / "server.pem",
+                            "--tls-key", tls / "server.key") as server:
+            # A certificate that was renewed, and its key that was not.
+            os.rename(tls / "renewed.pem", tls / "server.pem")
+            server.process.send_signal(signal.SIGHUP)
+            self.wait_for_log(server, '"event":"tls files"')
+            os.rename(tls / "renewed.key", tls / "server.key")
+            server.process.send_signal(signal.SIGHUP)
+            self.wait_for_log(server, "keys read again", count=2)
+            self.assertEqual(server.log().count('"event":"tls files"'), 1)
+            self.assertEqual(server.end(timeout=LONG), 0)
+
     def test_every_line_of_the_log_is_json_also_those_of_grpc(self):
         certificates = parplan.make_certificates(self.folder / "tls")
         with parplan.Server(SERVER, self.folder, "--tls-certificate", certificates / "server.pem",

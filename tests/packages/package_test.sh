@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The packages as an operator meets them: the same whenever they are built, without errors of
+# The packages as an operator meets them: the same whenever they are packed, without errors of
 # lintian, and on a fresh Debian installed, run, upgraded, removed and purged.
 #
-#   package_test.sh FOLDER FOLDER-BUILT-AGAIN FOLDER-OF-THE-NEXT-REVISION
+#   package_test.sh FOLDER FOLDER-PACKED-AGAIN FOLDER-OF-THE-NEXT-REVISION
 #
 # As root, with Debian's archive in reach (`./parplan-dev package-test`).
 set -euo pipefail
@@ -25,9 +25,9 @@ inside() {
     bash -euo pipefail -c "$1"
 }
 
-step "the same source gives the same packages"
+step "the same programs give the same packages"
 for package in "$first"/*.deb; do
-  expect "$(basename "$package") differs when it is built again" cmp "$package" "$again/$(basename "$package")"
+  expect "$(basename "$package") differs when it is packed again" cmp "$package" "$again/$(basename "$package")"
 done
 (cd "$first" && sha256sum -- *.deb)
 
