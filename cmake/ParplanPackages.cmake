@@ -94,7 +94,8 @@ rank has to do."
     SECTION libdevel DEPENDS "libparplan-executor1 (= ${parplan_full_version})")
   parplan_package(python3-parplan-executor "plans of parplan for frameworks in Python"
     "The C interface in Python, and a plan in the words of torch." ALL
-    SECTION python DEPENDS "python3:any" "libparplan-executor1 (>= ${PROJECT_VERSION})")
+    SECTION python DEPENDS "python3:any" "libparplan-executor1 (>= ${PROJECT_VERSION})"
+    CONTROL python/postinst python/prerm)
 endif()
 if(TARGET parplan-sidecar)
   parplan_package(parplan-sidecar "brings plans of parplan to jobs of Kubernetes"

@@ -169,7 +169,7 @@ class Installed(unittest.TestCase):
     def test_maintainer_scripts_are_sh(self):
         scripts = [path for path in (FLAGS.source / "deploy/packages").glob("*/*")
                    if path.name in ("postinst", "prerm", "postrm")]
-        self.assertEqual(len(scripts), 6)
+        self.assertEqual(len(scripts), 8)
         for script in scripts:
             self.assertEqual(run("sh", "-n", script).returncode, 0)
             self.assertTrue(os.access(script, os.X_OK), script)
