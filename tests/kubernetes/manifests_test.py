@@ -164,8 +164,12 @@ class Planted(unittest.TestCase):
             "ports": [
                 ("9477 twice", lambda d: container(d)["ports"].append({"containerPort": 9477}))],
             "volumes": [
-                ("no volume `data`", lambda d: find(d, "StatefulSet", "parplan-server")["spec"]
-                 .pop("volumeClaimTemplates")),
+                ("no volume `data`", lambda d: server(d)["volumes"].remove(
+                    next(v for v in server(d)["volumes"] if v["name"] == "data"))),
+                ("no PersistentVolumeClaim", lambda d: d.remove(
+                    find(d, "PersistentVolumeClaim", "parplan-keys"))),
+                ("3 pods can't mount", lambda d: find(d, "PersistentVolumeClaim", "parplan-keys")
+                 ["spec"].update(accessModes=["ReadWriteOnce"])),
                 ("no volume `tls`", lambda d: server(d)["volumes"].remove(
                     next(v for v in server(d)["volumes"] if v["name"] == "tls"))),
                 ("mounted nowhere", lambda d: server(d)["volumes"].append(

@@ -139,6 +139,14 @@ def volumes(documents):
             # Those that an administrator makes are named in docs/kubernetes.md.
             if config and config != "parplan-trust" and f"ConfigMap/{config}" not in made:
                 yield f"{where}: no ConfigMap `{config}`"
+            claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+            if claim and f"PersistentVolumeClaim/{claim}" not in made:
+                yield f"{where}: no PersistentVolumeClaim `{claim}`"
+            replicas = document["spec"].get("replicas", 1)
+            if claim and replicas > 1 and not all(
+                    "ReadWriteMany" in other["spec"]["accessModes"] for other in documents
+                    if name_of(other) == f"PersistentVolumeClaim/{claim}"):
+                yield f"{where}: {replicas} pods can't mount `{claim}`"
             if "emptyDir" in volume and "sizeLimit" not in volume["emptyDir"]:
                 yield f"{where}: emptyDir `{volume['name']}` needs a sizeLimit"
         account = pod.get("serviceAccountName")
