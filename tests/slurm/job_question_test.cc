@@ -53,6 +53,7 @@ TEST(TopologyOfJob, EveryShapeOfAJobIsAValidTopology) {
   for (const int nodes : {1, 2, 5}) {
     for (const int devices : {1, 2, 8}) {
       std::vector<JobNode> job;
+      job.reserve(nodes);
       for (int k = 0; k < nodes; ++k)
         job.push_back(Node("n" + std::to_string(k), "gpu:h200", devices));
       ASSERT_OK_AND_ASSIGN(const v1::ClusterTopology message, TopologyOfJob(Site(), job));
