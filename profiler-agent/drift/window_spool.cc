@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "parplan/v1/execution.pb.h"
 #include "proto/wire/json_file.h"
 
 namespace parplan {
@@ -58,21 +59,6 @@ std::vector<v1::CollectiveTiming> WindowSpool::Take() {
                    window.collective_timings().end());
   }
   return timings;
-}
-
-bool LeaveWindow(const std::string& folder, const std::string& name,
-                 const v1::MeasuredWindow& window) {
-  const std::string path = absl::StrCat(folder, "/", name, kEnding);
-  const std::string staged = path + ".new";
-  {
-    std::ofstream file(staged, std::ios::binary);
-    file << ToReadableJson(window);
-    if (!file.flush()) {
-      ::unlink(staged.c_str());
-      return false;
-    }
-  }
-  return std::rename(staged.c_str(), path.c_str()) == 0;
 }
 
 }  // namespace parplan

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "parplan/v1/execution.pb.h"
 #include "parplan/v1/profile.pb.h"
 
 namespace parplan {
@@ -34,11 +33,6 @@ class WindowSpool {
   int64_t refused_count_ = 0;
   bool has_more_ = false;
 };
-
-// Leaves a window there, whole or not at all; for programs that measure. Makes no folder.
-// False when it can't.
-bool LeaveWindow(const std::string& folder, const std::string& name,
-                 const v1::MeasuredWindow& window);
 
 }  // namespace parplan
 

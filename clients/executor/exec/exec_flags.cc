@@ -49,6 +49,9 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   app.add_option("--shape-links", flags.shape_links, "Links made slower (docs/executor.md)");
   planned("--job", flags.job_id, "Refuse plans of other jobs", "PARPLAN_JOB_ID");
   planned("--node", flags.node_name, "Refuse plans without this node", "PARPLAN_NODE");
+  app.add_option("--spool", flags.spool,
+                 "Leave times of collectives for the agent in its --spool-dir [none]")
+      ->envname("PARPLAN_PASSIVE_SPOOL");
   app.add_option("--operation-timeout", flags.operation_timeout_seconds,
                  "Seconds a collective may take [300]")
       ->check(CLI::PositiveNumber);

@@ -34,6 +34,8 @@ struct ExecFlags {
   // Empty fields are not checked.
   std::string job_id;
   std::string node_name;
+  // Where collectives are left for the agent; empty: nowhere.
+  std::string spool;
   double operation_timeout_seconds = 300.0;
   double time_limit_seconds = 0.0;
   double grace_seconds = 15.0;

@@ -23,6 +23,7 @@
 #include "clients/executor/exec/execution_notes.h"
 #include "clients/executor/exec/run_record.h"
 #include "clients/executor/report/execution_reporter.h"
+#include "clients/executor/windows/window_leaver.h"
 #include "planner/base/status_macros.h"
 
 namespace parplan {
@@ -46,12 +47,17 @@ class TrainingRun {
                                // A GPU's is not this process's.
                                .context_memory = flags.backend == "cpu" ? PrivateMemory() : Bytes(),
                                .is_asynchronous = flags.backend != "cpu"}) {
+    if (!flags.spool.empty()) {
+      leaver_ =
+          std::make_unique<WindowLeaver>(flags.spool, absl::StrCat("parplan-exec-", self.rank));
+    }
     Begin(inputs.plan);
   }
 
   absl::Status Run() {
     const absl::Status status = Train();
     CloseReport(status);
+    EndLeaving();
     return status;
   }
 
@@ -113,6 +119,7 @@ class TrainingRun {
 
   absl::Status Take(const StepWindow& window) {
     v1::MeasuredWindow own = WindowToProto(window);
+    if (leaver_ != nullptr) leaver_->Add(own);
     // Executions count from 0.
     own.set_first_step(own.first_step() - record_.plans.back().first_step);
     PARPLAN_ASSIGN_OR_RETURN(std::vector<v1::MeasuredWindow> windows,
@@ -138,12 +145,23 @@ class TrainingRun {
               << " windows lost; " << record_.report_trouble << std::endl;
   }
 
+  void EndLeaving() {
+    if (leaver_ == nullptr) return;
+    const int64_t lost_count = leaver_->Finish();
+    leaver_.reset();
+    if (lost_count == 0) return;
+    std::cerr << lost_count << " windows could not be left for the agent in " << flags_.spool
+              << std::endl;
+  }
+
   const ExecFlags& flags_;
   const RankEnvironment& self_;
   const ExecInputs& inputs_;
   const std::unique_ptr<Communicator> everyone_;
   PlanApplier applier_;
   std::unique_ptr<ExecutionReporter> reporter_;
+  // Null where no agent is to have them.
+  std::unique_ptr<WindowLeaver> leaver_;
   RunRecord record_;
 };
 

@@ -1,16 +1,11 @@
 #include "clients/executor/report/execution_reporter.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <random>
 #include <utility>
 
 #include "clients/device/comm/steady_clock.h"
+#include "clients/executor/windows/step_aside.h"
 #include "planner/base/status_macros.h"
 
 namespace parplan {
@@ -18,18 +13,6 @@ namespace {
 
 // Windows of one call.
 constexpr size_t kBatchSize = 256;
-
-// Lets the thread that trains go first: ranks are bound to cores, and may have a real-time
-// priority, which their threads inherit. What the system does not permit stays as it was.
-void StepAside() {
-  const sched_param ordinary = {};
-  ::pthread_setschedparam(::pthread_self(), SCHED_OTHER, &ordinary);
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10);
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
-  ::sched_setaffinity(0, sizeof(all), &all);
-}
 
 }  // namespace
 

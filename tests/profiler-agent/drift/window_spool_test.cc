@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "clients/executor/windows/window_leaver.h"
 #include "tests/support/test_folder.h"
 
 namespace parplan {
@@ -16,6 +17,9 @@ namespace {
 
 using testing::IsEmpty;
 using testing::SizeIs;
+
+// Files that may wait.
+constexpr int kPlenty = 10000;
 
 v1::MeasuredWindow Window(int timing_count) {
   v1::MeasuredWindow window;
@@ -28,8 +32,8 @@ v1::MeasuredWindow Window(int timing_count) {
 
 TEST(WindowSpool, TakesEachWindowOnce) {
   WindowSpool spool(MakeTestFolder());
-  ASSERT_TRUE(LeaveWindow(spool.path(), "b", Window(2)));
-  ASSERT_TRUE(LeaveWindow(spool.path(), "a", Window(1)));
+  ASSERT_TRUE(LeaveWindow(spool.path(), "b", Window(2), kPlenty));
+  ASSERT_TRUE(LeaveWindow(spool.path(), "a", Window(1), kPlenty));
   const std::vector<v1::CollectiveTiming> timings = spool.Take();
   ASSERT_THAT(timings, SizeIs(3));
   EXPECT_EQ(timings[2].message_size_bytes(), 1025);
@@ -42,7 +46,7 @@ TEST(WindowSpool, SetsAsideWhatIsNoWindow) {
   std::ofstream(spool.path() + "/a.window.json") << "{\"rank\": ";
   std::ofstream(spool.path() + "/half.window.json.new") << "{";
   std::ofstream(spool.path() + "/notes.txt") << "?";
-  ASSERT_TRUE(LeaveWindow(spool.path(), "z", Window(1)));
+  ASSERT_TRUE(LeaveWindow(spool.path(), "z", Window(1), kPlenty));
   EXPECT_THAT(spool.Take(), SizeIs(1));
   EXPECT_EQ(spool.refused_count(), 1);
   EXPECT_TRUE(std::filesystem::exists(spool.path() + "/a.window.json.refused"));
@@ -52,7 +56,7 @@ TEST(WindowSpool, SetsAsideWhatIsNoWindow) {
 TEST(WindowSpool, LeavesTheRestForTheNextTime) {
   WindowSpool spool(MakeTestFolder());
   for (int i = 0; i <= WindowSpool::kMaxFilesAtOnce; ++i) {
-    ASSERT_TRUE(LeaveWindow(spool.path(), absl::StrCat("w", i), Window(1)));
+    ASSERT_TRUE(LeaveWindow(spool.path(), absl::StrCat("w", i), Window(1), kPlenty));
   }
   EXPECT_THAT(spool.Take(), SizeIs(WindowSpool::kMaxFilesAtOnce));
   EXPECT_TRUE(spool.has_more());
@@ -65,7 +69,7 @@ TEST(WindowSpool, PassesOverWhatItCannotTakeAway) {
   std::ofstream(spool.path() + "/a.window.json") << "{";
   // No file takes the place of a folder.
   std::filesystem::create_directories(spool.path() + "/a.window.json.refused/full");
-  ASSERT_TRUE(LeaveWindow(spool.path(), "z", Window(1)));
+  ASSERT_TRUE(LeaveWindow(spool.path(), "z", Window(1), kPlenty));
   EXPECT_THAT(spool.Take(), SizeIs(1));
   EXPECT_THAT(spool.Take(), IsEmpty());
   EXPECT_FALSE(spool.has_more());
@@ -75,7 +79,7 @@ TEST(WindowSpool, PassesOverWhatItCannotTakeAway) {
 TEST(WindowSpool, OfNoFolderIsEmpty) {
   WindowSpool spool(MakeTestFolder() + "/missing");
   EXPECT_THAT(spool.Take(), IsEmpty());
-  EXPECT_FALSE(LeaveWindow(spool.path(), "a", Window(1)));
+  EXPECT_FALSE(LeaveWindow(spool.path(), "a", Window(1), kPlenty));
 }
 
 }  // namespace
