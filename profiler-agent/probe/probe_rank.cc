@@ -346,6 +346,11 @@ absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, Job& job,
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, probe.Run());
   profile.set_device_kind(description.kind);
   profile.set_devices_per_node(DevicesPerNode(plan));
+  for (const auto& [library, version] : description.libraries) {
+    v1::LibraryVersion& entry = *profile.mutable_provenance()->add_library_versions();
+    entry.set_library(library);
+    entry.set_version(version);
+  }
   return profile;
 }
 

@@ -13,6 +13,7 @@
 #include "clients/device/backend/device_backend.h"
 #include "clients/device/backend/machine.h"
 #include "clients/device/comm/steady_clock.h"
+#include "clients/device/kernels/kernel_libraries.h"
 
 namespace parplan {
 namespace {
@@ -76,6 +77,7 @@ class CpuBackend : public DeviceBackend {
     const std::string model = LineOf("/proc/cpuinfo", "model name");
     description_.kind = absl::StrCat("CPU ", model.empty() ? "unknown" : model);
     description_.memory = Bytes::Of(MachineMemory().count() / UsableProcessorCount());
+    description_.libraries = CpuKernelLibraries();
   }
 
   const std::string& name() const override { return name_; }

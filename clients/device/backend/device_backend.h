@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,6 +49,9 @@ struct DeviceFacts {
   // As topologies name it, for example `NVIDIA H200` or `CPU Intel(R) Xeon(R) ...`.
   std::string kind;
   Bytes memory;
+  // Names in lower case and releases of the libraries that its kernels and collectives run in,
+  // for example `nccl` and `2.27.5`.
+  std::vector<std::pair<std::string, std::string>> libraries;
 };
 
 // Safe to use from any thread.

@@ -12,7 +12,7 @@ namespace parplan {
 
 // Grows with every change to a class that crosses: Device, DeviceBackend, Job, Communicator,
 // LayerKernels and what they use.
-inline constexpr int32_t kPluginAbi = 1;
+inline constexpr int32_t kPluginAbi = 2;
 
 // Of the build: the release and the compiler.
 const char* PluginRelease();

@@ -1,10 +1,14 @@
 // The one function that the plugin exports, and the back end behind it.
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <nccl.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "clients/device/backend/plugin.h"
 #include "clients/device/cuda/cuda_device.h"
@@ -12,6 +16,31 @@
 
 namespace parplan::cuda {
 namespace {
+
+std::string Release(int major, int minor, int patch) {
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+}
+
+// Those that are loaded, which need not be those of the build. One that does not tell is left
+// out.
+std::vector<std::pair<std::string, std::string>> Libraries() {
+  std::vector<std::pair<std::string, std::string>> libraries;
+  int version = 0;
+  if (::cudaRuntimeGetVersion(&version) == cudaSuccess) {
+    libraries.emplace_back("cuda_runtime", Release(version / 1000, version % 1000 / 10, 0));
+  }
+  if (::ncclGetVersion(&version) == ncclSuccess) {
+    libraries.emplace_back("nccl", Release(version / 10000, version % 10000 / 100, version % 100));
+  }
+  // MAJOR * 10000 + MINOR * 100 + PATCH since 11, before with a factor of 1000.
+  const size_t cublas = ::cublasLtGetVersion();
+  if (cublas >= 100000) {
+    libraries.emplace_back("cublaslt", Release(static_cast<int>(cublas / 10000),
+                                               static_cast<int>(cublas % 10000 / 100),
+                                               static_cast<int>(cublas % 100)));
+  }
+  return libraries;
+}
 
 class CudaBackend : public DeviceBackend {
  public:
@@ -24,7 +53,8 @@ class CudaBackend : public DeviceBackend {
     cudaDeviceProp properties;
     PARPLAN_RETURN_IF_CUDA_ERROR(::cudaGetDeviceProperties(&properties, device));
     return DeviceFacts{.kind = properties.name,
-                       .memory = Bytes::Of(static_cast<int64_t>(properties.totalGlobalMem))};
+                       .memory = Bytes::Of(static_cast<int64_t>(properties.totalGlobalMem)),
+                       .libraries = Libraries()};
   }
 
   absl::StatusOr<std::unique_ptr<Device>> Open(int device) override {

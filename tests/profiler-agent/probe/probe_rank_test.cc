@@ -90,6 +90,20 @@ TEST(RunProbe, AnswersAllThatIsAsked) {
   EXPECT_OK(MergeProfiles({&profile}, profile.device_kind(), 2));
 }
 
+TEST(RunProbe, SaysWhichLibrariesItRanIn) {
+  agent::v1::ProbePlan plan = SmallPlan();
+  plan.clear_layers();
+  plan.clear_collectives();
+  plan.set_measures_overlap(false);
+  plan.set_measures_copies(false);
+  const auto profiles = Probe(plan, 2);
+  ASSERT_OK(profiles[0]);
+  const v1::Provenance& provenance = profiles[0]->provenance();
+  ASSERT_EQ(provenance.library_versions_size(), 1);
+  EXPECT_EQ(provenance.library_versions(0).library(), "onednn");
+  EXPECT_THAT(provenance.library_versions(0).version(), testing::MatchesRegex("[0-9]+\\.[0-9.]+"));
+}
+
 TEST(RunProbe, NamesTheDeviceAsTheInventoryDoes) {
   ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory());
   const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();

@@ -1,0 +1,17 @@
+// What the kernels of the processor are built on.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
+#define PARPLAN_CLIENTS_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace parplan {
+
+// Names in lower case and releases, as the libraries themselves tell when the program runs.
+std::vector<std::pair<std::string, std::string>> CpuKernelLibraries();
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
