@@ -5,11 +5,9 @@
 #include <deque>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +18,7 @@
 #include "profiler-agent/daemon/agent_log.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/daemon/link_probe.h"
+#include "profiler-agent/daemon/measuring.h"
 #include "profiler-agent/daemon/remembered.h"
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
@@ -57,66 +56,6 @@ absl::Status WritePort(const std::string& path, int port) {
   }
   return absl::OkStatus();
 }
-
-// A measurement on a thread of its own.
-class Measuring {
- public:
-  Measuring(const NodeInventory& inventory, NextProbe probe, agent::v1::ProbePlan whole,
-            MeasurementOptions options, WakeSet& wakes)
-      : inventory_(inventory),
-        fingerprint_(InventoryFingerprint(inventory)),
-        probe_(std::move(probe)),
-        whole_(std::move(whole)) {
-    options.on_line = &LogLine;
-    options.on_job = [this](ProbeJob* job) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      job_ = job;
-      if (job_ != nullptr && is_stopping_) job_->Stop("the agent ends");
-    };
-    thread_ = std::thread([this, options = std::move(options), &wakes] {
-      absl::StatusOr<v1::Profile> profile = MeasureNode(inventory_, probe_.plan, options);
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        profile_ = std::move(profile);
-      }
-      wakes.Call();
-    });
-  }
-  ~Measuring() {
-    Stop();
-    thread_.join();
-  }
-
-  void Stop() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    is_stopping_ = true;
-    if (job_ != nullptr) job_->Stop("the agent ends");
-  }
-
-  // What came of it; absent while it goes on.
-  std::optional<absl::StatusOr<v1::Profile>> TakeProfile() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return std::exchange(profile_, std::nullopt);
-  }
-
-  const std::string& fingerprint() const { return fingerprint_; }
-  const NextProbe& probe() const { return probe_; }
-  const agent::v1::ProbePlan& whole() const { return whole_; }
-  absl::Time start() const { return start_; }
-
- private:
-  const NodeInventory inventory_;
-  const std::string fingerprint_;
-  const NextProbe probe_;
-  const agent::v1::ProbePlan whole_;
-  const absl::Time start_ = absl::Now();
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  ProbeJob* job_ = nullptr;
-  bool is_stopping_ = false;
-  std::optional<absl::StatusOr<v1::Profile>> profile_;
-  std::thread thread_;
-};
 
 class Daemon {
  public:
@@ -254,6 +193,8 @@ class Daemon {
              {{"collective_timings", absl::StrCat((*profile)->collective_timings_size())}});
     const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(options_.request);
     if (whole.ok()) Keep(probe, *whole, remembered_->fingerprint(), **profile, now);
+    // What the budget left out comes next, as long as some of it comes.
+    if (!(*profile)->collective_timings().empty()) next_links_ = now + kLinkPause;
   }
 
   // On the uploader's thread, as the next.
@@ -305,8 +246,10 @@ class Daemon {
              {{"kind", MeasurementKindName(next->kind)},
               {"collectives", absl::StrCat(next->plan.collectives_size())},
               {"layer_sizes", absl::StrCat(next->plan.layers_size())}});
+    MeasurementOptions measurement = options_.measurement;
+    measurement.on_line = &LogLine;
     measuring_ = std::make_unique<Measuring>(*inventory, *std::move(next), *whole,
-                                             options_.measurement, *wakes_);
+                                             std::move(measurement), *wakes_);
   }
 
   void EndMeasurement() {

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Remembered>> Remembered::Open(const std::string& 
   std::unique_ptr<Remembered> made(new Remembered(std::move(records)));
   const absl::StatusOr<std::string> text = made->folder_->Read(kRecord);
   if (!text.ok()) return made;
-  // Lines: what it is, fingerprint, what was asked for, when; then the profile.
+  // Lines: what it is, fingerprint, what is settled, when; then the profile.
   const std::vector<absl::string_view> lines = absl::StrSplit(*text, absl::MaxSplits('\n', 4));
   int64_t seconds = 0;
   v1::Profile profile;
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Remembered>> Remembered::Open(const std::string& 
     return made;
   }
   made->fingerprint_ = std::string(lines[1]);
-  made->asked_digest_ = std::string(lines[2]);
+  made->settled_digest_ = std::string(lines[2]);
   made->whole_time_ = absl::FromUnixSeconds(seconds);
   made->profile_ = std::move(profile);
   return made;
@@ -55,8 +55,8 @@ std::optional<NextProbe> Remembered::Next(const agent::v1::ProbePlan& whole,
     return NextProbe{MeasurementKind::kWhole, whole};
   }
   NextProbe next{MeasurementKind::kIncremental, IncrementalProbe(whole, profile_, drifted)};
-  if (AskedDigest(whole) == asked_digest_) {
-    // All that could be measured was; only what drifted is of use.
+  if (AskedDigest(whole) == settled_digest_) {
+    // All that can be measured was; only what drifted is of use.
     agent::v1::ProbePlan again = next.plan;
     again.clear_collectives();
     again.clear_layers();
@@ -77,12 +77,19 @@ absl::Status Remembered::Learn(const NextProbe& probe, const agent::v1::ProbePla
                                const std::string& fingerprint, const v1::Profile& fresh,
                                absl::Time now) {
   const bool is_whole = probe.kind == MeasurementKind::kWhole;
+  const std::string asked = AskedDigest(whole);
+  const bool was_settled = !is_whole && settled_digest_ == asked;
+  const int missing_before = ProbeSize(IncrementalProbe(whole, profile_, {}));
   profile_ = is_whole ? fresh : MergedProfile(profile_, fresh);
+  const int missing = ProbeSize(IncrementalProbe(whole, profile_, {}));
+  // Links to other nodes are no part of the whole.
+  const bool is_of_links = DevicesPerNode(probe.plan) != probe.plan.rank_count();
+  const bool came_nothing = !is_whole && !is_of_links && missing >= missing_before;
+  settled_digest_ = was_settled || came_nothing || missing == 0 ? asked : "";
   fingerprint_ = fingerprint;
-  asked_digest_ = AskedDigest(whole);
   if (is_whole) whole_time_ = now;
   return folder_->Write(
-      kRecord, absl::StrCat(kHeader, "\n", fingerprint_, "\n", asked_digest_, "\n",
+      kRecord, absl::StrCat(kHeader, "\n", fingerprint_, "\n", settled_digest_, "\n",
                             absl::ToUnixSeconds(whole_time_), "\n", profile_.SerializeAsString()));
 }
 

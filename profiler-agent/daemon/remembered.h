@@ -32,7 +32,8 @@ class Remembered {
 
   // All of `whole` where nothing is known of a node with this fingerprint, or it was measured
   // as a whole longer ago than `longest_age`; what is missing or drifted else; nothing where
-  // that is nothing. What was asked for before and could not be measured is not asked again.
+  // that is nothing. What was left out, for want of time, is asked for again as long as some
+  // of it comes; what could not be measured is not.
   std::optional<NextProbe> Next(const agent::v1::ProbePlan& whole, const std::string& fingerprint,
                                 const std::set<CollectiveShape>& drifted, absl::Time now,
                                 absl::Duration longest_age) const;
@@ -52,8 +53,8 @@ class Remembered {
   const std::unique_ptr<RecordFolder> folder_;
   v1::Profile profile_;
   std::string fingerprint_;
-  // Of the whole plan that was answered.
-  std::string asked_digest_;
+  // Of the whole plan of which all that can be measured is known; empty before.
+  std::string settled_digest_;
   absl::Time whole_time_ = absl::InfinitePast();
 };
 

@@ -138,18 +138,36 @@ std::set<LayerPlace> LayerPlacesOf(const v1::Profile& profile) {
   return places;
 }
 
-// Whether every layer of the model was timed at the key's size.
-bool IsKnown(const LayerKey& key, const v1::ModelSpec& model, v1::Precision precision,
+// The same of their memory, which is of one sample and of tokens that are not shared; those of
+// shared ones are measured with them.
+std::set<LayerPlace> MemoryPlacesOf(const v1::Profile& profile) {
+  std::set<LayerPlace> places;
+  const std::map<std::string, std::string> digests = DigestsById(profile);
+  std::map<std::string, int> lengths;
+  for (const v1::LayerDefinition& layer : profile.layer_definitions()) {
+    lengths[layer.layer_definition_id()] = layer.sequence_length();
+  }
+  for (const v1::LayerMemory& memory : profile.layer_memories()) {
+    const auto digest = digests.find(memory.layer_definition_id());
+    if (digest == digests.end() || memory.sequence_parallel()) continue;
+    const int length = memory.sequence_length() == 0 ? lengths[memory.layer_definition_id()]
+                                                     : memory.sequence_length();
+    places.insert({digest->second, memory.tensor_parallel_degree(), length, 1});
+  }
+  return places;
+}
+
+// Whether `known` has every layer of the model at the key's degree and at `samples`.
+bool IsKnown(const LayerKey& key, int samples, const v1::ModelSpec& model, v1::Precision precision,
              const std::set<LayerPlace>& known) {
   if (model.precision() != precision) return false;
-  return std::all_of(
-      model.layer_definitions().begin(), model.layer_definitions().end(),
-      [&](const v1::LayerDefinition& message) {
-        const auto layer = LayerDefinitionFromProto(message, "layer_definitions");
-        return layer.ok() &&
-               known.contains({LayerDigest(*layer, Precision::kFp32), key.tensor_parallel_degree(),
-                               layer->sequence_length, key.micro_batch_size()});
-      });
+  return std::all_of(model.layer_definitions().begin(), model.layer_definitions().end(),
+                     [&](const v1::LayerDefinition& message) {
+                       const auto layer = LayerDefinitionFromProto(message, "layer_definitions");
+                       return layer.ok() && known.contains({LayerDigest(*layer, Precision::kFp32),
+                                                            key.tensor_parallel_degree(),
+                                                            layer->sequence_length, samples});
+                     });
 }
 
 }  // namespace
@@ -233,11 +251,27 @@ ProbePlan IncrementalProbe(const ProbePlan& whole, const v1::Profile& stored,
     if (!is_known || drifted.contains(ShapeOf(key))) *plan.add_collectives() = key;
   }
   const std::set<LayerPlace> layers = LayerPlacesOf(stored);
+  const std::set<LayerPlace> memories = MemoryPlacesOf(stored);
   plan.clear_layers();
   for (const LayerKey& key : whole.layers()) {
-    if (!IsKnown(key, whole.models(key.model_index()), stored.precision(), layers)) {
+    if (!IsKnown(key, key.micro_batch_size(), whole.models(key.model_index()), stored.precision(),
+                 layers)) {
       *plan.add_layers() = key;
     }
+  }
+  // Memory comes with the first times of a model and degree, where there was time for it.
+  std::set<std::pair<int, int>> asked;
+  for (const LayerKey& key : plan.layers()) {
+    asked.insert({key.model_index(), key.tensor_parallel_degree()});
+  }
+  for (const LayerKey& key : whole.layers()) {
+    if (IsKnown(key, 1, whole.models(key.model_index()), stored.precision(), memories) ||
+        !asked.insert({key.model_index(), key.tensor_parallel_degree()}).second) {
+      continue;
+    }
+    LayerKey& memory = *plan.add_layers();
+    memory = key;
+    memory.set_memory_only(true);
   }
   if (stored.has_overlap_slowdown()) plan.set_measures_overlap(false);
   if (stored.has_context_memory_bytes()) plan.set_measures_context_memory(false);
@@ -246,10 +280,12 @@ ProbePlan IncrementalProbe(const ProbePlan& whole, const v1::Profile& stored,
   return plan;
 }
 
-bool IsEmptyProbe(const ProbePlan& plan) {
-  return plan.collectives().empty() && plan.layers().empty() && !plan.measures_overlap() &&
-         !plan.measures_context_memory() && !plan.measures_copies();
+int ProbeSize(const ProbePlan& plan) {
+  return plan.collectives_size() + plan.layers_size() + (plan.measures_overlap() ? 1 : 0) +
+         (plan.measures_context_memory() ? 1 : 0) + (plan.measures_copies() ? 1 : 0);
 }
+
+bool IsEmptyProbe(const ProbePlan& plan) { return ProbeSize(plan) == 0; }
 
 v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh) {
   v1::Profile merged = fresh;
@@ -312,10 +348,16 @@ v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh) {
       *merged.add_layer_timings() = timing;
     }
   }
+  std::map<std::string, int> fresh_lengths;
+  for (const v1::LayerDefinition& layer : fresh.layer_definitions()) {
+    fresh_lengths[layer.layer_definition_id()] = layer.sequence_length();
+  }
   std::set<std::tuple<std::string, int, int, bool>> memories;
   for (const v1::LayerMemory& memory : fresh.layer_memories()) {
-    memories.insert({memory.layer_definition_id(), memory.tensor_parallel_degree(),
-                     memory.sequence_length(), memory.sequence_parallel()});
+    const int length = memory.sequence_length() == 0 ? fresh_lengths[memory.layer_definition_id()]
+                                                     : memory.sequence_length();
+    memories.insert({memory.layer_definition_id(), memory.tensor_parallel_degree(), length,
+                     memory.sequence_parallel()});
   }
   for (v1::LayerMemory memory : stored.layer_memories()) {
     const std::string id = memory.layer_definition_id();

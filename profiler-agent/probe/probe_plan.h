@@ -51,6 +51,9 @@ int DevicesPerNode(const agent::v1::ProbePlan& plan);
 agent::v1::ProbePlan IncrementalProbe(const agent::v1::ProbePlan& whole, const v1::Profile& stored,
                                       const std::set<CollectiveShape>& drifted);
 
+// How many things there are to measure.
+int ProbeSize(const agent::v1::ProbePlan& plan);
+
 // Whether there is nothing to measure.
 bool IsEmptyProbe(const agent::v1::ProbePlan& plan);
 

@@ -283,6 +283,10 @@ class Probe {
       LayerProbeShape shape;
       shape.tensor_parallel_degree = key.tensor_parallel_degree();
       shape.samples = key.micro_batch_size();
+      if (key.memory_only()) {
+        PARPLAN_RETURN_IF_ERROR(MeasureSizes(key.model_index(), shape, setting));
+        continue;
+      }
       const absl::StatusOr<std::vector<LayerTimes>> times = ProbeLayers(model, shape, setting);
       if (absl::IsInvalidArgument(times.status())) {
         Note(absl::StrCat("Layers of ", model.model_id(), " at tensor-parallel degree ",

@@ -123,6 +123,37 @@ TEST_F(RememberedTest, AsksForANewModelOnceThoughItCannotBeMeasured) {
   EXPECT_TRUE(Next(Whole({SmallLlama(4)})).has_value());
 }
 
+TEST_F(RememberedTest, AsksAgainForWhatWasLeftOutAsLongAsSomeOfItComes) {
+  const agent::v1::ProbePlan whole = Whole();
+  agent::v1::ProbePlan measured = whole;
+  const auto leave_out = [&measured](int count) {
+    for (int i = 0; i < count; ++i) measured.mutable_collectives()->RemoveLast();
+  };
+  leave_out(5);
+  ASSERT_OK(remembered_->Learn({MeasurementKind::kWhole, whole}, whole, "node", AnswerTo(measured),
+                               kNow));
+  Reopen();
+  std::optional<NextProbe> next = Next(whole);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->kind, MeasurementKind::kIncremental);
+  EXPECT_EQ(next->plan.collectives_size(), 5);
+  // Two of the five.
+  measured = next->plan;
+  leave_out(3);
+  ASSERT_OK(remembered_->Learn(*next, whole, "node", AnswerTo(measured), kNow));
+  next = Next(whole);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->plan.collectives_size(), 3);
+  // None of the three: they can't be measured. What drifts still can.
+  measured.clear_collectives();
+  ASSERT_OK(remembered_->Learn(*next, whole, "node", AnswerTo(measured), kNow));
+  EXPECT_FALSE(Next(whole).has_value());
+  next = Next(whole, "node", {{v1::COLLECTIVE_ALL_REDUCE, 2, 1}});
+  ASSERT_TRUE(next.has_value());
+  ASSERT_OK(remembered_->Learn(*next, whole, "node", AnswerTo(next->plan), kNow));
+  EXPECT_FALSE(Next(whole).has_value());
+}
+
 TEST_F(RememberedTest, ForgetsWhatIsDamaged) {
   LearnWhole(Whole());
   std::filesystem::resize_file(folder_ + "/measured.record", 150);

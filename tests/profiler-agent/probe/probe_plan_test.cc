@@ -50,6 +50,7 @@ v1::Profile AnswerTo(const ProbePlan& plan, int64_t nanoseconds) {
     *timing.mutable_median_duration() = time;
   }
   std::set<std::string> ids;
+  std::set<std::pair<std::string, int>> sized;
   for (const auto& key : plan.layers()) {
     const v1::ModelSpec& model = plan.models(key.model_index());
     profile.set_precision(model.precision());
@@ -60,6 +61,13 @@ v1::Profile AnswerTo(const ProbePlan& plan, int64_t nanoseconds) {
       timing.set_tensor_parallel_degree(key.tensor_parallel_degree());
       timing.set_micro_batch_size(key.micro_batch_size());
       *timing.mutable_forward_duration() = time;
+      if (!sized.insert({layer.layer_definition_id(), key.tensor_parallel_degree()}).second) {
+        continue;
+      }
+      v1::LayerMemory& memory = *profile.add_layer_memories();
+      memory.set_layer_definition_id(layer.layer_definition_id());
+      memory.set_tensor_parallel_degree(key.tensor_parallel_degree());
+      memory.set_parameter_count(1);
     }
   }
   if (plan.measures_overlap()) profile.set_overlap_slowdown(1.5);
@@ -159,6 +167,24 @@ TEST(IncrementalProbe, AsksForWhatIsMissingOnly) {
   EXPECT_EQ(plan.layers(0).micro_batch_size(), 8);
   EXPECT_TRUE(plan.measures_overlap());
   EXPECT_FALSE(plan.measures_context_memory());
+}
+
+TEST(IncrementalProbe, AsksForMemoryAloneWhereTheTimesAreKnown) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
+  v1::Profile stored = AnswerTo(whole, 1000);
+  const int degree = stored.layer_memories().rbegin()->tensor_parallel_degree();
+  stored.mutable_layer_memories()->RemoveLast();
+  const ProbePlan plan = IncrementalProbe(whole, stored, {});
+  EXPECT_THAT(plan.collectives(), IsEmpty());
+  ASSERT_EQ(plan.layers_size(), 1);
+  EXPECT_TRUE(plan.layers(0).memory_only());
+  EXPECT_EQ(plan.layers(0).tensor_parallel_degree(), degree);
+  EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(whole, MergedProfile(stored, AnswerTo(whole, 1)), {})));
+  // Where times are missing too, memory comes with them.
+  stored.clear_layer_timings();
+  const ProbePlan both = IncrementalProbe(whole, stored, {});
+  EXPECT_EQ(both.layers_size(), whole.layers_size());
+  for (const auto& key : both.layers()) EXPECT_FALSE(key.memory_only());
 }
 
 TEST(IncrementalProbe, AsksForWhatDrifted) {

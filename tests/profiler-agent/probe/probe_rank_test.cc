@@ -90,6 +90,23 @@ TEST(RunProbe, AnswersAllThatIsAsked) {
   EXPECT_OK(MergeProfiles({&profile}, profile.device_kind(), 2));
 }
 
+TEST(RunProbe, MeasuresMemoryAloneWhereNothingElseIsAsked) {
+  agent::v1::ProbePlan plan = SmallPlan();
+  const agent::v1::LayerKey first = plan.layers(0);
+  plan.clear_layers();
+  plan.clear_collectives();
+  plan.set_measures_overlap(false);
+  plan.set_measures_copies(false);
+  *plan.add_layers() = first;
+  plan.mutable_layers(0)->set_memory_only(true);
+  const auto profiles = Probe(plan, 2);
+  ASSERT_OK(profiles[0]);
+  EXPECT_EQ(profiles[0]->layer_timings_size(), 0);
+  EXPECT_EQ(profiles[0]->layer_memories_size(), profiles[0]->layer_definitions_size());
+  EXPECT_GT(profiles[0]->layer_memories_size(), 0);
+  EXPECT_EQ(profiles[0]->precision(), v1::PRECISION_FP32);
+}
+
 TEST(RunProbe, SaysWhichLibrariesItRanIn) {
   agent::v1::ProbePlan plan = SmallPlan();
   plan.clear_layers();

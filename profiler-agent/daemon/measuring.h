@@ -1,0 +1,56 @@
+// A measurement of this node on a thread of its own.
+
+#ifndef PARPLAN_PROFILER_AGENT_DAEMON_MEASURING_H_
+#define PARPLAN_PROFILER_AGENT_DAEMON_MEASURING_H_
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "parplan/agent/v1/probe_plan.pb.h"
+#include "parplan/v1/profile.pb.h"
+#include "profiler-agent/daemon/remembered.h"
+#include "profiler-agent/daemon/wake_set.h"
+#include "profiler-agent/inventory/node_inventory.h"
+#include "profiler-agent/measure/measurement.h"
+
+namespace parplan {
+
+// Begins with the object and ends with it. Of one thread, but for the callbacks it sets.
+class Measuring {
+ public:
+  // Measures `probe`, a part of `whole`; calls `wakes`, which outlives it, when it has ended.
+  // `on_job` of the options is its own.
+  Measuring(const NodeInventory& inventory, NextProbe probe, agent::v1::ProbePlan whole,
+            MeasurementOptions options, WakeSet& wakes);
+  // Ends the ranks, if they still run.
+  ~Measuring();
+
+  // What came of it, once; absent while it goes on.
+  std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
+
+  const std::string& fingerprint() const { return fingerprint_; }
+  const NextProbe& probe() const { return probe_; }
+  const agent::v1::ProbePlan& whole() const { return whole_; }
+  absl::Time start() const { return start_; }
+
+ private:
+  const NodeInventory inventory_;
+  const std::string fingerprint_;
+  const NextProbe probe_;
+  const agent::v1::ProbePlan whole_;
+  const absl::Time start_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  ProbeJob* job_ = nullptr;
+  bool is_stopping_ = false;
+  std::optional<absl::StatusOr<v1::Profile>> profile_;
+  std::thread thread_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROFILER_AGENT_DAEMON_MEASURING_H_
