@@ -20,6 +20,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "profiler-agent/probe/collective_probe.h"
+#include "profiler-agent/probe/core_sharing.h"
 #include "profiler-agent/probe/device_probe.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/digest.h"
@@ -80,6 +81,10 @@ class Probe {
     start_ = SteadyNow();
     // Before anything else takes memory.
     if (plan_.measures_context_memory()) PARPLAN_RETURN_IF_ERROR(MeasureContext());
+    if (plan_.backend() == "cpu") {
+      PARPLAN_ASSIGN_OR_RETURN(const std::string sharing, CoreSharingNote(*control_));
+      if (!sharing.empty()) Note(sharing);
+    }
     PARPLAN_RETURN_IF_ERROR(MeasureOverlapTimes());
     PARPLAN_RETURN_IF_ERROR(MeasureCollectives());
     PARPLAN_RETURN_IF_ERROR(MeasureLayers());
