@@ -1,5 +1,9 @@
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -8,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 
@@ -16,6 +21,21 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+TEST(ReservedPort, IsGivenToAServerThatNamesItAndToNobodyElse) {
+  const ReservedPort reserved;
+  EXPECT_NE(reserved.number(), ReservedPort().number());
+  const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  ::setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(reserved.number()));
+  EXPECT_EQ(::bind(server, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(::listen(server, 1), 0);
+  ::close(server);
+}
 
 TEST(StatusMatchers, TellOkFromError) {
   EXPECT_OK(absl::OkStatus());

@@ -17,10 +17,10 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "clients/device/comm/socket.h"
 #include "clients/executor/exec/exec_inputs.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "tests/executor/exec/exec_world.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -214,10 +214,8 @@ TEST_F(ParplanExec, SaysWhyThereIsNoBackEnd) {
 
 TEST_F(ParplanExec, JoinsUnderAnotherLauncher) {
   const std::string plan = world_.WritePlan("p", world_.DataParallel());
-  absl::StatusOr<Listener> free_port = Listener::Open("127.0.0.1", 0);
-  ASSERT_OK(free_port.status());
-  const std::string port = absl::StrCat(free_port->port());
-  free_port = absl::CancelledError("given back");
+  const ReservedPort reserved;
+  const std::string port = absl::StrCat(reserved.number());
   const auto environment = [&](int rank) {
     return std::map<std::string, std::string>{
         {"RANK", absl::StrCat(rank)}, {"LOCAL_RANK", absl::StrCat(rank)}, {"WORLD_SIZE", "2"},
