@@ -95,6 +95,10 @@ void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
   app.add_flag("--even-if-busy", daemon.measurement.even_if_busy,
                "Measure though others work on this node")
       ->group(group);
+  app.add_flag("--pin,!--no-pin", daemon.measurement.pins,
+               "Bind each rank that measures on a core to it; without, times are of little worth "
+               "[yes]")
+      ->group(group);
   app.add_option("--sysfs-root", daemon.measurement.inventory.sysfs_root, "Where sysfs is")
       ->capture_default_str()
       ->group(group);

@@ -92,6 +92,7 @@ absl::StatusOr<v1::Profile> RunJob(const agent::v1::ProbePlan& plan,
                                    const MeasurementOptions& options) {
   ProbeJobOptions job_options;
   job_options.program = options.probe_program;
+  job_options.pins = options.pins;
   job_options.heeds_signals = options.heeds_signals;
   job_options.on_line = options.on_line;
   PARPLAN_ASSIGN_OR_RETURN(const absl::Duration budget,

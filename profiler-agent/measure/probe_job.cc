@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<ProbeJob>> ProbeJob::Start(const agent::v1::Probe
   RankProcessesOptions ranks;
   ranks.rank_count = plan.devices_per_node() > 0 ? plan.devices_per_node() : plan.rank_count();
   ranks.argv = {program, job->plan_path_};
-  ranks.pins = plan.backend() == "cpu";
+  ranks.pins = options.pins && plan.backend() == "cpu";
   ranks.heeds_signals = options.heeds_signals;
   ranks.time_limit = options.time_limit;
   ranks.on_line = options.on_line;

@@ -22,13 +22,15 @@ namespace parplan {
 struct ProbeJobOptions {
   // The file of parplan-agent-probe; empty: beside this program.
   std::string program;
+  // Where the back end is `cpu`.
+  bool pins = true;
   // As of RankProcessesOptions.
   bool heeds_signals = false;
   absl::Duration time_limit = absl::InfiniteDuration();
   std::function<void(int rank, absl::string_view line)> on_line;
 };
 
-// Ranks are pinned to cores where the back end is `cpu`. None outlives this object.
+// None of the ranks outlives this object.
 class ProbeJob {
  public:
   // NOT_FOUND where there is no such program; the errors of RankProcesses::Start.

@@ -53,7 +53,7 @@ class AgentTest(unittest.TestCase):
         """A measurement that takes long, its process and its ranks."""
         process = subprocess.Popen(
             [FLAGS.agent, "--once", "--out", str(self.folder / "out.json"), "--ranks", "2",
-             "--even-if-busy", "--budget", "1h", "--model", str(self.model)],
+             "--even-if-busy", "--no-pin", "--budget", "1h", "--model", str(self.model)],
             stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)

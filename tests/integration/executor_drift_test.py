@@ -46,7 +46,7 @@ class ExecutorDriftTest(unittest.TestCase):
     def train(self, plan, agent, *flags):
         return self.run_program(
             FLAGS.executor, "--plan", plan, "--trust", self.folder / "data/trust-bundle.jwks.json",
-            "--model", self.model, "--topology", self.cluster, "--job", "job", "--ranks", "2",
+            "--model", self.model, "--topology", self.cluster, "--job", "job", "--ranks", "2", "--no-pin",
             "--steps", "4", "--window-steps", "2", "--spool", agent.spool, *flags)
 
     def test_slower_links_of_a_job_make_the_agent_measure_anew(self):

@@ -181,7 +181,7 @@ absl::Status RankProcesses::Launch() {
     variables["PARPLAN_LOCAL_RANK"] = absl::StrCat(rank);
     variables["PARPLAN_RENDEZVOUS"] = rendezvous_->address();
     variables["PARPLAN_TOKEN"] = token;
-    if (options_.pins && options_.rank_count > static_cast<int>(cores.size())) {
+    if (options_.rank_count > static_cast<int>(cores.size())) {
       variables["PARPLAN_SHARES_CORE"] = "1";
     }
     variables["PARPLAN_RESULT_FD"] = absl::StrCat(kResultDescriptor);

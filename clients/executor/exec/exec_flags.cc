@@ -28,6 +28,7 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
       ->required();
   app.add_option("--ranks", flags.ranks, "Launch so many ranks on this machine")
       ->check(CLI::Range(1, 4096));
+  app.add_flag("--pin,!--no-pin", flags.pins, "Bind each rank that is launched to a core [yes]");
   app.add_option("--backend", flags.backend, "cpu or cuda [cpu]")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--steps", flags.steps, "Optimizer steps [10]")

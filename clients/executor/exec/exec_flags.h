@@ -22,6 +22,8 @@ struct ExecFlags {
   std::string shape_links;
   // Ranks to launch on this machine; 0: another launcher does.
   int ranks = 0;
+  // Each bound to a core.
+  bool pins = true;
   std::string backend = "cpu";
   int64_t steps = 10;
   int64_t log_every = 1;

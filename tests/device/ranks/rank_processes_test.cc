@@ -49,8 +49,9 @@ class Lines {
   std::map<int, std::vector<std::string>> lines_;
 };
 
+// Unbound: ranks of tests beside this one would be bound to the same cores.
 RankProcessesOptions OptionsOf(int rank_count, const std::string& role) {
-  return {.rank_count = rank_count, .argv = {"/proc/self/exe", role}};
+  return {.rank_count = rank_count, .argv = {"/proc/self/exe", role}, .pins = false};
 }
 
 // Returns once no process of this number runs.
@@ -66,7 +67,9 @@ void AwaitEnd(pid_t pid) {
 bool IsThere(pid_t pid) { return ::kill(pid, 0) == 0; }
 
 TEST(RankProcesses, RanksMeetAndGiveResults) {
-  auto ranks = RankProcesses::Start(OptionsOf(3, "add"));
+  RankProcessesOptions options = OptionsOf(3, "add");
+  options.pins = true;
+  auto ranks = RankProcesses::Start(options);
   ASSERT_OK(ranks.status());
   ASSERT_OK((*ranks)->Wait());
   EXPECT_THAT((*ranks)->results(), ::testing::Each(HasSubstr("3 of 3 on 1 cores")));
@@ -75,7 +78,6 @@ TEST(RankProcesses, RanksMeetAndGiveResults) {
 
 TEST(RankProcesses, UnpinnedRanksMayUseAllCores) {
   RankProcessesOptions options = OptionsOf(1, "add");
-  options.pins = false;
   auto ranks = RankProcesses::Start(options);
   ASSERT_OK(ranks.status());
   ASSERT_OK((*ranks)->Wait());

@@ -86,7 +86,9 @@ TEST_P(ProcessParityTest, IsAsOneRankAlone) {
       const std::unique_ptr<RankProcesses> ranks,
       RankProcesses::Start({.rank_count = c.plan.device_count,
                             .argv = {"/proc/self/exe", "--gtest_filter=RankOfParity.*"},
-                            .environment = {{kCaseVariable, GetParam()}}}));
+                            .environment = {{kCaseVariable, GetParam()}},
+                            // Ranks of tests beside this one would be bound to the same cores.
+                            .pins = false}));
   ASSERT_OK(ranks->Wait());
   std::vector<RankPart> parts;
   for (int rank = 0; rank < c.plan.device_count; ++rank) {
