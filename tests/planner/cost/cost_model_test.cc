@@ -1,7 +1,6 @@
 #include "planner/cost/cost_model.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,108 +8,13 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/base/error.h"
 #include "planner/cost/fabric_time.h"
-#include "planner/cost/predict_plan.h"
+#include "tests/planner/cost/small_problem.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
-
-// A world small enough to work by hand. Tokens are 2, the hidden size is 4, so
-// one sample's activations between layers are 2 * 4 * 2 = 16 bytes in bf16.
-constexpr int kDecoder = 1;
-constexpr double kSlowdown = 1.25;
-
-ModelSpec SmallModel(int decoder_count = 2) {
-  LayerDefinition embedding;
-  embedding.layer_definition_id = "embedding";
-  embedding.kind = LayerKind::kEmbedding;
-  embedding.hidden_size = 4;
-  embedding.sequence_length = 2;
-  embedding.vocabulary_size = 10;
-  LayerDefinition decoder;
-  decoder.layer_definition_id = "decoder";
-  decoder.kind = LayerKind::kDecoder;
-  decoder.hidden_size = 4;
-  decoder.attention_head_count = 4;
-  decoder.feed_forward_size = 16;
-  decoder.feed_forward_kind = FeedForwardKind::kGelu;
-  decoder.sequence_length = 2;
-  LayerDefinition head = embedding;
-  head.layer_definition_id = "head";
-  head.kind = LayerKind::kHead;
-  std::vector<LayerDefinition> definitions;
-  for (const LayerDefinition& raw : {embedding, decoder, head}) {
-    definitions.push_back(*LayerDefinition::Create(raw, "test"));
-  }
-  return *ModelSpec::Create("small", definitions, {{0, 1}, {1, decoder_count}, {2, 1}},
-                            Precision::kBf16, Optimizer::kAdam);
-}
-
-// 1 ms forward and 3 ms backward per sample at degree 1, half of it at degree 2
-// with 10 % on top; 1000 parameters; 800 bytes per sample, 500 at degree 2.
-ProfileSnapshot::Content SmallContent() {
-  ProfileSnapshot::Content content;
-  content.digest = "small";
-  content.device_kind = "TestDevice";
-  content.devices_per_node = 4;
-  content.overlap_slowdown = kSlowdown;
-  content.context_memory = Bytes::Of(5000);
-  const ModelSpec model = SmallModel();
-  for (const LayerDefinition& definition : model.layer_definitions()) {
-    MeasuredLayer layer;
-    layer.definition = definition;
-    layer.precision = Precision::kBf16;
-    for (int degree : {1, 2, 4}) {
-      const double cost = degree == 1 ? 1.0 : 1.1 / degree;
-      for (int samples : {1, 2, 8}) {
-        layer.timings.push_back({degree, samples, 2, Seconds::Milliseconds(cost * samples),
-                                 Seconds::Milliseconds(3.0 * cost * samples), Origin::kMeasured});
-      }
-      layer.memories.push_back({degree, false, 2, 1000 / degree, Bytes::Of(200 + 600 / degree),
-                                Bytes::Of(16), Origin::kMeasured});
-    }
-    content.layers.push_back(std::move(layer));
-  }
-  // 1 microsecond per byte of all-reduce on any group: easy to follow.
-  for (const auto& [count, stride] : std::vector<std::pair<int, int>>{{2, 1}, {2, 2}, {4, 1}}) {
-    content.collectives.push_back({Collective::kAllReduce, count, stride, Bytes::Of(1000),
-                                   Seconds::Milliseconds(1), Origin::kMeasured});
-  }
-  for (int stride : {1, 2}) {
-    content.collectives.push_back({Collective::kSendReceive, 2, stride, Bytes::Of(1000),
-                                   Seconds::Milliseconds(0.5), Origin::kMeasured});
-  }
-  return content;
-}
-
-using Change = std::function<void(ProfileSnapshot::Content&)>;
-
-PlanningProblem SmallProblem(const Change& change = {}, PlanningRules rules = {}) {
-  ProfileSnapshot::Content content = SmallContent();
-  if (change) change(content);
-  NodeGroup group;
-  group.node_group_id = "test";
-  group.device_kind = "TestDevice";
-  group.node_count = 1;
-  group.devices_per_node = 4;
-  group.device_memory = Bytes::Of(1'000'000);
-  return *PlanningProblem::Create(
-      std::make_shared<ModelSpec>(SmallModel()),
-      std::make_shared<Topology>(*Topology::Create("test", {group}, {{"link", 4}})),
-      {std::make_shared<ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content)))}, 16, rules);
-}
-
-CostModel SmallCosts() { return *CostModel::Create(SmallProblem()); }
-
-Strategy Of(int tensor, int data) {
-  Strategy strategy;
-  strategy.tensor_parallel_degree = tensor;
-  strategy.data_parallel_degree = data;
-  return strategy;
-}
 
 TEST(OverlappedTime, IsTheClosedFormOfThePaper) {
   EXPECT_DOUBLE_EQ(OverlappedTime(Seconds::Of(4.583), Seconds::Of(29.005), 1.3).value(),
@@ -119,7 +23,7 @@ TEST(OverlappedTime, IsTheClosedFormOfThePaper) {
 }
 
 TEST(CostModel, OneDeviceOnlyComputes) {
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(1, 1), 2, 1);
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Degrees(1, 1), 2, 1);
   EXPECT_DOUBLE_EQ(cost.forward.milliseconds(), 2.0);
   EXPECT_DOUBLE_EQ(cost.backward.milliseconds(), 6.0);
   EXPECT_EQ(cost.gradient_sync, Seconds());
@@ -145,19 +49,19 @@ TEST(CostModel, TheOptimizersStepIsWhatWasMeasuredOfTheParametersARankSteps) {
         {Optimizer::kAdam, Precision::kFp32, 1000, Seconds::Milliseconds(1.0)});
   });
   const CostModel costs = *CostModel::Create(problem);
-  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Of(1, 2), 2, 1).optimizer_step.milliseconds(),
+  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Degrees(1, 2), 2, 1).optimizer_step.milliseconds(),
                    2000.0);
-  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Of(2, 1), 2, 1).optimizer_step.milliseconds(),
+  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Degrees(2, 1), 2, 1).optimizer_step.milliseconds(),
                    1000.0);
-  Strategy sharded = Of(1, 2);
+  Strategy sharded = Degrees(1, 2);
   sharded.sharding_level = ShardingLevel::kOptimizer;
   EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, sharded, 2, 1).optimizer_step.milliseconds(),
                    1000.0);
-  EXPECT_EQ(SmallCosts().CostOfLayer(kDecoder, Of(1, 2), 2, 1).optimizer_step, Seconds());
+  EXPECT_EQ(SmallCosts().CostOfLayer(kDecoder, Degrees(1, 2), 2, 1).optimizer_step, Seconds());
   // Sharded gradients are cleared (2 bytes a parameter) and added up (3 times 2 of half of them)
   // in every backward pass, of the 30 that the step moves.
   const auto sharded_traffic = [&](const CostModel& model) {
-    Strategy gradients = Of(1, 2);
+    Strategy gradients = Degrees(1, 2);
     gradients.sharding_level = ShardingLevel::kGradients;
     return model.CostOfLayer(kDecoder, gradients, 2, 1)
         .time[TimeItemKind::kShardedDataParallel]
@@ -167,7 +71,7 @@ TEST(CostModel, TheOptimizersStepIsWhatWasMeasuredOfTheParametersARankSteps) {
 }
 
 TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Of(2, 1), 2, 1);
+  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Degrees(2, 1), 2, 1);
   // Messages of 2 samples * 16 bytes take 0.032 ms.
   EXPECT_NEAR(cost.forward.milliseconds(), 1.1 + 2 * 0.032, 1e-12);
   EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 2 * 0.032, 1e-12);
@@ -177,7 +81,7 @@ TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
 }
 
 TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
-  Strategy strategy = Of(2, 1);
+  Strategy strategy = Degrees(2, 1);
   strategy.recompute_level = RecomputeLevel::kFull;
   const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
   EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 1.1 + 4 * 0.032, 1e-12);
@@ -187,14 +91,14 @@ TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
 
 TEST(CostModel, DataParallelismHidesItsAllReduceBehindTheBackwardPass) {
   // 2000 bytes of gradients take 2 ms; the backward pass of one sample 3 ms.
-  const LayerCost hidden = SmallCosts().CostOfLayer(kDecoder, Of(1, 2), 2, 1);
+  const LayerCost hidden = SmallCosts().CostOfLayer(kDecoder, Degrees(1, 2), 2, 1);
   EXPECT_DOUBLE_EQ(hidden.forward.milliseconds(), 1.0);
   EXPECT_DOUBLE_EQ(hidden.backward.milliseconds(), 3.0);
   EXPECT_NEAR(hidden.gradient_sync.milliseconds(), 3.0 + 0.25 * 2.0 - 3.0, 1e-12);
 }
 
 TEST(CostModel, ShardingGathersEveryMicroBatchAndSplitsTheStates) {
-  Strategy strategy = Of(1, 2);
+  Strategy strategy = Degrees(1, 2);
   strategy.sharding_level = ShardingLevel::kParameters;
   const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
   // An all-gather of 2000 bytes takes 1 ms: as long as the forward pass.
@@ -210,7 +114,7 @@ TEST(CostModel, ShardingGathersEveryMicroBatchAndSplitsTheStates) {
 }
 
 TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
-  Strategy strategy = Of(1, 4);
+  Strategy strategy = Degrees(1, 4);
   Bytes last = Bytes::Max();
   for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
                               ShardingLevel::kGradients, ShardingLevel::kParameters}) {
@@ -222,7 +126,7 @@ TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
 }
 
 TEST(CostModel, ShardedGradientsAreScatteredEveryMicroBatch) {
-  Strategy strategy = Of(1, 2);
+  Strategy strategy = Degrees(1, 2);
   strategy.sharding_level = ShardingLevel::kGradients;
   const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
   // A reduce-scatter of 2000 bytes takes 1 ms beside 3 ms; the gather 1 ms beside the
@@ -244,7 +148,7 @@ Added AddedBy(ShardingLevel level, bool overlaps_sync, bool overlaps_gather,
   rules.runtime.overlap_gradient_sync = overlaps_sync;
   rules.runtime.overlap_parameter_gather = overlaps_gather;
   rules.runtime.all_reduces_sharded_gradients = all_reduces;
-  Strategy strategy = Of(1, 2);
+  Strategy strategy = Degrees(1, 2);
   strategy.sharding_level = level;
   const CostModel costs = *CostModel::Create(SmallProblem({}, rules));
   const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 2, 1);
@@ -296,7 +200,7 @@ TEST(CostModel, LayersSmallerThanABucketTravelWithOthers) {
           }
         },
         rules));
-    return costs.CostOfLayer(kDecoder, Of(1, 2), 2, 1).gradient_sync.milliseconds();
+    return costs.CostOfLayer(kDecoder, Degrees(1, 2), 2, 1).gradient_sync.milliseconds();
   };
   // Alone 2000 bytes take 3 ms; a quarter of a message of 8000 bytes takes 9 / 4 ms.
   EXPECT_NEAR(sync(Bytes::Of(1000)), 3.0, 1e-9);
@@ -312,7 +216,7 @@ TEST(CostModel, OverlappedTensorParallelismIsWorkedByHand) {
     const CostModel plain = *CostModel::Create(EstimatedProblem(options));
     options.rules.runtime.overlap_tensor_parallel = true;
     const CostModel overlapped = *CostModel::Create(EstimatedProblem(options));
-    Strategy strategy = Of(8, 8);
+    Strategy strategy = Degrees(8, 8);
     strategy.sequence_parallel = sequence_parallel;
     const double total =
         plain.CostOfLayer(kDecoder, strategy, 8, 1).time[TimeItemKind::kTensorParallel].value();
@@ -341,7 +245,7 @@ TEST(CostModel, ExposesOfARingWhatAttentionDoesNotHide) {
   const Coefficients coefficients("ampere");
   const FabricTime fabric(problem.hardware()->fabric, coefficients, 8);
   for (const int context : {2, 8}) {
-    Strategy strategy = Of(4, 16 / context);
+    Strategy strategy = Degrees(4, 16 / context);
     strategy.context_parallel_degree = context;
     const LayerPasses passes = costs.layer_source(kDecoder).Passes(strategy, 1);
     // Keys and values of 24 heads of 128; the ring of 8 ranks, 4 apart, leaves the node.
@@ -374,7 +278,7 @@ TEST(CostModel, MakesExpertsEqualOnFewerRanks) {
   const PlanningProblem problem = EstimatedProblem(options);
   const CostModel costs = *CostModel::Create(problem);
   const FabricTime fabric(problem.hardware()->fabric, Coefficients("ampere"), 8);
-  Strategy strategy = Of(4, 16);
+  Strategy strategy = Degrees(4, 16);
   strategy.expert_parallel_degree = 8;
   const LayerFootprint footprint = costs.layer_source(kDecoder).Footprint(strategy, 1);
   const auto bytes = [](int64_t count) { return 2.0 * static_cast<double>(count); };
@@ -397,8 +301,8 @@ TEST(CostModel, MakesTiedTablesEqualOnBothStages) {
     options.tied_embedding = tied;
     const CostModel costs = *CostModel::Create(EstimatedProblem(options));
     for (const int table : {0, 2}) {
-      const Seconds one = costs.CostOfLayer(table, Of(8, 1), 1, 1).gradient_sync;
-      const Seconds several = costs.CostOfLayer(table, Of(8, 1), 1, 8).gradient_sync;
+      const Seconds one = costs.CostOfLayer(table, Degrees(8, 1), 1, 1).gradient_sync;
+      const Seconds several = costs.CostOfLayer(table, Degrees(8, 1), 1, 8).gradient_sync;
       EXPECT_EQ(one, Seconds());
       EXPECT_EQ(several > Seconds(), tied) << table;
     }
@@ -410,7 +314,7 @@ TEST(SendTime, IsThatBetweenNodesWhereSmallStagesMeetTheEdge) {
   options.device_count = 64;
   options.global_batch_size = 64;
   const CostModel costs = *CostModel::Create(EstimatedProblem(options));
-  const Strategy strategy = Of(4, 1);
+  const Strategy strategy = Degrees(4, 1);
   const auto send = [&](bool leaves_node) {
     return costs.SendTime(kDecoder, strategy, strategy, 4, leaves_node, 1);
   };
@@ -422,7 +326,7 @@ TEST(CostModel, TimeItemsAddUpToForwardAndBackward) {
   for (int tensor : {1, 2, 4}) {
     for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
       for (RecomputeLevel recompute : {RecomputeLevel::kNone, RecomputeLevel::kFull}) {
-        Strategy strategy = Of(tensor, 4 / tensor);
+        Strategy strategy = Degrees(tensor, 4 / tensor);
         strategy.sharding_level = level;
         strategy.recompute_level = recompute;
         const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 8, 1);
@@ -439,7 +343,7 @@ TEST(CostModel, FasterLinksNeverSlowAnyLayer) {
   }));
   for (int tensor : {1, 2, 4}) {
     for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
-      Strategy strategy = Of(tensor, 4 / tensor);
+      Strategy strategy = Degrees(tensor, 4 / tensor);
       strategy.sharding_level = level;
       const LayerCost before = slow.CostOfLayer(kDecoder, strategy, 8, 1);
       const LayerCost after = fast.CostOfLayer(kDecoder, strategy, 8, 1);
@@ -452,184 +356,19 @@ TEST(CostModel, FasterLinksNeverSlowAnyLayer) {
 
 TEST(TransitionTime, IsFreeBetweenEqualLayoutsAndPaidForWiderGroups) {
   const CostModel costs = SmallCosts();
-  Strategy sharded = Of(2, 2);
+  Strategy sharded = Degrees(2, 2);
   sharded.sharding_level = ShardingLevel::kParameters;
-  EXPECT_EQ(costs.TransitionTime(kDecoder, Of(2, 2), sharded, 4), Seconds());
+  EXPECT_EQ(costs.TransitionTime(kDecoder, Degrees(2, 2), sharded, 4), Seconds());
   // Widening and narrowing between degrees 1 and 2: one all-gather of 2 samples.
   const double gather = 0.5 * 2 * 16 * 1e-3;
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, Of(1, 4), Of(2, 2), 4).milliseconds(), gather, 1e-12);
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, Of(2, 2), Of(1, 4), 4).milliseconds(), gather, 1e-12);
-  Strategy strided = Of(2, 2);
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, Degrees(1, 4), Degrees(2, 2), 4).milliseconds(),
+              gather, 1e-12);
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, Degrees(2, 2), Degrees(1, 4), 4).milliseconds(),
+              gather, 1e-12);
+  Strategy strided = Degrees(2, 2);
   strided.rank_order = RankOrder::kDataInnermost;
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, Of(2, 2), strided, 4).milliseconds(), 2 * gather,
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, Degrees(2, 2), strided, 4).milliseconds(), 2 * gather,
               1e-12);
-}
-
-TEST(CostModelCreate, ListsEveryMeasurementThatIsMissing) {
-  const PlanningProblem problem = SmallProblem([](ProfileSnapshot::Content& content) {
-    content.collectives.clear();
-    content.layers.pop_back();
-    content.overlap_slowdown.reset();
-    std::erase_if(content.layers[1].memories,
-                  [](const LayerMemoryPoint& point) { return point.tensor_parallel_degree == 4; });
-  });
-  const absl::Status status = CostModel::Create(problem).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  ASSERT_TRUE(detail.has_value());
-  EXPECT_EQ(detail->reason, Reason::kProfileMissing);
-  const std::string message(status.message());
-  for (const char* expected :
-       {"layer `head`: no timing", "layer `decoder`: memory at tensor_parallel_degree 4",
-        "all-reduce on 4 ranks, stride 1", "send-receive on 2 ranks, stride 2",
-        "overlap_slowdown"}) {
-    EXPECT_NE(message.find(expected), std::string::npos) << expected << "\n" << message;
-  }
-}
-
-TEST(CostModelCreate, SaysWhatItEstimated) {
-  PlanningRules rules;
-  rules.allow_estimates = true;
-  const PlanningProblem problem = SmallProblem(
-      [](ProfileSnapshot::Content& content) {
-        for (LayerTimingPoint& point : content.layers[1].timings) point.backward.reset();
-        content.context_memory.reset();
-      },
-      rules);
-  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
-  ASSERT_OK(costs.status());
-  EXPECT_EQ(costs->confidence(), Confidence::kMixed);
-  EXPECT_EQ(costs->estimated_items(),
-            (std::vector<std::string>{"context_memory_bytes taken as 1 GiB",
-                                      "layer `decoder`: backward time taken as twice the "
-                                      "forward"}));
-}
-
-TEST(CostModelCreate, NeverExtendsActivationsBelowAPerfectSplit) {
-  PlanningRules rules;
-  rules.allow_estimates = true;
-  const PlanningProblem problem = SmallProblem(
-      [](ProfileSnapshot::Content& content) {
-        // 1000, 100 bytes at degrees 1 and 2: a line through them is below zero at 4.
-        content.layers[1].memories.pop_back();
-        content.layers[1].memories[0].activation_per_sample = Bytes::Of(1000);
-        content.layers[1].memories[1].activation_per_sample = Bytes::Of(100);
-      },
-      rules);
-  const CostModel costs = *CostModel::Create(problem);
-  EXPECT_GE(costs.CostOfLayer(kDecoder, Of(4, 1), 1, 1).kept_per_micro_batch(), Bytes::Of(50));
-}
-
-TEST(CostModelCreate, RefusesSizesWhoseSumsWouldOverflow) {
-  for (const int64_t size : {int64_t{1} << 58, int64_t{1} << 60, (int64_t{1} << 62) + 1}) {
-    const PlanningProblem problem = SmallProblem([size](ProfileSnapshot::Content& content) {
-      for (LayerMemoryPoint& point : content.layers[1].memories) {
-        point.activation_per_sample = Bytes::Of(size);
-      }
-    });
-    const absl::Status status = CostModel::Create(problem).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    ASSERT_TRUE(GetErrorDetail(status).has_value());
-    EXPECT_EQ(GetErrorDetail(status)->metadata.at("field"), "global_batch_size");
-  }
-}
-
-TEST(CostModelCreate, IsMeasuredWhenEverythingWas) {
-  EXPECT_EQ(SmallCosts().confidence(), Confidence::kMeasured);
-  EXPECT_TRUE(SmallCosts().estimated_items().empty());
-}
-
-// Two stages of two layers each on two devices a stage.
-Plan TwoStages(const Strategy& strategy) {
-  Plan plan;
-  plan.device_count = 4;
-  plan.global_batch_size = 16;
-  plan.micro_batch_count = 4;
-  plan.stages.push_back({0, 2, {{0, 1, strategy}, {1, 1, strategy}}});
-  plan.stages.push_back({2, 2, {{2, 1, strategy}, {3, 1, strategy}}});
-  return plan;
-}
-
-TEST(PredictPlan, KeepsMoreMicroBatchesInEarlierStages) {
-  const PlanningProblem problem = SmallProblem();
-  const Prediction prediction =
-      PredictPlan(problem, *CostModel::Create(problem), TwoStages(Of(1, 2)));
-  ASSERT_EQ(prediction.stages.size(), 2u);
-  // Two layers of 800 bytes per sample and two samples per device.
-  EXPECT_EQ(prediction.stages[0].memory[MemoryItemKind::kActivations], Bytes::Of(2 * 2 * 1600));
-  EXPECT_EQ(prediction.stages[1].memory[MemoryItemKind::kActivations], Bytes::Of(2 * 1600));
-  EXPECT_EQ(prediction.stages[0].memory[MemoryItemKind::kContext], Bytes::Of(5000));
-}
-
-// Stages of two layers, two samples a device: 4 ms forward and 12 ms backward. Messages
-// of 32 bytes take 0.016 ms. All-reduces of 2 x 2000 bytes, 2 ms each beside 6 ms, add 2 x
-// 0.5 ms.
-//
-//   stage 0  F1 0-4        F2 4-8          B1 20.032-32.032  F3 -36.032  B2 -48.032  F4
-//            -52.032       B3 52.064-64.064                  B4 68.064-80.064
-//   stage 1  F1 4.016-8.016  B1 -20.016  F2 -24.016  B2 -36.016  F3 36.048-40.048
-//            B3 -52.048  F4 52.048-56.048  B4 -68.048
-TEST(PredictPlan, OfTwoStagesIsWorkedByHand) {
-  const PlanningProblem problem = SmallProblem();
-  const CostModel costs = *CostModel::Create(problem);
-  const Prediction prediction = PredictPlan(problem, costs, TwoStages(Of(1, 2)));
-  EXPECT_NEAR(prediction.step.milliseconds(), 80.064 + 1.0, 1e-9);
-  const StagePrediction& first = prediction.stages[0];
-  EXPECT_NEAR(first.forward.milliseconds(), 4.0, 1e-12);
-  EXPECT_NEAR(first.backward.milliseconds(), 12.0, 1e-12);
-  EXPECT_NEAR(first.send.milliseconds(), 0.016, 1e-12);
-  EXPECT_NEAR(first.gradient_sync.milliseconds(), 1.0, 1e-12);
-  EXPECT_EQ(first.optimizer_step, Seconds());
-  EXPECT_NEAR(first.idle_ratio, 1.0 - (4 * 16.0 + 1.0) / 81.064, 1e-12);
-  EXPECT_EQ(first.in_flight_micro_batch_count, 2);
-  EXPECT_EQ(prediction.stages[1].in_flight_micro_batch_count, 1);
-
-  // Two layers of 1000 parameters at 2 + 2 + 8 + 4 bytes; two layers of 2 x 800 bytes of
-  // two micro-batches; a message each way.
-  MemoryItems memory;
-  memory[MemoryItemKind::kParameters] = Bytes::Of(2 * 2000);
-  memory[MemoryItemKind::kGradients] = Bytes::Of(2 * 2000);
-  memory[MemoryItemKind::kOptimizerStates] = Bytes::Of(2 * 8000);
-  memory[MemoryItemKind::kMasterParameters] = Bytes::Of(2 * 4000);
-  memory[MemoryItemKind::kActivations] = Bytes::Of(2 * 2 * 1600);
-  memory[MemoryItemKind::kTransient] = Bytes::Of(2 * 32);
-  memory[MemoryItemKind::kContext] = Bytes::Of(5000);
-  EXPECT_EQ(first.memory, memory);
-  EXPECT_EQ(prediction.peak_memory, Bytes::Of(43464));
-  // The embedding makes a gradient of 4 x 128 elements; its moment is not the fullest,
-  // but the bound counts with it.
-  EXPECT_EQ(prediction.peak_memory_upper, costs.overheads().Upper(Bytes::Of(43464 + 2 * 4 * 128)));
-}
-
-TEST(PredictPlan, ItemsAddUpToPeaksAndTimes) {
-  const PlanningProblem problem = SmallProblem();
-  for (const Strategy& strategy : {Of(1, 2), Of(2, 1)}) {
-    const Prediction prediction =
-        PredictPlan(problem, *CostModel::Create(problem), TwoStages(strategy));
-    Bytes peak;
-    for (const StagePrediction& stage : prediction.stages) {
-      EXPECT_NEAR(stage.time.Total().value(), (stage.forward + stage.backward).value(), 1e-15);
-      peak = std::max(peak, stage.memory.Total());
-    }
-    EXPECT_EQ(prediction.peak_memory, peak);
-    EXPECT_NEAR(prediction.samples_per_second * prediction.step.value(), 16.0, 1e-9);
-  }
-}
-
-TEST(PredictPlan, SplittingARunChangesNothing) {
-  const PlanningProblem problem = SmallProblem();
-  const CostModel costs = *CostModel::Create(problem);
-  Plan whole;
-  whole.device_count = 4;
-  whole.global_batch_size = 16;
-  whole.stages.push_back({0, 4, {{0, 1, Of(2, 2)}, {1, 2, Of(2, 2)}, {3, 1, Of(2, 2)}}});
-  Plan split = whole;
-  split.stages[0].layer_runs = {
-      {0, 1, Of(2, 2)}, {1, 1, Of(2, 2)}, {2, 1, Of(2, 2)}, {3, 1, Of(2, 2)}};
-  const Prediction a = PredictPlan(problem, costs, whole);
-  const Prediction b = PredictPlan(problem, costs, split);
-  EXPECT_NEAR(a.step.value(), b.step.value(), 1e-15);
-  EXPECT_EQ(a.peak_memory, b.peak_memory);
 }
 
 }  // namespace
