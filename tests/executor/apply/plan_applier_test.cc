@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "tests/device/comm/rank_threads.h"
 #include "tests/executor/apply/apply_cases.h"
 #include "tests/executor/program/program_cases.h"
+#include "tests/executor/trainer/run_plan.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -44,14 +44,13 @@ struct RankTools {
   ApplierSetting setting;
 };
 
-// [step]
-std::vector<double> Train(const std::vector<CheckedPlan>& plans) {
-  std::mutex mutex;
-  std::vector<double> losses;
+// What all ranks have in the end.
+RunOutcome Train(const std::vector<CheckedPlan>& plans) {
+  std::vector<RankPart> parts(plans[0].plan().device_count);
   RunRanks(plans[0].plan().device_count, {.spin_count = 50}, [&](JobFabric& fabric) {
     RankTools tools(fabric);
     PlanApplier applier(plans[0], tools.setting);
-    std::vector<double> own;
+    RankPart part;
     // An error at one rank comes to all of them, so none waits for another that has left.
     absl::Status status = applier.Prepare();
     for (size_t k = 0; k < plans.size() && status.ok(); ++k) {
@@ -59,16 +58,20 @@ std::vector<double> Train(const std::vector<CheckedPlan>& plans) {
       for (int step = 0; step < kStepsOfEach && status.ok(); ++step) {
         const absl::StatusOr<double> loss = applier.Step();
         status = loss.status();
-        if (loss.ok()) own.push_back(*loss);
+        if (loss.ok()) part.losses.push_back(*loss);
       }
+    }
+    if (status.ok()) {
+      const std::unique_ptr<LayerKernels> kernels = MakeCpuKernels(ElementType::kFloat64);
+      absl::StatusOr<std::vector<RankPart::Piece>> pieces = PiecesOf(*applier.trainer(), *kernels);
+      status = pieces.status();
+      if (pieces.ok()) part.pieces = *std::move(pieces);
     }
     if (status.ok()) status = applier.Teardown();
     EXPECT_OK(status);
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (losses.empty()) losses = own;
-    EXPECT_EQ(losses, own);
+    parts[fabric.rank()] = std::move(part);
   });
-  return losses;
+  return PutTogether(parts);
 }
 
 struct SwapCase {
@@ -124,24 +127,14 @@ TEST_P(Swaps, GoOnAsOneRankAloneWould) {
   const ModelSpec model = GetParam().model(6, GetParam().is_tied);
   std::vector<CheckedPlan> plans;
   for (const Plan& plan : GetParam().plans(model)) plans.push_back(CheckedFrom(plan, model));
-  const std::vector<double> losses = Train(plans);
-  const std::vector<CheckedPlan> serial(plans.size(),
-                                        CheckedFrom(PlanOf(model, 1, {8}, {{}}, kBatch, 1), model));
+  const RunOutcome swapped = Train(plans);
+  EXPECT_TRUE(swapped.ranks_agree);
   // The one rank makes all its steps under one plan.
-  std::vector<double> expected;
-  RunRanks(1, {}, [&](JobFabric& fabric) {
-    RankTools tools(fabric);
-    PlanApplier applier(serial[0], tools.setting);
-    ASSERT_OK(applier.Prepare());
-    for (size_t step = 0; step < kStepsOfEach * plans.size(); ++step) {
-      ASSERT_OK_AND_ASSIGN(const double loss, applier.Step());
-      expected.push_back(loss);
-    }
-  });
-  ASSERT_EQ(losses.size(), expected.size());
-  for (size_t step = 0; step < losses.size(); ++step) {
-    EXPECT_NEAR(losses[step], expected[step], 1e-10 * expected[step]) << "step " << step;
-  }
+  RunOptions alone;
+  alone.step_count = kStepsOfEach * static_cast<int>(plans.size());
+  const RunOutcome serial = RunSerially(plans[0].plan(), model, alone);
+  EXPECT_EQ(swapped.losses.size(), static_cast<size_t>(alone.step_count));
+  EXPECT_LE(DifferenceOf(swapped, serial, ElementType::kFloat64), 1e-10);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Swaps, ::testing::ValuesIn(SwapCases()),

@@ -32,21 +32,6 @@ void AddPart(const RankPart::Piece& piece, std::vector<double>& whole, bool& agr
   }
 }
 
-absl::Status CollectParameters(RankTrainer& trainer, LayerKernels& kernels, RankPart& part) {
-  absl::Status status;
-  PARPLAN_RETURN_IF_ERROR(
-      trainer.VisitParameters([&](int layer, const ParameterTensor& tensor, const void* data) {
-        absl::StatusOr<std::vector<double>> values =
-            ReadElements(kernels, kernels.type(), data, tensor.local_size());
-        if (!values.ok()) {
-          status = values.status();
-          return;
-        }
-        part.pieces.push_back({layer, tensor, *std::move(values)});
-      }));
-  return status;
-}
-
 // Squares of differences and of the values themselves.
 struct Distance {
   void Add(const std::vector<double>& a, const std::vector<double>& b) {
@@ -62,6 +47,23 @@ struct Distance {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<RankPart::Piece>> PiecesOf(RankTrainer& trainer, LayerKernels& kernels) {
+  std::vector<RankPart::Piece> pieces;
+  absl::Status status;
+  PARPLAN_RETURN_IF_ERROR(
+      trainer.VisitParameters([&](int layer, const ParameterTensor& tensor, const void* data) {
+        absl::StatusOr<std::vector<double>> values =
+            ReadElements(kernels, kernels.type(), data, tensor.local_size());
+        if (!values.ok()) {
+          status = values.status();
+          return;
+        }
+        pieces.push_back({layer, tensor, *std::move(values)});
+      }));
+  PARPLAN_RETURN_IF_ERROR(status);
+  return pieces;
+}
 
 absl::StatusOr<RankPart> RunRank(JobFabric& fabric, const Plan& plan, const ModelSpec& model,
                                  const RunOptions& options) {
@@ -100,7 +102,7 @@ absl::StatusOr<RankPart> RunRank(JobFabric& fabric, const Plan& plan, const Mode
   EXPECT_EQ(pool.usage()[ArrayUse::kTransient], Bytes());
   EXPECT_EQ(pool.usage()[ArrayUse::kLogits], Bytes());
   EXPECT_EQ(pool.usage()[ArrayUse::kGatheredParameters], Bytes());
-  PARPLAN_RETURN_IF_ERROR(CollectParameters(*trainer, *kernels, part));
+  PARPLAN_ASSIGN_OR_RETURN(part.pieces, PiecesOf(*trainer, *kernels));
   return part;
 }
 

@@ -58,6 +58,9 @@ struct RankPart {
 absl::StatusOr<RankPart> RunRank(JobFabric& fabric, const Plan& plan, const ModelSpec& model,
                                  const RunOptions& options);
 
+// The pieces that `trainer` has. Of the thread of the rank; others of its groups call it too.
+absl::StatusOr<std::vector<RankPart::Piece>> PiecesOf(RankTrainer& trainer, LayerKernels& kernels);
+
 // [rank] the parts of all ranks.
 RunOutcome PutTogether(const std::vector<RankPart>& parts);
 
