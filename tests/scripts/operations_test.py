@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 FLAGS = None
@@ -47,6 +48,7 @@ exit "$code"
 
     def __init__(self, folder, server, config):
         self.folder = folder
+        self.config = config
         self.command = [server, "--config", config]
         self.process = None
         for name in ("wanted", "done"):
@@ -75,9 +77,20 @@ exit "$code"
         if verb == "stop":
             return self.stop()
         if verb == "reload":
-            self.process.send_signal(signal.SIGHUP)
-            return 0
+            return self.reload()
         return 1
+
+    def reload(self):
+        """Done when the server has read its keys, which it tells unless it is told to be quiet."""
+        log, told = self.folder / "server.log", '"event":"keys read again"'
+        before = log.read_text().count(told)
+        self.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + LONG
+        while '"warning"' not in self.config.read_text() and log.read_text().count(told) == before:
+            if self.process.poll() is not None or time.monotonic() > end:
+                return 1
+            time.sleep(0.02)
+        return 0
 
     def start(self):
         """As Type=notify: done when the server says so."""
@@ -125,45 +138,46 @@ class Guide(unittest.TestCase):
         blocks = re.findall(r"^```sh\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
         self.assertGreater(len(blocks), 7)
         port, metrics_port = free_ports(2)
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            for part in ("bin", "etc", "state"):
-                (folder / part).mkdir()
-            changes = {"/var/lib/parplan": str(folder / "state"),
-                       "/etc/parplan": str(folder / "etc"),
-                       "/usr/share/parplan/examples": str(FLAGS.source / "deploy" / "examples"),
-                       ":9477": f":{port}", ":9478": f":{metrics_port}"}
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        folder = pathlib.Path(temporary.name)
+        for part in ("bin", "etc", "state"):
+            (folder / part).mkdir()
+        changes = {"/var/lib/parplan": str(folder / "state"),
+                   "/etc/parplan": str(folder / "etc"),
+                   "/usr/share/parplan/examples": str(FLAGS.source / "deploy" / "examples"),
+                   ":9477": f":{port}", ":9478": f":{metrics_port}"}
 
-            def changed(text):
-                for old, new in changes.items():
-                    text = text.replace(old, new)
-                return text
+        def changed(text):
+            for old, new in changes.items():
+                text = text.replace(old, new)
+            return text
 
-            config = folder / "etc" / "parplan-server.json"
-            installed = FLAGS.source / "deploy" / "server" / "parplan-server.json"
-            config.write_text(changed(installed.read_text()))
-            chown = folder / "bin" / "chown"
-            chown.write_text("#!/bin/sh\n")
-            chown.chmod(0o755)
-            for program in ("planctl", "parplan-server"):
-                (folder / "bin" / program).symlink_to((FLAGS.bin / program).resolve())
-            manager = Manager(folder, folder / "bin" / "parplan-server", config)
-            self.addCleanup(manager.end)
-            done = subprocess.run(
-                ["bash", "-euxo", "pipefail", "-c", changed("\n".join(blocks))], cwd=folder,
-                env={"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": name,
-                     "PARPLAN_SERVER": f"127.0.0.1:{port}"},
-                capture_output=True, text=True, timeout=LONG, check=False)
-            log = (folder / "server.log").read_text()
-            self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}\n{log}")
-            self.assertEqual(done.stdout.count("valid: clusters/"), 3, done.stdout)
-            # The rotation: the plan has two signatures, and a key that waits is no more.
-            rotated = json.loads((folder / "etc" / "rotated.dsse.json").read_text())
-            self.assertEqual(len(rotated["signatures"]), 2)
-            restored = (folder / "etc" / "restored.dsse.json").read_text()
-            self.assertEqual(json.loads(restored), rotated)
-            self.assertEqual(manager.stop(), 0)
-            manager.end()
+        config = folder / "etc" / "parplan-server.json"
+        installed = FLAGS.source / "deploy" / "server" / "parplan-server.json"
+        config.write_text(changed(installed.read_text()))
+        chown = folder / "bin" / "chown"
+        chown.write_text("#!/bin/sh\n")
+        chown.chmod(0o755)
+        for program in ("planctl", "parplan-server"):
+            (folder / "bin" / program).symlink_to((FLAGS.bin / program).resolve())
+        manager = Manager(folder, folder / "bin" / "parplan-server", config)
+        self.addCleanup(manager.end)
+        done = subprocess.run(
+            ["bash", "-euxo", "pipefail", "-c", changed("\n".join(blocks))], cwd=folder,
+            env={"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder),
+                 "PARPLAN_SERVER": f"127.0.0.1:{port}"},
+            capture_output=True, text=True, timeout=LONG, check=False)
+        log = (folder / "server.log").read_text()
+        self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}\n{log}")
+        self.assertEqual(done.stdout.count("valid: clusters/"), 3, done.stdout)
+        # The rotation: the plan has two signatures, and a key that waits is no more.
+        rotated = json.loads((folder / "etc" / "rotated.dsse.json").read_text())
+        self.assertEqual(len(rotated["signatures"]), 2)
+        restored = (folder / "etc" / "restored.dsse.json").read_text()
+        self.assertEqual(json.loads(restored), rotated)
+        self.assertEqual(manager.stop(), 0)
+        manager.end()
 
     def test_every_alert_has_a_section_and_every_section_an_alert(self):
         runbook = self.text.partition("\n## Runbook\n")[2]
