@@ -1,4 +1,4 @@
-#include "metrics/certificate_metrics.h"
+#include "proto/metrics/certificate_metrics.h"
 
 #include <openssl/asn1.h>
 #include <openssl/bio.h>

@@ -1,4 +1,4 @@
-#include "metrics/process_metrics.h"
+#include "proto/metrics/process_metrics.h"
 
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
@@ -14,7 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "metrics/build_metrics.h"
+#include "proto/metrics/build_metrics.h"
 
 namespace parplan {
 namespace {

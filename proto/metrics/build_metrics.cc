@@ -1,4 +1,4 @@
-#include "metrics/build_metrics.h"
+#include "proto/metrics/build_metrics.h"
 
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>

@@ -1,4 +1,4 @@
-#include "metrics/certificate_metrics.h"
+#include "proto/metrics/certificate_metrics.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

@@ -1,4 +1,4 @@
-#include "metrics/process_metrics.h"
+#include "proto/metrics/process_metrics.h"
 
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
