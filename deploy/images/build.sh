@@ -130,12 +130,21 @@ gather() {
     install -D -m 755 "$real" "$root$library"
     reals+=("$real")
   done <"$root.libraries"
-  # What is inside, for people and scanners, and under which licences.
+  # What is inside, for people and scanners, and under which licences; what is linked into a
+  # program as archives (cmake/FindCBC.cmake), too.
   packages_of "${reals[@]}" >"$root.packages"
+  for program in "$@"; do
+    if grep -q 8CbcModel "$bin/$program" && ! grep -q '/libCbc' "$root.libraries"; then
+      dpkg-query -W -f '${Package}\n' coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev \
+        coinor-libosi-dev coinor-libcoinutils-dev liblapack-dev libblas-dev \
+        libgfortran-12-dev >>"$root.packages"
+    fi
+  done
+  LC_ALL=C sort -u -o "$root.packages" "$root.packages"
   while read -r package; do
     dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' "$package" | head -n 1
-    install -D -m 644 "$(readlink -f "/usr/share/doc/$package/copyright")" \
-      "$root/usr/share/doc/$package/copyright"
+    mkdir -p "$root/usr/share/doc/$package"
+    gzip -9nc "/usr/share/doc/$package/copyright" >"$root/usr/share/doc/$package/copyright.gz"
   done <"$root.packages" >"$root/usr/share/doc/parplan/packages"
   install -m 644 "$source_folder/LICENSE" "$root/usr/share/doc/parplan/LICENSE"
   rm -f "$root.libraries" "$root.packages"

@@ -149,7 +149,7 @@ class Images(unittest.TestCase):
             packages = (root / "usr/share/doc/parplan/packages").read_text().splitlines()
             self.assertTrue(any(line.startswith("libc6 ") for line in packages))
             for line in packages:
-                copyright_file = root / "usr/share/doc" / line.split()[0] / "copyright"
+                copyright_file = root / "usr/share/doc" / line.split()[0] / "copyright.gz"
                 self.assertTrue(copyright_file.is_file(), copyright_file)
 
     def test_their_settings_are_those_of_the_manifests(self):
