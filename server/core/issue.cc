@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/wire/digest.h"
@@ -20,18 +20,40 @@ constexpr size_t kIdLength = 32;
 Seconds ToSeconds(absl::Duration duration) { return Seconds::Of(absl::ToDoubleSeconds(duration)); }
 
 // Of the planner asked, over the best of those it was compared with.
-std::optional<double> GainOverBaselines(const std::vector<v1::PlannerComparison>& comparisons,
-                                        const std::string& planner, const PlanFound& found) {
+std::optional<double> GainOverBaselines(const v1::Plan& plan, const std::string& planner,
+                                        Seconds found_step) {
   std::optional<double> best;
-  for (const v1::PlannerComparison& comparison : comparisons) {
+  for (const v1::PlannerComparison& comparison : plan.comparisons()) {
     if (comparison.planner() == planner || !comparison.feasible()) continue;
     const google::protobuf::Duration& step = comparison.step_duration();
     const double seconds =
         absl::ToDoubleSeconds(absl::Seconds(step.seconds()) + absl::Nanoseconds(step.nanos()));
     best = std::min(best.value_or(seconds), seconds);
   }
-  if (!best.has_value() || !(found.prediction.step.value() > 0.0)) return std::nullopt;
-  return *best / found.prediction.step.value();
+  if (!best.has_value() || !(found_step.value() > 0.0)) return std::nullopt;
+  return *best / found_step.value();
+}
+
+// Everything in a payload that the planner does not say.
+void Bind(const PlanQuestion& question, const std::string& name, absl::Time issue_time,
+          v1::PlanPayload* payload) {
+  payload->set_plan(name);
+  payload->set_cluster(question.cluster);
+  payload->set_job_id(question.job_id);
+  payload->clear_node_names();
+  for (const std::string& node_name : question.problem.topology().NodeNames()) {
+    payload->add_node_names(node_name);
+  }
+  payload->set_topology_digest(question.topology_digest);
+  payload->set_profile_digest(question.profile_digest);
+  payload->set_model_digest(question.model_digest);
+  payload->set_hardware_digest(question.hardware_digest);
+  payload->set_calibration_digest(question.calibration_digest);
+  payload->set_runtime_id(question.options.rules.runtime.runtime_id);
+  payload->set_planner_version(kVersion);
+  payload->set_planner(question.options.planner);
+  *payload->mutable_issue_time() = TimestampToProto(issue_time);
+  *payload->mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
 }
 
 }  // namespace
@@ -48,25 +70,34 @@ std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time) {
       .substr(0, kIdLength);
 }
 
+std::string StoredAnswerKey(const PlanQuestion& question, const PlannerAnswer& answer) {
+  if (!answer.is_complete) return "";
+  return Sha256Hex(absl::StrCat("parplan answer 1\n", question.answer_key));
+}
+
+v1::PlanPayload PayloadAgain(const PlanQuestion& question, v1::PlanPayload issued,
+                             const std::string& name, absl::Time issue_time) {
+  v1::PlanPayload payload = std::move(issued);
+  Bind(question, name, issue_time, &payload);
+  return payload;
+}
+
+v1::Plan UnsignedPlanAgain(const PlanQuestion& question, v1::Plan issued, const std::string& name,
+                           absl::Time issue_time) {
+  v1::Plan plan = std::move(issued);
+  plan.set_name(name);
+  *plan.mutable_spec() = question.spec;
+  plan.clear_signed_plan();
+  plan.clear_from_cache();
+  *plan.mutable_create_time() = TimestampToProto(issue_time);
+  *plan.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
+  return plan;
+}
+
 v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found,
                             const std::string& name, absl::Time issue_time) {
   v1::PlanPayload payload;
-  payload.set_plan(name);
-  payload.set_cluster(question.cluster);
-  payload.set_job_id(question.job_id);
-  for (const std::string& node_name : question.problem.topology().NodeNames()) {
-    payload.add_node_names(node_name);
-  }
-  payload.set_topology_digest(question.topology_digest);
-  payload.set_profile_digest(question.profile_digest);
-  payload.set_model_digest(question.model_digest);
-  payload.set_hardware_digest(question.hardware_digest);
-  payload.set_calibration_digest(question.calibration_digest);
-  payload.set_runtime_id(question.options.rules.runtime.runtime_id);
-  payload.set_planner_version(kVersion);
-  payload.set_planner(question.options.planner);
-  *payload.mutable_issue_time() = TimestampToProto(issue_time);
-  *payload.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
+  Bind(question, name, issue_time, &payload);
   // Without the clocks of the search, which differ from run to run.
   FillPayload(found.plan, found.prediction, found.search, question.problem.model(), &payload);
   return payload;
@@ -93,18 +124,21 @@ v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
   return plan;
 }
 
-PlanReport ReportOf(const PlanQuestion& question, const PlannerAnswer& answer,
-                    const PlanFound& found, absl::Time now) {
+PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,
+                    const v1::PlanPayload& payload, absl::Time now) {
   PlanReport report;
   report.planner = question.options.planner;
-  report.predicted_step = found.prediction.step;
-  report.predicted_samples_per_second = found.prediction.samples_per_second;
-  report.predicted_peak_memory = found.prediction.peak_memory;
-  report.usable_memory = found.prediction.usable_memory;
+  const v1::Prediction& prediction = payload.prediction();
+  report.predicted_step =
+      Seconds::Of(static_cast<double>(prediction.step_duration().seconds()) +
+                  1e-9 * static_cast<double>(prediction.step_duration().nanos()));
+  report.predicted_samples_per_second = prediction.samples_per_second();
+  report.predicted_peak_memory = Bytes::Of(prediction.peak_memory_bytes());
+  report.usable_memory = Bytes::Of(prediction.usable_memory_bytes());
   if (question.newest_measurement != absl::InfinitePast()) {
     report.profile_age = std::max(absl::ZeroDuration(), now - question.newest_measurement);
   }
-  report.baseline_gain = GainOverBaselines(answer.comparisons, report.planner, found);
+  report.baseline_gain = GainOverBaselines(plan, report.planner, report.predicted_step);
   return report;
 }
 

@@ -21,6 +21,10 @@ namespace parplan {
 // hexadecimal.
 std::string StoredPlanKey(const PlanQuestion& question, const PlannerAnswer& answer);
 
+// What plans of equal answers have in common, whomever they are for: their questions have
+// the same `answer_key`. Empty for a search that a limit ended. Lower-case hexadecimal.
+std::string StoredAnswerKey(const PlanQuestion& question, const PlannerAnswer& answer);
+
 // The id of a plan issued at `issue_time`: from the question, the job and the
 // time, so that a plan issued again after the first has expired is another one.
 std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time);
@@ -33,9 +37,16 @@ v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found
 v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
                       const PlanFound& found, const std::string& name, absl::Time issue_time);
 
-// What the observer hears of it.
-PlanReport ReportOf(const PlanQuestion& question, const PlannerAnswer& answer,
-                    const PlanFound& found, absl::Time now);
+// The same two of a plan that was issued before for an equal question, perhaps for another
+// job: what the planner said is taken over, the rest is of this question.
+v1::PlanPayload PayloadAgain(const PlanQuestion& question, v1::PlanPayload issued,
+                             const std::string& name, absl::Time issue_time);
+v1::Plan UnsignedPlanAgain(const PlanQuestion& question, v1::Plan issued, const std::string& name,
+                           absl::Time issue_time);
+
+// What the observer hears of a plan with this payload.
+PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,
+                    const v1::PlanPayload& payload, absl::Time now);
 
 }  // namespace parplan
 

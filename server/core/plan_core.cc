@@ -1,6 +1,7 @@
 #include "server/core/plan_core.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/envelope/verifier.h"
+#include "proto/wire/digest.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/issue.h"
 #include "server/core/stored_message.h"
@@ -123,6 +125,28 @@ PlanCore::SharedAnswer PlanCore::FindAnswer(const PlanQuestion& question) {
   return answers_.Get(question.answer_key).value_or(nullptr);
 }
 
+PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
+  PlannerAnswer answer;
+  answer.is_complete = true;
+  const absl::StatusOr<std::optional<PlanRecord>> record =
+      to_.store.FindPlanByAnswer(question.cluster, StoredAnswerKey(question, answer));
+  if (!record.ok() || !record->has_value()) return nullptr;
+  absl::StatusOr<v1::Plan> plan = ParseStored<v1::Plan>((*record)->bytes, (*record)->name);
+  if (!plan.ok()) return nullptr;
+  // It will be signed again, so nobody but a server must have written it. That it may have
+  // expired since does not matter.
+  ExpectedAudience expected;
+  expected.cluster = question.cluster;
+  expected.topology_digest = question.topology_digest;
+  if (!to_.keys.Verifier()->Verify(plan->signed_plan(), expected, (*record)->create_time).ok()) {
+    return nullptr;
+  }
+  answer.issued = std::make_shared<const v1::Plan>(*std::move(plan));
+  const auto shared = std::make_shared<const PlannerAnswer>(std::move(answer));
+  answers_.Put(question.answer_key, shared, AnswerBytes(*shared));
+  return shared;
+}
+
 absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFlight& flight) {
   // A flight of this question may have ended since the look into the cache; its
   // answer was kept before it ended.
@@ -130,9 +154,29 @@ absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFli
     flight->Finish(known);
     return absl::OkStatus();
   }
+  if (to_.turns == nullptr) return QueueSearch(question, flight, nullptr);
+  to_.turns->Ask(
+      Sha256Hex(question->flight_key), [flight] { return !flight->ShouldStop(); },
+      [this, question, flight](std::unique_ptr<Turn> turn) {
+        const absl::Status queued = QueueSearch(question, flight, std::move(turn));
+        if (!queued.ok()) flight->Finish(queued);
+      });
+  return absl::OkStatus();
+}
+
+absl::Status PlanCore::QueueSearch(const SharedQuestion& question, const PlanFlight& flight,
+                                   std::shared_ptr<Turn> turn) {
   const absl::Duration submitted = to_.clock.Steady();
   SearchPool::Task task;
-  task.run = [this, question, flight, submitted](const std::function<bool()>& stopping) {
+  // The task holds the turn, and the pool drops the task when it is done.
+  task.run = [this, question, flight, submitted,
+              turn = std::move(turn)](const std::function<bool()>& stopping) {
+    if (to_.turns != nullptr) {
+      if (const SharedAnswer issued = FindIssued(*question)) {
+        to_.observer.SearchShared();
+        return flight->Finish(issued);
+      }
+    }
     flight->Finish(Search(*question, to_.clock.Steady() - submitted, *flight, stopping));
   };
   task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
@@ -168,7 +212,8 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
 
 absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
                                            const PlannerAnswer& answer) {
-  if (const NothingFits* nothing = std::get_if<NothingFits>(&answer.result)) {
+  const NothingFits* const nothing = std::get_if<NothingFits>(&answer.result);
+  if (answer.issued == nullptr && nothing != nullptr) {
     return NothingFitsError(question.problem, *nothing);
   }
   const std::lock_guard<std::mutex> lock(
@@ -177,24 +222,36 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
     PARPLAN_ASSIGN_OR_RETURN(SharedPlan stored, FindStored(question));
     if (stored != nullptr) return stored;
   }
-  return IssueNew(question, answer, std::get<PlanFound>(answer.result));
+  return IssueNew(question, answer);
 }
 
 absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
-                                              const PlannerAnswer& answer, const PlanFound& found) {
+                                              const PlannerAnswer& answer) {
   const absl::Time now = to_.clock.Now();
   const std::string plan_key = StoredPlanKey(question, answer);
   const PlanName name{question.cluster, NewPlanId(plan_key, now)};
-  v1::Plan plan = UnsignedPlan(question, answer, found, name.ToString(), now);
-  PARPLAN_ASSIGN_OR_RETURN(
-      *plan.mutable_signed_plan(),
-      to_.keys.Sign(MakePayload(question, found, name.ToString(), now).SerializeAsString(), now));
+  v1::Plan plan;
+  v1::PlanPayload payload;
+  if (answer.issued != nullptr) {
+    PARPLAN_ASSIGN_OR_RETURN(payload,
+                             ParseStored<v1::PlanPayload>(answer.issued->signed_plan().payload(),
+                                                          answer.issued->name()));
+    payload = PayloadAgain(question, std::move(payload), name.ToString(), now);
+    plan = UnsignedPlanAgain(question, *answer.issued, name.ToString(), now);
+  } else {
+    const PlanFound& found = std::get<PlanFound>(answer.result);
+    payload = MakePayload(question, found, name.ToString(), now);
+    plan = UnsignedPlan(question, answer, found, name.ToString(), now);
+  }
+  PARPLAN_ASSIGN_OR_RETURN(*plan.mutable_signed_plan(),
+                           to_.keys.Sign(payload.SerializeAsString(), now));
 
   PlanRecord record;
   record.name = name.ToString();
   record.cluster = question.cluster;
   record.plan_id = name.plan;
   record.plan_key = plan_key;
+  record.answer_key = StoredAnswerKey(question, answer);
   record.request_id = question.request_id;
   record.job_id = question.job_id;
   record.topology_digest = question.topology_digest;
@@ -212,7 +269,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
     // Another call with this request_id was first; or as above.
     PARPLAN_ASSIGN_OR_RETURN(plan, ParseStored<v1::Plan>(stored->bytes, stored->name));
   } else {
-    to_.observer.PlanIssued(ReportOf(question, answer, found, now));
+    to_.observer.PlanIssued(ReportOf(question, plan, payload, now));
   }
   if (answer.is_complete) Remember(question, *stored, plan);
   return std::make_shared<const v1::Plan>(std::move(plan));

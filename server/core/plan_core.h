@@ -29,6 +29,7 @@
 #include "server/core/search_pool.h"
 #include "server/core/single_flight.h"
 #include "server/store/store.h"
+#include "server/store/turns.h"
 
 namespace parplan {
 
@@ -58,6 +59,8 @@ class PlanCore {
     Observer& observer;
     const Limits& limits;
     PlannerFunction planner = &FindPlan;
+    // Where several servers share the store; null for one.
+    Turns* turns = nullptr;
   };
   explicit PlanCore(Neighbours neighbours);
 
@@ -124,8 +127,16 @@ class PlanCore {
   // An answer of memory; null when there is none.
   SharedAnswer FindAnswer(const PlanQuestion& question);
 
-  // Puts the search of `question` into the queue.
+  // An answer that another server, or this one before it was started again, issued a plan
+  // from; null when there is none that can be trusted.
+  SharedAnswer FindIssued(const PlanQuestion& question);
+
+  // Puts the search of `question` into the queue, once no other server searches the same.
   absl::Status StartSearch(const SharedQuestion& question, const PlanFlight& flight);
+
+  // Puts it there now. `turn` is held until every caller has its plan; it may be null.
+  absl::Status QueueSearch(const SharedQuestion& question, const PlanFlight& flight,
+                           std::shared_ptr<Turn> turn);
 
   // Runs on a worker: searches, checks, keeps the answer.
   absl::StatusOr<SharedAnswer> Search(const PlanQuestion& question, absl::Duration queue_duration,
@@ -137,14 +148,13 @@ class PlanCore {
   absl::StatusOr<SharedPlan> Issue(const PlanQuestion& question, const PlannerAnswer& answer);
 
   // Signs and stores a new plan.
-  absl::StatusOr<SharedPlan> IssueNew(const PlanQuestion& question, const PlannerAnswer& answer,
-                                      const PlanFound& found);
+  absl::StatusOr<SharedPlan> IssueNew(const PlanQuestion& question, const PlannerAnswer& answer);
 
   Neighbours to_;
   LruCache<ReadyPlan> ready_plans_;
   LruCache<SharedAnswer> answers_;
   SingleFlight<SharedAnswer> flights_;
-  // Equal plans are issued one after the other; picked by binding key.
+  // Equal plans of one server are issued one after the other; picked by binding key.
   std::array<std::mutex, 16> issue_mutexes_;
 };
 

@@ -218,6 +218,7 @@ absl::Status NothingFitsError(const PlanningProblem& problem, const NothingFits&
 
 size_t AnswerBytes(const PlannerAnswer& answer) {
   size_t bytes = sizeof(PlannerAnswer);
+  if (answer.issued != nullptr) bytes += answer.issued->SpaceUsedLong();
   for (const v1::PlannerComparison& comparison : answer.comparisons) {
     bytes += comparison.SpaceUsedLong();
   }

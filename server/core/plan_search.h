@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,6 +37,9 @@ struct PlannerAnswer {
   absl::Duration wall_duration;
   // No limit ended the search: the same question always gets this answer.
   bool is_complete = false;
+  // Where another server searched: a plan it issued, for whomever, its signature checked.
+  // `result` says nothing then.
+  std::shared_ptr<const v1::Plan> issued;
 };
 
 // What a search needs besides the problem.

@@ -26,7 +26,7 @@ absl::Time LastExpiry(const TrustBundle& bundle) {
 
 ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys,
                        const Limits& limits, const Clock& clock, Observer& observer,
-                       PlannerFunction planner)
+                       PlannerFunction planner, std::unique_ptr<Turns> turns)
     : store_(std::make_unique<MeteredStore>(std::move(store), clock, observer)),
       keys_(std::move(keys)),
       limits_(limits),
@@ -38,8 +38,10 @@ ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> ke
       executions_(*store_, clock_, observer_, limits_),
       agents_(clock_, observer_, limits_),
       pool_(limits_.worker_count, limits_.max_queue_length, observer_),
-      plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, planner}),
-      shapes_({knowledge_, pool_, clock_, observer_, limits_, planner}) {}
+      plans_(
+          {*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, planner, turns.get()}),
+      shapes_({knowledge_, pool_, clock_, observer_, limits_, planner}),
+      turns_(std::move(turns)) {}
 
 ServerCore::~ServerCore() { Drain(absl::ZeroDuration()); }
 
@@ -65,6 +67,10 @@ void ServerCore::StopTaking() {
   agents_.Drain();
 }
 
-void ServerCore::Drain(absl::Duration grace) { pool_.Drain(grace); }
+void ServerCore::Drain(absl::Duration grace) {
+  pool_.Drain(grace);
+  // Who waits for the search of another server is told to ask there.
+  if (turns_ != nullptr) turns_->Stop();
+}
 
 }  // namespace parplan

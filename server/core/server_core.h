@@ -21,16 +21,18 @@
 #include "server/core/search_pool.h"
 #include "server/core/shape_core.h"
 #include "server/store/store.h"
+#include "server/store/turns.h"
 
 namespace parplan {
 
 // Safe to use from any thread.
 class ServerCore {
  public:
-  // `clock` and `observer` outlive the core. `planner` is for tests.
+  // `clock` and `observer` outlive the core. `planner` is for tests. `turns` are those of
+  // the servers that share `store`; null where there is one.
   ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys, const Limits& limits,
              const Clock& clock = Clock::Real(), Observer& observer = Observer::Null(),
-             PlannerFunction planner = &FindPlan);
+             PlannerFunction planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr);
 
   // As `Drain(0)`.
   ~ServerCore();
@@ -81,6 +83,8 @@ class ServerCore {
   SearchPool pool_;
   PlanCore plans_;
   ShapeCore shapes_;
+  // Calls plans and pool until it is gone.
+  const std::unique_ptr<Turns> turns_;
 };
 
 }  // namespace parplan

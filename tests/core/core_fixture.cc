@@ -104,16 +104,22 @@ CoreTest::~CoreTest() {
 void CoreTest::Start(std::unique_ptr<MemoryStore> store) {
   core_.reset();
   store_ = store.get();
+  core_ = MakeCore(std::move(store), nullptr);
+}
+
+std::unique_ptr<ServerCore> CoreTest::MakeCore(std::unique_ptr<MemoryStore> store,
+                                               std::unique_ptr<Turns> turns) {
   // Made some days ago, so that a clock that is set back finds a key it may use.
   absl::StatusOr<KeyStore> keys =
       KeyStore::OpenOrCreate(key_folder_, clock.Now() - absl::Hours(24 * 5));
   PARPLAN_CHECK(keys.ok());
-  core_ = std::make_unique<ServerCore>(
+  return std::make_unique<ServerCore>(
       std::move(store), std::make_unique<KeyRing>(*std::move(keys), clock.Now()), limits, clock,
       observer,
       [this](const PlanningProblem& problem, absl::string_view name, const SearchControl& control) {
         return planner(problem, name, control);
-      });
+      },
+      std::move(turns));
 }
 
 absl::StatusOr<v1::Profile> CoreTest::Upload(const v1::Profile& profile,
@@ -164,9 +170,15 @@ absl::StatusOr<SharedPlan> CoreTest::Ask(const v1::CreatePlanRequest& request) {
 
 std::future<absl::StatusOr<SharedPlan>> CoreTest::AskLater(const v1::CreatePlanRequest& request,
                                                            std::shared_ptr<CallContext> context) {
+  return AskLater(*core_, request, std::move(context));
+}
+
+std::future<absl::StatusOr<SharedPlan>> CoreTest::AskLater(ServerCore& core,
+                                                           const v1::CreatePlanRequest& request,
+                                                           std::shared_ptr<CallContext> context) {
   const auto answer = std::make_shared<std::promise<absl::StatusOr<SharedPlan>>>();
   std::future<absl::StatusOr<SharedPlan>> future = answer->get_future();
-  core_->plans().CreatePlan(std::move(context), request, [answer](absl::StatusOr<SharedPlan> plan) {
+  core.plans().CreatePlan(std::move(context), request, [answer](absl::StatusOr<SharedPlan> plan) {
     answer->set_value(std::move(plan));
   });
   return future;

@@ -41,6 +41,10 @@ class CoreTest : public testing::Test {
   // Starts a core over `store`, or over a new one; the last one, if any, ends.
   void Start(std::unique_ptr<MemoryStore> store = std::make_unique<MemoryStore>());
 
+  // Another server with the keys, clock, observer and planner of `core()`.
+  std::unique_ptr<ServerCore> MakeCore(std::unique_ptr<MemoryStore> store,
+                                       std::unique_ptr<Turns> turns);
+
   // Uploads `profile` as one header and one piece.
   absl::StatusOr<v1::Profile> Upload(const v1::Profile& profile, const std::string& request_id,
                                      const std::string& node = "node-0");
@@ -59,6 +63,9 @@ class CoreTest : public testing::Test {
   absl::StatusOr<SharedPlan> Ask(const v1::CreatePlanRequest& request);
   std::future<absl::StatusOr<SharedPlan>> AskLater(const v1::CreatePlanRequest& request,
                                                    std::shared_ptr<CallContext> context);
+  static std::future<absl::StatusOr<SharedPlan>> AskLater(ServerCore& core,
+                                                          const v1::CreatePlanRequest& request,
+                                                          std::shared_ptr<CallContext> context);
   absl::StatusOr<SharedShape> AskShape(const v1::ShapePlanRequest& request);
 
   ServerCore& core() { return *core_; }
