@@ -45,6 +45,7 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   Take(config.has_metrics_listen(), config.metrics_listen(), settings.metrics_listen);
   Take(config.has_health_listen(), config.health_listen(), settings.health_listen);
   Take(config.has_data_dir(), config.data_dir(), settings.data_dir);
+  Take(config.has_store(), config.store(), settings.store);
   Take(config.has_tls_certificate(), config.tls_certificate(), settings.tls.certificate);
   Take(config.has_tls_key(), config.tls_key(), settings.tls.key);
   Take(config.has_tls_client_ca(), config.tls_client_ca(), settings.tls.client_ca);

@@ -44,7 +44,7 @@
 #include "server/metrics/prometheus_observer.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/rpc_server.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/store_address.h"
 
 namespace parplan {
 namespace {
@@ -62,20 +62,36 @@ absl::Status MakeParents(const std::string& directory) {
                                 "; give another one with --data-dir"));
 }
 
-absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings, Observer& observer) {
+// Without a `/` at its end.
+std::string DataFolder(const Settings& settings) {
   std::string directory = settings.data_dir;
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  return directory;
+}
+
+absl::StatusOr<StoreAddress> AddressOf(const Settings& settings) {
+  if (!settings.store.empty()) return ParseStoreAddress(settings.store, "store");
+  StoreAddress address;
+  address.directory = DataFolder(settings);
+  return address;
+}
+
+absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
+                                                     const StoreAddress& address,
+                                                     Observer& observer) {
+  const std::string directory = DataFolder(settings);
   PARPLAN_RETURN_IF_ERROR(MakeParents(directory));
-  SqliteStoreOptions store_options;
-  store_options.directory = directory;
-  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<SqliteStore> store, SqliteStore::Open(store_options));
+  if (address.kind == StoreAddress::Kind::kSqlite) {
+    PARPLAN_RETURN_IF_ERROR(MakeParents(address.directory));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, OpenStore(address));
   const absl::Time now = absl::Now();
   KeyStore::Options key_options;
   key_options.retention = std::max(key_options.retention, settings.limits.max_time_to_live);
   PARPLAN_ASSIGN_OR_RETURN(KeyStore keys, KeyStore::OpenOrCreate(directory, now, key_options));
-  return std::make_unique<ServerCore>(std::move(store),
-                                      std::make_unique<KeyRing>(std::move(keys), now),
-                                      settings.limits, Clock::Real(), observer);
+  return std::make_unique<ServerCore>(
+      std::move(store), std::make_unique<KeyRing>(std::move(keys), now), settings.limits,
+      Clock::Real(), observer, &FindPlan, OpenTurns(address));
 }
 
 // Writes a port where a script waits for it: whole or not at all.
@@ -177,7 +193,9 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   PrometheusObserver observer(PlannerNames());
   observer.SetLimits(settings.limits.max_queue_length, settings.limits.worker_count);
   AddBuildInfo(*observer.registry(), "parplan-server", kVersion);
-  absl::StatusOr<std::unique_ptr<ServerCore>> core = OpenCore(settings, observer);
+  const absl::StatusOr<StoreAddress> store = AddressOf(settings);
+  if (!store.ok()) return Refuse(log, store.status());
+  absl::StatusOr<std::unique_ptr<ServerCore>> core = OpenCore(settings, *store, observer);
   if (!core.ok()) return Refuse(log, core.status());
 
   std::unique_ptr<MetricsExposer> exposer;
@@ -210,6 +228,7 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
                          {"metrics", metrics},
                          {"health", health},
                          {"data_dir", settings.data_dir},
+                         {"store", store->ToString()},
                          {"trust_bundle", bundle}});
   std::cout << "parplan-server listens on " << address
             << "\npublic keys for those who verify: " << bundle << std::endl;

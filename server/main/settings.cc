@@ -15,6 +15,7 @@
 #include "proto/wire/version.h"
 #include "server/main/config_file.h"
 #include "server/rpc/listen_address.h"
+#include "server/store/store_address.h"
 
 namespace parplan {
 namespace {
@@ -30,6 +31,11 @@ Durations are written like 30s, 5m or 24h.
 Example: a server for this machine, then one for a cluster
   parplan-server
   parplan-server --listen 0.0.0.0:9477 --data-dir /var/lib/parplan \
+      --tls-certificate server.pem --tls-key server.key --tls-client-ca clients.pem
+
+One of several servers that share a database; its password comes from PGPASSFILE
+  parplan-server --listen 0.0.0.0:9477 --data-dir /var/lib/parplan \
+      --store postgres://parplan@db.example/parplan \
       --tls-certificate server.pem --tls-key server.key --tls-client-ca clients.pem
 
 Signals
@@ -83,9 +89,12 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
                  "HOST:PORT or unix:PATH that tells health, in plain text and nothing else, to "
                  "probes without a certificate; `off` for none")
       ->capture_default_str();
-  app.add_option("--data-dir", settings.data_dir, "Folder for the store and the signing keys")
+  app.add_option("--data-dir", settings.data_dir, "Folder for the signing keys and the store")
       ->type_name("DIR")
       ->capture_default_str();
+  app.add_option("--store", settings.store,
+                 "sqlite:FOLDER or postgres://USER@HOST/DATABASE [sqlite: in --data-dir]")
+      ->type_name("ADDRESS");
   app.add_option("--tls-certificate", settings.tls.certificate, "The server's certificates, PEM")
       ->type_name("FILE");
   app.add_option("--tls-key", settings.tls.key, "The server's key, PEM")->type_name("FILE");
@@ -163,6 +172,9 @@ absl::Status CheckSettings(const Settings& settings) {
   }
   if (settings.health_listen != "off") {
     PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.health_listen));
+  }
+  if (!settings.store.empty()) {
+    PARPLAN_RETURN_IF_ERROR(ParseStoreAddress(settings.store, "store").status());
   }
   const Limits& limits = settings.limits;
   const absl::Duration year = absl::Hours(24 * 366);

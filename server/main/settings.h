@@ -20,7 +20,10 @@ struct Settings {
   std::string listen = "127.0.0.1:9477";
   std::string metrics_listen = "127.0.0.1:9478";  // Empty for none.
   std::string health_listen = "off";              // Empty for none.
+  // Signing keys, and the store where `store` says nothing else.
   std::string data_dir;
+  // As `ParseStoreAddress`; empty for `sqlite:{data_dir}`.
+  std::string store;
   TlsFiles tls;
   bool insecure = false;
   bool insecure_metrics = false;
