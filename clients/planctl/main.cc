@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/store_command.h"
 #include "clients/planctl/commands/slurm_commands.h"
 #include "clients/planctl/exit_code.h"
 #include "planner/base/error.h"
@@ -66,6 +67,7 @@ int Run(int argc, char** argv) {
   AddRunsCommand(app, session, action);
   AddExecutionsCommand(app, session, action);
   AddKeysCommand(app, session, action);
+  AddStoreCommand(app, session, action);
   AddSlurmCommands(app, action);
   AddCompletionCommand(app, session, action);
 
