@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "clients/cpp/retry.h"
 #include "clients/cpp/status_from_grpc.h"
 #include "clients/cpp/unary.h"
 
@@ -35,19 +36,22 @@ absl::StatusOr<v1::Plan> PlanClient::SearchPlan(
     v1::CreatePlanRequest request,
     const std::function<void(const v1::SearchProgress&)>& on_progress, const CallOptions& options) {
   if (request.request_id().empty()) request.set_request_id(MakeUuid());
-  grpc::ClientContext context;
-  ApplyCallOptions(options, context);
-  const auto reader = stub_->SearchPlan(&context, request);
-  std::optional<v1::Plan> plan;
-  v1::SearchPlanResponse response;
-  while (reader->Read(&response)) {
-    if (response.has_progress() && on_progress) on_progress(response.progress());
-    if (response.has_plan()) plan = std::move(*response.mutable_plan());
-  }
-  const absl::Status status = FromGrpcStatus(reader->Finish());
-  if (!status.ok()) return status;
-  if (!plan.has_value()) return absl::InternalError("the server ended a search without a plan");
-  return *std::move(plan);
+  // gRPC itself repeats no stream that has said something already.
+  return WithRetries(options, [&](const CallOptions& rest) -> absl::StatusOr<v1::Plan> {
+    grpc::ClientContext context;
+    ApplyCallOptions(rest, context);
+    const auto reader = stub_->SearchPlan(&context, request);
+    std::optional<v1::Plan> plan;
+    v1::SearchPlanResponse response;
+    while (reader->Read(&response)) {
+      if (response.has_progress() && on_progress) on_progress(response.progress());
+      if (response.has_plan()) plan = std::move(*response.mutable_plan());
+    }
+    const absl::Status status = FromGrpcStatus(reader->Finish());
+    if (!status.ok()) return status;
+    if (!plan.has_value()) return absl::InternalError("the server ended a search without a plan");
+    return *std::move(plan);
+  });
 }
 
 absl::StatusOr<v1::Plan> PlanClient::GetPlan(const v1::GetPlanRequest& request,

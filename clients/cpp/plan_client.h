@@ -29,7 +29,9 @@ class PlanClient {
   absl::StatusOr<v1::Plan> CreatePlan(v1::CreatePlanRequest request,
                                       const CallOptions& options = {});
 
-  // As `CreatePlan`; `on_progress` is called on this thread.
+  // As `CreatePlan`; `on_progress` is called on this thread. A stream that breaks is begun
+  // again, up to 4 times within `options.timeout`: then progress starts from its beginning,
+  // or at where the search is that another server goes on with.
   absl::StatusOr<v1::Plan> SearchPlan(
       v1::CreatePlanRequest request,
       const std::function<void(const v1::SearchProgress&)>& on_progress,
