@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/commands/store_command.h"
 #include "clients/planctl/commands/slurm_commands.h"
+#include "clients/planctl/commands/store_command.h"
 #include "clients/planctl/exit_code.h"
 #include "planner/base/error.h"
 #include "proto/wire/version.h"
