@@ -114,8 +114,9 @@ std::optional<LeaseRefused> LeaseKeeper::FindObstacle(const std::string& cluster
     const auto found = by_node_.find({cluster, node});
     if (found == by_node_.end()) {
       return LeaseRefused{LeaseRefusalKind::kNodeAbsent, node,
-                          absl::StrCat("no agent is connected as node ", node,
-                                       "; start one there, or leave the node out"),
+                          absl::StrCat("no agent is connected to this server as node ", node,
+                                       "; start one there (of several servers, agents of a "
+                                       "cluster use the same one), or leave the node out"),
                           kSlowRetry};
     }
     const AgentEntry& agent = agents_.at(found->second);
