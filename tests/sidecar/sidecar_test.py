@@ -332,7 +332,7 @@ class RunTest(SidecarTest):
                 self.assertEqual(metrics["parplan_sidecar_drifting"], 1)
                 self.assertEqual(len(sidecar.events("steps take another time than predicted")), 1)
                 resident = metrics["process_resident_memory_bytes"]
-                print(f"resident memory of the sidecar: {resident / 1e6:.1f} MB")
+                print(f"\nresident memory of the sidecar: {resident / 1e6:.1f} MB")
                 self.assertLess(resident, 30e6)
                 self.assertEqual(sidecar.end(), OK)
 
