@@ -288,10 +288,6 @@ class CommandLines(unittest.TestCase):
                               env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin",
                                    "JOB_COMPLETION_INDEX": "1"})
 
-    def help_of(self, program):
-        return subprocess.run([FLAGS.bin / program, "--help"], capture_output=True, text=True,
-                              check=True, timeout=300).stdout
-
     def certificates(self):
         folder = self.folder / "certificates"
         return folder if folder.exists() else parplan_process.make_certificates(folder)
@@ -303,9 +299,6 @@ class CommandLines(unittest.TestCase):
         for cluster, folders in CLUSTERS.items():
             with self.subTest(cluster=cluster):
                 documents = manifests(*folders)
-                if "\"store\"" in json.dumps(find(documents, "ConfigMap", "parplan-server")) \
-                        .replace("\\", "") and "--store" not in self.help_of("parplan-server"):
-                    self.skipTest("this server has no --store")
                 self.check(self.run_as(documents, "StatefulSet", "parplan-server", "server",
                                        "parplan-server", "--check-config"))
                 config = find(documents, "ConfigMap", "parplan-server")
