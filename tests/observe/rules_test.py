@@ -107,6 +107,12 @@ def cases():
         Case("ParplanServerDown", {up: "1 1 0 1x20"}, "10m"),
         Case("ParplanServerDown", {agent_up: "0x30"}, "20m"),
 
+        Case("ParplanServerAbsent", {up: "1x5 _x30"}, "30m", {"job": "parplan-server"}),
+        Case("ParplanServerAbsent", {agent_up: "1x30"}, "30m", {"job": "parplan-server"}),
+        Case("ParplanServerAbsent", {up: "1x5 _x3 1x30"}, "30m"),
+        # One that is there and gives no answer is another's matter.
+        Case("ParplanServerAbsent", {up: "1x5 0x30"}, "30m"),
+
         Case("ParplanRequestsFailing", requests(OK=90, INTERNAL=10), "30m",
              {"job": "parplan-server"}),
         Case("ParplanRequestsFailing", requests(OK=90, INVALID_ARGUMENT=50, UNAVAILABLE=1), "30m"),
@@ -125,6 +131,9 @@ def cases():
         Case("ParplanQueueFull", {rejects % "SPEC_INVALID": "0+2x60"}, "20m"),
 
         Case("ParplanStoreUnavailable", {store % "UNAVAILABLE": "0+1x30"}, "20m", server),
+        # One call that failed.
+        Case("ParplanStoreUnavailable", {store % "UNAVAILABLE": "0x5 1x30"}, "8m"),
+        Case("ParplanStoreUnavailable", {store % "UNAVAILABLE": "0x5 1x30"}, "9m"),
         Case("ParplanStoreUnavailable", {store % "NOT_FOUND": "0+50x30", store % "OK": "0+50x30",
                                          store % "UNAVAILABLE": "0x30"}, "20m"),
 
@@ -162,6 +171,11 @@ def cases():
               measured.replace("s:9478", "t:9478"): f"-{DAY}x200"}, "100m"),
 
         Case("ParplanAgentAbsent", {connected: "8x30 7x100"}, "100m", lab),
+        # None has come back to a server that started again.
+        Case("ParplanAgentAbsent", {connected: "8x30 _x100"}, "100m", lab),
+        Case("ParplanAgentAbsent", {connected: "0x30 _x100"}, "100m"),
+        # One that moved was counted twice for a while.
+        Case("ParplanAgentAbsent", {connected: "8x30 9 9 8x100"}, "100m"),
         # A server that starts again has none for a while.
         Case("ParplanAgentAbsent", {connected: "8x30 0x5 8x100"}, "100m"),
         # Agents that move to another replica.
