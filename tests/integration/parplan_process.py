@@ -259,7 +259,7 @@ def small_question(batch=8, **fields):
         "global_batch_size": batch}, **fields}
 
 
-def make_certificates(folder):
+def make_certificates(folder, days=2):
     """A CA with a server's and a client's certificate, and one of nobody's."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -273,7 +273,7 @@ def make_certificates(folder):
 
     for authority in ("ca", "rogue-ca"):
         key(authority)
-        run("req", "-x509", "-new", "-key", f"{authority}.key", "-days", "2",
+        run("req", "-x509", "-new", "-key", f"{authority}.key", "-days", str(days),
             "-subj", f"/CN={authority}", "-out", f"{authority}.pem")
     for name, authority, usage in (("server", "ca", "serverAuth"), ("client", "ca", "clientAuth"),
                                    ("rogue", "rogue-ca", "clientAuth"),
@@ -284,7 +284,7 @@ def make_certificates(folder):
             "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n"
             f"extendedKeyUsage={usage}\n")
         run("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem",
-            "-CAkey", f"{authority}.key", "-CAcreateserial", "-days", "2",
+            "-CAkey", f"{authority}.key", "-CAcreateserial", "-days", str(days),
             "-extfile", f"{name}.ext", "-out", f"{name}.pem")
     for path in folder.iterdir():
         os.chmod(path, 0o600)

@@ -27,7 +27,8 @@ class StreamedAgent:
         self.sent = queue.Queue()
         self.stream = client.channel.stream_stream(
             f"/{agent}/ConnectAgent", self.request.SerializeToString, self.response.FromString)(
-                iter(self.sent.get, None), timeout=CALL_SECONDS)
+                # It lives as long as the load, however long others take.
+                iter(self.sent.get, None), timeout=None)
         self.tell(hello={"node": node, "instance_id": uuid.uuid4().hex, "host": "127.0.0.1",
                          "device_kind": "Test GPU", "device_count": 2})
         self.hear("welcome")

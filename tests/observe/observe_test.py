@@ -33,12 +33,15 @@ from parplan_process import Client, Server, make_certificates, small_question  #
 from prometheus_process import PATIENCE_SECONDS, Prometheus, fetch, query_fault  # noqa: E402
 
 # A query of a rate needs some scrapes within it, also where a busy machine misses many.
-RATE_WINDOW = "60s"
+RATE_WINDOW = "5m"
+# Less than the 14 days of which the first alert warns, and more than the 2 of the second, which
+# would fire within this test.
+CERTIFICATE_DAYS = 10
 ROUNDS = 3
 SCRAPES = 8
 
 CONFIG = """
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+global: {{scrape_interval: 2s, evaluation_interval: 1s}}
 rule_files: ["{rules}/recording.yml", "{rules}/alerts.yml"]
 scrape_configs:
   - job_name: parplan-server
@@ -113,7 +116,7 @@ class Observed(unittest.TestCase):
         cls.start = time.time()
         folder = cls.enter(tempfile.TemporaryDirectory())
         cls.folder = pathlib.Path(folder)
-        pems = make_certificates(cls.folder / "pems")
+        pems = make_certificates(cls.folder / "pems", CERTIFICATE_DAYS)
         cls.server = cls.enter(Server(
             FLAGS.server_binary, cls.folder, "--tls-certificate", pems / "server.pem",
             "--tls-key", pems / "server.key", "--tls-client-ca", pems / "ca.pem"))
@@ -236,7 +239,7 @@ class Observed(unittest.TestCase):
     def test_nothing_alarms_that_should_not(self):
         alerts = self.prometheus.api("alerts")["alerts"]
         self.assertEqual([alert["labels"] for alert in alerts if alert["state"] == "firing"], [])
-        # Certificates of tests live two days: that waits to fire.
+        # These certificates end within 14 days: that waits an hour to fire.
         self.assertIn("ParplanCertificateExpiring",
                       {alert["labels"]["alertname"] for alert in alerts})
 
