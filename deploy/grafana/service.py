@@ -32,7 +32,7 @@ def build():
              thresholds=steps(RED, (2 * DAY, YELLOW), (14 * DAY, GREEN))),
         stat("Signing keys end in", "The last key of the replica whose keys end first. A new one "
              "is made 7 days before.", "s",
-             query(f"min(parplan_signing_key_expiry_timestamp_seconds{{{SERVER}}}) - time()"),
+             query(f"min(parplan_signing_key_expiry_timestamp_seconds{{{SERVER}}} > 0) - time()"),
              decimals=1, thresholds=steps(RED, (5 * DAY, YELLOW), (6.9 * DAY, GREEN)))])
     calls = ("Calls", [
         timeseries("Calls by method", "Answered per second.", "reqps",
