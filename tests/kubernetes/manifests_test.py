@@ -221,7 +221,9 @@ class Planted(unittest.TestCase):
                 ("has no port", lambda d: find(d, "ServiceMonitor", "parplan-agent")["spec"]
                  ["endpoints"][0].update(port="http")),
                 ("selects 0", lambda d: find(d, "ServiceMonitor", "parplan-agent")["spec"]
-                 ["selector"]["matchLabels"].update({"app.kubernetes.io/component": "agents"}))],
+                 ["selector"]["matchLabels"].update({"app.kubernetes.io/component": "agents"})),
+                ("reads its metrics", lambda d: d.remove(
+                    find(d, "ServiceMonitor", "parplan-sidecar")))],
             "ends": [
                 ("too short", lambda d: server(d).update(terminationGracePeriodSeconds=30))],
         }

@@ -267,19 +267,32 @@ def network(documents):
 
 def monitors(documents):
     services = [document for document in documents if document["kind"] == "Service"]
+    read = set()
     for monitor in documents:
         if monitor["kind"] != "ServiceMonitor":
             continue
+        everywhere = monitor["spec"].get("namespaceSelector", {}).get("any") is True
         chosen = [service for service in services
-                  if namespace_of(service) == namespace_of(monitor)
+                  if (everywhere or namespace_of(service) == namespace_of(monitor))
                   and selects(monitor["spec"]["selector"], service["metadata"].get("labels", {}))]
         if len(chosen) != 1:
             yield f"{name_of(monitor)}: selects {len(chosen)} Services"
         for service in chosen:
             names = {port["name"] for port in service["spec"]["ports"]}
             for endpoint in monitor["spec"]["endpoints"]:
+                read.add((namespace_of(service), name_of(service), endpoint.get("port")))
                 if endpoint.get("port") not in names:
                     yield f"{name_of(monitor)}: {name_of(service)} has no port {endpoint}"
+    for document, container, where in each_container(documents):
+        for port in container.get("ports", ()):
+            if port.get("name") == "metrics" and not any(
+                    (namespace_of(service), name_of(service), entry["name"]) in read
+                    and entry.get("targetPort", entry["port"]) in ("metrics",
+                                                                   port["containerPort"])
+                    and namespace_of(service) == namespace_of(document)
+                    and selects(service["spec"]["selector"], labels_of(document))
+                    for service in services for entry in service["spec"]["ports"]):
+                yield f"{where}: no ServiceMonitor reads its metrics"
 
 
 def _seconds(text):
