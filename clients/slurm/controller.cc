@@ -29,24 +29,22 @@
 namespace parplan::slurm {
 namespace {
 
-// Left for what follows the last try.
-constexpr double kShareOfTries = 0.85;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 constexpr int kPortsOfJobs = 5000;
 constexpr size_t kMaxComment = 500;
+constexpr int kExecutionsOfPage = 500;
 
-// When no more tries begin.
-absl::Time EndOfTries(const SlurmConfig& config) {
-  return absl::Now() + kShareOfTries * config.deadline;
-}
-
+// FAILED_PRECONDITION where files of TLS cannot be used: that is not the job's fault.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const SlurmConfig& config) {
-  return MakeChannel({.target = config.server,
-                      .ca_file = config.tls_ca,
-                      .certificate_file = config.tls_certificate,
-                      .key_file = config.tls_key,
-                      .server_name = config.tls_server_name});
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+      MakeChannel({.target = config.server,
+                   .ca_file = config.tls_ca,
+                   .certificate_file = config.tls_certificate,
+                   .key_file = config.tls_key,
+                   .server_name = config.tls_server_name});
+  if (!channel.ok()) return absl::FailedPreconditionError(channel.status().message());
+  return channel;
 }
 
 // Whether the job asks for what cannot be, whoever is asked.
@@ -81,20 +79,20 @@ std::string TextOf(const absl::Status& status) {
   return text;
 }
 
-// Calls until it is answered, is refused for good or `end` comes. Of a planner that was away it
-// tells what was the matter the last time that anything was known.
+// Calls until it is answered, is refused for good or there is no more time. Of a planner that was
+// away it tells what was the matter the last time that anything was known.
 template <typename Call>
-auto TryUntil(const SlurmConfig& config, absl::Time end, const Call& call)
+auto TryWithin(const SlurmConfig& config, const Countdown& tries, const Call& call)
     -> decltype(call(CallOptions())) {
   std::string last = "it accepts no connection, or does not answer";
   for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     CallOptions options;
-    options.timeout = std::max(end - absl::Now(), absl::Milliseconds(1));
+    options.timeout = std::max(tries.Left(), absl::Milliseconds(1));
     auto answer = call(options);
     const absl::Status& status = answer.status();
     const bool is_late = absl::IsDeadlineExceeded(status) && !GetErrorDetail(status).has_value();
     if (MayPass(status)) last = std::string(status.message());
-    if (is_late || (MayPass(status) && absl::Now() + pause >= end)) {
+    if (is_late || (MayPass(status) && tries.Left() <= pause)) {
       return absl::UnavailableError(
           absl::StrCat("no answer from ", config.server, " in time: ", last));
     }
@@ -133,12 +131,12 @@ int MasterPort(const SlurmConfig& config, const std::string& job_id) {
 
 // The plan that the job names, where it is for such nodes.
 absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config,
-                                   const JobFacts& job, absl::Time end) {
+                                   const JobFacts& job, const Countdown& tries) {
   v1::GetPlanRequest request;
   request.set_name(absl::StrContains(job.wishes.plan, '/')
                        ? job.wishes.plan
                        : absl::StrCat("clusters/", config.cluster, "/plans/", job.wishes.plan));
-  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, TryUntil(config, end, [&](const CallOptions& options) {
+  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, TryWithin(config, tries, [&](const CallOptions& options) {
                              return client.GetPlan(request, options);
                            }));
   v1::PlanPayload payload;
@@ -168,23 +166,24 @@ absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config
   return plan;
 }
 
-absl::StatusOr<v1::Plan> AskForPlan(const SlurmConfig& config, const JobFacts& job) {
-  const absl::Time end = EndOfTries(config);
+absl::StatusOr<v1::Plan> AskForPlan(const SlurmConfig& config, const JobFacts& job,
+                                    const Countdown& tries) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, Connect(config));
   PlanClient client(channel);
-  if (job.wishes.plan != "auto") return NamedPlan(client, config, job, end);
+  if (job.wishes.plan != "auto") return NamedPlan(client, config, job, tries);
   PARPLAN_ASSIGN_OR_RETURN(const v1::CreatePlanRequest request, QuestionOfJob(config, job));
-  return TryUntil(config, end,
-                  [&](const CallOptions& options) { return client.CreatePlan(request, options); });
+  return TryWithin(config, tries,
+                   [&](const CallOptions& options) { return client.CreatePlan(request, options); });
 }
 
 absl::StatusOr<std::string> Prepare(const SlurmConfig& config, JobFacts& job,
-                                    absl::string_view node_list, JobBundle bundle) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string details,
-                           OutputOf({Tool(config, "scontrol"), "show", "job", "-d", job.job_id}));
+                                    absl::string_view node_list, const Countdown& tries,
+                                    JobBundle bundle) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string details, OutputOf({Tool(config, "scontrol"), "show",
+                                                                "job", "-d", job.slurm_name}));
   PARPLAN_RETURN_IF_ERROR(AddJobDetails(details, node_list, job));
   const absl::Time begin = absl::Now();
-  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, AskForPlan(config, job));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, AskForPlan(config, job, tries));
   const absl::Duration taken = absl::Now() - begin;
   bundle.without_plan.clear();
   bundle.envelope = EnvelopeToJson(plan.signed_plan());
@@ -200,20 +199,75 @@ absl::StatusOr<std::string> Prepare(const SlurmConfig& config, JobFacts& job,
 }
 
 // Slurm's own variables of an epilog leave out the signal that ended a job.
-std::string ReasonOfEnd(const SlurmConfig& config, const std::string& job_id) {
+std::string ReasonOfEnd(const SlurmConfig& config, const JobFacts& job) {
   std::string code;
   const absl::StatusOr<std::string> text =
-      OutputOf({Tool(config, "scontrol"), "show", "job", job_id});
+      OutputOf({Tool(config, "scontrol"), "show", "job", job.slurm_name});
   if (text.ok()) {
-    for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    for (const absl::string_view line : absl::StrSplit(RecordOfJob(*text, job.job_id), '\n')) {
       if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "Requeue=")) {
         code = FieldOf(line, "ExitCode");
       }
     }
   }
-  return absl::StrCat("Slurm job ", job_id, " has ended",
+  return absl::StrCat("Slurm job ", job.job_id, " has ended",
                       code.empty() ? "" : absl::StrCat(" (exit code and signal ", code, ")"),
                       " and left this execution open");
+}
+
+absl::StatusOr<std::vector<v1::Execution>> ExecutionsOf(const SlurmConfig& config,
+                                                        ExecutionClient& client,
+                                                        const std::string& plan,
+                                                        const Countdown& tries) {
+  std::vector<v1::Execution> all;
+  v1::ListExecutionsRequest request;
+  request.set_parent(plan);
+  request.set_page_size(kExecutionsOfPage);
+  do {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::ListExecutionsResponse page,
+                             TryWithin(config, tries, [&](const CallOptions& options) {
+                               return client.List(request, options);
+                             }));
+    all.insert(all.end(), page.executions().begin(), page.executions().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+// What is in the spool is the job's last, and is gone whatever it holds once this succeeds.
+absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const JobFacts& job,
+                                            const Countdown& tries,
+                                            const absl::StatusOr<JobBundle>& bundle) {
+  if (!bundle.ok()) return TextOf(bundle.status());
+  if (!bundle->without_plan.empty()) return "no plan";
+  const absl::StatusOr<v1::SignedPlan> envelope = EnvelopeFromJson(bundle->envelope);
+  v1::PlanPayload payload;
+  // Nothing is done here but what the server allows whoever may call it.
+  if (!envelope.ok() || !payload.ParseFromString(envelope->payload())) return "the plan is none";
+  // The executions of a plan for all jobs may be of others.
+  if (payload.job_id() != job.job_id) return "a plan of no single job";
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, Connect(config));
+  ExecutionClient client(channel);
+  const absl::StatusOr<std::vector<v1::Execution>> executions =
+      ExecutionsOf(config, client, payload.plan(), tries);
+  if (absl::IsNotFound(executions.status())) return absl::StrCat(payload.plan(), " is deleted");
+  PARPLAN_RETURN_IF_ERROR(executions.status());
+  const std::string reason = ReasonOfEnd(config, job);
+  int closed = 0;
+  for (const v1::Execution& execution : *executions) {
+    if (execution.state() != v1::Execution::RUNNING) continue;
+    v1::FailExecutionRequest request;
+    request.set_name(execution.name());
+    request.set_reason(reason);
+    const absl::StatusOr<v1::Execution> failed = TryWithin(
+        config, tries, [&](const CallOptions& options) { return client.Fail(request, options); });
+    // It has ended meanwhile.
+    if (absl::IsFailedPrecondition(failed.status())) continue;
+    PARPLAN_RETURN_IF_ERROR(failed.status());
+    ++closed;
+  }
+  return absl::StrCat(payload.plan(), ": ", closed, " of ", executions->size(),
+                      " executions closed");
 }
 
 }  // namespace
@@ -230,70 +284,41 @@ const char* OutcomeName(Outcome outcome) {
   return "?";
 }
 
-Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list) {
+Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
+                   const Countdown& tries) {
   SetConfiguration(config);
   JobBundle bundle = {.job_id = job.job_id, .without_plan = "the planner had no answer in time"};
   if (const absl::Status written = WriteBundle(config.spool_dir, bundle); !written.ok()) {
     return {Outcome::kAway, TextOf(written)};
   }
-  const absl::StatusOr<std::string> prepared = Prepare(config, job, node_list, bundle);
-  Answer answer;
-  if (prepared.ok()) {
-    answer = {Outcome::kPlanned, *prepared};
-  } else {
-    answer = {IsRefusal(prepared.status()) ? Outcome::kRefused : Outcome::kAway,
-              TextOf(prepared.status())};
-    bundle.without_plan = answer.text;
-    (void)WriteBundle(config.spool_dir, bundle);
-  }
-  // May fail.
-  (void)OutputOf({Tool(config, "scontrol"), "update", absl::StrCat("jobid=", job.job_id),
-                  absl::StrCat("admincomment=parplan ", OutcomeName(answer.outcome), ": ",
-                               answer.text.substr(0, kMaxComment))});
-  return answer;
+  const absl::StatusOr<std::string> prepared = Prepare(config, job, node_list, tries, bundle);
+  if (prepared.ok()) return {Outcome::kPlanned, *prepared};
+  bundle.without_plan = TextOf(prepared.status());
+  (void)WriteBundle(config.spool_dir, bundle);
+  return {IsRefusal(prepared.status()) ? Outcome::kRefused : Outcome::kAway, bundle.without_plan};
 }
 
-void CancelJob(const SlurmConfig& config, const std::string& job_id) {
+absl::Status TellJob(const SlurmConfig& config, const JobFacts& job, const Answer& answer) {
   SetConfiguration(config);
-  (void)OutputOf({Tool(config, "scancel"), job_id});
+  return OutputOf({Tool(config, "scontrol"), "update", absl::StrCat("jobid=", job.slurm_name),
+                   absl::StrCat("admincomment=parplan ", OutcomeName(answer.outcome), ": ",
+                                answer.text.substr(0, kMaxComment))})
+      .status();
 }
 
-std::string CloseJob(const SlurmConfig& config, const std::string& job_id) {
+absl::Status CancelJob(const SlurmConfig& config, const JobFacts& job) {
   SetConfiguration(config);
-  const absl::StatusOr<JobBundle> bundle = ReadBundle(config.spool_dir, job_id);
+  return OutputOf({Tool(config, "scancel"), job.slurm_name}).status();
+}
+
+absl::StatusOr<std::string> CloseJob(const SlurmConfig& config, const JobFacts& job,
+                                     const Countdown& tries) {
+  SetConfiguration(config);
+  const absl::StatusOr<JobBundle> bundle = ReadBundle(config.spool_dir, job.job_id);
   if (absl::IsNotFound(bundle.status())) return "no plan";
-  RemoveBundle(config.spool_dir, job_id);
-  if (!bundle.ok()) return TextOf(bundle.status());
-  if (!bundle->without_plan.empty()) return "no plan";
-  const absl::StatusOr<v1::SignedPlan> envelope = EnvelopeFromJson(bundle->envelope);
-  v1::PlanPayload payload;
-  // Nothing is done here but what the server allows whoever may call it.
-  if (!envelope.ok() || !payload.ParseFromString(envelope->payload())) return "the plan is none";
-  // The executions of a plan for all jobs may be of others.
-  if (payload.job_id() != job_id) return "a plan of no single job";
-  const absl::Time end = EndOfTries(config);
-  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = Connect(config);
-  if (!channel.ok()) return TextOf(channel.status());
-  ExecutionClient client(*channel);
-  v1::ListExecutionsRequest list;
-  list.set_parent(payload.plan());
-  const absl::StatusOr<v1::ListExecutionsResponse> listed =
-      TryUntil(config, end, [&](const CallOptions& options) { return client.List(list, options); });
-  if (!listed.ok()) return TextOf(listed.status());
-  const std::string reason = ReasonOfEnd(config, job_id);
-  int closed = 0;
-  for (const v1::Execution& execution : listed->executions()) {
-    if (execution.state() != v1::Execution::RUNNING) continue;
-    v1::FailExecutionRequest request;
-    request.set_name(execution.name());
-    request.set_reason(reason);
-    const absl::StatusOr<v1::Execution> failed = TryUntil(
-        config, end, [&](const CallOptions& options) { return client.Fail(request, options); });
-    if (!failed.ok()) return TextOf(failed.status());
-    ++closed;
-  }
-  return absl::StrCat(payload.plan(), ": ", closed, " of ", listed->executions_size(),
-                      " executions closed");
+  PARPLAN_ASSIGN_OR_RETURN(const std::string done, CloseExecutions(config, job, tries, bundle));
+  RemoveBundle(config.spool_dir, job.job_id);
+  return done;
 }
 
 }  // namespace parplan::slurm

@@ -7,7 +7,10 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "clients/slurm/deadline_work.h"
 #include "clients/slurm/job_facts.h"
 #include "clients/slurm/slurm_config.h"
 
@@ -32,17 +35,22 @@ struct Answer {
 
 // Gets the plan of a job that wants one and leaves it in the spool for its nodes; where there is
 // none, the reason instead, and from the first moment on, so that nobody takes the plan of a run
-// before for this one's. Tries again while the planner is away, until shortly before
-// `config.deadline`. Tells the reason or the plan in the job's admin comment. `node_list`:
-// SLURM_JOB_NODELIST.
-Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list);
+// before for this one's. Tries again while the planner is away, as long as `tries` lasts.
+// `node_list`: SLURM_JOB_NODELIST.
+Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
+                   const Countdown& tries);
 
-// Cancels a job. Slurm then kills its prolog too: nothing comes after this.
-void CancelJob(const SlurmConfig& config, const std::string& job_id);
+// Writes the plan, or the reason, into the job's admin comment. UNAVAILABLE where scontrol fails.
+absl::Status TellJob(const SlurmConfig& config, const JobFacts& job, const Answer& answer);
+
+// Cancels a job. Slurm then kills its prolog too: nothing comes after this but an error.
+absl::Status CancelJob(const SlurmConfig& config, const JobFacts& job);
 
 // Closes the executions of the job's plan that still run, as failed, and takes the plan out of
-// the spool. One line on what was done.
-std::string CloseJob(const SlurmConfig& config, const std::string& job_id);
+// the spool. One line on what was done. An error where some may be open yet: the plan is in the
+// spool then, and this may be called again.
+absl::StatusOr<std::string> CloseJob(const SlurmConfig& config, const JobFacts& job,
+                                     const Countdown& tries);
 
 }  // namespace parplan::slurm
 

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_
 #define PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,6 +13,19 @@
 #include "absl/time/time.h"
 
 namespace parplan::slurm {
+
+// Time that runs out, by a clock that nobody sets. A value.
+class Countdown {
+ public:
+  // Begins now.
+  explicit Countdown(absl::Duration time)
+      : end_(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(time)) {}
+  // Below zero after the end.
+  absl::Duration Left() const { return absl::FromChrono(end_ - std::chrono::steady_clock::now()); }
+
+ private:
+  std::chrono::steady_clock::time_point end_;
+};
 
 // What the work says of itself.
 struct WorkResult {

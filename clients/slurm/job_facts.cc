@@ -18,6 +18,8 @@ namespace {
 
 constexpr size_t kMaxHostCount = 65536;
 constexpr int kMaxDigits = 9;
+// Slurm has larger numbers that mean that there is none.
+constexpr int64_t kMaxArrayTask = 4000001;
 
 absl::Status NoHostList(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("`", text, "` is no list of hosts"));
@@ -156,6 +158,13 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
     return FieldError(Reason::kSpecInvalid, "SLURM_JOB_ID",
                       "must be the number of a job; Slurm sets it for prologs and epilogs");
   }
+  job.slurm_name = job.job_id;
+  int64_t array = 0;
+  int64_t task = 0;
+  if (absl::SimpleAtoi(text("SLURM_ARRAY_JOB_ID"), &array) && array > 0 &&
+      absl::SimpleAtoi(text("SLURM_ARRAY_TASK_ID"), &task) && task >= 0 && task <= kMaxArrayTask) {
+    job.slurm_name = absl::StrCat(array, "_", task);
+  }
   if (!absl::SimpleAtoi(text("SLURM_JOB_RESTART_COUNT"), &job.restart_count)) job.restart_count = 0;
   JobWishes& wishes = job.wishes;
   if (const std::string plan = text("SPANK_PARPLAN_PLAN"); !plan.empty()) wishes.plan = plan;
@@ -167,6 +176,23 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
     wishes.global_batch_size = 0;
   }
   return job;
+}
+
+absl::string_view RecordOfJob(absl::string_view scontrol_text, absl::string_view job_id) {
+  constexpr absl::string_view kStart = "JobId=";
+  size_t begin = 0;
+  while (begin < scontrol_text.size()) {
+    const size_t next = scontrol_text.find(absl::StrCat("\n", kStart), begin);
+    const size_t end = next == absl::string_view::npos ? scontrol_text.size() : next + 1;
+    const absl::string_view record = scontrol_text.substr(begin, end - begin);
+    absl::string_view rest = record;
+    if (absl::ConsumePrefix(&rest, kStart) && absl::ConsumePrefix(&rest, job_id) &&
+        (rest.empty() || absl::ascii_isspace(rest.front()))) {
+      return record;
+    }
+    begin = end;
+  }
+  return "";
 }
 
 std::string FieldOf(absl::string_view scontrol_text, absl::string_view name) {
@@ -183,7 +209,7 @@ absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view no
   // Names of jobs may hold anything, and are on the first line: only lines that begin with a
   // field are read.
   std::map<std::string, std::vector<GresCount>> gres;
-  for (absl::string_view line : absl::StrSplit(scontrol_text, '\n')) {
+  for (absl::string_view line : absl::StrSplit(RecordOfJob(scontrol_text, job.job_id), '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (absl::StartsWith(line, "Requeue=")) {
       (void)absl::SimpleAtoi(FieldOf(line, "Restarts"), &job.restart_count);

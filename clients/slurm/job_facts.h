@@ -51,6 +51,9 @@ struct JobFacts {
   using Lookup = std::function<const char*(const char* name)>;
 
   std::string job_id;
+  // What scontrol and scancel take for this job alone: `100_7` for a task of an array, whose last
+  // task has the id of the whole array.
+  std::string slurm_name;
   int64_t restart_count = 0;
   std::string submit_time;
   // Infinite where the job has none.
@@ -63,11 +66,15 @@ struct JobFacts {
 // The id and the wishes of the job of a prolog or an epilog. INVALID_ARGUMENT naming the variable.
 absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup);
 
+// Of what `scontrol show job` prints, the part on the job with this id: it prints those of a whole
+// array, or of a heterogeneous job, where one of them has the id. Empty where there is none.
+absl::string_view RecordOfJob(absl::string_view scontrol_text, absl::string_view job_id);
+
 // `DAYS-HH:MM:SS` or `HH:MM:SS`; infinite for everything else, such as `UNLIMITED`.
 absl::Duration ParseTimeLimit(absl::string_view text);
 
-// Adds what `scontrol show job -d` says: restarts, times, nodes and their GRES. `node_list` is the
-// environment's. INVALID_ARGUMENT where the two disagree.
+// Adds what `scontrol show job -d` says of `job.job_id`: restarts, times, nodes and their GRES.
+// `node_list` is the environment's. INVALID_ARGUMENT where the two disagree.
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job);
 

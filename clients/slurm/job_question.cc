@@ -13,6 +13,7 @@
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/topology_wire.h"
 
 namespace parplan::slurm {
 namespace {
@@ -116,6 +117,11 @@ absl::StatusOr<v1::CreatePlanRequest> QuestionOfJob(const SlurmConfig& config,
   PARPLAN_RETURN_IF_ERROR(ParseJson(wishes.model, "--plan-model", spec.mutable_model()));
   PARPLAN_RETURN_IF_ERROR(ModelFromProto(spec.model()).status());
   PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_topology(), TopologyOfJob(config, job.nodes));
+  // What is wrong with it now is none of the job's faults.
+  if (const absl::Status usable = TopologyFromProto(spec.topology()).status(); !usable.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("`devices` in the configuration: ", usable.message()));
+  }
   spec.set_global_batch_size(wishes.global_batch_size);
   v1::PlanningOptions& options = *spec.mutable_options();
   options.set_planner(wishes.planner);

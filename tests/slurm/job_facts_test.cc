@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "tests/support/status_matchers.h"
 
@@ -73,6 +74,28 @@ TEST(JobFromEnvironment, ReadsWishes) {
   EXPECT_EQ(job.wishes.global_batch_size, 64);
 }
 
+// An array's last task has its id.
+TEST(JobFromEnvironment, NamesTasksOfArrays) {
+  std::map<std::string, std::string> variables = {{"SLURM_JOB_ID", "100"}};
+  const auto name = [&] {
+    return JobFromEnvironment([&](const char* variable) -> const char* {
+             const auto found = variables.find(variable);
+             return found == variables.end() ? nullptr : found->second.c_str();
+           })
+        ->slurm_name;
+  };
+  EXPECT_EQ(name(), "100");
+  variables["SLURM_ARRAY_JOB_ID"] = "100";
+  variables["SLURM_ARRAY_TASK_ID"] = "7";
+  EXPECT_EQ(name(), "100_7");
+  variables["SLURM_ARRAY_JOB_ID"] = "99";
+  EXPECT_EQ(name(), "99_7");
+  for (const char* const none : {"", "-1", "4294967294", "x;y"}) {
+    variables["SLURM_ARRAY_TASK_ID"] = none;
+    EXPECT_EQ(name(), "100") << none;
+  }
+}
+
 // The id becomes part of paths.
 TEST(JobFromEnvironment, RefusesIdsThatAreNoNumbers) {
   for (const char* const id : {"", "../1", "1/2", "-1", "123456789012345678901"}) {
@@ -99,7 +122,7 @@ constexpr char kScontrol[] = R"(JobId=17 JobName=train Nodes=n[1-9] GRES=gpu:h20
 
 // Whatever a user writes into the name of the job.
 TEST(AddJobDetails, ReadsNodesInTheOrderOfTheList) {
-  JobFacts job;
+  JobFacts job = {.job_id = "17"};
   ASSERT_OK(AddJobDetails(kScontrol, "n[1-2],m1", job));
   EXPECT_EQ(job.restart_count, 3);
   EXPECT_EQ(job.submit_time, "2026-11-22T01:00:00");
@@ -112,8 +135,34 @@ TEST(AddJobDetails, ReadsNodesInTheOrderOfTheList) {
 }
 
 TEST(AddJobDetails, NodesWithoutDetailsAreAnError) {
-  JobFacts job;
+  JobFacts job = {.job_id = "17"};
   EXPECT_THAT(AddJobDetails(kScontrol, "n[1-3]", job).message(), HasSubstr("n3"));
+}
+
+// Tasks of one array on one node; the array's own id is that of its last task.
+constexpr char kArray[] = R"(JobId=100 ArrayJobId=100 ArrayTaskId=2 JobName=JobId=101
+   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
+     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h200:1(IDX:2)
+
+JobId=1011 ArrayJobId=100 ArrayTaskId=1 JobName=train
+   Requeue=1 Restarts=5 BatchFlag=1 Reboot=0 ExitCode=0:0
+     Nodes=n1 CPU_IDs=1 Mem=0 GRES=gpu:h200:2(IDX:0-1)
+
+JobId=101 ArrayJobId=100 ArrayTaskId=0 JobName=train
+   Requeue=1 Restarts=1 BatchFlag=1 Reboot=0 ExitCode=0:9
+     Nodes=n1 CPU_IDs=2 Mem=0 GRES=gpu:h200:4(IDX:3-6)
+)";
+
+TEST(AddJobDetails, ReadsOfTheJobAlone) {
+  for (const auto& [id, restarts, devices] :
+       {std::tuple("100", 2, 1), std::tuple("101", 1, 4), std::tuple("1011", 5, 2)}) {
+    JobFacts job = {.job_id = id};
+    ASSERT_OK(AddJobDetails(kArray, "n1", job)) << id;
+    EXPECT_EQ(job.restart_count, restarts) << id;
+    EXPECT_THAT(job.nodes[0].gres, ElementsAre(GresCount{"gpu:h200", devices})) << id;
+  }
+  EXPECT_EQ(RecordOfJob(kArray, "10"), "");
+  EXPECT_EQ(FieldOf(RecordOfJob(kArray, "101"), "ExitCode"), "0:9");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "planner/base/error.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/topology_wire.h"
@@ -119,6 +120,16 @@ TEST(QuestionOfJob, RefusesWhatIsNoModelByTheNameOfTheOption) {
   EXPECT_THAT(error("", 32), HasSubstr("--plan-model"));
   EXPECT_THAT(error("{\"hiden\": 1}", 32), HasSubstr("--plan-model"));
   EXPECT_THAT(error(Job().wishes.model, 0), HasSubstr("--plan-batch"));
+}
+
+// No job is cancelled for what an administrator wrote: such an error has no detail.
+TEST(QuestionOfJob, WhatIsWrongWithDevicesIsNotTheJobsFault) {
+  SlurmConfig config = Site();
+  config.devices["gpu:h200"].reserved_memory_bytes = 2000;
+  const absl::Status status = QuestionOfJob(config, Job()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("`devices`"));
+  EXPECT_FALSE(GetErrorDetail(status).has_value());
 }
 
 }  // namespace

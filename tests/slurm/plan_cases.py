@@ -1,5 +1,6 @@
 """A plan gets to the tasks of a job, or the job is told why there is none."""
 import json
+import pathlib
 import subprocess
 import time
 
@@ -114,6 +115,35 @@ class ThePlan(SlurmTest):
             done = self.slurm.try_submit("true\n", *flags)
             self.assertNotEqual(done.returncode, 0, flags)
             self.assertIn(words, done.stderr)
+
+    def test_tasks_of_an_array_are_jobs_of_their_own(self):
+        gate = WORLD.site.folder / "gate.array"
+        for k in range(3):
+            self.addCleanup(pathlib.Path(f"{gate}.{k}").touch)
+        # Two at once on one node. The last one has the id of the whole array.
+        array = self.slurm.submit(
+            "echo \"$PARPLAN_PLAN_NAME\"\n"
+            f"while [ ! -e '{gate}'.$SLURM_ARRAY_TASK_ID ]; do sleep 0.2; done\n",
+            "--array=0-2", "--nodelist=n1", "--gpus-per-node=h200:4", *WORLD.site.plan_flags())
+        for task in ("0", "1"):
+            wait_for(f"the plan of task {task}", lambda: "parplan planned: " in self.slurm.field(
+                f"{array}_{task}", "AdminComment"))
+        WORLD.site.configure(devices={
+            "gpu:none": {"device_kind": "none", "device_memory_bytes": 1000}})
+        pathlib.Path(f"{gate}.0").touch()
+        self.expect_end(f"{array}_0", "COMPLETED")
+        # Only what was refused is cancelled, and told why.
+        self.expect_end(f"{array}_2", "CANCELLED")
+        self.assertIn("parplan refused: ", self.slurm.field(f"{array}_2", "AdminComment"))
+        self.assertIn("parplan planned: ", self.slurm.field(f"{array}_1", "AdminComment"))
+        self.assertEqual(self.slurm.state(f"{array}_1"), "RUNNING")
+        pathlib.Path(f"{gate}.1").touch()
+        self.expect_end(f"{array}_1", "COMPLETED")
+        ids = [self.slurm.field(f"{array}_{k}", "JobId") for k in range(3)]
+        self.assertIn(array, ids)
+        self.assertEqual(len({self.slurm.output(job) for job in ids[:2]}), 2)
+        wait_for("an empty spool", lambda: not any(
+            (WORLD.site.spool / f"{job}.json").exists() for job in ids))
 
     def test_a_job_without_a_wish_knows_of_nothing(self):
         job = self.slurm.submit("env\n", "--gpus-per-node=h200:1")

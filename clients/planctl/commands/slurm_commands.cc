@@ -3,6 +3,10 @@
 
 #include "clients/planctl/commands/slurm_commands.h"
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -27,6 +31,7 @@ namespace parplan::planctl {
 namespace {
 
 using slurm::Answer;
+using slurm::Countdown;
 using slurm::JobFacts;
 using slurm::Outcome;
 using slurm::Policy;
@@ -38,11 +43,35 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Of the deadline, for asking again while the planner is away; the rest is for what follows.
+constexpr double kShareOfTries = 0.85;
+// For telling Slurm at least, however late it is.
+constexpr absl::Duration kLeastForSlurm = absl::Seconds(2);
+// For what a node's hook does with files. No job is at fault for a slow disk.
+constexpr absl::Duration kTimeOfNode = absl::Minutes(1);
+// After these a hook ends whatever it waits for itself: to read its configuration, and beyond its
+// time to write the log.
+constexpr int kSecondsToBegin = 30;
+constexpr int kSecondsBeyond = 30;
+
+// What this process ends with then.
+volatile sig_atomic_t code_of_alarm = 0;
+
+extern "C" void EndNow(int /*signal*/) { ::_exit(static_cast<int>(code_of_alarm)); }
+
 // One hook for one job.
 class Hook {
  public:
-  Hook(const char* name, std::string config_path)
-      : name_(name), config_path_(std::move(config_path)) {}
+  // `failing_code`: of the hook where it cannot be done at all.
+  Hook(const char* name, std::string config_path, int failing_code)
+      : name_(name), config_path_(std::move(config_path)) {
+    code_of_alarm = failing_code;
+    ::signal(SIGALRM, &EndNow);
+    ::alarm(kSecondsToBegin);
+  }
+  ~Hook() { ::alarm(0); }
+  Hook(const Hook&) = delete;
+  Hook& operator=(const Hook&) = delete;
 
   // Reads who the job is and, where it has a wish, the configuration. False where it has none: such
   // a job costs a look at the environment, whatever is wrong with the rest.
@@ -61,17 +90,31 @@ class Hook {
     return true;
   }
 
+  // From here on, this much; and a little to tell of it. REQUIRES: called once.
+  void SetTime(absl::Duration time) {
+    time_ = time;
+    left_.emplace(time);
+    ::alarm(static_cast<unsigned>(absl::ToInt64Seconds(absl::Ceil(time, absl::Seconds(1)))) +
+            kSecondsBeyond);
+  }
+  absl::Duration Left() const { return left_->Left(); }
+
   const SlurmConfig& config() const { return config_; }
   const JobFacts& job() const { return job_; }
 
-  // The work's result within the deadline; else `late`.
+  // The work's result within the time that is left; else `late`.
   WorkResult Within(const std::function<WorkResult()>& work, int late) const {
-    absl::StatusOr<std::optional<WorkResult>> result = slurm::RunWithin(config_.deadline, work);
-    if (!result.ok()) return {late, std::string(result.status().message())};
-    if (!result->has_value()) {
-      return {late, absl::StrCat("no end within ", absl::FormatDuration(config_.deadline))};
-    }
-    return **std::move(result);
+    return Within(Left(), absl::FormatDuration(time_), work, late);
+  }
+  // What Slurm is told or asked, within the time that is left, but at least a little.
+  WorkResult WithSlurm(const std::function<absl::Status()>& work) const {
+    return Within(
+        std::max(Left(), kLeastForSlurm), "what was left of the time",
+        [&work] {
+          const absl::Status status = work();
+          return WorkResult{status.ok() ? 0 : 1, std::string(status.message())};
+        },
+        1);
   }
 
   void Log(const std::string& outcome, const std::string& text) const {
@@ -79,35 +122,51 @@ class Hook {
   }
 
  private:
+  static WorkResult Within(absl::Duration limit, const std::string& name,
+                           const std::function<WorkResult()>& work, int late) {
+    absl::StatusOr<std::optional<WorkResult>> result = slurm::RunWithin(limit, work);
+    if (!result.ok()) return {late, std::string(result.status().message())};
+    if (!result->has_value()) return {late, absl::StrCat("no end within ", name)};
+    return **std::move(result);
+  }
+
   const absl::Time begin_ = absl::Now();
   const char* const name_;
   const std::string config_path_;
+  absl::Duration time_;
+  std::optional<Countdown> left_;
   SlurmConfig config_;
   JobFacts job_;
 };
 
 absl::Status Prolog(const std::string& config_path) {
-  Hook hook("slurm-prolog", config_path);
+  Hook hook("slurm-prolog", config_path, /*failing_code=*/0);
   const absl::StatusOr<bool> wants = hook.Read();
   // Nobody's job waits for a configuration to be mended.
   if (!wants.ok() || !*wants) return absl::OkStatus();
+  const bool may_requeue = hook.config().when_away == Policy::kRequeue;
+  code_of_alarm = may_requeue ? 1 : 0;
+  hook.SetTime(hook.config().deadline);
+  const Countdown tries(kShareOfTries * hook.config().deadline);
   const WorkResult result = hook.Within(
-      [&hook] {
+      [&] {
         const Answer answer =
-            slurm::PreparePlan(hook.config(), hook.job(), Variable("SLURM_JOB_NODELIST"));
+            slurm::PreparePlan(hook.config(), hook.job(), Variable("SLURM_JOB_NODELIST"), tries);
         return WorkResult{static_cast<int>(answer.outcome), answer.text};
       },
       static_cast<int>(Outcome::kAway));
   const auto outcome = static_cast<Outcome>(result.code);
-  const bool requeues = outcome == Outcome::kAway && hook.config().when_away == Policy::kRequeue;
+  const bool requeues = outcome == Outcome::kAway && may_requeue;
+  code_of_alarm = requeues ? 1 : 0;
   hook.Log(absl::StrCat(slurm::OutcomeName(outcome), requeues ? ",requeued" : ""), result.text);
+  // May fail: the log has it.
+  (void)hook.WithSlurm([&] {
+    return slurm::TellJob(hook.config(), hook.job(), {outcome, result.text});
+  });
   if (outcome == Outcome::kRefused && hook.config().when_refused == Policy::kCancel) {
-    (void)hook.Within(
-        [&hook] {
-          slurm::CancelJob(hook.config(), hook.job().job_id);
-          return WorkResult();
-        },
-        0);
+    const WorkResult cancelled =
+        hook.WithSlurm([&] { return slurm::CancelJob(hook.config(), hook.job()); });
+    if (cancelled.code != 0) hook.Log("uncancelled", cancelled.text);
   }
   return requeues ? absl::UnavailableError("there is no plan; the job goes back to the queue")
                   : absl::OkStatus();
@@ -136,7 +195,7 @@ absl::StatusOr<slurm::NodeFiles> FilesOf(const Hook& hook, const std::string& no
 constexpr int kWritten = 0;
 constexpr int kUnverified = 1;
 constexpr int kUnwritten = 2;
-// The controller could leave nothing.
+// The controller could leave nothing, or nothing that could be read in time.
 constexpr int kMissing = 3;
 
 // Of a job that has no plan it may use.
@@ -147,9 +206,10 @@ slurm::NodeFiles FilesWithout(bool starts, const std::string& why) {
 }
 
 absl::Status NodeProlog(const std::string& config_path) {
-  Hook hook("slurm-node-prolog", config_path);
+  Hook hook("slurm-node-prolog", config_path, /*failing_code=*/1);
   const absl::StatusOr<bool> wants = hook.Read();
   if (!wants.ok() || !*wants) return absl::OkStatus();
+  hook.SetTime(kTimeOfNode);
   const std::string node = Variable("SLURMD_NODENAME");
   const std::string folder = FolderOfNode(hook, node);
   WorkResult result = hook.Within(
@@ -163,7 +223,7 @@ absl::Status NodeProlog(const std::string& config_path) {
         if (!written.ok()) return WorkResult{kUnwritten, std::string(written.message())};
         return WorkResult{kWritten, absl::StrCat(node, ": ", files->size(), " files")};
       },
-      kUnverified);
+      kMissing);
   if (result.code == kUnverified || result.code == kMissing) {
     // The job is at fault, or the controller: not this node, which would be drained.
     const bool starts = result.code == kMissing ? hook.config().when_away == Policy::kLaunch
@@ -183,22 +243,28 @@ absl::Status NodeProlog(const std::string& config_path) {
 }
 
 absl::Status Epilog(const std::string& config_path) {
-  Hook hook("slurm-epilog", config_path);
+  Hook hook("slurm-epilog", config_path, /*failing_code=*/0);
   const absl::StatusOr<bool> wants = hook.Read();
   if (!wants.ok() || !*wants) return absl::OkStatus();
+  hook.SetTime(hook.config().deadline);
+  const Countdown tries(kShareOfTries * hook.config().deadline);
   const WorkResult result = hook.Within(
-      [&hook] {
-        return WorkResult{0, slurm::CloseJob(hook.config(), hook.job().job_id)};
+      [&] {
+        const absl::StatusOr<std::string> closed =
+            slurm::CloseJob(hook.config(), hook.job(), tries);
+        if (!closed.ok()) return WorkResult{1, std::string(closed.status().message())};
+        return WorkResult{0, *closed};
       },
       1);
-  hook.Log(result.code == 0 ? "closed" : "away", result.text);
+  hook.Log(result.code == 0 ? "closed" : "unclosed", result.text);
   return absl::OkStatus();
 }
 
 absl::Status NodeEpilog(const std::string& config_path) {
-  Hook hook("slurm-node-epilog", config_path);
+  Hook hook("slurm-node-epilog", config_path, /*failing_code=*/0);
   const absl::StatusOr<bool> wants = hook.Read();
   if (!wants.ok() || !*wants) return absl::OkStatus();
+  hook.SetTime(kTimeOfNode);
   const absl::Status removed =
       slurm::RemoveNodeFiles(FolderOfNode(hook, Variable("SLURMD_NODENAME")));
   if (!removed.ok()) hook.Log("unremoved", std::string(removed.message()));
