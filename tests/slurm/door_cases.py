@@ -18,12 +18,12 @@ class AtTheDoor(SlurmTest):
         etc = WORLD.site.folder / "etc"
         conf = etc / "slurm.conf"
         text = conf.read_text()
+        self.addCleanup(self.take_away, conf, text)
         if "CliFilterPlugins" not in text:
             for name in ("cli_filter.lua", "job_submit.lua"):
                 (etc / name).write_text((WORLD.flags.source / "deploy/slurm" / name).read_text())
             conf.write_text(text + "CliFilterPlugins=lua\nJobSubmitPlugins=lua\n")
             self.slurm.run("scontrol", "reconfigure")
-        self.addCleanup(self.take_away, conf, text)
         cluster = WORLD.site.folder / "partition.cluster.json"
         cluster.write_text(json.dumps({
             "cluster": "lab", "node_groups": [{
@@ -77,6 +77,7 @@ class Many(SlurmTest):
     def test_fifty_at_once(self):
         count = 50
         hold = WORLD.site.folder / "gate"
+        self.addCleanup(hold.touch)
         begun = {}
         jobs = []
         lock = threading.Lock()
@@ -112,5 +113,4 @@ class Many(SlurmTest):
         for name, values in (("plan latency seen by 50 jobs at once", waited),
                              ("sbatch to plan, 50 jobs at once", whole)):
             WORLD.figures.append(f"{name}: median {statistics.median(values):.3f} s, "
-                           f"p99 {values[-1 if count < 100 else -2]:.3f} s, "
                            f"worst {values[-1]:.3f} s")

@@ -30,6 +30,8 @@ class SlurmTest(unittest.TestCase):
         WORLD.site.configure()
         self.slurm = WORLD.site.slurm
         self.out = WORLD.site.folder / "out"
+        # Whatever fails: the next case finds free nodes.
+        self.addCleanup(self.slurm.run, "scancel", "--user=root", check=False)
 
     def expect_end(self, job, state):
         self.assertEqual(self.slurm.wait_for_end(job), state,

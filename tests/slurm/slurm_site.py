@@ -96,6 +96,13 @@ class Site:
         self.slurm = Cluster(self.folder, self.flags.plugin)
 
     def __enter__(self):
+        try:
+            return self._begin()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _begin(self):
         # A port where nobody listens, and nobody else can.
         self.unused.bind(("127.0.0.1", 0))
         (self.folder / "planner").mkdir()
@@ -126,10 +133,12 @@ class Site:
         return self
 
     def __exit__(self, *unused):
-        self.slurm.stop()
-        if hasattr(self, "server"):
-            self.server.__exit__()
-        self.unused.close()
+        try:
+            self.slurm.stop()
+        finally:
+            if hasattr(self, "server"):
+                self.server.__exit__()
+            self.unused.close()
 
     def _controller_user(self):
         """Debian's user for it, as sites have it, where that user gets at the files of this test."""
@@ -150,7 +159,7 @@ class Site:
     def configure(self, **changes):
         """Writes what the hooks read from now on."""
         config = {
-            "cluster": PLANNER_CLUSTER, "server": self.server.address, "deadline_seconds": 120,
+            "cluster": PLANNER_CLUSTER, "server": self.server.address, "deadline_seconds": 600,
             "search_seconds": 10, "when_away": "launch", "when_refused": "cancel",
             "when_unverified": "cancel", "spool_dir": str(self.spool),
             "node_dir": str(self.folder / "node/%n"), "trust": str(self.trust),

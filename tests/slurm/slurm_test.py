@@ -7,7 +7,10 @@ trained under, closed; and all that may go wrong on the way.
 Without --all those cases that are done in a minute.
 """
 import argparse
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +30,26 @@ QUICK = ["plan_cases.ThePlan.test_tasks_see_it",
          "trouble_cases.ThePlannerIsAway.test_jobs_start_without_a_plan"]
 
 
+def enter_namespace():
+    """Goes on in a process whose end is the end of all that it has started, daemons of daemons too,
+    even where it is killed. Not every container allows it."""
+    if "PARPLAN_SLURM_TEST_INSIDE" in os.environ:
+        del os.environ["PARPLAN_SLURM_TEST_INSIDE"]
+        child = os.fork()
+        if child == 0:
+            return
+        # Here is the first process: orphans become its children.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while True:
+            pid, status = os.wait()
+            if pid == child:
+                os._exit(os.waitstatus_to_exitcode(status) & 0xff)
+    enter = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if subprocess.run([*enter, "true"], capture_output=True, check=False).returncode == 0:
+        os.environ["PARPLAN_SLURM_TEST_INSIDE"] = "1"
+        os.execvp(enter[0], [*enter, sys.executable, "-B", *sys.argv])
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ("planctl", "server-binary", "exec", "plugin", "source"):
@@ -39,6 +62,7 @@ def main():
     if why_not():
         print(f"skipped: {why_not()}")
         sys.exit(77)
+    enter_namespace()
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames(flags.only or (CASES if flags.all else QUICK))
     begin = time.monotonic()
