@@ -56,10 +56,25 @@ absl::Status TooOpen(const std::string& path, mode_t mode, absl::string_view wan
                       path, mode & 07777, wanted, path));
 }
 
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+// What root makes in the folder of a service is the service's, which could not read it else.
+absl::Status GiveToOwnerOfFolder(int descriptor, const std::string& path) {
+  if (geteuid() != 0) return absl::OkStatus();
+  const std::string folder = FolderOf(path);
+  struct stat facts;
+  if (stat(folder.c_str(), &facts) != 0) return SystemError("look at", folder);
+  if (facts.st_uid == 0) return absl::OkStatus();
+  if (fchown(descriptor, facts.st_uid, facts.st_gid) != 0) return SystemError("give away", path);
+  return absl::OkStatus();
+}
+
 // Asks the disk to keep a new name in the folder of `path`.
 absl::Status SyncFolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string folder = FolderOf(path);
   const Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor.ok() || fsync(descriptor.value()) != 0) return SystemError("sync", folder);
   return absl::OkStatus();
@@ -111,6 +126,7 @@ absl::Status StageFile(const std::string& path, absl::string_view contents, mode
       open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0600));
   if (!descriptor.ok()) return SystemError("make", staged);
   PARPLAN_RETURN_IF_ERROR(WriteAll(descriptor.value(), contents, staged));
+  PARPLAN_RETURN_IF_ERROR(GiveToOwnerOfFolder(descriptor.value(), staged));
   // The umask has no say.
   if (fchmod(descriptor.value(), mode) != 0) return SystemError("set the mode of", staged);
   if (fsync(descriptor.value()) != 0) return SystemError("sync", staged);
@@ -146,6 +162,9 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
 absl::Status MakeDirectory(const std::string& path, mode_t mode) {
   if (mkdir(path.c_str(), mode) == 0) {
     if (chmod(path.c_str(), mode) != 0) return SystemError("set the mode of", path);
+    const Descriptor made(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!made.ok()) return SystemError("open", path);
+    PARPLAN_RETURN_IF_ERROR(GiveToOwnerOfFolder(made.value(), path));
     return SyncFolderOf(path);
   }
   struct stat facts;
@@ -165,9 +184,15 @@ absl::Status CheckSecretDirectory(const std::string& path) {
 }
 
 absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  // Only what is made here is given away: nobody can put another file in its place.
+  int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const bool is_new = descriptor >= 0;
+  if (!is_new && errno == EEXIST) {
+    descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  }
   if (descriptor < 0) return SystemError("open", path);
   FileLock lock(descriptor);
+  if (is_new) PARPLAN_RETURN_IF_ERROR(GiveToOwnerOfFolder(descriptor, path));
   while (flock(descriptor, LOCK_EX) != 0) {
     if (errno != EINTR) return SystemError("lock", path);
   }

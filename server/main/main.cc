@@ -143,7 +143,11 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
     if (!tls.ok()) log.Error("tls files", {{"message", std::string(tls.message())}});
   }
   const absl::Status status = core.keys().Reload(absl::Now());
-  log.Info("keys read again", {{"message", std::string(status.message())}});
+  if (status.ok()) {
+    log.Info("keys read again", {{"message", ""}});
+  } else {
+    log.Warn("keys not read again", {{"message", std::string(status.message())}});
+  }
 }
 
 // Serves until a signal says otherwise; 0 after a drain.
