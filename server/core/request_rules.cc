@@ -13,6 +13,10 @@ constexpr size_t kMaxRequestIdBytes = 64;
 }  // namespace
 
 absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::string_view field) {
+  // A database may take it for the end.
+  if (text.find('\0') != absl::string_view::npos) {
+    return FieldError(Reason::kSpecInvalid, field, "must not contain the character NUL");
+  }
   // Every byte that does not continue a character begins one.
   const auto count = std::count_if(text.begin(), text.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
@@ -27,7 +31,10 @@ absl::Status CheckRequestId(absl::string_view request_id, bool required, absl::s
   if (request_id.empty() && required) {
     return FieldError(reason, field, "is required; give a random UUID, the same one for a retry");
   }
-  if (request_id.size() > kMaxRequestIdBytes) {
+  const bool has_control = std::any_of(request_id.begin(), request_id.end(), [](char byte) {
+    return static_cast<unsigned char>(byte) < 0x20;
+  });
+  if (request_id.size() > kMaxRequestIdBytes || has_control) {
     return FieldError(reason, field, "must be a UUID");
   }
   return absl::OkStatus();

@@ -209,6 +209,11 @@ TEST_F(PlanCoreTest, EveryRuleOfTheRequestHasItsField) {
   EXPECT_EQ(field([](auto& request) { request.set_parent("clusters/other"); }), "parent");
   EXPECT_EQ(field([](auto& request) { request.clear_spec(); }), "spec");
   EXPECT_EQ(field([](auto& request) { request.set_job_id(std::string(129, 'j')); }), "job_id");
+  // A database would take what follows for nothing.
+  EXPECT_EQ(field([](auto& request) { request.set_job_id(std::string("j\0x", 3)); }), "job_id");
+  EXPECT_EQ(field([](auto& request) { request.set_request_id(std::string("r\0a", 3)); }),
+            "request_id");
+  EXPECT_EQ(field([](auto& request) { request.set_request_id("r\n"); }), "request_id");
   EXPECT_EQ(field([](auto& request) { request.mutable_time_to_live(); }), "time_to_live");
   EXPECT_EQ(
       field([](auto& request) { request.mutable_spec()->mutable_options()->set_planner("magic"); }),
