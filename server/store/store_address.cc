@@ -1,9 +1,14 @@
 #include "server/store/store_address.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
@@ -16,13 +21,45 @@ namespace {
 
 constexpr absl::string_view kSqlitePrefix = "sqlite:";
 
-// Whether the part before the host has a `:`, or a parameter is a password.
+// With `%61` as `a`.
+std::string Unescape(absl::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && absl::ascii_isxdigit(text[i + 1]) &&
+        absl::ascii_isxdigit(text[i + 2])) {
+      absl::StrAppend(&plain, absl::HexStringToBytes(text.substr(i + 1, 2)));
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+// Whether all ports of `HOST:PORT,HOST:PORT` are numbers.
+bool HasNumbersForPorts(absl::string_view hosts) {
+  for (absl::string_view host : absl::StrSplit(hosts, ',')) {
+    if (absl::StartsWith(host, "[")) host.remove_prefix(std::min(host.find(']'), host.size()));
+    const size_t colon = host.find(':');
+    if (colon == absl::string_view::npos) continue;
+    const absl::string_view port = host.substr(colon + 1);
+    if (!std::all_of(port.begin(), port.end(), absl::ascii_isdigit)) return false;
+  }
+  return true;
+}
+
+// Whether the part before the host has a `:`, or a parameter is a password. A password may
+// hold a `/` or `?` that was not escaped; libpq then takes a part of it for a port, and shows it.
 bool HasPassword(absl::string_view uri) {
   const absl::string_view rest = uri.substr(uri.find("://") + 3);
-  const absl::string_view authority = rest.substr(0, rest.find_first_of("/?"));
-  const size_t at = authority.rfind('@');
-  if (at != absl::string_view::npos && absl::StrContains(authority.substr(0, at), ":")) return true;
-  return absl::StrContains(rest, "password=");
+  const absl::string_view path = rest.substr(0, rest.find('?'));
+  const size_t at = path.rfind('@');
+  if (at != absl::string_view::npos) {
+    if (absl::StrContains(path.substr(0, at), ":")) return true;
+  } else if (!HasNumbersForPorts(path.substr(0, path.find('/')))) {
+    return true;
+  }
+  return absl::StrContains(Unescape(rest), "password=");
 }
 
 }  // namespace

@@ -40,7 +40,10 @@ TEST(StoreAddress, ADatabaseOfPostgresIsTakenAsItIs) {
 
 TEST(StoreAddress, APasswordIsRefusedAndNotRepeated) {
   for (const char* const text :
-       {"postgres://parplan:secret@db/parplan", "postgresql://db/parplan?user=a&password=secret"}) {
+       {"postgres://parplan:secret@db/parplan", "postgresql://db/parplan?user=a&password=secret",
+        "postgres://parplan:pa/secret@db/parplan", "postgres://parplan:pa?secret@db/parplan",
+        "postgresql://db/parplan?p%61ssword=secret",
+        "postgresql://db/parplan?ssl%70assword=secret"}) {
     const auto address = ParseStoreAddress(text, "store");
     EXPECT_THAT(address, StatusIs(absl::StatusCode::kInvalidArgument,
                                   testing::AllOf(testing::HasSubstr("PGPASSFILE"),
