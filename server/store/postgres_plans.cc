@@ -163,14 +163,15 @@ absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int
   if (limit <= 0) return 0;
   int64_t deleted = 0;
   // Replicas that do this at the same time take different plans. A plan that is executed
-  // just now is a foreign key in the way: the statement runs again and leaves it alone.
+  // just now is a foreign key in the way: the statement runs again and leaves it alone. An
+  // array is made once, which `limit` needs.
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) {
     deleted = static_cast<int64_t>(
         transaction
-            .exec_params("DELETE FROM plans WHERE sequence IN ("
+            .exec_params("DELETE FROM plans WHERE sequence = ANY(ARRAY("
                          "SELECT sequence FROM plans WHERE expire_time <= $1 AND NOT EXISTS ("
                          "SELECT 1 FROM executions WHERE executions.plan = plans.name) "
-                         "ORDER BY expire_time, sequence LIMIT $2 FOR UPDATE SKIP LOCKED)",
+                         "ORDER BY expire_time, sequence LIMIT $2 FOR UPDATE SKIP LOCKED))",
                          ToStoredTime(before), limit)
             .affected_rows());
     return absl::OkStatus();
