@@ -25,6 +25,7 @@ constexpr absl::Duration kConnectPause = absl::Milliseconds(100);
 constexpr char kSessionSetup[] =
     "SET client_min_messages = warning;"
     "SET client_encoding = 'UTF8';"
+    "SET default_transaction_isolation = 'read committed';"
     "SET bytea_output = hex;"
     "SET statement_timeout = '60s';"
     "SET lock_timeout = '20s';"
@@ -229,9 +230,15 @@ absl::Status PostgresPool::Run(
     std::unique_ptr<PostgresSession> session;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      returned_.wait(lock, [this] {
-        return !idle_.empty() || connection_count_ < options_.max_connection_count;
-      });
+      // Statements that never end may have them all.
+      const bool is_free = returned_.wait_for(
+          lock, absl::ToChronoMilliseconds(options_.longest_wait),
+          [this] { return !idle_.empty() || connection_count_ < options_.max_connection_count; });
+      if (!is_free) {
+        return Unavailable(
+            "PostgreSQL answers too slowly, or not at all: try again",
+            absl::StrCat("all ", options_.max_connection_count, " connections are in use"));
+      }
       if (idle_.empty()) {
         ++connection_count_;
       } else {
@@ -258,7 +265,10 @@ absl::Status PostgresPool::Run(
       return once(*loan, in_doubt);
     } catch (const std::exception& error) {
       PostgresFailure failure = ReadPostgresFailure(error);
-      if (!(*loan).connection().is_open()) failure.is_broken = true;
+      if (!(*loan).connection().is_open() && !failure.is_broken) {
+        failure.is_broken = true;
+        failure.status = Unavailable("PostgreSQL went away: try again", OneLine(error.what()));
+      }
       if (failure.is_broken) loan.Drop();
       if (failure.is_broken && in_doubt) {
         return Unavailable(

@@ -59,6 +59,8 @@ class PostgresPool {
     // How long a call waits for a database that can't be reached, such as one that
     // restarts.
     absl::Duration patience = absl::Seconds(5);
+    // How long a call waits for a connection while others have them all.
+    absl::Duration longest_wait = absl::Seconds(30);
   };
 
   // What is done in a transaction. It may throw what libpqxx throws, and it may run again

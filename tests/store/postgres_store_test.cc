@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/store/postgres_schema.h"
 #include "tests/store/postgres_process.h"
 #include "tests/store/store_conformance.h"
@@ -92,17 +93,24 @@ TEST(PostgresStore, EqualRequestsToTwoServersGiveOnePlan) {
   }
 }
 
+// Whatever isolation the database has by default.
 TEST(PostgresStore, ServersThatStartTogetherMigrateOnce) {
-  PostgresHome home;
-  std::vector<std::thread> threads;
-  std::vector<absl::Status> results(8);
-  for (absl::Status& result : results) {
-    threads.emplace_back([&] { result = home.Open().status(); });
+  for (const char* const isolation : {"read%20committed", "repeatable%20read", "serializable"}) {
+    PostgresHome home;
+    const std::string uri = absl::StrCat(home.uri(), "%20-cdefault_transaction_isolation%3D",
+                                         absl::StrReplaceAll(isolation, {{"%20", "%5C%20"}}));
+    ASSERT_EQ(Ask(uri, "SHOW default_transaction_isolation"),
+              absl::StrReplaceAll(isolation, {{"%20", " "}}));
+    std::vector<std::thread> threads;
+    std::vector<absl::Status> results(8);
+    for (absl::Status& result : results) {
+      threads.emplace_back([&] { result = PostgresStore::Open({.uri = uri}).status(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& result : results) EXPECT_OK(result);
+    EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM schema_version"),
+              absl::StrCat(NewestPostgresSchema()));
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const absl::Status& result : results) EXPECT_OK(result);
-  EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM schema_version"),
-            absl::StrCat(NewestPostgresSchema()));
 }
 
 TEST(PostgresStore, ANewerSchemaIsRefusedAndLeftAlone) {
