@@ -47,7 +47,10 @@ class PostgresTurns::Listener : public pqxx::notification_receiver {
 };
 
 PostgresTurns::PostgresTurns(const Options& options)
-    : options_{.uri = WithPostgresDefaults(options.uri), .poll_interval = options.poll_interval} {
+    : options_{.uri = WithPostgresDefaults(options.uri),
+               .poll_interval = options.poll_interval,
+               .longest_statement = options.longest_statement},
+      timer_(options.longest_statement) {
   PARPLAN_CHECK(pipe2(wake_, O_CLOEXEC | O_NONBLOCK) == 0);
   thread_ = std::thread([this] { Work(); });
 }
@@ -142,6 +145,7 @@ void PostgresTurns::Serve(std::deque<Question> asked, const std::vector<Return>&
   for (const Return& turn : returned) {
     // A session that broke has given it back long ago.
     if (session_ == nullptr || turn.session != session_number_) continue;
+    const StatementTimer::Scope scope(timer_, session_->connection().sock());
     pqxx::nontransaction transaction(session_->connection());
     transaction.exec_params("SELECT pg_advisory_unlock(hashtextextended($1, 0))", turn.key);
     transaction.exec_params("SELECT pg_notify($1, $2)", kChannel, turn.key);
@@ -153,6 +157,7 @@ void PostgresTurns::Serve(std::deque<Question> asked, const std::vector<Return>&
 }
 
 bool PostgresTurns::TryTake(const std::string& key) {
+  const StatementTimer::Scope scope(timer_, session_->connection().sock());
   pqxx::nontransaction transaction(session_->connection());
   return transaction.exec_params("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key)[0][0]
       .as<bool>();
@@ -190,6 +195,7 @@ bool PostgresTurns::Connect() {
   if (SteadyNow() < next_connect_) return false;
   try {
     session_ = std::make_unique<PostgresSession>(options_.uri);
+    const StatementTimer::Scope scope(timer_, session_->connection().sock());
     listener_ = std::make_unique<Listener>(session_->connection(), news_);
     ++session_number_;
     return true;
@@ -202,7 +208,11 @@ bool PostgresTurns::Connect() {
 }
 
 void PostgresTurns::Disconnect() {
-  listener_.reset();
+  if (session_ != nullptr) {
+    // It tells the database that nobody listens.
+    const StatementTimer::Scope scope(timer_, session_->connection().sock());
+    listener_.reset();
+  }
   session_.reset();
   news_.clear();
   std::map<std::string, std::deque<Question>> waiting;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/store/statement_timer.h"
 #include "server/store/turns.h"
 
 namespace parplan {
@@ -32,6 +33,9 @@ class PostgresTurns : public Turns {
     // How often to look whether a holder vanished without a word, and how long to leave a
     // database alone that could not be reached.
     absl::Duration poll_interval = absl::Milliseconds(500);
+    // How long a statement may take, all of which are short, before the database counts as
+    // away.
+    absl::Duration longest_statement = absl::Seconds(10);
   };
 
   // Connects by and by.
@@ -81,6 +85,7 @@ class PostgresTurns : public Turns {
   std::vector<Return> returned_;  // Guarded by mutex_.
 
   // Of the thread alone.
+  StatementTimer timer_;
   std::unique_ptr<PostgresSession> session_;
   std::unique_ptr<Listener> listener_;
   int64_t session_number_ = 0;

@@ -2,11 +2,15 @@
 
 #include "server/store/postgres_turns.h"
 
+#include <signal.h>
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
+#include <pqxx/pqxx>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,9 +39,20 @@ bool IsReady(const std::future<std::unique_ptr<Turn>>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-std::unique_ptr<PostgresTurns> Open(absl::Duration poll_interval = absl::Milliseconds(50)) {
-  return std::make_unique<PostgresTurns>(PostgresTurns::Options{
-      .uri = PostgresProcess::Shared().uri(), .poll_interval = poll_interval});
+std::unique_ptr<PostgresTurns> Open(absl::Duration poll_interval = absl::Milliseconds(50),
+                                    absl::Duration longest_statement = absl::Minutes(3)) {
+  return std::make_unique<PostgresTurns>(
+      PostgresTurns::Options{.uri = PostgresProcess::Shared().uri(),
+                             .poll_interval = poll_interval,
+                             .longest_statement = longest_statement});
+}
+
+// The process that serves the one session that holds a turn.
+pid_t HolderOfATurn() {
+  pqxx::connection connection(PostgresProcess::Shared().uri());
+  pqxx::nontransaction transaction(connection);
+  return transaction.exec("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted")[0][0]
+      .as<int>();
 }
 
 TEST(PostgresTurns, AFreeTurnIsGranted) {
@@ -96,7 +111,8 @@ TEST(PostgresTurns, ATurnOfAServerThatDiesGoesToTheNext) {
   EXPECT_NE(later.get(), nullptr);
   // The one that went back by itself is not given back again.
   held.reset();
-  EXPECT_NE(Ask(*dying, "still works").get(), nullptr);
+  // It may first have to notice that it died.
+  while (Ask(*dying, "still works").get() == nullptr) std::this_thread::yield();
 }
 
 TEST(PostgresTurns, WhoDoesNotWaitAnyMoreGoesOnWithoutATurn) {
@@ -120,6 +136,23 @@ TEST(PostgresTurns, NobodyWaitsForADatabaseThatIsAway) {
   PostgresProcess::Shared().Start();
   // It finds the way back by itself.
   while (Ask(*turns, "back").get() == nullptr) std::this_thread::yield();
+}
+
+// Its connection holds, and no answer comes.
+TEST(PostgresTurns, NobodyWaitsForADatabaseThatHangs) {
+  auto turns = Open(absl::Milliseconds(50), absl::Milliseconds(500));
+  std::unique_ptr<Turn> held;
+  // On a busy machine half a second may be too short.
+  while (held == nullptr) held = Ask(*turns, "hangs").get();
+  const pid_t server = HolderOfATurn();
+  ASSERT_EQ(kill(server, SIGSTOP), 0);
+  auto second = Ask(*turns, "hangs too");
+  EXPECT_EQ(second.get(), nullptr);
+  held.reset();
+  turns->Stop();
+  EXPECT_EQ(Ask(*turns, "after").get(), nullptr);
+  turns.reset();
+  EXPECT_EQ(kill(server, SIGCONT), 0);
 }
 
 TEST(PostgresTurns, StoppingLetsEverybodyGo) {
