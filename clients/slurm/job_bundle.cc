@@ -1,5 +1,6 @@
 #include "clients/slurm/job_bundle.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -92,6 +93,11 @@ void RemoveBundle(const std::string& spool_dir, const std::string& job_id) {
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
+  struct stat facts = {};
+  const bool is_there = ::stat(path.c_str(), &facts) == 0;
+  if (is_there && (!S_ISREG(facts.st_mode) || facts.st_size > int64_t{kMaxFileBytes})) {
+    return FieldError(Reason::kSpecInvalid, path, "is no file of at most 64 MiB");
+  }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file && errno == ENOENT) return absl::NotFoundError(absl::StrCat(path, " is not there"));
@@ -100,9 +106,6 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   if (!file || file.bad()) {
     return FieldError(Reason::kSpecInvalid, path,
                       absl::StrCat("cannot be read: ", std::strerror(errno)));
-  }
-  if (text.size() > kMaxFileBytes) {
-    return FieldError(Reason::kSpecInvalid, path, "has more than 64 MiB");
   }
   return text;
 }

@@ -229,9 +229,13 @@ absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view no
       }
     }
   }
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> names, ExpandHosts(node_list));
+  const absl::StatusOr<std::vector<std::string>> listed = ExpandHosts(node_list);
+  if (!listed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("SLURM_JOB_NODELIST: ", listed.status().message()));
+  }
   job.nodes.clear();
-  for (const std::string& name : names) {
+  for (const std::string& name : *listed) {
     const auto found = gres.find(name);
     if (found == gres.end()) {
       return absl::InvalidArgumentError(

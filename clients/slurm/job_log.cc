@@ -15,7 +15,8 @@ void LogJob(const std::string& log, const std::string& hook, const std::string& 
   const std::string line = absl::StrFormat("%s job=%s outcome=%s seconds=%.3f %s", hook, job_id,
                                            outcome, absl::ToDoubleSeconds(taken), text);
   if (log != "syslog") {
-    const int file = ::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    const int file =
+        ::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (file >= 0) {
       const std::string stamped =
           absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()),

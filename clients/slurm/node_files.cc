@@ -1,11 +1,16 @@
 #include "clients/slurm/node_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -24,11 +29,38 @@
 namespace parplan::slurm {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr mode_t kFolderMode = 0755;
 constexpr mode_t kFileMode = 0644;
 
 absl::Status FileError(const std::string& path, const std::error_code& error) {
   return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", error.message()));
+}
+
+// Makes the folders above `folder`, for all to read; what is there already must be of this user
+// alone, else others could put files of their own in the place of a job's.
+absl::Status MakeParents(const std::string& folder) {
+  const fs::path parent = fs::path(folder).parent_path();
+  std::error_code error;
+  std::vector<fs::path> missing;
+  for (fs::path path = parent; !path.empty() && !fs::exists(path, error);
+       path = path.parent_path()) {
+    missing.push_back(path);
+  }
+  fs::create_directories(parent, error);
+  if (error) return FileError(parent, error);
+  // Whatever the mask of the daemon.
+  for (const fs::path& path : missing) ::chmod(path.c_str(), kFolderMode);
+  struct stat facts = {};
+  if (::lstat(parent.c_str(), &facts) != 0) {
+    return FileError(parent, std::error_code(errno, std::generic_category()));
+  }
+  if (!S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 022) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "node_dir: ", parent.string(), " must be a folder that nobody else writes to"));
+  }
+  return absl::OkStatus();
 }
 
 std::string OneLine(std::string text) {
@@ -93,14 +125,13 @@ absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBund
 NodeFiles RefusalFiles(const std::string& why) { return {{"refused", OneLine(why) + "\n"}}; }
 
 absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files) {
-  namespace fs = std::filesystem;
   const std::string staged = folder + ".new";
+  PARPLAN_RETURN_IF_ERROR(MakeParents(folder));
   std::error_code error;
   fs::remove_all(staged, error);
-  fs::create_directories(staged, error);
+  fs::create_directory(staged, error);
   if (error) return FileError(staged, error);
   // Whatever the mask of the daemon.
-  ::chmod(fs::path(folder).parent_path().c_str(), kFolderMode);
   ::chmod(staged.c_str(), kFolderMode);
   for (const auto& [name, text] : files) {
     const std::string path = absl::StrCat(staged, "/", name);
@@ -112,7 +143,13 @@ absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files) {
     }
   }
   // A folder that a run before a crash of the node has left.
+  if (::renameat2(AT_FDCWD, staged.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) {
+    fs::remove_all(staged, error);
+    return error ? FileError(staged, error) : absl::OkStatus();
+  }
+  // There is none; or the file system cannot exchange two, and a moment is without any.
   fs::remove_all(folder, error);
+  if (error) return FileError(folder, error);
   fs::rename(staged, folder, error);
   if (error) return FileError(folder, error);
   return absl::OkStatus();

@@ -43,7 +43,8 @@ absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBund
 // Of a job that must not start.
 NodeFiles RefusalFiles(const std::string& why);
 
-// Replaces the folder, whole or not at all, and makes those above it.
+// Replaces the folder, whole or not at all, and makes those above it. FAILED_PRECONDITION where the
+// one above it is there and others may write to it.
 absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files);
 // Nothing where it is not there.
 absl::Status RemoveNodeFiles(const std::string& folder);

@@ -166,8 +166,17 @@ absl::StatusOr<SlurmConfig> SlurmConfig::FromJson(absl::string_view text,
   if (config.devices.empty()) return wrong("devices", "must name a GRES");
   for (const auto& [field, path] :
        {std::pair("spool_dir", &config.spool_dir), std::pair("node_dir", &config.node_dir),
-        std::pair("trust", &config.trust)}) {
+        std::pair("trust", &config.trust), std::pair("slurm_bin_dir", &config.slurm_bin_dir),
+        std::pair("slurm_conf", &config.slurm_conf)}) {
     if (!absl::StartsWith(*path, "/")) return wrong(field, "must be an absolute path");
+  }
+  if (config.log != "syslog" && !absl::StartsWith(config.log, "/")) {
+    return wrong("log", "must be `syslog` or an absolute path");
+  }
+  if (config.search_time >= config.deadline) {
+    return wrong("search_seconds",
+                 absl::StrCat("must be below deadline_seconds, ",
+                              absl::ToDoubleSeconds(config.deadline), ": the planner had no time"));
   }
   return config;
 }

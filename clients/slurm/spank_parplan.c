@@ -78,7 +78,10 @@ static int on_option(int option, const char* text, int remote) {
       return 0;
     }
     case OPTION_MODEL:
-      if (strlen(text) >= sizeof model_path) return -1;
+      if (strlen(text) >= sizeof model_path) {
+        slurm_error("parplan: --plan-model: a path has at most %d bytes", PATH_MAX - 1);
+        return -1;
+      }
       strcpy(model_path, text);
       return 0;
     default:
@@ -249,13 +252,17 @@ static int set_variables(spank_t sp, const char* path, int unset, long* node_dev
   return failed ? -1 : 0;
 }
 
-/* Whether the job must not run on this node; then the user is told why. */
+/* Whether the job must not run on this node, or nobody can tell; then the user is told why. */
 static int is_refused(const char* folder) {
   char path[PATH_MAX + 16];
   char why[1024] = "";
   snprintf(path, sizeof path, "%s/refused", folder);
   FILE* file = fopen(path, "re");
-  if (file == NULL) return 0;
+  if (file == NULL && errno == ENOENT) return 0;
+  if (file == NULL) {
+    slurm_error("parplan: %s: %s", path, strerror(errno));
+    return 1;
+  }
   if (fgets(why, sizeof why, file) == NULL) why[0] = '\0';
   fclose(file);
   slurm_error("parplan: the job's plan was refused: %s", why);
@@ -290,10 +297,14 @@ int slurm_spank_task_init(spank_t sp, int argc, char** argv) {
   (void)argv;
   char folder[PATH_MAX];
   char path[PATH_MAX + 32];
-  if (!job_folder(sp, folder, sizeof folder)) return 0;
+  if (!job_folder(sp, folder, sizeof folder)) {
+    slurm_error("parplan: plugstack.conf: node_dir=%s gives no path for this job", node_dir);
+    return -1;
+  }
   forget_wishes(sp);
   long node_devices = 0;
   long job_devices = 0;
+  if (is_refused(folder)) return -1;
   if (strcmp(plan, "off") == 0) {
     /* The script that starts this step has the plan in its environment. */
     snprintf(path, sizeof path, "%s/node.env", folder);
@@ -302,7 +313,6 @@ int slurm_spank_task_init(spank_t sp, int argc, char** argv) {
     set_variables(sp, path, 1, &node_devices, &job_devices);
     return 0;
   }
-  if (is_refused(folder)) return -1;
   snprintf(path, sizeof path, "%s/node.env", folder);
   if (set_variables(sp, path, 0, &node_devices, &job_devices) != 0) {
     slurm_error("parplan: %s cannot be used", path);

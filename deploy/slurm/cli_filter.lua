@@ -9,6 +9,10 @@
 -- What a site sets.
 local planctl = os.getenv("PARPLAN_PLANCTL") or "/usr/bin/planctl"
 local server = os.getenv("PARPLAN_SERVER") or "planner.example.org:9477"
+-- Where the planner speaks TLS, with what planctl is to connect: files that users may read, such as
+-- "--tls-ca /etc/parplan/tls/ca.pem". A server that wants certificates of its clients gives no
+-- advice to users who have none.
+local tls = os.getenv("PARPLAN_TLS_FLAGS") or ""
 -- The devices a job can ask for: one group of nodes, as many as the partition has.
 local cluster = os.getenv("PARPLAN_CLUSTER_FILE") or "/etc/parplan/partition.cluster.json"
 local devices_per_node = tonumber(os.getenv("PARPLAN_DEVICES_PER_NODE") or "8")
@@ -25,9 +29,9 @@ end
 local function ask(model, batch)
   local command = string.format(
     "timeout %d %s --quiet --format json shape --model %s --batch %s --cluster %s --server %s " ..
-    "--timeout %d --allow-estimates 2>/dev/null",
+    "%s --timeout %d --allow-estimates 2>/dev/null",
     patience_seconds + 1, quoted(planctl), quoted(model), quoted(batch), quoted(cluster),
-    quoted(server), patience_seconds)
+    quoted(server), tls, patience_seconds)
   local pipe = io.popen(command)
   if pipe == nil then return nil end
   local text = pipe:read("*a")
@@ -60,6 +64,9 @@ function slurm_cli_pre_submit(options, pack_offset)
   local asked_type, asked_count = string.match(gpus, "^(%a[^:]*)"), string.match(gpus, "(%d+)$")
   if asked_type ~= nil and asked_type ~= gpu_type then return slurm.SUCCESS end
   local per_node = tonumber(asked_count) or devices_per_node
+  -- A range is the user's choice. Slurm's for none is `1-0`.
+  local most = string.match(options["nodes"] or "", "^%d+%-(%d+)$")
+  if most ~= nil and tonumber(most) > 0 then return slurm.SUCCESS end
   local fits, recommended, why = ask(model, batch)
   if fits == nil then
     slurm.log_info("parplan: no advice on the number of nodes, the planner did not answer")

@@ -50,6 +50,16 @@ class AtTheDoor(SlurmTest):
         self.expect_end(job, "COMPLETED")
         self.assertEqual(self.slurm.output(job).strip(), advised)
 
+        # Who names a range has chosen.
+        done = self.slurm.try_submit("echo $SLURM_JOB_NUM_NODES\n", "--nodes=2-3",
+                                     "--gpus-per-node=h200:8", *WORLD.site.plan_flags(),
+                                     **self.variables)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("asking for", done.stderr)
+        job = done.stdout.strip()
+        self.expect_end(job, "COMPLETED")
+        self.assertIn(self.slurm.output(job).strip(), ("2", "3"))
+
         big = WORLD.site.folder / "large.json"
         big.write_text(json.dumps(model(decoders=64, hidden=12288, heads=96)))
         flags = [f"--plan-model={big}", "--plan-batch=24", "--gpus-per-node=h200:8"]

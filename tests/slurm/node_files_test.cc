@@ -123,6 +123,37 @@ TEST(NodeFiles, AFolderIsReplacedWhole) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+TEST(NodeFiles, AreNotWrittenWhereOthersWrite) {
+  const std::string parent = MakeTestFolder() + "/open";
+  std::filesystem::create_directory(parent);
+  ASSERT_EQ(::chmod(parent.c_str(), 01777), 0);
+  EXPECT_THAT(WriteNodeFiles(parent + "/17", RefusalFiles("no")).message(), HasSubstr("node_dir"));
+  EXPECT_TRUE(std::filesystem::is_empty(parent));
+  // It is as it was.
+  struct stat facts = {};
+  ASSERT_EQ(::stat(parent.c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 07777, 01777);
+}
+
+// Whatever a daemon's mask hides, users read what their tasks need.
+TEST(NodeFiles, AreReadableUnderAnyMask) {
+  const std::string top = MakeTestFolder();
+  const mode_t mask = ::umask(0077);
+  const absl::Status written = WriteNodeFiles(top + "/a/b/17", {{"node.env", "A=1\n"}});
+  ::umask(mask);
+  ASSERT_OK(written);
+  for (const char* const path : {"/a", "/a/b", "/a/b/17"}) {
+    struct stat facts = {};
+    ASSERT_EQ(::stat((top + path).c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_mode & 07777, 0755) << path;
+  }
+}
+
+TEST(ReadText, ReadsFilesAlone) {
+  EXPECT_THAT(ReadText("/dev/zero").status().message(), HasSubstr("is no file"));
+  EXPECT_TRUE(absl::IsNotFound(ReadText(MakeTestFolder() + "/none").status()));
+}
+
 TEST(JobBundle, ComesBackFromTheSpool) {
   const std::string spool = MakeTestFolder();
   JobBundle bundle = Bundle();

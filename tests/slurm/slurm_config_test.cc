@@ -12,6 +12,7 @@
 namespace parplan::slurm {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr char kLeast[] = R"({"cluster": "lab", "server": "p:9477",
@@ -34,7 +35,7 @@ TEST(SlurmConfig, ReadsPoliciesAndTimes) {
   ASSERT_OK_AND_ASSIGN(
       const SlurmConfig config,
       SlurmConfig::FromJson(With(R"("when_away": "requeue", "when_refused": "launch",
-                                    "deadline_seconds": 2.5, "spool_dir": "/a/b")"),
+                                    "deadline_seconds": 2.5, "search_seconds": 1, "spool_dir": "/a/b")"),
                             "c.json"));
   EXPECT_EQ(config.when_away, Policy::kRequeue);
   EXPECT_EQ(config.when_refused, Policy::kLaunch);
@@ -51,6 +52,10 @@ TEST(SlurmConfig, NamesWhatIsWrong) {
   EXPECT_THAT(error(With(R"("deadline_seconds": 0)")), HasSubstr("deadline_seconds"));
   EXPECT_THAT(error(With(R"("deadline_seconds": 4, "deadline_seconds": 5)")), HasSubstr("twice"));
   EXPECT_THAT(error(With(R"("node_dir": "run")")), HasSubstr("node_dir"));
+  EXPECT_THAT(error(With(R"("log": "run.log")")), HasSubstr("log"));
+  EXPECT_THAT(error(With(R"("slurm_bin_dir": "bin")")), HasSubstr("slurm_bin_dir"));
+  EXPECT_THAT(error(With(R"("deadline_seconds": 5, "search_seconds": 5)")),
+              AllOf(HasSubstr("search_seconds"), HasSubstr("deadline_seconds")));
   EXPECT_THAT(error(With(R"("first_master_port": 65000)")), HasSubstr("first_master_port"));
   EXPECT_THAT(error(R"({"cluster": "lab", "server": "p"})"), HasSubstr("devices"));
   EXPECT_THAT(error(R"({"cluster": "lab", "devices": {"gpu": {"device_kind": "x"}}})"),

@@ -171,6 +171,8 @@ class Site:
                              "device_memory_bytes": 85899345920},
                 "core:here": {"device_kind": self.kind, "device_memory_bytes": memory_of_core()}},
             **changes}
+        # The planner must have time.
+        config["search_seconds"] = min(config["search_seconds"], config["deadline_seconds"] / 2)
         other = self.config_path.with_suffix(".new")
         other.write_text(json.dumps(config, indent=1))
         other.replace(self.config_path)

@@ -211,6 +211,12 @@ absl::Status NodeProlog(const std::string& config_path) {
   if (!wants.ok() || !*wants) return absl::OkStatus();
   hook.SetTime(kTimeOfNode);
   const std::string node = Variable("SLURMD_NODENAME");
+  if (node.empty()) {
+    constexpr char kMissingName[] =
+        "SLURMD_NODENAME is not set; Slurm sets it for prologs of nodes";
+    hook.Log("unwritten", kMissingName);
+    return absl::InvalidArgumentError(kMissingName);
+  }
   const std::string folder = FolderOfNode(hook, node);
   WorkResult result = hook.Within(
       [&] {
