@@ -29,9 +29,8 @@ absl::StatusOr<FetchedPlan> Await(PlanFetcher& fetcher, const SidecarFlags& flag
   absl::Duration pause = kFirstPause;
   std::string told;
   while (true) {
-    const absl::Time now = absl::Now();
-    const absl::Duration left = std::max(end - now, absl::Milliseconds(1));
-    absl::StatusOr<FetchedPlan> plan = fetcher.Fetch(now, std::min(left, flags.call_timeout));
+    // The deadline says whether there is another try; it does not cut short one that was begun.
+    absl::StatusOr<FetchedPlan> plan = fetcher.Fetch(absl::Now(), flags.call_timeout);
     if (plan.ok() || !MayStillCome(plan.status())) return plan;
     // Many pods of a job wait for one plan.
     const absl::Duration next = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);

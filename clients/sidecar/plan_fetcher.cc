@@ -1,5 +1,7 @@
 #include "clients/sidecar/plan_fetcher.h"
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -20,9 +22,16 @@
 namespace parplan::sidecar {
 namespace {
 
-// Plans of a page, and pages that are looked through for the plan of a job.
-constexpr int kPageSize = 100;
-constexpr int kMaxPageCount = 20;
+// Plans of a page, and pages that are looked through for the plan of a job. A plan names every
+// device.
+constexpr int kPageSize = 20;
+constexpr int kMaxPageCount = 100;
+
+// How much later than another a plan may be seen that was made before it: of two replicas.
+constexpr absl::Duration kLatecomer = absl::Minutes(2);
+
+// How often the plan of a question may expire before pods that ask it are refused.
+constexpr int kMaxAskCount = 16;
 
 absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -52,10 +61,20 @@ bool IsReason(const absl::Status& status, Reason reason) {
   return detail.has_value() && detail->reason == reason;
 }
 
-// What the bytes claim, for an error's sake alone: they are not verified.
+// What the bytes claim: they are not verified yet.
 bool ClaimsJob(const v1::SignedPlan& envelope, const std::string& job_id) {
   v1::PlanPayload payload;
   return payload.ParseFromString(envelope.payload()) && payload.job_id() == job_id;
+}
+
+// Of all pods of a job that ask the same, the same: a UUID of the kind that is made of content.
+std::string RequestIdOf(const std::string& job_id, const std::string& question, int ask) {
+  std::string digest = Sha256Hex(absl::StrCat("parplan sidecar request 1\n", job_id.size(), " ",
+                                              job_id, "\n", ask, "\n", question));
+  digest[12] = '8';
+  digest[16] = '8';
+  return absl::StrCat(digest.substr(0, 8), "-", digest.substr(8, 4), "-", digest.substr(12, 4), "-",
+                      digest.substr(16, 4), "-", digest.substr(20, 12));
 }
 
 }  // namespace
@@ -129,11 +148,17 @@ absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewerOnce(
   PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust());
   PARPLAN_ASSIGN_OR_RETURN(const absl::Time issued,
                            TimestampFromProto(current.issue_time(), "issue_time"));
-  PARPLAN_ASSIGN_OR_RETURN(
-      const std::string name,
-      NewestName(verifier, current.cluster(), current.job_id(), issued, now, timeout));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string name,
+                           NewestName(verifier, current.cluster(), current.job_id(),
+                                      std::max(issued, looked_until_ - kLatecomer), now, timeout));
   if (name.empty() || name == current.plan()) return std::nullopt;
   PARPLAN_ASSIGN_OR_RETURN(FetchedPlan plan, Named(verifier, name, current.job_id(), now, timeout));
+  if (plan.verified.payload().model_digest() != current.model_digest()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kAudienceMismatch,
+                     absl::StrCat("plan ", name, " of job `", current.job_id(),
+                                  "` is for another model; each job needs an id of its own"),
+                     {{"field", "job_id"}});
+  }
   return plan;
 }
 
@@ -175,49 +200,67 @@ absl::StatusOr<FetchedPlan> PlanFetcher::Named(const PlanVerifier& verifier,
 
 absl::StatusOr<FetchedPlan> PlanFetcher::Asked(const PlanVerifier& verifier, absl::Time now,
                                                absl::Duration timeout) const {
-  PARPLAN_ASSIGN_OR_RETURN(auto request, ReadMessage<v1::CreatePlanRequest>(wanted_.question_file));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(wanted_.question_file));
+  v1::CreatePlanRequest request;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(text, wanted_.question_file, &request));
   if (!wanted_.job_id.empty()) request.set_job_id(wanted_.job_id);
   const std::string job_id = request.job_id();
-  // Pods ask one question: whose answer came first, the others get. Each has an id of its own.
+  // Pods of a job ask with one id: whose answer came first, the others get, even where another
+  // search would end elsewhere. Without a job nobody else is meant.
   request.clear_request_id();
-  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan,
-                           client_->CreatePlan(std::move(request), {.timeout = timeout}));
-  return FromServer(verifier, plan, job_id, now);
+  absl::StatusOr<v1::Plan> plan;
+  for (int ask = 0; ask < kMaxAskCount; ++ask) {
+    if (!job_id.empty()) request.set_request_id(RequestIdOf(job_id, text, ask));
+    plan = client_->CreatePlan(request, {.timeout = timeout});
+    // Where that plan is over, all come to the same next id.
+    if (job_id.empty() || plan.ok() || !IsReason(plan.status(), Reason::kPlanExpired)) break;
+  }
+  PARPLAN_RETURN_IF_ERROR(plan.status());
+  return FromServer(verifier, *plan, job_id, now);
 }
 
 absl::StatusOr<std::string> PlanFetcher::NewestName(const PlanVerifier& verifier,
                                                     const std::string& cluster,
                                                     const std::string& job_id, absl::Time after,
-                                                    absl::Time now, absl::Duration timeout) const {
+                                                    absl::Time now, absl::Duration timeout) {
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
+  std::optional<absl::Time> newest;
   v1::ListPlansRequest request;
   request.set_parent(absl::StrCat("clusters/", cluster));
   request.set_page_size(kPageSize);
   absl::Status refused;
+  bool is_over = false;
   for (int page = 0; page < kMaxPageCount; ++page) {
-    PARPLAN_ASSIGN_OR_RETURN(const v1::ListPlansResponse plans,
-                             client_->ListPlans(request, {.timeout = timeout}));
+    const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
+    PARPLAN_ASSIGN_OR_RETURN(
+        const v1::ListPlansResponse plans,
+        client_->ListPlans(request, {.timeout = std::max(left, absl::Milliseconds(1))}));
     for (const v1::Plan& plan : plans.plans()) {
       PARPLAN_ASSIGN_OR_RETURN(const absl::Time created,
                                TimestampFromProto(plan.create_time(), "create_time"));
+      if (!newest.has_value()) newest = created;
       // Newest first: the rest is older.
-      if (created <= after) return refused.ok() ? absl::StatusOr<std::string>("") : refused;
+      is_over = created <= after;
+      if (is_over) break;
+      // Cheaper than a signature, and most plans are of other jobs.
+      if (!ClaimsJob(plan.signed_plan(), job_id)) continue;
       const absl::StatusOr<VerifiedPlan> verified =
           verifier.Verify(plan.signed_plan(), Audience(job_id), now);
       if (!verified.ok()) {
         // A plan of this job that can't be trusted is told, but for those that are over.
         if (refused.ok() && !IsReason(verified.status(), Reason::kAudienceMismatch) &&
-            !IsReason(verified.status(), Reason::kPlanExpired) &&
-            ClaimsJob(plan.signed_plan(), job_id)) {
+            !IsReason(verified.status(), Reason::kPlanExpired)) {
           refused = verified.status();
         }
         continue;
       }
       if (verified->payload().job_id() == job_id) return verified->payload().plan();
     }
-    if (plans.next_page_token().empty()) break;
+    if (is_over || plans.next_page_token().empty()) break;
     request.set_page_token(plans.next_page_token());
   }
   if (!refused.ok()) return refused;
+  if (newest.has_value()) looked_until_ = std::max(looked_until_, *newest);
   return std::string();
 }
 

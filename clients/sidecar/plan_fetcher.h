@@ -30,7 +30,8 @@ struct PlanWanted {
   std::string topology_file;
   // `clusters/{cluster}/plans/{plan}`.
   std::string name;
-  // A CreatePlanRequest (proto JSON): asked for. `job_id` goes before the one in the file.
+  // A CreatePlanRequest (proto JSON): asked for. `job_id` goes before the one in the file. All
+  // that ask one question for one job get one plan.
   std::string question_file;
   // Keys (JWKS) to verify with; read again each time, since they change.
   std::string trust_file;
@@ -60,7 +61,8 @@ class PlanFetcher {
   absl::StatusOr<FetchedPlan> Fetch(absl::Time now, absl::Duration timeout);
 
   // The newest plan bound to the job of `current`, where that was issued later; the errors of
-  // `Fetch`. A plan without a job has no successor.
+  // `Fetch`, AUDIENCE_MISMATCH where it is for another model. A plan without a job has no
+  // successor.
   absl::StatusOr<std::optional<FetchedPlan>> FetchNewer(const v1::PlanPayload& current,
                                                         absl::Time now, absl::Duration timeout);
 
@@ -68,10 +70,11 @@ class PlanFetcher {
   absl::StatusOr<FetchedPlan> FromFiles(const PlanVerifier& verifier, absl::Time now) const;
   absl::StatusOr<FetchedPlan> FromServer(const PlanVerifier& verifier, const v1::Plan& plan,
                                          const std::string& job_id, absl::Time now) const;
-  // The name of the newest plan of a job that was issued after `after`.
+  // The name of the newest plan of a job that was issued after `after`; empty where there is none.
+  // `timeout` is for all calls together.
   absl::StatusOr<std::string> NewestName(const PlanVerifier& verifier, const std::string& cluster,
                                          const std::string& job_id, absl::Time after,
-                                         absl::Time now, absl::Duration timeout) const;
+                                         absl::Time now, absl::Duration timeout);
   absl::StatusOr<FetchedPlan> Named(const PlanVerifier& verifier, const std::string& name,
                                     const std::string& job_id, absl::Time now,
                                     absl::Duration timeout) const;
@@ -90,6 +93,8 @@ class PlanFetcher {
   PlanWanted wanted_;
   ChannelOptions server_;
   std::unique_ptr<PlanClient> client_;
+  // When the newest plan was made that a look found not to be of the job.
+  absl::Time looked_until_ = absl::InfinitePast();
 };
 
 // Whether a plan may still come: the server is away or busy, or nobody has made the plan yet.

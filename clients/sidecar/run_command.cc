@@ -30,8 +30,8 @@
 namespace parplan::sidecar {
 namespace {
 
-// So that a call under way does not hold up the end of the pod.
-constexpr absl::Duration kLongestLook = absl::Seconds(5);
+// So that a look under way, of all its calls, does not hold up the end of the pod.
+constexpr absl::Duration kLongestLook = absl::Seconds(10);
 constexpr absl::Duration kLongestTelling = absl::Seconds(10);
 
 absl::Status WritePort(const std::string& path, int port) {

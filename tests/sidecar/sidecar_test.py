@@ -208,12 +208,12 @@ class InitTest(SidecarTest):
             question.write_text(json.dumps(parplan.small_question()))
             answers = []
 
-            def ask(volume):
+            def ask(volume, job="job-1"):
                 done = subprocess.run(
                     [str(part) for part in
                      (FLAGS.bin / "parplan-sidecar", "init", "--trust", self.trust, "--volume",
                       self.folder / volume, "--server", server.address, "--question", question,
-                      "--job", "job-1")],
+                      "--job", job)],
                     capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
                 answers.append((done.returncode, done.stdout))
 
@@ -222,8 +222,20 @@ class InitTest(SidecarTest):
                 pod.start()
             for pod in pods:
                 pod.join()
+            # One that comes when another answer would be given.
+            with parplan.Client(server.address) as client:
+                client.upload("clusters/lab/nodes/n0", "measured-again",
+                              parplan.small_profile(3.0), PATIENCE_SECONDS)
+                asked_anew = client.call(PLANS, "CreatePlan", parplan.small_question(
+                    job_id="job-1"), PATIENCE_SECONDS)
+            self.assertNotIn((OK, asked_anew.name + "\n"), answers)
+            ask("late")
             self.assertEqual(len(set(answers)), 1, answers)
             self.assertEqual(answers[0][0], OK)
+            # Another run is another job.
+            ask("other", "job-2")
+            self.assertEqual(answers[-1][0], OK)
+            self.assertNotEqual(answers[-1], answers[0])
 
     def test_each_failure_has_its_exit_code_and_changes_nothing(self):
         with self.serve() as server:
@@ -423,6 +435,23 @@ class RunTest(SidecarTest):
                          ['parplan_sidecar_plan_looks_total{result="same"}'] > 0)
                 self.assertEqual(self.read("generation"), "2\n")
                 self.assertEqual(sidecar.end(), OK)
+
+    def test_the_plan_of_another_model_is_not_the_jobs(self):
+        with self.serve() as server:
+            plan = self.begin(server)
+            before = self.read("plan.dsse.json")
+            with Sidecar(self.folder, server.address, "--look-every", "50ms") as sidecar:
+                question = parplan.small_question(8, job_id="job-1")
+                layers = question["spec"]["model"]["layer_runs"]
+                layers[0]["layer_count"] *= 2
+                with parplan.Client(server.address) as client:
+                    other = client.call(PLANS, "CreatePlan", question, PATIENCE_SECONDS)
+                self.assertNotEqual(other.name, plan.name)
+                wait_for("a refusal", lambda: sidecar.metrics()[
+                    'parplan_sidecar_plan_looks_total{result="refused"}'] > 0)
+                self.assertEqual(self.read("plan.dsse.json"), before)
+                self.assertIn("another model", sidecar.events("a newer plan was refused")[0][
+                    "message"])
 
     def test_without_a_plan_it_does_not_begin(self):
         with self.serve() as server:
