@@ -43,7 +43,7 @@ class Server:
                  "--port-file", str(self.folder / "port"),
                  "--metrics-port-file", str(self.folder / "metrics-port"), *self.flags],
                 stdout=subprocess.DEVNULL, stderr=log)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while not (self.folder / "metrics-port").exists():
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended with {self.process.returncode}: {self.log()}")

@@ -1,12 +1,14 @@
 """A plan gets to the tasks of a job, or the job is told why there is none."""
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import time
 
 from slurm_case import SUCCEEDED, WORLD, SlurmTest, moment, seconds_of, variables
 from slurm_cluster import wait_for
-from slurm_site import model
+from slurm_site import Server, make_certificates, model
 
 
 class ThePlan(SlurmTest):
@@ -67,6 +69,32 @@ class ThePlan(SlurmTest):
         self.assertEqual([one.state for one in executions], [SUCCEEDED])
         self.assertEqual(executions[0].name, results["report"]["execution"])
         self.assertGreater(executions[0].window_count, 0)
+
+    def test_a_planner_that_wants_certificates(self):
+        folder = WORLD.site.folder / "tls"
+        folder.mkdir(exist_ok=True)
+        files = make_certificates(folder / "files")
+        for name in ("ca.pem", "client.pem", "client.key"):
+            shutil.chown(files / name, self.slurm.user)
+        with Server(WORLD.flags.server_binary, folder, "--tls-certificate", files / "server.pem",
+                    "--tls-key", files / "server.key", "--tls-client-ca", files / "ca.pem") as server:
+            tls = {"server": server.address, "tls_ca": str(files / "ca.pem"),
+                   "trust": str(folder / "data/trust-bundle.jwks.json")}
+            WORLD.site.configure(**tls, tls_certificate=str(files / "client.pem"),
+                                 tls_key=str(files / "client.key"))
+            job = self.slurm.submit("echo \"$PARPLAN_PLAN_NAME\"\n", "--gpus-per-node=h200:1",
+                                    *WORLD.site.plan_flags())
+            self.expect_end(job, "COMPLETED")
+            self.assertIn("clusters/lab/plans/", self.slurm.output(job))
+            wait_for("the epilog", lambda: "outcome=closed clusters" in re.sub(
+                r" seconds=\S+", "", self.hooks(job)))
+            # Without one the planner is away; that is no fault of the job.
+            WORLD.site.configure(**tls, deadline_seconds=4)
+            job = self.slurm.submit("echo \"because $PARPLAN_NO_PLAN\"\n",
+                                    "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+            self.expect_end(job, "COMPLETED")
+            self.assertIn("because ", self.slurm.output(job))
+            self.assertIn("outcome=away", self.hooks(job))
 
     def test_a_plan_made_before_is_named(self):
         topology = {"cluster": "lab", "node_groups": [{

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
-from parplan_process import Client, Server, seconds  # noqa: E402
+from parplan_process import Client, Server, make_certificates, seconds  # noqa: E402
 from slurm_cluster import Cluster  # noqa: E402
 
 PLANNER_CLUSTER = "lab"
