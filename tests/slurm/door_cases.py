@@ -7,7 +7,7 @@ import time
 
 from slurm_case import WORLD, SlurmTest, moment
 from slurm_cluster import wait_for
-from slurm_site import model
+from slurm_site import Server, make_certificates, model
 
 
 class AtTheDoor(SlurmTest):
@@ -75,6 +75,19 @@ class AtTheDoor(SlurmTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("no advice", done.stderr)
         self.expect_end(done.stdout.strip(), "COMPLETED")
+
+    def test_the_planner_may_speak_tls(self):
+        folder = WORLD.site.folder / "tls-door"
+        folder.mkdir(exist_ok=True)
+        files = make_certificates(folder / "files")
+        with Server(WORLD.flags.server_binary, folder, "--tls-certificate", files / "server.pem",
+                    "--tls-key", files / "server.key") as server:
+            done = self.slurm.try_submit(
+                "true\n", "--gpus-per-node=h200:8", *WORLD.site.plan_flags(),
+                **{**self.variables, "PARPLAN_SERVER": server.address,
+                   "PARPLAN_TLS_FLAGS": f"--tls-ca '{files}/ca.pem'"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("parplan: asking for", done.stderr)
 
     def test_jobs_without_devices_are_not_let_in(self):
         done = self.slurm.try_submit("true\n", "--nodes=1", *WORLD.site.plan_flags(), **{

@@ -92,6 +92,30 @@ class ThePlannerIsAway(SlurmTest):
             f"answered meanwhile, the slowest of {len(answers)} times in {max(answers):.2f} s")
 
 
+class ANode(SlurmTest):
+    def test_that_cannot_keep_plans_is_drained_and_the_job_waits(self):
+        # Anybody could put files in the place of a job's.
+        unfit = WORLD.site.folder / "unfit"
+        unfit.mkdir(exist_ok=True)
+        unfit.chmod(0o1777)
+        WORLD.site.configure(node_dir=str(unfit))
+        self.addCleanup(self.slurm.run, "scontrol", "update", "nodename=n2", "state=resume",
+                        check=False)
+        job = self.slurm.submit("echo \"$PARPLAN_PLAN_NAME\"\n", "--requeue", "--nodelist=n2",
+                                "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+        wait_for("n2 to be drained", lambda: any(
+            line.startswith("n2 drain") for line in self.slurm.node_states()))
+        wait_for("the requeue", lambda: self.slurm.state(job) == "PENDING")
+        self.assertIn("nobody else writes to", self.hooks(job))
+        self.assertEqual(list(unfit.iterdir()), [])
+        WORLD.site.configure()
+        self.slurm.run("scontrol", "update", "nodename=n2", "state=resume")
+        self.start_again(job)
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("clusters/lab/plans/", self.slurm.output(job))
+        self.expect_all_nodes_fit()
+
+
 class ItEnds(SlurmTest):
     def test_what_a_job_leaves_open_is_closed(self):
         job = self.submit_training(steps=1_000_000)
