@@ -47,11 +47,15 @@ std::unique_ptr<PostgresTurns> Open(absl::Duration poll_interval = absl::Millise
                              .longest_statement = longest_statement});
 }
 
-// The process that serves the one session that holds a turn.
-pid_t HolderOfATurn() {
+// The process that serves the session that holds a turn.
+pid_t HolderOf(const std::string& key) {
   pqxx::connection connection(PostgresProcess::Shared().uri());
   pqxx::nontransaction transaction(connection);
-  return transaction.exec("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted")[0][0]
+  return transaction
+      .exec_params(
+          "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
+          "((classid::bigint << 32) | objid::bigint) = hashtextextended($1, 0)",
+          key)[0][0]
       .as<int>();
 }
 
@@ -144,7 +148,7 @@ TEST(PostgresTurns, NobodyWaitsForADatabaseThatHangs) {
   std::unique_ptr<Turn> held;
   // On a busy machine half a second may be too short.
   while (held == nullptr) held = Ask(*turns, "hangs").get();
-  const pid_t server = HolderOfATurn();
+  const pid_t server = HolderOf("hangs");
   ASSERT_EQ(kill(server, SIGSTOP), 0);
   auto second = Ask(*turns, "hangs too");
   EXPECT_EQ(second.get(), nullptr);
