@@ -65,7 +65,11 @@ void ServerLog::Error(const char* event, const Json& fields) const {
 }
 
 void ServerLog::LogCall(const CallRecord& record) const {
-  const auto level = IsOurFault(record.code) ? spdlog::level::err : spdlog::level::info;
+  const bool is_store_away =
+      record.code == absl::StatusCode::kUnavailable && record.reason == Reason::kStoreUnavailable;
+  const auto level = IsOurFault(record.code) ? spdlog::level::err
+                     : is_store_away         ? spdlog::level::warn
+                                             : spdlog::level::info;
   if (!logger_->should_log(level)) return;
   Json fields = {{"method", MethodLabel(record.method)},
                  {"code", StatusCodeLabel(record.code)},

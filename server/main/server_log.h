@@ -31,7 +31,7 @@ class ServerLog {
   void Error(const char* event, const nlohmann::ordered_json& fields) const;
 
   // Level `info` for calls answered or refused with a reason the caller can act
-  // on, `error` for what is the server's fault.
+  // on, `warning` where the store was away, `error` for what is the server's fault.
   void LogCall(const CallRecord& record) const;
 
  private:

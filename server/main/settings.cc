@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
@@ -170,8 +171,15 @@ absl::Status CheckSettings(const Settings& settings) {
     return FieldError(Reason::kSpecInvalid, "metrics_listen",
                       "is empty; write HOST:PORT, or `off` for none");
   }
+  if (settings.metrics_listen != "off") {
+    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.metrics_listen, "metrics_listen"));
+    if (absl::StartsWith(settings.metrics_listen, "unix:")) {
+      return FieldError(Reason::kSpecInvalid, "metrics_listen",
+                        "is a socket, which Prometheus cannot read; write HOST:PORT");
+    }
+  }
   if (settings.health_listen != "off") {
-    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.health_listen));
+    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.health_listen, "health_listen"));
   }
   if (!settings.store.empty()) {
     PARPLAN_RETURN_IF_ERROR(ParseStoreAddress(settings.store, "store").status());

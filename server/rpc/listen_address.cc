@@ -39,7 +39,7 @@ bool IsLoopbackIpv4(absl::string_view host) {
 
 }  // namespace
 
-absl::Status CheckListenAddress(absl::string_view address) {
+absl::Status CheckListenAddress(absl::string_view address, absl::string_view field) {
   if (absl::StartsWith(address, kUnixPrefix)) {
     if (address.size() > sizeof(kUnixPrefix) - 1) return absl::OkStatus();
   } else {
@@ -52,7 +52,7 @@ absl::Status CheckListenAddress(absl::string_view address) {
     const bool has_brackets = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
     if (has_port && (has_brackets || !absl::StrContains(host, ":"))) return absl::OkStatus();
   }
-  return FieldError(Reason::kSpecInvalid, "listen",
+  return FieldError(Reason::kSpecInvalid, field,
                     absl::StrCat("`", address,
                                  "` is no address to listen on; write HOST:PORT such as "
                                  "127.0.0.1:9477, [::1]:9477, or unix:PATH"));

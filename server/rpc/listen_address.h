@@ -9,8 +9,8 @@
 namespace parplan {
 
 // `host:port` (an IPv6 host in brackets), or `unix:PATH`. INVALID_ARGUMENT
-// (SPEC_INVALID) for anything else.
-absl::Status CheckListenAddress(absl::string_view address);
+// (SPEC_INVALID), which names `field`, for anything else.
+absl::Status CheckListenAddress(absl::string_view address, absl::string_view field = "listen");
 
 // Whether only this machine can reach a checked address: 127.0.0.0/8, [::1],
 // localhost, or a Unix socket.

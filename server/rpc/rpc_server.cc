@@ -63,7 +63,7 @@ void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
 absl::Status CheckOptions(const RpcServerOptions& options) {
   PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.listen_address));
   if (!options.health_listen_address.empty()) {
-    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.health_listen_address));
+    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(options.health_listen_address, "health_listen"));
   }
   if (options.default_deadline <= absl::ZeroDuration()) {
     return FieldError(Reason::kSpecInvalid, "default_deadline", "must be above 0");

@@ -174,6 +174,11 @@ commonName = supplied
         self.assertIn("--insecure", self.refused("--check-config", "--listen", "0.0.0.0:0"))
         self.assertIn("tls_key", self.refused("--check-config", *self.tls(key="/nowhere")))
         self.refused("--check-config", "--workers", "0", code=2)
+        for flag in ("listen", "metrics-listen", "health-listen"):
+            message = self.refused("--check-config", f"--{flag}", "127.0.0.1:junk", code=2)
+            self.assertIn(f"{flag.replace('-', '_')}: `127.0.0.1:junk`", message)
+        message = self.refused("--check-config", "--metrics-listen", "unix:/socket", code=2)
+        self.assertIn("metrics_listen", message)
 
 
 class Running(unittest.TestCase):
@@ -250,6 +255,16 @@ class Running(unittest.TestCase):
             server.process.send_signal(signal.SIGHUP)
             self.wait_for_log(server, "keys read again", count=2)
             self.assertEqual(server.log().count('"event":"tls files"'), 1)
+            self.assertEqual(server.end(timeout=LONG), 0)
+
+    def test_a_hangup_tells_of_keys_that_cannot_be_read(self):
+        with parplan.Server(SERVER, self.folder) as server:
+            pem = next((self.folder / "data" / "keys").glob("*.pem"))
+            pem.chmod(0o644)
+            server.process.send_signal(signal.SIGHUP)
+            self.wait_for_log(server, '"level":"warning","event":"keys not read again"')
+            self.assertIn(pem.name, server.log())
+            self.assertNotIn("keys read again", server.log())
             self.assertEqual(server.end(timeout=LONG), 0)
 
     def test_every_line_of_the_log_is_json_also_those_of_grpc(self):
