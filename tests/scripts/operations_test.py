@@ -8,9 +8,11 @@ compares its runbook with the alerts there are.
 unit would.
 """
 import argparse
+import ctypes
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -24,17 +26,44 @@ import unittest
 FLAGS = None
 # Seconds that nothing takes on any machine.
 LONG = 300
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Outside the range from which the system takes ports, so that nobody gets them meanwhile."""
+    text = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
+    first = int(text.split()[0])
+    ports = []
+    for port in random.sample(range(min(10000, first // 2), first), min(500, first // 2)):
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise AssertionError(f"no {count} free ports below {first}")
+
+
+def die_with_parent():
+    """For a child: a test that is killed leaves no server behind."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def run_script(script, seconds, **options):
+    """Ends all that the script started when the time is over, not only the shell."""
+    with subprocess.Popen(["bash", "-euxo", "pipefail", "-c", script], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True,
+                          **options) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            stdout, stderr = process.communicate()
+            stderr += f"\nended after {seconds} s"
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
 class Manager:
@@ -102,6 +131,7 @@ exit "$code"
             with open(self.folder / "server.log", "ab") as log:
                 self.process = subprocess.Popen(
                     self.command, stdout=subprocess.DEVNULL, stderr=log,
+                    preexec_fn=die_with_parent,
                     env={**os.environ, "NOTIFY_SOCKET": str(address)})
             while self.process.poll() is None:
                 try:
@@ -163,11 +193,10 @@ class Guide(unittest.TestCase):
             (folder / "bin" / program).symlink_to((FLAGS.bin / program).resolve())
         manager = Manager(folder, folder / "bin" / "parplan-server", config)
         self.addCleanup(manager.end)
-        done = subprocess.run(
-            ["bash", "-euxo", "pipefail", "-c", changed("\n".join(blocks))], cwd=folder,
+        done = run_script(
+            changed("\n".join(blocks)), LONG, cwd=folder,
             env={"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder),
-                 "PARPLAN_SERVER": f"127.0.0.1:{port}"},
-            capture_output=True, text=True, timeout=LONG, check=False)
+                 "PARPLAN_SERVER": f"127.0.0.1:{port}"})
         log = (folder / "server.log").read_text()
         self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}\n{log}")
         self.assertEqual(done.stdout.count("valid: clusters/"), 3, done.stdout)
