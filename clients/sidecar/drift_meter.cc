@@ -8,6 +8,9 @@
 namespace parplan::sidecar {
 namespace {
 
+// A job takes plans seldom, and most never.
+constexpr size_t kMaxPlanCount = 8;
+
 absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
@@ -26,17 +29,24 @@ DriftMeter::DriftMeter(double limit, size_t window_count)
   PARPLAN_CHECK(window_count > 0);
 }
 
-void DriftMeter::SetPrediction(const v1::Prediction& prediction) {
+void DriftMeter::AddPlan(const std::string& plan, const v1::Prediction& prediction) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  predicted_step_ = ToDuration(prediction.step_duration());
-  predicted_peak_ = prediction.peak_memory_bytes();
-  seen_.clear();
-  first_steps_.clear();
-  measured_peak_ = 0;
+  plans_.push_back({plan, ToDuration(prediction.step_duration()), prediction.peak_memory_bytes()});
+  // Not that of the job, which is the first.
+  if (plans_.size() > kMaxPlanCount) plans_.erase(plans_.begin() + 1);
 }
 
-void DriftMeter::Add(absl::Span<const v1::MeasuredWindow> windows) {
+void DriftMeter::Add(absl::string_view plan, absl::Span<const v1::MeasuredWindow> windows) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = std::find_if(plans_.begin(), plans_.end(),
+                                  [&](const Plan& other) { return other.name == plan; });
+  if (known == plans_.end()) return;
+  if (known != plans_.begin()) {
+    plans_.erase(plans_.begin(), known);
+    seen_.clear();
+    first_steps_.clear();
+    measured_peak_ = 0;
+  }
   for (const v1::MeasuredWindow& window : windows) {
     const auto [known, is_new] = first_steps_.try_emplace(window.rank(), window.first_step());
     const bool is_first = is_new || window.first_step() <= known->second;
@@ -49,10 +59,13 @@ void DriftMeter::Add(absl::Span<const v1::MeasuredWindow> windows) {
 Drift DriftMeter::Get() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   Drift drift;
-  if (measured_peak_ > 0 && predicted_peak_ > 0) {
-    drift.memory_ratio = static_cast<double>(measured_peak_) / static_cast<double>(predicted_peak_);
+  if (plans_.empty()) return drift;
+  const Plan& predicted = plans_.front();
+  if (measured_peak_ > 0 && predicted.peak_bytes > 0) {
+    drift.memory_ratio =
+        static_cast<double>(measured_peak_) / static_cast<double>(predicted.peak_bytes);
   }
-  if (seen_.empty() || predicted_step_ <= absl::ZeroDuration()) return drift;
+  if (seen_.empty() || predicted.step <= absl::ZeroDuration()) return drift;
   std::vector<absl::Duration> warm;
   std::vector<absl::Duration> all;
   for (const Seen& seen : seen_) {
@@ -60,7 +73,7 @@ Drift DriftMeter::Get() const {
     if (!seen.is_first) warm.push_back(seen.step);
   }
   const absl::Duration step = Median(warm.empty() ? all : warm);
-  drift.step_ratio = absl::FDivDuration(step, predicted_step_);
+  drift.step_ratio = absl::FDivDuration(step, predicted.step);
   drift.is_drifting = *drift.step_ratio > limit_ || *drift.step_ratio * limit_ < 1.0;
   return drift;
 }

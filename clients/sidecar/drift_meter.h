@@ -9,7 +9,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "parplan/v1/execution.pb.h"
@@ -32,9 +34,12 @@ class DriftMeter {
   // `limit`: above 1. `window_count`: how many windows count.
   explicit DriftMeter(double limit, size_t window_count = 256);
 
-  // A plan takes the place of another: what was measured under that one counts no more.
-  void SetPrediction(const v1::Prediction& prediction);
-  void Add(absl::Span<const v1::MeasuredWindow> windows);
+  // A plan that the job may take from now on. The job goes on under the one it has until the first
+  // windows of another come: then what was measured before counts no more.
+  void AddPlan(const std::string& plan, const v1::Prediction& prediction);
+  // `plan` is the name of that under which they were measured; those of a plan of which nothing
+  // is known, or that the job has left, are passed over.
+  void Add(absl::string_view plan, absl::Span<const v1::MeasuredWindow> windows);
 
   Drift Get() const;
 
@@ -43,12 +48,17 @@ class DriftMeter {
     absl::Duration step;
     bool is_first = false;
   };
+  struct Plan {
+    std::string name;
+    absl::Duration step;
+    int64_t peak_bytes = 0;
+  };
   const double limit_;
   const size_t window_count_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  absl::Duration predicted_step_;
-  int64_t predicted_peak_ = 0;
+  // The first is the one under which the job was seen last, others may follow it.
+  std::deque<Plan> plans_;
   std::deque<Seen> seen_;
   std::map<int, int64_t> first_steps_;
   int64_t measured_peak_ = 0;

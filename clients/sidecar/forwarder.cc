@@ -102,7 +102,8 @@ void Forwarder::Tell(const JournalTask& task) {
     TellOneByOne(task);
     return;
   } else {
-    journal_.Refuse();
+    const std::optional<ErrorDetail> detail = GetErrorDetail(told.status());
+    journal_.Refuse(/*is_closed=*/detail.has_value() && detail->reason == Reason::kExecutionState);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   failures_in_a_row_ = 0;

@@ -70,7 +70,11 @@ LookOutcome PlanKeeper::Look(absl::Time now, absl::Duration timeout) {
     status = files.ok() ? volume_->Write(*files) : files.status();
   }
   if (!status.ok()) {
-    const bool is_passing = MayStillCome(status);
+    // A certificate that is being renewed is no fault of a plan.
+    const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+    const bool is_passing = MayStillCome(status) || absl::IsUnauthenticated(status) ||
+                            (absl::IsInvalidArgument(status) && detail.has_value() &&
+                             detail->reason == Reason::kSpecInvalid);
     LogEvent("warning", is_passing ? "cannot look for a newer plan" : "a newer plan was refused",
              {{"message", std::string(status.message())}});
     return is_passing ? LookOutcome::kFailed : LookOutcome::kRefused;

@@ -100,7 +100,7 @@ class Service : public v1::ExecutionService::Service {
   absl::Status Keep(const std::string& name, std::vector<v1::MeasuredWindow>& batch,
                     v1::ReportMetricsResponse& response) {
     PARPLAN_RETURN_IF_ERROR(journal_.Append(name, batch));
-    observer_(batch);
+    observer_(name, batch);
     response.set_stored_window_count(response.stored_window_count() +
                                      static_cast<int64_t>(batch.size()));
     batch.clear();

@@ -19,8 +19,10 @@ namespace parplan::sidecar {
 // asked about them is answered from there, and `ListExecutions` is not implemented.
 class ReportService {
  public:
-  // Told of windows that were taken, on the threads of calls.
-  using Observer = std::function<void(absl::Span<const v1::MeasuredWindow>)>;
+  // Told of windows that were taken and of their execution's name, which begins with its plan's,
+  // on the threads of calls.
+  using Observer =
+      std::function<void(const std::string& name, absl::Span<const v1::MeasuredWindow>)>;
 
   // `journal` outlives it. Whoever may write to the socket may report: its owner and its group.
   // INVALID_ARGUMENT (SPEC_INVALID) for a path too long for a socket, UNAVAILABLE where it can't

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "clients/cpp/channel.h"
 #include "clients/executor/report/execution_sink.h"
@@ -98,9 +99,8 @@ class Sidecar {
 
   absl::Status Start() {
     PARPLAN_ASSIGN_OR_RETURN(keeper_, PlanKeeper::Open(flags_.files, flags_.wanted, flags_.server));
-    drift_.SetPrediction(keeper_->payload().prediction());
+    drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());
     PARPLAN_ASSIGN_OR_RETURN(journal_, WindowJournal::Open({.folder = flags_.state_dir}));
-    PARPLAN_ASSIGN_OR_RETURN(sink_, MakeServerSink(flags_.server));
     forwarder_ = std::make_unique<Forwarder>(
         *journal_, [this](const JournalTask& task) { return Tell(task); }, ForwarderOptions(),
         LogTry);
@@ -112,8 +112,9 @@ class Sidecar {
     if (!flags_.socket.empty()) {
       PARPLAN_ASSIGN_OR_RETURN(
           service_, ReportService::Start(flags_.socket, *journal_,
-                                         [this](absl::Span<const v1::MeasuredWindow> windows) {
-                                           Observe(windows);
+                                         [this](const std::string& name,
+                                                absl::Span<const v1::MeasuredWindow> windows) {
+                                           Observe(name, windows);
                                          }));
     }
     looker_ = std::thread([this] { KeepLooking(); });
@@ -139,7 +140,11 @@ class Sidecar {
   // The job's containers have ended, or are about to.
   absl::Status End() {
     LogEvent("info", "ending");
-    const bool is_told = forwarder_->Flush(flags_.drain_time);
+    const absl::Time end = absl::Now() + flags_.drain_time;
+    (void)forwarder_->Flush(flags_.drain_time);
+    // What was taken meanwhile is told, too; after this nothing is.
+    service_.reset();
+    const bool is_told = forwarder_->Flush(std::max(end - absl::Now(), absl::ZeroDuration()));
     const JournalCounts counts = journal_->counts();
     LogEvent(is_told ? "info" : "error", "ended",
              {{"received", absl::StrCat(counts.received_window_count)},
@@ -183,8 +188,8 @@ class Sidecar {
     return figures;
   }
 
-  void Observe(absl::Span<const v1::MeasuredWindow> windows) {
-    drift_.Add(windows);
+  void Observe(const std::string& name, absl::Span<const v1::MeasuredWindow> windows) {
+    drift_.Add(absl::string_view(name).substr(0, name.find("/executions/")), windows);
     const Drift drift = drift_.Get();
     // Told when it begins and when it ends.
     if (was_drifting_.exchange(drift.is_drifting) == drift.is_drifting) return;
@@ -202,7 +207,9 @@ class Sidecar {
       const LookOutcome outcome =
           keeper_->Look(absl::Now(), std::min(flags_.call_timeout, kLongestLook));
       metrics_->CountLook(outcome);
-      if (outcome == LookOutcome::kNew) drift_.SetPrediction(keeper_->payload().prediction());
+      if (outcome == LookOutcome::kNew) {
+        drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());
+      }
       lock.lock();
     }
   }
@@ -212,6 +219,7 @@ class Sidecar {
   std::atomic<bool> was_drifting_ = false;
   std::unique_ptr<PlanKeeper> keeper_;
   std::unique_ptr<WindowJournal> journal_;
+  // Null until the forwarder needs it.
   std::unique_ptr<ExecutionSink> sink_;
   std::unique_ptr<Forwarder> forwarder_;
   std::unique_ptr<SidecarMetrics> metrics_;

@@ -45,6 +45,13 @@ std::string NameOf(const v1::CreateExecutionRequest& request) {
   return absl::StrCat(request.parent(), "/executions/", request.request_id());
 }
 
+// What a record takes on disk: its header, and whole blocks.
+int64_t SizeOnDisk(const std::string& text) {
+  constexpr int64_t kHeader = 128;
+  constexpr int64_t kBlock = 4096;
+  return (static_cast<int64_t>(text.size()) + kHeader + kBlock - 1) / kBlock * kBlock;
+}
+
 template <typename Message>
 std::string Written(absl::Span<const Message> messages) {
   std::ostringstream text;
@@ -115,7 +122,7 @@ absl::Status WindowJournal::Load() {
       is_good = windows.ok() && entry != entries_.end();
       if (is_good) {
         const auto count = static_cast<int64_t>(windows->size());
-        const auto bytes = static_cast<int64_t>(text->size());
+        const int64_t bytes = SizeOnDisk(*text);
         entry->second.batches.push_back({name, count, bytes});
         entry->second.received_window_count += count;
         counts_.waiting_window_count += count;
@@ -165,7 +172,7 @@ absl::Status WindowJournal::Append(absl::string_view name,
                                    absl::Span<const v1::MeasuredWindow> windows) {
   if (windows.empty()) return absl::OkStatus();
   const std::string text = Written(windows);
-  const auto bytes = static_cast<int64_t>(text.size());
+  const int64_t bytes = SizeOnDisk(text);
   const std::lock_guard<std::mutex> lock(mutex_);
   PARPLAN_ASSIGN_OR_RETURN(Entry* const entry, Find(name));
   if (entry->execution.state() != v1::Execution::RUNNING) {
@@ -257,7 +264,6 @@ std::optional<JournalTask> WindowJournal::Read(Entry& entry) {
     DropBatch(entry, "damaged");
     return std::nullopt;
   }
-  current_windows_ = *windows;
   task.windows = *std::move(windows);
   return task;
 }
@@ -329,7 +335,7 @@ void WindowJournal::Done(const std::string& execution) {
   changed_.notify_all();
 }
 
-void WindowJournal::Refuse() {
+void WindowJournal::Refuse(bool is_closed) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Entry& entry = entries_.at(current_);
   const bool is_whole = current_step_ != Step::kSend;
@@ -338,6 +344,12 @@ void WindowJournal::Refuse() {
     counts_.refused_window_count += entry.batches.front().window_count;
     DropBatch(entry, "refused");
   } while (is_whole);
+  if (is_closed && entry.execution.state() == v1::Execution::RUNNING) {
+    entry.execution.set_state(v1::Execution::FAILED);
+    entry.execution.set_failure_reason("the server has closed it");
+    // Where that can't be kept the server says it again.
+    (void)Store(entry);
+  }
   if (is_whole) {
     // No more windows are taken for it.
     if (entry.execution.state() == v1::Execution::RUNNING) {

@@ -58,7 +58,7 @@ class WindowJournal {
  public:
   struct Options {
     std::string folder;
-    // Of windows that wait.
+    // Of windows that wait, as files on disk.
     int64_t max_byte_count = int64_t{64} << 20;
   };
 
@@ -84,8 +84,8 @@ class WindowJournal {
   // The server took the task that `Next` gave; `execution` is what it calls an opened one.
   void Done(const std::string& execution = "");
   // The server will never take it. Windows are set aside; so is all of an execution that can't
-  // be opened.
-  void Refuse();
+  // be opened. `is_closed`: nor will it take others of this execution, so `Append` does not either.
+  void Refuse(bool is_closed = false);
   // Of the windows of the task the server took these; the others stay refused.
   void RefuseSome(absl::Span<const v1::MeasuredWindow> refused);
 
@@ -99,6 +99,7 @@ class WindowJournal {
   struct Batch {
     std::string record;
     int64_t window_count = 0;
+    // On disk.
     int64_t byte_count = 0;
   };
   struct Entry {
@@ -138,7 +139,6 @@ class WindowJournal {
   // Of the task given last.
   int64_t current_ = 0;
   Step current_step_ = Step::kNone;
-  std::vector<v1::MeasuredWindow> current_windows_;
 };
 
 }  // namespace parplan::sidecar

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/sidecar/journal_cases.h"
 
 namespace parplan::sidecar {
@@ -28,7 +29,7 @@ v1::MeasuredWindow Window(int rank, int64_t first_step, int milliseconds, int64_
 TEST(DriftMeter, SaysNothingBeforeThereIsSomething) {
   DriftMeter meter(1.25);
   EXPECT_FALSE(meter.Get().step_ratio.has_value());
-  meter.SetPrediction(Predicted());
+  meter.AddPlan(kPlan, Predicted());
   EXPECT_FALSE(meter.Get().step_ratio.has_value());
   EXPECT_FALSE(meter.Get().memory_ratio.has_value());
   EXPECT_FALSE(meter.Get().is_drifting);
@@ -36,11 +37,11 @@ TEST(DriftMeter, SaysNothingBeforeThereIsSomething) {
 
 TEST(DriftMeter, TheFirstWindowOfARankCountsOnlyAlone) {
   DriftMeter meter(1.25);
-  meter.SetPrediction(Predicted());
-  meter.Add({Window(0, 0, 400), Window(1, 0, 400)});
+  meter.AddPlan(kPlan, Predicted());
+  meter.Add(kPlan, {Window(0, 0, 400), Window(1, 0, 400)});
   EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 4.0);
   EXPECT_TRUE(meter.Get().is_drifting);
-  meter.Add({Window(0, 10, 110), Window(1, 10, 110)});
+  meter.Add(kPlan, {Window(0, 10, 110), Window(1, 10, 110)});
   EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 1.1);
   EXPECT_FALSE(meter.Get().is_drifting);
 }
@@ -49,34 +50,55 @@ TEST(DriftMeter, BothDirectionsDrift) {
   for (const auto& [milliseconds, drifts] :
        std::vector<std::pair<int, bool>>{{79, true}, {81, false}, {124, false}, {126, true}}) {
     DriftMeter meter(1.25);
-    meter.SetPrediction(Predicted());
-    meter.Add({Window(0, 0, 500), Window(0, 10, milliseconds)});
+    meter.AddPlan(kPlan, Predicted());
+    meter.Add(kPlan, {Window(0, 0, 500), Window(0, 10, milliseconds)});
     EXPECT_EQ(meter.Get().is_drifting, drifts) << milliseconds;
   }
 }
 
 TEST(DriftMeter, OldWindowsAreForgotten) {
   DriftMeter meter(1.25, /*window_count=*/3);
-  meter.SetPrediction(Predicted());
-  for (int i = 0; i < 10; ++i) meter.Add({Window(0, 10 * i, 200)});
-  for (int i = 10; i < 13; ++i) meter.Add({Window(0, 10 * i, 100)});
+  meter.AddPlan(kPlan, Predicted());
+  for (int i = 0; i < 10; ++i) meter.Add(kPlan, {Window(0, 10 * i, 200)});
+  for (int i = 10; i < 13; ++i) meter.Add(kPlan, {Window(0, 10 * i, 100)});
   EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 1.0);
 }
 
 TEST(DriftMeter, MemoryIsTheHighestPeak) {
   DriftMeter meter(1.25);
-  meter.SetPrediction(Predicted());
-  meter.Add({Window(0, 0, 100, 900), Window(1, 0, 100, 1100), Window(2, 0, 100, 0)});
+  meter.AddPlan(kPlan, Predicted());
+  meter.Add(kPlan, {Window(0, 0, 100, 900), Window(1, 0, 100, 1100), Window(2, 0, 100, 0)});
   EXPECT_DOUBLE_EQ(*meter.Get().memory_ratio, 1.1);
 }
 
-TEST(DriftMeter, AnotherPlanBeginsAnew) {
+TEST(DriftMeter, AnotherPlanCountsWhenTheJobTakesIt) {
   DriftMeter meter(1.25);
-  meter.SetPrediction(Predicted());
-  meter.Add({Window(0, 0, 300), Window(0, 10, 300)});
+  meter.AddPlan(kPlan, Predicted());
+  meter.Add(kPlan, {Window(0, 0, 100), Window(0, 10, 100)});
+  v1::Prediction faster = Predicted();
+  faster.mutable_step_duration()->set_nanos(50'000'000);
+  meter.AddPlan("clusters/lab/plans/p2", faster);
+  // The job goes on under the plan it has.
+  meter.Add(kPlan, {Window(0, 20, 100)});
+  EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 1.0);
+  EXPECT_FALSE(meter.Get().is_drifting);
+  meter.Add("clusters/lab/plans/p2", {Window(0, 0, 50), Window(0, 10, 100)});
+  EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 2.0);
   EXPECT_TRUE(meter.Get().is_drifting);
-  meter.SetPrediction(Predicted());
-  EXPECT_FALSE(meter.Get().step_ratio.has_value());
+  // What comes late, and what is of a plan that nobody knows.
+  meter.Add(kPlan, {Window(0, 30, 700)});
+  meter.Add("clusters/lab/plans/p3", {Window(0, 0, 700)});
+  EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 2.0);
+}
+
+TEST(DriftMeter, ThePlanOfTheJobIsNotForgottenForThoseItDidNotTake) {
+  DriftMeter meter(1.25);
+  meter.AddPlan(kPlan, Predicted());
+  for (int i = 0; i < 100; ++i) meter.AddPlan(absl::StrCat("clusters/lab/plans/x", i), Predicted());
+  meter.Add(kPlan, {Window(0, 0, 100)});
+  EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 1.0);
+  meter.Add("clusters/lab/plans/x99", {Window(0, 0, 200)});
+  EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 2.0);
 }
 
 }  // namespace

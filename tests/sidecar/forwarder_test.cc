@@ -209,5 +209,19 @@ TEST(Forwarder, KnowsWhatPasses) {
   EXPECT_FALSE(MayTellAgain(absl::InvalidArgumentError("")));
 }
 
+TEST(Forwarder, SaysThatTheServerHasClosedAnExecution) {
+  FakeServer server;
+  const auto journal = OpenIn(MakeTestFolder());
+  Forwarder forwarder(*journal, server.Function(), kQuick);
+  ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));
+  EXPECT_TRUE(forwarder.Flush(kLong));
+  server.Answer(
+      MakeError(absl::StatusCode::kFailedPrecondition, Reason::kExecutionState, "it is failed"));
+  ASSERT_OK(journal->Append(name, Windows({0})));
+  EXPECT_TRUE(forwarder.Flush(kLong));
+  EXPECT_EQ(journal->counts().refused_window_count, 1);
+  EXPECT_EQ(journal->Append(name, Windows({10})).code(), absl::StatusCode::kFailedPrecondition);
+}
+
 }  // namespace
 }  // namespace parplan::sidecar

@@ -424,6 +424,11 @@ class RunTest(SidecarTest):
         with self.serve() as server:
             first = self.begin(server)
             with Sidecar(self.folder, server.address, "--look-every", "50ms") as sidecar:
+                def ratio():
+                    return sidecar.metrics()["parplan_sidecar_step_duration_ratio"]
+
+                self.report(server, sidecar, first, (0, 10, 20), "0b9d0a6e-1")
+                before = ratio()
                 second = self.create(server, "job-1", batch=16)
                 self.create(server, "job-2", batch=32)
                 self.assertNotEqual(first.name, second.name)
@@ -431,6 +436,11 @@ class RunTest(SidecarTest):
                 self.assertEqual(self.environment("plan.env")["PARPLAN_PLAN_NAME"], second.name)
                 changed = wait_for("the log", lambda: sidecar.events("plan changed"))
                 self.assertEqual((changed[0]["from"], changed[0]["to"]), (first.name, second.name))
+                # The job goes on under the plan it has, until it takes the other.
+                self.report(server, sidecar, first, (30, 40), "0b9d0a6e-2")
+                self.assertEqual(ratio(), before)
+                self.report(server, sidecar, second, (0, 10, 20), "0b9d0a6e-3")
+                self.assertNotEqual(ratio(), before)
                 wait_for("another look", lambda: sidecar.metrics()
                          ['parplan_sidecar_plan_looks_total{result="same"}'] > 0)
                 self.assertEqual(self.read("generation"), "2\n")

@@ -152,7 +152,7 @@ TEST(WindowJournal, NamesAndOrderAreKept) {
 
 TEST(WindowJournal, AFullQueueTakesNothingAndLosesNothing) {
   const std::vector<v1::MeasuredWindow> windows = Windows({0, 10, 20, 30});
-  const auto journal = OpenIn(MakeTestFolder(), /*max_bytes=*/100);
+  const auto journal = OpenIn(MakeTestFolder(), /*max_bytes=*/2 * 4096);
   ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));
   int taken = 0;
   while (journal->Append(name, windows).ok()) ++taken;
@@ -226,6 +226,29 @@ TEST(WindowJournal, AFolderThatCannotBeIsNamed) {
   std::ofstream(file) << "x";
   EXPECT_THAT(WindowJournal::Open({.folder = file + "/journal"}),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("journal")));
+}
+
+TEST(WindowJournal, WhatTheServerHasClosedTakesNoMore) {
+  const std::string folder = MakeTestFolder();
+  const auto journal = OpenIn(folder);
+  ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));
+  ASSERT_TRUE(journal->Next(kNow).has_value());
+  journal->Done("clusters/lab/plans/p1/executions/e9");
+  ASSERT_OK(journal->Append(name, Windows({0, 10})));
+  ASSERT_TRUE(journal->Next(kNow).has_value());
+  journal->Refuse(/*is_closed=*/true);
+  EXPECT_EQ(journal->counts().refused_window_count, 2);
+  EXPECT_EQ(journal->Append(name, Windows({20})).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(OpenIn(folder)->Append(name, Windows({20})).code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(WindowJournal, TheQueueIsBoundedByWhatFilesTake) {
+  // Windows of some bytes each are a block of a disk each.
+  const auto journal = OpenIn(MakeTestFolder(), /*max_bytes=*/4 * 4096);
+  ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));
+  for (int i = 0; i < 4; ++i) ASSERT_OK(journal->Append(name, Windows({10 * i})));
+  EXPECT_EQ(journal->counts().waiting_byte_count, 4 * 4096);
+  EXPECT_EQ(journal->Append(name, Windows({40})).code(), StatusCode::kUnavailable);
 }
 
 }  // namespace
