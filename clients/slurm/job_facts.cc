@@ -20,6 +20,7 @@ constexpr size_t kMaxHostCount = 65536;
 constexpr int kMaxDigits = 9;
 // Slurm has larger numbers that mean that there is none.
 constexpr int64_t kMaxArrayTask = 4000001;
+constexpr int64_t kMaxPart = 1024;
 
 absl::Status NoHostList(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("`", text, "` is no list of hosts"));
@@ -164,6 +165,12 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
   if (absl::SimpleAtoi(text("SLURM_ARRAY_JOB_ID"), &array) && array > 0 &&
       absl::SimpleAtoi(text("SLURM_ARRAY_TASK_ID"), &task) && task >= 0 && task <= kMaxArrayTask) {
     job.slurm_name = absl::StrCat(array, "_", task);
+  }
+  int64_t whole = 0;
+  int64_t part = 0;
+  if (absl::SimpleAtoi(text("SLURM_HET_JOB_ID"), &whole) && whole > 0 &&
+      absl::SimpleAtoi(text("SLURM_HET_JOB_OFFSET"), &part) && part >= 0 && part <= kMaxPart) {
+    job.slurm_name = absl::StrCat(whole, "+", part);
   }
   if (!absl::SimpleAtoi(text("SLURM_JOB_RESTART_COUNT"), &job.restart_count)) job.restart_count = 0;
   JobWishes& wishes = job.wishes;

@@ -52,7 +52,8 @@ struct JobFacts {
 
   std::string job_id;
   // What scontrol and scancel take for this job alone: `100_7` for a task of an array, whose last
-  // task has the id of the whole array.
+  // task has the id of the whole array; `100+1` for a part of a heterogeneous job, whose first part
+  // has the id of the whole job.
   std::string slurm_name;
   int64_t restart_count = 0;
   std::string submit_time;

@@ -96,6 +96,18 @@ TEST(JobFromEnvironment, NamesTasksOfArrays) {
   }
 }
 
+TEST(JobFromEnvironment, NamesPartsOfHeterogeneousJobs) {
+  const std::map<std::string, std::string> variables = {
+      {"SLURM_JOB_ID", "100"}, {"SLURM_HET_JOB_ID", "100"}, {"SLURM_HET_JOB_OFFSET", "0"}};
+  ASSERT_OK_AND_ASSIGN(const JobFacts job,
+                       JobFromEnvironment([&](const char* variable) -> const char* {
+                         const auto found = variables.find(variable);
+                         return found == variables.end() ? nullptr : found->second.c_str();
+                       }));
+  EXPECT_EQ(job.job_id, "100");
+  EXPECT_EQ(job.slurm_name, "100+0");
+}
+
 // The id becomes part of paths.
 TEST(JobFromEnvironment, RefusesIdsThatAreNoNumbers) {
   for (const char* const id : {"", "../1", "1/2", "-1", "123456789012345678901"}) {

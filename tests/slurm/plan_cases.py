@@ -173,6 +173,17 @@ class ThePlan(SlurmTest):
         wait_for("an empty spool", lambda: not any(
             (WORLD.site.spool / f"{job}.json").exists() for job in ids))
 
+    def test_parts_of_a_heterogeneous_job_have_plans_of_their_own(self):
+        flags = WORLD.site.plan_flags()
+        job = self.slurm.submit(
+            "srun --het-group=0,1 sh -c 'echo $SLURMD_NODENAME $PARPLAN_PLAN_NAME'\n",
+            "--nodelist=n1", "--gpus-per-node=h200:1", *flags, ":",
+            "--nodelist=n2", "--gpus-per-node=h200:2", *flags)
+        for part, node in ((0, "n1"), (1, "n2")):
+            self.expect_end(f"{job}+{part}", "COMPLETED")
+            plan = re.search(rf"{node} (clusters/\S+)", self.slurm.output(job)).group(1)
+            self.assertIn(f"planned: {plan} ", self.slurm.field(f"{job}+{part}", "AdminComment"))
+
     def test_a_job_without_a_wish_knows_of_nothing(self):
         job = self.slurm.submit("env\n", "--gpus-per-node=h200:1")
         self.expect_end(job, "COMPLETED")
