@@ -91,9 +91,15 @@ class Installed(unittest.TestCase):
             completion = root / f"usr/share/bash-completion/completions/{program.name}"
             self.assertEqual(run("bash", "-n", completion).returncode, 0)
 
+    def need(self, program):
+        """Those who may install it must have it, or nothing would be looked at anywhere."""
+        if shutil.which(program) is None:
+            if os.geteuid() == 0 and pathlib.Path("/etc/debian_version").exists():
+                self.fail(f"there is no {program}: ./parplan-dev setup test")
+            self.skipTest(f"there is no {program}")
+
     def test_a_manual_page_has_all_that_help_says(self):
-        if shutil.which("man") is None:
-            self.skipTest("there is no man")
+        self.need("man")
         for root, program in self.programs():
             told = run(program, "--help").stdout
             shown = run("man", "-l", root / f"usr/share/man/man1/{program.name}.1.gz",
@@ -106,8 +112,7 @@ class Installed(unittest.TestCase):
             self.assertIn("EXIT STATUS", shown, program.name)
 
     def test_manual_pages_have_no_mistakes(self):
-        if shutil.which("man") is None:
-            self.skipTest("there is no man")
+        self.need("man")
         count = 0
         for root in self.roots.values():
             for page in (root / "usr/share/man").rglob("*.gz"):
@@ -151,8 +156,7 @@ class Installed(unittest.TestCase):
             yield unit
 
     def test_systemd_takes_the_units_and_finds_them_closed(self):
-        if shutil.which("systemd-analyze") is None:
-            self.skipTest("there is no systemd-analyze")
+        self.need("systemd-analyze")
         with tempfile.TemporaryDirectory() as folder:
             for unit in self.units(folder):
                 done = run("systemd-analyze", "verify", "--man=no", unit,
@@ -165,6 +169,20 @@ class Installed(unittest.TestCase):
                 print(f"{unit.name}: exposure {exposure.group(1)} of 10")
                 most = 1.5 if unit.stem == "parplan-server" else 3.0
                 self.assertLessEqual(float(exposure.group(1)), most, done.stdout)
+
+    def test_a_purge_removes_the_links_of_an_enabled_service(self):
+        for name in ("server", "agent"):
+            with tempfile.TemporaryDirectory() as folder:
+                wants = pathlib.Path(folder, "etc/systemd/system/multi-user.target.wants")
+                wants.mkdir(parents=True)
+                for service in (f"parplan-{name}", "other"):
+                    (wants / f"{service}.service").symlink_to(f"/lib/systemd/system/{service}.service")
+                script = FLAGS.source / "deploy/packages" / name / "postrm"
+                for word, left in (("remove", 2), ("purge", 1)):
+                    done = run("sh", script, word, env={**os.environ, "DPKG_ROOT": folder})
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(len(list(wants.iterdir())), left)
+                self.assertTrue((wants / "other.service").is_symlink())
 
     def test_maintainer_scripts_are_sh(self):
         scripts = [path for path in (FLAGS.source / "deploy/packages").glob("*/*")

@@ -97,7 +97,20 @@ planctl verify /packages/plan.dsse.json --trust /var/lib/parplan/trust-bundle.jw
 SH
 chmod +x "$root"/usr/local/bin/*
 # Its network is the machine's: another server may have the usual ports.
-free() { /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# A port below those that the system gives to whoever connects.
+free() { /usr/bin/python3 - <<'PYTHON'; }
+import random, socket
+first = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+while True:
+    port = random.randrange(min(10000, first // 2), first)
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break
+PYTHON
 sed -i "s/:9477/:$(free)/; s/:9478/:$(free)/" "$root/etc/parplan/parplan-server.json"
 port=$(sed -n 's/.*"listen": "127.0.0.1:\([0-9]*\)".*/\1/p' "$root/etc/parplan/parplan-server.json")
 inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the server does not plan"
@@ -113,6 +126,9 @@ inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the upgraded ser
 [[ "$(sha256sum <"$root/packages/plan.dsse.json")" == "$old" ]] || fail "the upgraded server has lost the plan"
 
 step "remove keeps what is the operator's"
+# As `systemctl enable` does.
+inside 'mkdir -p /etc/systemd/system/multi-user.target.wants
+  ln -s /lib/systemd/system/parplan-server.service /etc/systemd/system/multi-user.target.wants/'
 inside 'apt-get remove -q -y "parplan-*" "libparplan-*" "python3-parplan-*" >/packages/remove.log 2>&1 || { cat /packages/remove.log; exit 1; }
   [[ ! -e /usr/bin/parplan-server && ! -e /usr/bin/planctl && -e /var/lib/parplan/parplan.db ]]
   [[ -e /etc/parplan/parplan-server.json ]]' || fail "remove"
