@@ -175,6 +175,7 @@ class Guide(unittest.TestCase):
             (folder / part).mkdir()
         changes = {"/var/lib/parplan": str(folder / "state"),
                    "/etc/parplan": str(folder / "etc"),
+                   "/var/backups/parplan": str(folder / "backups"),
                    "/usr/share/parplan/examples": str(FLAGS.source / "deploy" / "examples"),
                    ":9477": f":{port}", ":9478": f":{metrics_port}"}
 
@@ -205,6 +206,9 @@ class Guide(unittest.TestCase):
         self.assertEqual(len(rotated["signatures"]), 2)
         restored = (folder / "etc" / "restored.dsse.json").read_text()
         self.assertEqual(json.loads(restored), rotated)
+        # Nobody else can read private keys.
+        self.assertEqual((folder / "backups").stat().st_mode & 0o777, 0o700)
+        self.assertEqual((folder / "backups" / "keys.tar").stat().st_mode & 0o777, 0o600)
         self.assertEqual(manager.stop(), 0)
         manager.end()
 
