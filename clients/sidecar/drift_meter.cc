@@ -11,6 +11,9 @@ namespace {
 // A job takes plans seldom, and most never.
 constexpr size_t kMaxPlanCount = 8;
 
+// Ranks whose first window is known: of any job, and not of all that a client may name.
+constexpr size_t kMaxRankCount = 1 << 16;
+
 absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
@@ -48,8 +51,11 @@ void DriftMeter::Add(absl::string_view plan, absl::Span<const v1::MeasuredWindow
     measured_peak_ = 0;
   }
   for (const v1::MeasuredWindow& window : windows) {
-    const auto [known, is_new] = first_steps_.try_emplace(window.rank(), window.first_step());
-    const bool is_first = is_new || window.first_step() <= known->second;
+    bool is_first = false;
+    if (first_steps_.size() < kMaxRankCount || first_steps_.contains(window.rank())) {
+      const auto [first, is_new] = first_steps_.try_emplace(window.rank(), window.first_step());
+      is_first = is_new || window.first_step() <= first->second;
+    }
     seen_.push_back({ToDuration(window.median_step_duration()), is_first});
     if (seen_.size() > window_count_) seen_.pop_front();
     measured_peak_ = std::max(measured_peak_, window.peak_memory_bytes());

@@ -96,6 +96,7 @@ absl::StatusOr<std::unique_ptr<WindowJournal>> WindowJournal::Open(const Options
 }
 
 absl::Status WindowJournal::Load() {
+  aside_.Load();
   for (const std::string& name : folder_->Names()) {
     int64_t number = 0;
     int64_t order = 0;
@@ -125,13 +126,15 @@ absl::Status WindowJournal::Load() {
         const int64_t bytes = SizeOnDisk(*text);
         entry->second.batches.push_back({name, count, bytes});
         entry->second.received_window_count += count;
+        // Or more would be forwarded than was received.
+        counts_.received_window_count += count;
         counts_.waiting_window_count += count;
         counts_.waiting_byte_count += bytes;
       }
     }
     if (is_good) continue;
     ++counts_.damaged_record_count;
-    PARPLAN_RETURN_IF_ERROR(folder_->SetAside(name, "damaged"));
+    PARPLAN_RETURN_IF_ERROR(SetAside(name, "damaged"));
   }
   return absl::OkStatus();
 }
@@ -284,10 +287,16 @@ std::optional<JournalTask> WindowJournal::Next(absl::Duration timeout) {
   return std::nullopt;
 }
 
+absl::Status WindowJournal::SetAside(const std::string& record, const char* why) {
+  PARPLAN_RETURN_IF_ERROR(folder_->SetAside(record, why));
+  aside_.Add(absl::StrCat(record, ".", why));
+  return absl::OkStatus();
+}
+
 void WindowJournal::DropBatch(Entry& entry, const char* aside) {
   const Batch batch = entry.batches.front();
   // A record that stays is told again, which changes nothing.
-  (void)(aside == nullptr ? folder_->Remove(batch.record) : folder_->SetAside(batch.record, aside));
+  (void)(aside == nullptr ? folder_->Remove(batch.record) : SetAside(batch.record, aside));
   entry.batches.pop_front();
   counts_.waiting_window_count -= batch.window_count;
   counts_.waiting_byte_count -= batch.byte_count;

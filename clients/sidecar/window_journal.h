@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "clients/sidecar/aside_files.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/execution_service.pb.h"
 #include "profiler-agent/state/record_folder.h"
@@ -42,7 +43,7 @@ struct JournalTask {
 struct JournalCounts {
   int64_t received_window_count = 0;
   int64_t forwarded_window_count = 0;
-  // The server will never take them; set aside in the folder.
+  // The server will never take them; set aside in the folder, the latest 100 records of them.
   int64_t refused_window_count = 0;
   int64_t waiting_window_count = 0;
   int64_t waiting_byte_count = 0;
@@ -113,7 +114,7 @@ class WindowJournal {
   };
   enum class Step { kNone, kOpen, kSend, kClose };
 
-  explicit WindowJournal(const Options& options) : options_(options) {}
+  explicit WindowJournal(const Options& options) : options_(options), aside_(options.folder) {}
   absl::Status Load();
   absl::Status Store(const Entry& entry);
   absl::StatusOr<Entry*> Find(absl::string_view name);
@@ -122,6 +123,8 @@ class WindowJournal {
   Entry* Ready();
   std::optional<JournalTask> Read(Entry& entry);
   void DropBatch(Entry& entry, const char* aside);
+  // Keeps a record for people, as long as it is among the latest.
+  absl::Status SetAside(const std::string& record, const char* why);
   void Finish(Entry& entry);
   void ForgetOld();
 
@@ -135,6 +138,7 @@ class WindowJournal {
   std::map<std::string, int64_t, std::less<>> numbers_;
   int64_t next_number_ = 1;
   JournalCounts counts_;
+  AsideFiles aside_;
   bool is_interrupted_ = false;
   // Of the task given last.
   int64_t current_ = 0;

@@ -251,5 +251,26 @@ TEST(WindowJournal, TheQueueIsBoundedByWhatFilesTake) {
   EXPECT_EQ(journal->Append(name, Windows({40})).code(), StatusCode::kUnavailable);
 }
 
+TEST(WindowJournal, OnlyTheLatestThatWereRefusedAreKept) {
+  const std::string folder = MakeTestFolder();
+  const auto refuse = [&](const std::string& id, int count) {
+    const auto journal = OpenIn(folder);
+    ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening(id)));
+    ASSERT_TRUE(journal->Next(kNow).has_value());
+    journal->Done("clusters/lab/plans/p1/executions/e9");
+    for (int i = 0; i < count; ++i) {
+      ASSERT_OK(journal->Append(name, Windows({10 * i})));
+      ASSERT_TRUE(journal->Next(kNow).has_value());
+      journal->Refuse();
+    }
+    EXPECT_EQ(journal->counts().refused_window_count, count);
+  };
+  refuse("id-1", 60);
+  EXPECT_EQ(FileCount(folder, ".refused"), 60);
+  // Those of an earlier process count.
+  refuse("id-2", 60);
+  EXPECT_EQ(FileCount(folder, ".refused"), 100);
+}
+
 }  // namespace
 }  // namespace parplan::sidecar
