@@ -87,7 +87,8 @@ TEST_F(AgentServiceTest, LendsNodesAndTakesThemBack) {
   EXPECT_NE(listed.agents(1).lease_id(), "");
   EXPECT_THAT(harness.observer().Text(),
               testing::HasSubstr("parplan_leases_ended_total{outcome=\"returned\"} 1"));
-  EXPECT_THAT(harness.observer().Text(), testing::HasSubstr("parplan_agents_connected 2"));
+  EXPECT_THAT(harness.observer().Text(),
+              testing::HasSubstr("parplan_agents_connected{cluster=\"lab\"} 2"));
 }
 
 TEST_F(AgentServiceTest, AStreamThatBreaksEndsItsLease) {
