@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "clients/delivery/backoff.h"
 #include "planner/base/error.h"
-#include "profiler-agent/upload/uploader.h"
 
 namespace parplan::sidecar {
 namespace {

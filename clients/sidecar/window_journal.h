@@ -18,10 +18,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "clients/delivery/record_folder.h"
 #include "clients/sidecar/aside_files.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/execution_service.pb.h"
-#include "profiler-agent/state/record_folder.h"
 
 namespace parplan::sidecar {
 

@@ -11,11 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "clients/delivery/record_folder.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/probe/probe_plan.h"
-#include "profiler-agent/state/record_folder.h"
 
 namespace parplan {
 

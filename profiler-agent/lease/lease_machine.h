@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "clients/delivery/backoff.h"
 #include "parplan/v1/agent_service.pb.h"
-#include "profiler-agent/upload/uploader.h"
 
 namespace parplan {
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "profiler-agent/state/record_folder.h"
+#include "clients/delivery/record_folder.h"
 
 namespace parplan {
 

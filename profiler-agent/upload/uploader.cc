@@ -1,6 +1,5 @@
 #include "profiler-agent/upload/uploader.h"
 
-#include <algorithm>
 #include <optional>
 #include <random>
 #include <utility>
@@ -8,12 +7,6 @@
 #include "absl/status/statusor.h"
 
 namespace parplan {
-
-absl::Duration BackoffPause(const BackoffOptions& options, int failure_count, double random) {
-  absl::Duration pause = options.first_pause;
-  for (int i = 1; i < failure_count && pause < options.longest_pause; ++i) pause *= 2;
-  return std::min(pause, options.longest_pause) * (0.5 + 0.5 * random);
-}
 
 bool MayRetryUpload(const absl::Status& status) {
   switch (status.code()) {

@@ -12,18 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "clients/delivery/backoff.h"
 #include "profiler-agent/upload/upload_queue.h"
 
 namespace parplan {
-
-struct BackoffOptions {
-  absl::Duration first_pause = absl::Seconds(1);
-  absl::Duration longest_pause = absl::Minutes(5);
-};
-
-// The pause after so many failures in a row (at least 1): twice as long each time, between
-// half of that and all of it by `random`, 0 to 1, so that agents do not come back together.
-absl::Duration BackoffPause(const BackoffOptions& options, int failure_count, double random);
 
 // Whether another attempt can succeed: the server was away, busy, or wrong itself. A wrong
 // certificate may be put right, too.

@@ -131,16 +131,6 @@ TEST_F(UploaderTest, KeepsWhatItCouldNotBringForTheNextOne) {
   EXPECT_THAT(server_.Attempts(2), ElementsAre("a", "a"));
 }
 
-TEST(BackoffPause, DoublesUpToItsEndWithJitter) {
-  const BackoffOptions options = {absl::Seconds(1), absl::Seconds(10)};
-  EXPECT_EQ(BackoffPause(options, 1, 1.0), absl::Seconds(1));
-  EXPECT_EQ(BackoffPause(options, 1, 0.0), absl::Milliseconds(500));
-  EXPECT_EQ(BackoffPause(options, 3, 1.0), absl::Seconds(4));
-  EXPECT_EQ(BackoffPause(options, 3, 0.5), absl::Seconds(3));
-  EXPECT_EQ(BackoffPause(options, 1000, 1.0), absl::Seconds(10));
-  EXPECT_EQ(BackoffPause(options, 1000, 0.0), absl::Seconds(5));
-}
-
 TEST(MayRetryUpload, NotWhereTheProfileIsAtFault) {
   EXPECT_TRUE(MayRetryUpload(absl::UnavailableError("")));
   EXPECT_TRUE(MayRetryUpload(absl::PermissionDeniedError("")));

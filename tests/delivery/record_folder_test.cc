@@ -1,4 +1,4 @@
-#include "profiler-agent/state/record_folder.h"
+#include "clients/delivery/record_folder.h"
 
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "planner/base/error.h"
-#include "tests/profiler-agent/state/file_size_limit.h"
+#include "tests/delivery/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
 

@@ -1,7 +1,7 @@
 // Records in a folder that survive crashes, power cuts and full disks.
 
-#ifndef PARPLAN_PROFILER_AGENT_STATE_RECORD_FOLDER_H_
-#define PARPLAN_PROFILER_AGENT_STATE_RECORD_FOLDER_H_
+#ifndef PARPLAN_CLIENTS_DELIVERY_RECORD_FOLDER_H_
+#define PARPLAN_CLIENTS_DELIVERY_RECORD_FOLDER_H_
 
 #include <memory>
 #include <string>
@@ -51,4 +51,4 @@ class RecordFolder {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROFILER_AGENT_STATE_RECORD_FOLDER_H_
+#endif  // PARPLAN_CLIENTS_DELIVERY_RECORD_FOLDER_H_

@@ -1,4 +1,4 @@
-#include "profiler-agent/state/record_folder.h"
+#include "clients/delivery/record_folder.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
