@@ -4,7 +4,21 @@
 #   cmake -DROOT=<repository> -DRULES=<file> -P cmake/CheckIncludes.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(code_folders metrics planner proto server clients profiler-agent tests)
+# Each may include those before it, never one behind it, whatever the rules allow.
+set(code_folders planner proto server clients profiler-agent tests)
+
+function(refuse_upward folder paths)
+  string(REGEX MATCH "^[^/]+" top "${folder}")
+  list(FIND code_folders "${top}" own)
+  foreach(path IN LISTS paths)
+    string(REGEX MATCH "^[^/]+" top "${path}")
+    list(FIND code_folders "${top}" other)
+    if(other GREATER own)
+      message(FATAL_ERROR "${RULES}: ${folder} may not include ${path}: arrows between the "
+        "folders of the top level point one way")
+    endif()
+  endforeach()
+endfunction()
 
 # Reads the rules into allow_<folder> and forbid_<folder>.
 file(STRINGS "${RULES}" lines REGEX "^[^#]")
@@ -13,6 +27,7 @@ foreach(line IN LISTS lines)
     set(folder "${CMAKE_MATCH_1}")
     string(REGEX REPLACE " +" ";" paths "${CMAKE_MATCH_2}")
     list(TRANSFORM paths REPLACE "^generated$" "parplan/v1")
+    refuse_upward("${folder}" "${paths}")
     set("allow_${folder}" "${paths}")
     list(APPEND allow_folders "${folder}")
   elseif(line MATCHES "^forbid +([^ ]+) +([^ ]+) *$")

@@ -50,3 +50,13 @@ expect(server/store/planted.cc "#include \"parplan/v1/plan.grpc.pb.h\"\n#include
 expect(clients/cpp/planted.cc "#include \"server/core/a.h\"" "${inside}")
 expect(clients/unheard_of/planted.cc "#include <string>" "its folder has no allow rule")
 expect(planner/base/planted.cc "#include \"beside.h\"" "from the root of the repository")
+
+# Rules that let a folder of the top level include one above it are no rules.
+file(WRITE "${PLANTED}/rules.txt" "allow planner\nallow clients/cpp profiler-agent/upload\n")
+execute_process(
+  COMMAND "${CMAKE_COMMAND}" -DROOT=${PLANTED} -DRULES=${PLANTED}/rules.txt
+          -P "${ROOT}/cmake/CheckIncludes.cmake"
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(result EQUAL 0 OR NOT output MATCHES "clients/cpp may not include profiler-agent/upload")
+  message(SEND_ERROR "A rule that points upwards was let through:\n${output}")
+endif()
