@@ -57,6 +57,7 @@ execute_process(
   COMMAND "${CMAKE_COMMAND}" -DROOT=${PLANTED} -DRULES=${PLANTED}/rules.txt
           -P "${ROOT}/cmake/CheckIncludes.cmake"
   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+string(REGEX REPLACE "[ \n]+" " " output "${output}")
 if(result EQUAL 0 OR NOT output MATCHES "clients/cpp may not include profiler-agent/upload")
   message(SEND_ERROR "A rule that points upwards was let through:\n${output}")
 endif()
