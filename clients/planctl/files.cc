@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "clients/files/input_files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/wire/calibration_wire.h"
@@ -76,22 +76,14 @@ absl::StatusOr<Message> ReadMessage(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ostringstream content;
+  std::string text;
   if (path == "-") {
+    std::ostringstream content;
     content << std::cin.rdbuf();
+    text = std::move(content).str();
   } else {
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
-    if (file) content << file.rdbuf();
-    // An empty file sets the fail bit of `content`, not of `file`; a folder
-    // opens and then can't be read.
-    if ((!file.good() && !file.eof()) || errno == EISDIR) {
-      return FieldError(Reason::kSpecInvalid, path,
-                        absl::StrCat("cannot be read: ", std::strerror(errno),
-                                     "; check the path and your rights"));
-    }
+    PARPLAN_ASSIGN_OR_RETURN(text, ReadInputFile(path));
   }
-  std::string text = std::move(content).str();
   if (text.size() > kMaxFileBytes) {
     return FieldError(Reason::kSpecInvalid, path, "has more than 64 MiB; split it");
   }

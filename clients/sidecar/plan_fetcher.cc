@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "parplan/v1/model.pb.h"
-#include "parplan/v1/topology.pb.h"
+#include "clients/files/input_files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
-#include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
@@ -32,25 +28,6 @@ constexpr absl::Duration kLatecomer = absl::Minutes(2);
 
 // How often the plan of a question may expire before pods that ask it are refused.
 constexpr int kMaxAskCount = 16;
-
-absl::StatusOr<std::string> ReadWhole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
-                     absl::StrCat(path, ": cannot be read"), {{"field", path}});
-  }
-  return text.str();
-}
-
-template <typename Message>
-absl::StatusOr<Message> ReadMessage(const std::string& path) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
-  Message message;
-  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
-  return message;
-}
 
 absl::Status NotYet(const std::string& what) {
   return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound, what);
@@ -93,8 +70,7 @@ ExpectedAudience PlanFetcher::Audience(const std::string& job_id) const {
 }
 
 absl::StatusOr<PlanVerifier> PlanFetcher::ReadTrust() const {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(wanted_.trust_file));
-  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, TrustBundle::FromJson(text));
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, ReadTrustFile(wanted_.trust_file));
   return PlanVerifier(std::move(trust));
 }
 
@@ -164,16 +140,11 @@ absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewerOnce(
 
 absl::StatusOr<FetchedPlan> PlanFetcher::FromFiles(const PlanVerifier& verifier,
                                                    absl::Time now) const {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(wanted_.file));
-  PARPLAN_ASSIGN_OR_RETURN(v1::SignedPlan envelope, EnvelopeFromJson(text));
+  PARPLAN_ASSIGN_OR_RETURN(v1::SignedPlan envelope, ReadEnvelopeFile(wanted_.file));
   PARPLAN_ASSIGN_OR_RETURN(VerifiedPlan verified,
                            verifier.Verify(envelope, Audience(wanted_.job_id), now));
-  PARPLAN_ASSIGN_OR_RETURN(const auto model_message,
-                           ReadMessage<v1::ModelSpec>(wanted_.model_file));
-  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(model_message));
-  PARPLAN_ASSIGN_OR_RETURN(const auto cluster,
-                           ReadMessage<v1::ClusterTopology>(wanted_.topology_file));
-  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyFromProto(cluster));
+  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ReadModelFile(wanted_.model_file));
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, ReadTopologyFile(wanted_.topology_file));
   return FetchedPlan{std::move(envelope), std::move(verified), std::move(model),
                      std::move(topology)};
 }
@@ -200,7 +171,7 @@ absl::StatusOr<FetchedPlan> PlanFetcher::Named(const PlanVerifier& verifier,
 
 absl::StatusOr<FetchedPlan> PlanFetcher::Asked(const PlanVerifier& verifier, absl::Time now,
                                                absl::Duration timeout) const {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(wanted_.question_file));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(wanted_.question_file));
   v1::CreatePlanRequest request;
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, wanted_.question_file, &request));
   if (!wanted_.job_id.empty()) request.set_job_id(wanted_.job_id);

@@ -1,12 +1,11 @@
 #include "clients/sidecar/plan_keeper.h"
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "clients/files/input_files.h"
 #include "clients/sidecar/sidecar_log.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
@@ -18,15 +17,6 @@
 namespace parplan::sidecar {
 namespace {
 
-absl::StatusOr<std::string> ReadWhole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
-                     absl::StrCat(path, ": cannot be read"), {{"field", path}});
-  }
-  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-}
-
 // Verified as of the time when it was issued, so that it may have expired since.
 absl::StatusOr<v1::PlanPayload> ReadPlan(const PlanVolume& volume, const PlanWanted& wanted) {
   const absl::StatusOr<std::string> text = volume.Read(kPlanFile);
@@ -36,8 +26,7 @@ absl::StatusOr<v1::PlanPayload> ReadPlan(const PlanVolume& volume, const PlanWan
                                   "; run `parplan-sidecar init` before"));
   }
   PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(*text));
-  PARPLAN_ASSIGN_OR_RETURN(const std::string trust_text, ReadWhole(wanted.trust_file));
-  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, TrustBundle::FromJson(trust_text));
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, ReadTrustFile(wanted.trust_file));
   ExpectedAudience expected;
   expected.node_name = wanted.node_name;
   v1::PlanPayload claimed;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -12,7 +10,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "planner/base/error.h"
+#include "clients/files/input_files.h"
 #include "planner/base/status_macros.h"
 #include "profiler-agent/measure/node_load.h"
 #include "profiler-agent/probe/probe_plan.h"
@@ -123,13 +121,7 @@ bool IsBusyRefusal(const absl::Status& status) { return status.GetPayload(kBusyU
 absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>& paths) {
   std::vector<ModelSpec> models;
   for (const std::string& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-      return FieldError(Reason::kSpecInvalid, path,
-                        "cannot be read; check the path and your rights");
-    }
-    const std::string text((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(path));
     v1::ModelSpec message;
     PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
     PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(message, path));

@@ -1,46 +1,20 @@
 #include "clients/executor/exec/exec_inputs.h"
 
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "parplan/v1/model.pb.h"
-#include "parplan/v1/topology.pb.h"
+#include "clients/files/input_files.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
-#include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
-#include "proto/wire/json_file.h"
-#include "proto/wire/model_wire.h"
-#include "proto/wire/topology_wire.h"
 
 namespace parplan {
 namespace {
-
-absl::StatusOr<std::string> ReadWhole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
-                     absl::StrCat(path, ": cannot be read"), {{"field", path}});
-  }
-  return text.str();
-}
-
-template <typename Message>
-absl::StatusOr<Message> ReadMessage(const std::string& path) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
-  Message message;
-  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
-  return message;
-}
 
 // Verifies and checks the plan in a file.
 class PlanReader {
@@ -58,8 +32,7 @@ class PlanReader {
   }
 
   absl::StatusOr<CheckedPlan> Read(const std::string& path) const {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
-    PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(text));
+    PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, ReadEnvelopeFile(path));
     PARPLAN_ASSIGN_OR_RETURN(const VerifiedPlan verified,
                              verifier_.Verify(envelope, expected_, now_));
     return CheckedPlan::Create(verified, model_, topology_);
@@ -77,7 +50,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens(const ExecFlags& flags,
                                                         const ModelSpec& model) {
   const LayerDefinition& first = model.layer(0);
   if (flags.text.empty()) return MakeSyntheticTokens(first.vocabulary_size, flags.seed);
-  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadWhole(flags.text));
+  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadInputFile(flags.text));
   return MakeTextTokens(std::move(text), first.sequence_length, first.vocabulary_size, flags.seed);
 }
 
@@ -147,12 +120,9 @@ absl::StatusOr<std::function<LinkShape(int, int)>> ParseLinkShapes(absl::string_
 }
 
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string trust_text, ReadWhole(flags.trust));
-  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, TrustBundle::FromJson(trust_text));
-  PARPLAN_ASSIGN_OR_RETURN(const auto model_message, ReadMessage<v1::ModelSpec>(flags.model));
-  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(model_message));
-  PARPLAN_ASSIGN_OR_RETURN(const auto cluster, ReadMessage<v1::ClusterTopology>(flags.topology));
-  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, TopologyFromProto(cluster));
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, ReadTrustFile(flags.trust));
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ReadModelFile(flags.model));
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, ReadTopologyFile(flags.topology));
   const PlanReader reader(flags, std::move(trust), model, topology, now);
   PARPLAN_ASSIGN_OR_RETURN(CheckedPlan plan, reader.Read(flags.plan));
   ExecInputs inputs = {.plan = std::move(plan), .optimizer = OptimizerOf(flags, model)};
@@ -164,7 +134,7 @@ absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now) {
   }
   PARPLAN_ASSIGN_OR_RETURN(inputs.tokens, MakeTokens(flags, model));
   if (!flags.shape_links.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadWhole(flags.shape_links));
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(flags.shape_links));
     PARPLAN_ASSIGN_OR_RETURN(inputs.shape, ParseLinkShapes(text, flags.shape_links));
   }
   return inputs;

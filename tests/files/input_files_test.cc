@@ -1,0 +1,78 @@
+#include "clients/files/input_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/envelope/envelope_json.h"
+#include "tests/proto/envelope/plan_fixture.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_folder.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class InputFilesTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    const std::string path = absl::StrCat(folder_, "/", name);
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+TEST_F(InputFilesTest, GivesAllBytesHoweverManyTheyAre) {
+  EXPECT_THAT(ReadInputFile(Write("empty", "")), IsOkAndHolds(IsEmpty()));
+  for (const size_t size : {size_t{1}, size_t{64} << 10, (size_t{64} << 10) + 1, size_t{200000}}) {
+    std::string bytes(size, '\0');
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 7);
+    // Compared first: a failure does not print them.
+    EXPECT_TRUE(*ReadInputFile(Write("bytes", bytes)) == bytes) << size;
+  }
+}
+
+TEST_F(InputFilesTest, NamesWhatCannotBeRead) {
+  const std::string none = absl::StrCat(folder_, "/none");
+  EXPECT_THAT(ReadInputFile(none), StatusIs(absl::StatusCode::kInvalidArgument,
+                                            AllOf(HasSubstr(absl::StrCat(none, ": cannot be read")),
+                                                  HasSubstr("No such file"))));
+  EXPECT_THAT(ReadInputFile(folder_), StatusIs(absl::StatusCode::kInvalidArgument,
+                                               AllOf(HasSubstr(folder_), HasSubstr("directory"))));
+  EXPECT_EQ(ReasonOf(ReadTrustFile(none)), Reason::kSpecInvalid);
+  EXPECT_EQ(ReasonOf(ReadEnvelopeFile(none)), Reason::kSpecInvalid);
+  EXPECT_EQ(ReasonOf(ReadModelFile(none)), Reason::kSpecInvalid);
+  EXPECT_EQ(ReasonOf(ReadTopologyFile(none)), Reason::kSpecInvalid);
+}
+
+TEST_F(InputFilesTest, GivesWhatWasWritten) {
+  const PrivateKey key = FirstKey();
+  const TrustBundle trust = Trusting({&key});
+  ASSERT_OK_AND_ASSIGN(const TrustBundle read_trust, ReadTrustFile(Write("trust", trust.ToJson())));
+  EXPECT_EQ(read_trust.ToJson(), trust.ToJson());
+
+  const v1::SignedPlan plan = Sign(MakePayload(), {&key});
+  ASSERT_OK_AND_ASSIGN(const v1::SignedPlan read_plan,
+                       ReadEnvelopeFile(Write("plan", EnvelopeToJson(plan))));
+  EXPECT_EQ(read_plan.payload(), plan.payload());
+}
+
+TEST_F(InputFilesTest, TellsTheFileAndTheLineOfWhatIsWrong) {
+  const std::string model = Write("model.json", "{\n  \"layer_run\": []\n}\n");
+  EXPECT_THAT(ReadModelFile(model), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             HasSubstr(absl::StrCat(model, ":2: layer_run"))));
+  const std::string cluster = Write("cluster.json", "{\n  \"node_group\": []\n}\n");
+  EXPECT_THAT(ReadTopologyFile(cluster), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                  HasSubstr(absl::StrCat(cluster, ":2: node_gr"))));
+}
+
+}  // namespace
+}  // namespace parplan
