@@ -13,8 +13,8 @@
 #include "clients/sidecar/plan_fetcher.h"
 #include "clients/sidecar/plan_files.h"
 #include "clients/sidecar/plan_volume.h"
-#include "clients/sidecar/sidecar_log.h"
 #include "planner/base/status_macros.h"
+#include "proto/shell/event_log.h"
 
 namespace parplan::sidecar {
 namespace {

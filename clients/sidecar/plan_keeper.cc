@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/files/input_files.h"
-#include "clients/sidecar/sidecar_log.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
+#include "proto/shell/event_log.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan::sidecar {

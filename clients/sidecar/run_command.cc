@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdio>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,12 +18,13 @@
 #include "clients/sidecar/forwarder.h"
 #include "clients/sidecar/plan_keeper.h"
 #include "clients/sidecar/report_service.h"
-#include "clients/sidecar/sidecar_log.h"
 #include "clients/sidecar/sidecar_metrics.h"
 #include "clients/sidecar/window_journal.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/health/health_server.h"
+#include "proto/shell/event_log.h"
+#include "proto/shell/port_file.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan::sidecar {
@@ -34,18 +33,6 @@ namespace {
 // So that a look under way, of all its calls, does not hold up the end of the pod.
 constexpr absl::Duration kLongestLook = absl::Seconds(10);
 constexpr absl::Duration kLongestTelling = absl::Seconds(10);
-
-absl::Status WritePort(const std::string& path, int port) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string staged = path + ".new";
-  std::ofstream file(staged);
-  file << port << "\n";
-  file.close();
-  if (!file || std::rename(staged.c_str(), path.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path));
-  }
-  return absl::OkStatus();
-}
 
 // One call for one task of the journal.
 absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task,
@@ -106,8 +93,8 @@ class Sidecar {
         LogTry);
     metrics_ = std::make_unique<SidecarMetrics>([this] { return Figures(); });
     int metrics_port = 0;
-    if (!flags_.metrics_listen.empty()) {
-      PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_->Serve(flags_.metrics_listen));
+    if (!flags_.watch.metrics_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_->Serve(flags_.watch.metrics_listen));
     }
     if (!flags_.socket.empty()) {
       PARPLAN_ASSIGN_OR_RETURN(
@@ -119,12 +106,12 @@ class Sidecar {
     }
     looker_ = std::thread([this] { KeepLooking(); });
     // Last: who is healthy serves.
-    if (!flags_.health_listen.empty()) {
-      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(flags_.health_listen));
+    if (!flags_.watch.health_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(flags_.watch.health_listen));
     }
     const int port = health_ == nullptr ? 0 : health_->port();
-    PARPLAN_RETURN_IF_ERROR(WritePort(flags_.port_file, port));
-    PARPLAN_RETURN_IF_ERROR(WritePort(flags_.metrics_port_file, metrics_port));
+    PARPLAN_RETURN_IF_ERROR(WritePortFile(flags_.watch.health_port_file, port));
+    PARPLAN_RETURN_IF_ERROR(WritePortFile(flags_.watch.metrics_port_file, metrics_port));
     LogEvent("info", "started",
              {{"plan", keeper_->payload().plan()},
               {"generation", absl::StrCat(keeper_->generation())},

@@ -4,6 +4,8 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "clients/flags/tls_flags.h"
+#include "proto/shell/duration_flag.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/version.h"
 
@@ -31,18 +33,6 @@ Exit codes
   6  the server could not be reached in time; windows that it has not had are kept
   7  nobody has made the plan in time)";
 
-void AddDuration(CLI::App& app, const char* name, absl::Duration& target, const char* help) {
-  app.add_option_function<std::string>(
-         name,
-         [&target, name](const std::string& text) {
-           if (!absl::ParseDuration(text, &target) || target <= absl::ZeroDuration()) {
-             throw CLI::ValidationError(name, "`" + text + "` is no duration; write 30s or 24h");
-           }
-         },
-         help)
-      ->type_name("DURATION");
-}
-
 void AddServer(CLI::App& app, SidecarFlags& flags) {
   const char* const group = "Server";
   app.add_option("--server", flags.server.target,
@@ -50,17 +40,8 @@ void AddServer(CLI::App& app, SidecarFlags& flags) {
       ->envname("PARPLAN_SERVER")
       ->capture_default_str()
       ->group(group);
-  app.add_flag("--tls", flags.server.use_tls, "Speak TLS; set by the flags below")->group(group);
-  app.add_option("--tls-ca", flags.server.ca_file, "CA certificates (PEM) [the system's]")
-      ->group(group);
-  app.add_option("--tls-certificate", flags.server.certificate_file, "Own certificate (PEM)")
-      ->group(group);
-  app.add_option("--tls-key", flags.server.key_file, "Key of the own certificate (PEM)")
-      ->group(group);
-  app.add_option("--tls-server-name", flags.server.server_name,
-                 "Name in the server's certificate [that of the address]")
-      ->group(group);
-  AddDuration(app, "--call-timeout", flags.call_timeout, "For one answer of the server [1m]");
+  AddTlsFlags(app, group, flags.server);
+  AddDurationFlag(app, "--call-timeout", flags.call_timeout, "For one answer of the server [1m]");
 }
 
 void AddPod(CLI::App& app, SidecarFlags& flags) {
@@ -118,7 +99,7 @@ void AddInit(CLI::App& app, SidecarFlags& flags) {
   topology->needs(file);
   file->excludes(name)->excludes(question);
   name->excludes(question);
-  AddDuration(app, "--deadline", flags.deadline, "How long to wait for server and plan [5m]");
+  AddDurationFlag(app, "--deadline", flags.deadline, "How long to wait for server and plan [5m]");
   app.callback([&flags, job, cluster, name, question, file] {
     flags.command = SidecarFlags::Command::kInit;
     if (file->count() > 0 || name->count() > 0 || question->count() > 0) return;
@@ -139,26 +120,15 @@ void AddRun(CLI::App& app, SidecarFlags& flags) {
   app.add_option("--state-dir", flags.state_dir,
                  "Folder for what the server has not had yet [.sidecar on the volume]")
       ->group(group);
-  app.add_option("--listen", flags.health_listen,
-                 "HOST:PORT or unix:PATH for gRPC health, `off` for none")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--metrics-listen", flags.metrics_listen,
-                 "HOST:PORT for Prometheus (plain HTTP), `off` for none")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--port-file", flags.port_file, "Write the port of --listen there")->group(group);
-  app.add_option("--metrics-port-file", flags.metrics_port_file,
-                 "Write the port of --metrics-listen there")
-      ->group(group);
-  AddDuration(app, "--look-every", flags.look_interval, "Between looks for a newer plan [30s]");
+  AddWatchFlags(app, group, flags.watch);
+  AddDurationFlag(app, "--look-every", flags.look_interval, "Between looks for a newer plan [30s]");
   app.add_option("--drift-limit", flags.drift_limit,
                  "Measured over predicted step time, or its inverse, from which on it is told")
       ->check(CLI::Range(1.001, 1000.0))
       ->capture_default_str()
       ->group(group);
-  AddDuration(app, "--drain-time", flags.drain_time,
-              "How long to bring the rest to the server after SIGTERM [20s]");
+  AddDurationFlag(app, "--drain-time", flags.drain_time,
+                  "How long to bring the rest to the server after SIGTERM [20s]");
   app.callback([&flags] { flags.command = SidecarFlags::Command::kRun; });
 }
 
@@ -192,9 +162,6 @@ std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
-  }
-  for (std::string* const address : {&flags.health_listen, &flags.metrics_listen}) {
-    if (*address == "off") address->clear();
   }
   flags.files.trust_file = flags.wanted.trust_file;
   flags.files.node_name = flags.wanted.node_name;

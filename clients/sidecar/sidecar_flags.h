@@ -10,6 +10,7 @@
 #include "clients/cpp/channel.h"
 #include "clients/sidecar/plan_fetcher.h"
 #include "clients/sidecar/plan_files.h"
+#include "proto/shell/watch_flags.h"
 
 namespace parplan::sidecar {
 
@@ -30,10 +31,7 @@ struct SidecarFlags {
   // Of run.
   std::string socket;
   std::string state_dir;
-  std::string health_listen = "127.0.0.1:9481";
-  std::string metrics_listen = "127.0.0.1:9482";
-  std::string port_file;
-  std::string metrics_port_file;
+  WatchOptions watch = {.health_listen = "127.0.0.1:9481", .metrics_listen = "127.0.0.1:9482"};
   absl::Duration look_interval = absl::Seconds(30);
   double drift_limit = 1.25;
   absl::Duration drain_time = absl::Seconds(20);

@@ -1,9 +1,7 @@
 #include "profiler-agent/daemon/daemon.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
@@ -15,7 +13,6 @@
 #include "absl/time/clock.h"
 #include "clients/cpp/profile_client.h"
 #include "planner/base/status_macros.h"
-#include "profiler-agent/daemon/agent_log.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/daemon/link_probe.h"
 #include "profiler-agent/daemon/measuring.h"
@@ -24,6 +21,8 @@
 #include "profiler-agent/drift/window_spool.h"
 #include "profiler-agent/upload/upload_queue.h"
 #include "proto/health/health_server.h"
+#include "proto/shell/event_log.h"
+#include "proto/shell/port_file.h"
 #include "proto/wire/version.h"
 
 namespace parplan {
@@ -43,20 +42,6 @@ void LogLine(int rank, absl::string_view line) {
   LogEvent("warning", "rank said", {{"rank", absl::StrCat(rank)}, {"line", std::string(line)}});
 }
 
-absl::Status WritePort(const std::string& path, int port) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string staged = path + ".new";
-  {
-    std::ofstream file(staged);
-    file << port << "\n";
-    if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write ", staged));
-  }
-  if (std::rename(staged.c_str(), path.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path));
-  }
-  return absl::OkStatus();
-}
-
 class Daemon {
  public:
   explicit Daemon(const DaemonOptions& options)
@@ -74,15 +59,15 @@ class Daemon {
                              MakeChannel(options_.server));
     client_ = std::make_unique<ProfileClient>(channel);
     int metrics_port = 0;
-    if (!options_.metrics_listen.empty()) {
-      PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_.Serve(options_.metrics_listen));
+    if (!options_.watch.metrics_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_.Serve(options_.watch.metrics_listen));
     }
-    if (!options_.health_listen.empty()) {
-      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_listen));
+    if (!options_.watch.health_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.watch.health_listen));
     }
     const int port = health_ == nullptr ? 0 : health_->port();
-    PARPLAN_RETURN_IF_ERROR(WritePort(options_.port_file, port));
-    PARPLAN_RETURN_IF_ERROR(WritePort(options_.metrics_port_file, metrics_port));
+    PARPLAN_RETURN_IF_ERROR(WritePortFile(options_.watch.health_port_file, port));
+    PARPLAN_RETURN_IF_ERROR(WritePortFile(options_.watch.metrics_port_file, metrics_port));
     metrics_.SetDevices(options_.request.rank_count);
     metrics_.SetDrift(1.0, 0);
     metrics_.SetQueue(queue_->length(), 0);

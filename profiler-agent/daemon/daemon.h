@@ -14,6 +14,7 @@
 #include "profiler-agent/measure/measurement.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "profiler-agent/upload/uploader.h"
+#include "proto/shell/watch_flags.h"
 
 namespace parplan {
 
@@ -25,12 +26,7 @@ struct DaemonOptions {
   std::string state_dir;
   // Where jobs leave windows; empty for nowhere.
   std::string spool_dir;
-  // HOST:PORT; empty for none.
-  std::string health_listen;
-  std::string metrics_listen;
-  // Files that get the ports; empty for none.
-  std::string port_file;
-  std::string metrics_port_file;
+  WatchOptions watch;
 
   // Whether other agents may measure links with this one, by leases of the server; and the
   // nodes, this one first, whose links this agent measures. Empty: none.

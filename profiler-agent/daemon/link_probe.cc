@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/device/comm/rendezvous_server.h"
 #include "planner/base/status_macros.h"
-#include "profiler-agent/daemon/agent_log.h"
+#include "proto/shell/event_log.h"
 
 namespace parplan {
 namespace {

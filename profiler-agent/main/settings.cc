@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <iostream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "clients/flags/tls_flags.h"
+#include "proto/shell/duration_flag.h"
+#include "proto/shell/state_folder.h"
+#include "proto/shell/watch_flags.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/version.h"
 
@@ -47,28 +50,6 @@ std::string MachineName() {
   return result.empty() ? "node" : result;
 }
 
-std::string DefaultStateDir() {
-  if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
-    return absl::StrCat(state, "/parplan-agent");
-  }
-  if (const char* const home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    return absl::StrCat(home, "/.local/state/parplan-agent");
-  }
-  return "/var/lib/parplan-agent";
-}
-
-void AddDuration(CLI::App& app, const char* name, absl::Duration& target, const char* help) {
-  app.add_option_function<std::string>(
-         name,
-         [&target, name](const std::string& text) {
-           if (!absl::ParseDuration(text, &target) || target <= absl::ZeroDuration()) {
-             throw CLI::ValidationError(name, "`" + text + "` is no duration; write 30s or 24h");
-           }
-         },
-         help)
-      ->type_name("DURATION");
-}
-
 void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
   DaemonOptions& daemon = settings.daemon;
   const char* const group = "Measurement";
@@ -82,7 +63,8 @@ void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
   app.add_option("--model", settings.model_paths,
                  "File of a model whose layers are measured; may be given several times")
       ->group(group);
-  AddDuration(app, "--budget", daemon.request.time_budget, "Time that a measurement may take [3m]");
+  AddDurationFlag(app, "--budget", daemon.request.time_budget,
+                  "Time that a measurement may take [3m]");
   app.add_option("--max-message-bytes", daemon.request.largest_message_bytes,
                  "Largest message of collectives")
       ->check(CLI::Range(int64_t{4096}, int64_t{1} << 30))
@@ -117,16 +99,7 @@ void AddServer(CLI::App& app, Settings& settings) {
   app.add_option("--server", daemon.server.target, "Address of parplan-server")
       ->capture_default_str()
       ->group(group);
-  app.add_flag("--tls", daemon.server.use_tls, "Speak TLS; set by the flags below")->group(group);
-  app.add_option("--tls-ca", daemon.server.ca_file, "CA certificates (PEM) [the system's]")
-      ->group(group);
-  app.add_option("--tls-certificate", daemon.server.certificate_file, "Own certificate (PEM)")
-      ->group(group);
-  app.add_option("--tls-key", daemon.server.key_file, "Key of the own certificate (PEM)")
-      ->group(group);
-  app.add_option("--tls-server-name", daemon.server.server_name,
-                 "Name in the server's certificate [that of the address]")
-      ->group(group);
+  AddTlsFlags(app, group, daemon.server);
   app.add_option("--state-dir", daemon.state_dir, "Folder for the queue and what was measured")
       ->capture_default_str()
       ->group(group);
@@ -142,23 +115,12 @@ void AddServer(CLI::App& app, Settings& settings) {
   app.add_option("--host", daemon.host, "Name or address by which other nodes reach this one")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--listen", daemon.health_listen,
-                 "HOST:PORT or unix:PATH for gRPC health, `off` for none")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--metrics-listen", daemon.metrics_listen,
-                 "HOST:PORT for Prometheus (plain HTTP), `off` for none")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--port-file", daemon.port_file, "Write the port of --listen there")->group(group);
-  app.add_option("--metrics-port-file", daemon.metrics_port_file,
-                 "Write the port of --metrics-listen there")
-      ->group(group);
-  AddDuration(app, "--longest-age", daemon.longest_age,
-              "A whole measurement again after so long [168h]");
-  AddDuration(app, "--busy-pause", daemon.busy_pause, "To the next try on a busy node [5m]");
-  AddDuration(app, "--drift-pause", daemon.drift_pause,
-              "Between measurements because of drift [10m]");
+  AddWatchFlags(app, group, daemon.watch);
+  AddDurationFlag(app, "--longest-age", daemon.longest_age,
+                  "A whole measurement again after so long [168h]");
+  AddDurationFlag(app, "--busy-pause", daemon.busy_pause, "To the next try on a busy node [5m]");
+  AddDurationFlag(app, "--drift-pause", daemon.drift_pause,
+                  "Between measurements because of drift [10m]");
 }
 
 void AddFlags(CLI::App& app, Settings& settings, std::string& backend) {
@@ -187,10 +149,10 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   settings.node = MachineName();
   DaemonOptions& daemon = settings.daemon;
   daemon.request.rank_count = 0;
-  daemon.state_dir = DefaultStateDir();
+  daemon.state_dir = DefaultStateFolder("parplan-agent");
+  if (daemon.state_dir.empty()) daemon.state_dir = "/var/lib/parplan-agent";
   daemon.host = HostName();
-  daemon.health_listen = "127.0.0.1:9479";
-  daemon.metrics_listen = "127.0.0.1:9480";
+  daemon.watch = {.health_listen = "127.0.0.1:9479", .metrics_listen = "127.0.0.1:9480"};
   std::string backend = "cpu";
   CLI::App app("Measures what a node can do, for parplan's planner.", "parplan-agent");
   app.set_version_flag("--version", std::string("parplan-agent ") + kVersion);
@@ -210,9 +172,6 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
     }
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
-  }
-  for (std::string* const address : {&daemon.health_listen, &daemon.metrics_listen}) {
-    if (*address == "off") address->clear();
   }
   daemon.request.backend = backend;
   daemon.measurement.device_type = backend == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -31,6 +29,7 @@
 #include "proto/metrics/build_metrics.h"
 #include "proto/metrics/certificate_metrics.h"
 #include "proto/metrics/process_metrics.h"
+#include "proto/shell/port_file.h"
 #include "proto/wire/version.h"
 #include "server/core/key_ring.h"
 #include "server/core/server_core.h"
@@ -92,21 +91,6 @@ absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
   return std::make_unique<ServerCore>(
       std::move(store), std::make_unique<KeyRing>(std::move(keys), now), settings.limits,
       Clock::Real(), observer, &FindPlan, OpenTurns(address));
-}
-
-// Writes a port where a script waits for it: whole or not at all.
-absl::Status WritePort(const std::string& path, int port) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string staged = path + ".new";
-  {
-    std::ofstream file(staged);
-    file << port << "\n";
-    if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write ", staged));
-  }
-  if (std::rename(staged.c_str(), path.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path));
-  }
-  return absl::OkStatus();
 }
 
 // The address as told to people: with the port it got.
@@ -240,7 +224,7 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
        {std::pair(settings.port_file, (*server)->port()),
         std::pair(settings.health_port_file, (*server)->health_port()),
         std::pair(settings.metrics_port_file, exposer == nullptr ? 0 : exposer->port())}) {
-    const absl::Status written = WritePort(path, port);
+    const absl::Status written = WritePortFile(path, port);
     if (!written.ok()) return Refuse(log, written);
   }
   Announce("READY=1", log);

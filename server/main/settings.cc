@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <thread>
@@ -13,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "proto/shell/duration_flag.h"
+#include "proto/shell/state_folder.h"
 #include "proto/wire/version.h"
 #include "server/main/config_file.h"
 #include "server/rpc/listen_address.h"
@@ -51,29 +52,6 @@ Exit codes
   2        wrong flag or configuration file
   130/143  ended at once by a second SIGINT or SIGTERM)";
 
-std::string DefaultDataDir() {
-  if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
-    return absl::StrCat(state, "/parplan");
-  }
-  if (const char* const home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    return absl::StrCat(home, "/.local/state/parplan");
-  }
-  return "";
-}
-
-// A flag that takes a duration.
-void AddDuration(CLI::App& app, const char* name, absl::Duration& target, const char* help) {
-  app.add_option_function<std::string>(
-         name,
-         [&target, name](const std::string& text) {
-           if (!absl::ParseDuration(text, &target)) {
-             throw CLI::ValidationError(name, "`" + text + "` is no duration; write 30s or 24h");
-           }
-         },
-         help)
-      ->type_name("DURATION");
-}
-
 void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   // Of a flag that is given twice the last one holds.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -110,17 +88,18 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
                  "Threads that search [as many as processors, at most 8]");
   app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
       ->capture_default_str();
-  AddDuration(app, "--plan-ttl", settings.limits.default_time_to_live,
-              "How long a plan is valid when the caller does not say [24h]");
-  AddDuration(app, "--max-plan-ttl", settings.limits.max_time_to_live,
-              "How long a plan is valid at most [720h]");
-  AddDuration(app, "--max-search-time", settings.limits.max_search_duration, "Longest search [5m]");
-  AddDuration(app, "--default-deadline", settings.default_deadline,
-              "Deadline of calls that come without one [10m]");
-  AddDuration(app, "--execution-silence", settings.limits.longest_execution_silence,
-              "An execution fails when nobody reports to it for so long [6h]");
-  AddDuration(app, "--drain-time", settings.drain_time,
-              "How long calls may go on after SIGTERM [20s]");
+  AddDurationFlag(app, "--plan-ttl", settings.limits.default_time_to_live,
+                  "How long a plan is valid when the caller does not say [24h]");
+  AddDurationFlag(app, "--max-plan-ttl", settings.limits.max_time_to_live,
+                  "How long a plan is valid at most [720h]");
+  AddDurationFlag(app, "--max-search-time", settings.limits.max_search_duration,
+                  "Longest search [5m]");
+  AddDurationFlag(app, "--default-deadline", settings.default_deadline,
+                  "Deadline of calls that come without one [10m]");
+  AddDurationFlag(app, "--execution-silence", settings.limits.longest_execution_silence,
+                  "An execution fails when nobody reports to it for so long [6h]");
+  AddDurationFlag(app, "--drain-time", settings.drain_time,
+                  "How long calls may go on after SIGTERM [20s]");
   app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes, "Largest upload")
       ->capture_default_str();
   app.add_option("--log-level", settings.log_level, "trace, debug, info, warning, error or off")
@@ -224,7 +203,7 @@ std::string FindConfigPath(int argc, const char* const* argv) {
 
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   Settings settings;
-  settings.data_dir = DefaultDataDir();
+  settings.data_dir = DefaultStateFolder("parplan");
   settings.limits.worker_count =
       std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxDefaultWorkerCount);
   absl::Status status;

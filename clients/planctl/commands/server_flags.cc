@@ -1,6 +1,7 @@
 #include "clients/planctl/commands/server_flags.h"
 
 #include "absl/time/time.h"
+#include "clients/flags/tls_flags.h"
 #include "planner/base/error.h"
 
 namespace parplan::planctl {
@@ -12,17 +13,7 @@ void ServerFlags::AddTo(CLI::App& command) {
       ->group(group);
   command.add_option("--timeout", timeout_seconds, "Seconds to wait for an answer [60]")
       ->group(group);
-  command.add_flag("--tls", channel.use_tls, "Speak TLS; set by the flags below")->group(group);
-  command.add_option("--tls-ca", channel.ca_file, "CA certificates (PEM) [the system's]")
-      ->group(group);
-  command.add_option("--tls-certificate", channel.certificate_file, "Own certificate (PEM)")
-      ->group(group);
-  command.add_option("--tls-key", channel.key_file, "Key of the own certificate (PEM)")
-      ->group(group);
-  command
-      .add_option("--tls-server-name", channel.server_name,
-                  "Name in the server's certificate [that of the address]")
-      ->group(group);
+  AddTlsFlags(command, group, channel);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ServerFlags::Connect() const {

@@ -1,4 +1,4 @@
-#include "clients/sidecar/sidecar_log.h"
+#include "proto/shell/event_log.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-namespace parplan::sidecar {
+namespace parplan {
 
 void LogEvent(const char* level, const char* event,
               const std::vector<std::pair<std::string, std::string>>& fields) {
@@ -21,4 +21,4 @@ void LogEvent(const char* level, const char* event,
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-}  // namespace parplan::sidecar
+}  // namespace parplan

@@ -1,0 +1,19 @@
+// The flags that say how to speak TLS with a server.
+
+#ifndef PARPLAN_CLIENTS_FLAGS_TLS_FLAGS_H_
+#define PARPLAN_CLIENTS_FLAGS_TLS_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+
+#include "clients/cpp/channel.h"
+
+namespace parplan {
+
+// Adds --tls, --tls-ca, --tls-certificate, --tls-key and --tls-server-name to the group `group` of
+// the help. The files are looked at by MakeChannel. `channel` lives until the command line is
+// parsed.
+void AddTlsFlags(CLI::App& app, const char* group, ChannelOptions& channel);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_FLAGS_TLS_FLAGS_H_

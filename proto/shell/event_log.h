@@ -1,0 +1,20 @@
+// The log of a program that stays: one line of JSON an event, on standard error.
+
+#ifndef PARPLAN_PROTO_SHELL_EVENT_LOG_H_
+#define PARPLAN_PROTO_SHELL_EVENT_LOG_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace parplan {
+
+// Writes `time` (UTC, milliseconds), `level`, `event`, then `fields` in their order; what is not
+// UTF-8 in them is replaced. `level` is `info`, `warning` or `error`. Safe to call from any thread:
+// lines stay whole.
+void LogEvent(const char* level, const char* event,
+              const std::vector<std::pair<std::string, std::string>>& fields = {});
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_SHELL_EVENT_LOG_H_
