@@ -6,93 +6,13 @@
 #ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_KERNELS_H_
 #define PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_KERNELS_H_
 
+#include "clients/device/cuda/attention_rows.h"
 #include "clients/device/cuda/attention_strip.h"
 #include "clients/device/cuda/block_sums.h"
 #include "clients/device/cuda/language.h"
 #include "clients/device/kernels/layer_kernels.h"
 
 namespace parplan::cuda {
-
-// How a block of attention is cut. Warps have 16 rows each.
-template <typename T>
-struct AttentionTiles {
-  static constexpr bool kIsShort = sizeof(T) == 2;
-  static constexpr int kWarps = kIsShort ? 4 : 2;
-  static constexpr int kThreads = kWarps * kWarpSize;
-  static constexpr int kRows = kWarps * kStripRows;
-  // Tiles of 8 columns of scores: keys of the passes over keys, queries of those over queries.
-  static constexpr int kKeyTiles = kIsShort ? 8 : 4;
-  static constexpr int kKeys = 8 * kKeyTiles;
-  static constexpr int kQueryTiles = 4;
-  static constexpr int kQueries = 8 * kQueryTiles;
-
-  template <int kSize>
-  static constexpr int Bytes(int rows) {
-    return rows * TileStride<T, kSize> * static_cast<int>(sizeof(T));
-  }
-  template <int kSize>
-  static constexpr int ForwardBytes() {
-    return Bytes<kSize>(kRows + 2 * kKeys);
-  }
-  template <int kSize>
-  static constexpr int QueryBytes() {
-    return Bytes<kSize>(2 * kRows + 2 * kKeys);
-  }
-  template <int kSize>
-  static constexpr int KeyBytes() {
-    return Bytes<kSize>(2 * kRows + 2 * kQueries) + 2 * kQueries * static_cast<int>(sizeof(float));
-  }
-};
-
-// Keys that query `index` of a sample sees.
-__device__ __forceinline__ int64_t SeenKeys(const AttentionShape& shape, int64_t index) {
-  if (!shape.is_causal) return shape.key_count;
-  const int64_t seen = index + shape.first_query + 1;
-  return seen < 0 ? 0 : seen < shape.key_count ? seen : shape.key_count;
-}
-
-// Where a head of a sample begins.
-__device__ __forceinline__ int64_t QueryOffset(const AttentionShape& shape, int64_t sample,
-                                               int head) {
-  return sample * shape.query_sample_stride + static_cast<int64_t>(head) * shape.head_size;
-}
-__device__ __forceinline__ int64_t KeyValueOffset(const AttentionShape& shape, int64_t sample,
-                                                  int key_value_head) {
-  return sample * shape.key_value_sample_stride +
-         static_cast<int64_t>(key_value_head) * shape.head_size;
-}
-__device__ __forceinline__ int64_t OutputOffset(const AttentionShape& shape, int64_t sample,
-                                                int head) {
-  return sample * shape.output_sample_stride + static_cast<int64_t>(head) * shape.head_size;
-}
-__device__ __forceinline__ int64_t KeptOffset(const AttentionShape& shape, int64_t sample,
-                                              int head) {
-  return (sample * shape.head_count + head) * shape.query_count;
-}
-
-// Rows of a strip, `row` and `row + 8`, of what a lane has of it, times `factors`.
-template <typename T, int kSize>
-__device__ __forceinline__ void StoreStrip(const float (&values)[kSize / 8][4],
-                                           const float (&factors)[2], int64_t row,
-                                           int64_t row_count, int size, bool adds, T* to,
-                                           int64_t stride) {
-  const int t = LaneOfWarp() % 4;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (row + 8 * half >= row_count) continue;
-    T* const out = to + (row + 8 * half) * stride;
-#pragma unroll
-    for (int tile = 0; tile < kSize / 8; ++tile) {
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const int column = 8 * tile + 2 * t + k;
-        if (column >= size) continue;
-        const float value = values[tile][2 * half + k] * factors[half];
-        out[column] = FromFloat<T>(adds ? ToFloat(out[column]) + value : value);
-      }
-    }
-  }
-}
 
 // Blocks: tiles of queries x heads x samples.
 template <typename T, int kSize>
@@ -106,18 +26,13 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
   T* const keys = queries + Tiles::kRows * kStride;
   T* const values = keys + Tiles::kKeys * kStride;
   const int head = static_cast<int>(blockIdx.y);
+  const int key_value_head = head / (shape.head_count / shape.key_value_head_count);
   const int64_t sample = blockIdx.z;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * Tiles::kRows;
-  const int strip = static_cast<int>(threadIdx.x) / kWarpSize * kStripRows;
-  const int64_t row = first + strip + LaneOfWarp() / 4;
-  const int t = LaneOfWarp() % 4;
-  const T* const own_keys =
-      k + KeyValueOffset(shape, sample, head / (shape.head_count / shape.key_value_head_count));
-  const T* const own_values =
-      v + KeyValueOffset(shape, sample, head / (shape.head_count / shape.key_value_head_count));
-  LoadTile<T, kSize, Tiles::kRows>(
-      q + QueryOffset(shape, sample, head) + first * shape.query_stride, shape.query_stride,
-      shape.query_count - first, shape.head_size, is_wide, Tiles::kThreads, queries);
+  const auto [first, strip, row, t] = PlaceOfLane<T>();
+  const HeadRows<T> own_keys = KeysOf(shape, k, sample, key_value_head);
+  const HeadRows<T> own_values = KeysOf(shape, v, sample, key_value_head);
+  LoadRows<kSize, Tiles::kRows>(QueriesOf(shape, q, sample, head), first, shape.head_size, is_wide,
+                                queries);
 
   const int64_t seen[2] = {SeenKeys(shape, row), SeenKeys(shape, row + 8)};
   float sums[kSize / 8][4] = {};
@@ -125,14 +40,8 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
   float totals[2] = {};
   const int64_t end = SeenKeys(shape, first + Tiles::kRows - 1);
   for (int64_t begin = 0; begin < end; begin += Tiles::kKeys) {
-    __syncthreads();
-    LoadTile<T, kSize, Tiles::kKeys>(own_keys + begin * shape.key_value_stride,
-                                     shape.key_value_stride, shape.key_count - begin,
-                                     shape.head_size, is_wide, Tiles::kThreads, keys);
-    LoadTile<T, kSize, Tiles::kKeys>(own_values + begin * shape.key_value_stride,
-                                     shape.key_value_stride, shape.key_count - begin,
-                                     shape.head_size, is_wide, Tiles::kThreads, values);
-    __syncthreads();
+    NextTiles<kSize, Tiles::kKeys>(own_keys, own_values, begin, shape.head_size, is_wide, keys,
+                                   values);
     float scores[kKeyTiles][4] = {};
     AddRowProducts<kSize>(queries + strip * kStride, keys, scores);
 #pragma unroll
@@ -197,13 +106,9 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
 template <typename T>
 __global__ void SumOutputGradients(AttentionShape shape, const T* output, const T* output_gradient,
                                    float* common) {
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * (kRowThreads / kWarpSize) +
-                        static_cast<int>(threadIdx.x) / kWarpSize;
+  const int64_t index = OutputOfWarp();
   if (index >= shape.sample_count * shape.head_count * shape.query_count) return;
-  const int64_t query = index % shape.query_count;
-  const int head = static_cast<int>(index / shape.query_count % shape.head_count);
-  const int64_t sample = index / shape.query_count / shape.head_count;
-  const int64_t at = OutputOffset(shape, sample, head) + query * shape.output_stride;
+  const int64_t at = OutputOffset(shape, index);
   float sum = 0.0f;
   for (int i = LaneOfWarp(); i < shape.head_size; i += kWarpSize) {
     sum += ToFloat(output[at + i]) * ToFloat(output_gradient[at + i]);
@@ -226,20 +131,15 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
   T* const keys = slopes + Tiles::kRows * kStride;
   T* const values = keys + Tiles::kKeys * kStride;
   const int head = static_cast<int>(blockIdx.y);
+  const int key_value_head = head / (shape.head_count / shape.key_value_head_count);
   const int64_t sample = blockIdx.z;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * Tiles::kRows;
-  const int strip = static_cast<int>(threadIdx.x) / kWarpSize * kStripRows;
-  const int64_t row = first + strip + LaneOfWarp() / 4;
-  const int t = LaneOfWarp() % 4;
-  const int64_t shared_offset =
-      KeyValueOffset(shape, sample, head / (shape.head_count / shape.key_value_head_count));
-  LoadTile<T, kSize, Tiles::kRows>(
-      q + QueryOffset(shape, sample, head) + first * shape.query_stride, shape.query_stride,
-      shape.query_count - first, shape.head_size, is_wide, Tiles::kThreads, queries);
-  LoadTile<T, kSize, Tiles::kRows>(
-      output_gradient + OutputOffset(shape, sample, head) + first * shape.output_stride,
-      shape.output_stride, shape.query_count - first, shape.head_size, is_wide, Tiles::kThreads,
-      slopes);
+  const auto [first, strip, row, t] = PlaceOfLane<T>();
+  const HeadRows<T> own_keys = KeysOf(shape, k, sample, key_value_head);
+  const HeadRows<T> own_values = KeysOf(shape, v, sample, key_value_head);
+  LoadRows<kSize, Tiles::kRows>(QueriesOf(shape, q, sample, head), first, shape.head_size, is_wide,
+                                queries);
+  LoadRows<kSize, Tiles::kRows>(OutputsOf(shape, output_gradient, sample, head), first,
+                                shape.head_size, is_wide, slopes);
   int64_t seen[2];
   float logarithms[2];
   float commons[2];
@@ -256,14 +156,8 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
   float sums[kSize / 8][4] = {};
   const int64_t end = SeenKeys(shape, first + Tiles::kRows - 1);
   for (int64_t begin = 0; begin < end; begin += Tiles::kKeys) {
-    __syncthreads();
-    LoadTile<T, kSize, Tiles::kKeys>(k + shared_offset + begin * shape.key_value_stride,
-                                     shape.key_value_stride, shape.key_count - begin,
-                                     shape.head_size, is_wide, Tiles::kThreads, keys);
-    LoadTile<T, kSize, Tiles::kKeys>(v + shared_offset + begin * shape.key_value_stride,
-                                     shape.key_value_stride, shape.key_count - begin,
-                                     shape.head_size, is_wide, Tiles::kThreads, values);
-    __syncthreads();
+    NextTiles<kSize, Tiles::kKeys>(own_keys, own_values, begin, shape.head_size, is_wide, keys,
+                                   values);
     float scores[kKeyTiles][4] = {};
     AddRowProducts<kSize>(queries + strip * kStride, keys, scores);
     float weights[kKeyTiles][4] = {};
@@ -301,17 +195,11 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
   float* const commons = logarithms + Tiles::kQueries;
   const int key_value_head = static_cast<int>(blockIdx.y);
   const int64_t sample = blockIdx.z;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * Tiles::kRows;
-  const int strip = static_cast<int>(threadIdx.x) / kWarpSize * kStripRows;
-  const int64_t row = first + strip + LaneOfWarp() / 4;
-  const int t = LaneOfWarp() % 4;
-  const int64_t offset = KeyValueOffset(shape, sample, key_value_head);
-  LoadTile<T, kSize, Tiles::kRows>(k + offset + first * shape.key_value_stride,
-                                   shape.key_value_stride, shape.key_count - first, shape.head_size,
-                                   is_wide, Tiles::kThreads, keys);
-  LoadTile<T, kSize, Tiles::kRows>(v + offset + first * shape.key_value_stride,
-                                   shape.key_value_stride, shape.key_count - first, shape.head_size,
-                                   is_wide, Tiles::kThreads, values);
+  const auto [first, strip, row, t] = PlaceOfLane<T>();
+  LoadRows<kSize, Tiles::kRows>(KeysOf(shape, k, sample, key_value_head), first, shape.head_size,
+                                is_wide, keys);
+  LoadRows<kSize, Tiles::kRows>(KeysOf(shape, v, sample, key_value_head), first, shape.head_size,
+                                is_wide, values);
 
   float key_sums[kSize / 8][4] = {};
   float value_sums[kSize / 8][4] = {};
@@ -320,16 +208,13 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
   if (first_query < 0) first_query = 0;
   const int group = shape.head_count / shape.key_value_head_count;
   for (int head = key_value_head * group; head < (key_value_head + 1) * group; ++head) {
+    const HeadRows<T> own_queries = QueriesOf(shape, q, sample, head);
+    const HeadRows<T> own_slopes = OutputsOf(shape, output_gradient, sample, head);
     for (int64_t begin = first_query / Tiles::kQueries * Tiles::kQueries; begin < shape.query_count;
          begin += Tiles::kQueries) {
       __syncthreads();
-      LoadTile<T, kSize, Tiles::kQueries>(
-          q + QueryOffset(shape, sample, head) + begin * shape.query_stride, shape.query_stride,
-          shape.query_count - begin, shape.head_size, is_wide, Tiles::kThreads, queries);
-      LoadTile<T, kSize, Tiles::kQueries>(
-          output_gradient + OutputOffset(shape, sample, head) + begin * shape.output_stride,
-          shape.output_stride, shape.query_count - begin, shape.head_size, is_wide, Tiles::kThreads,
-          slopes);
+      LoadRows<kSize, Tiles::kQueries>(own_queries, begin, shape.head_size, is_wide, queries);
+      LoadRows<kSize, Tiles::kQueries>(own_slopes, begin, shape.head_size, is_wide, slopes);
       for (int i = static_cast<int>(threadIdx.x); i < Tiles::kQueries; i += Tiles::kThreads) {
         const bool is_query = begin + i < shape.query_count;
         const int64_t at = KeptOffset(shape, sample, head) + begin + i;
@@ -367,22 +252,20 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
   }
   const float factors[2] = {1.0f, 1.0f};
   StoreStrip<T, kSize>(key_sums, factors, row, shape.key_count, shape.head_size,
-                       shape.adds_gradients, dk + offset, shape.key_value_stride);
+                       shape.adds_gradients, dk + KeyValueOffset(shape, sample, key_value_head),
+                       shape.key_value_stride);
   StoreStrip<T, kSize>(value_sums, factors, row, shape.key_count, shape.head_size,
-                       shape.adds_gradients, dv + offset, shape.key_value_stride);
+                       shape.adds_gradients, dv + KeyValueOffset(shape, sample, key_value_head),
+                       shape.key_value_stride);
 }
 
 // A warp for each [sample][head][query]: the mean of two outputs by their weights' sums.
 template <typename T>
 __global__ void MergeOutputs(AttentionShape shape, const T* part, const float* part_kept, T* output,
                              float* kept) {
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * (kRowThreads / kWarpSize) +
-                        static_cast<int>(threadIdx.x) / kWarpSize;
+  const int64_t index = OutputOfWarp();
   if (index >= shape.sample_count * shape.head_count * shape.query_count) return;
-  const int64_t query = index % shape.query_count;
-  const int head = static_cast<int>(index / shape.query_count % shape.head_count);
-  const int64_t sample = index / shape.query_count / shape.head_count;
-  const int64_t at = OutputOffset(shape, sample, head) + query * shape.output_stride;
+  const int64_t at = OutputOffset(shape, index);
   const float one = kept[index];
   const float other = part_kept[index];
   const float most = fmaxf(one, other);
