@@ -4,28 +4,32 @@
 #
 #   train_here.sh BIN WORK SERVER TRUST     programs, folder for files, address of a server,
 #                                           and the public keys of its plans
+#
+# PARPLAN_DEMO_STEPS, PARPLAN_DEMO_MODEL and PARPLAN_DEMO_MEASURE (flags of parplan-agent) make it
+# shorter or longer.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=$1 work=$2 server=$3 trust=$4
 steps=${PARPLAN_DEMO_STEPS:-50}
 node=this-machine-0
+read -ra measure <<<"${PARPLAN_DEMO_MEASURE:---micro-batches 1 2 4 8 --max-message-bytes 16777216}"
 
 step() { printf '\n== %s\n' "$*"; }
 
 # GPUs where there are some and the programs came with their back end; else cores.
-backend=cpu ranks=2 model="$root/deploy/examples/small-gpt.model.json"
+backend=cpu ranks=2 model=${PARPLAN_DEMO_MODEL:-$root/deploy/examples/small-gpt.model.json}
 if [[ -f "$bin/libparplan_cuda.so" ]] && compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
   backend=cuda
   ranks=$(compgen -G '/dev/nvidia[0-9]*' | wc -l)
-  model="$root/deploy/examples/small-gpt-bf16.model.json"
+  model=${PARPLAN_DEMO_MODEL:-$root/deploy/examples/small-gpt-bf16.model.json}
 elif [[ "$(nproc)" -lt 2 ]]; then
   ranks=1
 fi
 
 step "measure this machine ($backend, $ranks ranks)"
 "$bin/parplan-agent" --once --backend "$backend" --ranks "$ranks" --model "$model" --even-if-busy \
-  --micro-batches 1 2 4 8 --max-message-bytes 16777216 --cluster this-machine --node "$node" \
+  "${measure[@]}" --cluster this-machine --node "$node" \
   --out "$work/here.profile.json" --topology-out "$work/here.cluster.json"
 "$bin/planctl" profile upload "$work/here.profile.json" --cluster this-machine --node "$node" \
   --server "$server"

@@ -50,6 +50,14 @@ TEST_P(RandomParityTest, DoublePrecisionAdam) {
   ExpectParity({.type = ElementType::kFloat64, .optimizer = AdamSettings{}}, 1e-10);
 }
 
+TEST_P(RandomParityTest, SinglePrecisionSgd) {
+  ExpectParity({.type = ElementType::kFloat32, .optimizer = SgdSettings{}}, 1e-6);
+}
+
+TEST_P(RandomParityTest, SinglePrecisionAdam) {
+  ExpectParity({.type = ElementType::kFloat32, .optimizer = AdamSettings{}}, 1e-5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, RandomParityTest, testing::ValuesIn(RandomPlanCases(48)),
                          [](const auto& info) { return info.param.name; });
 
