@@ -15,6 +15,7 @@ run() {
 }
 
 run tests/kubernetes/manifests_test.py
+run tests/kubernetes/example_job_test.py
 run tests/kubernetes/schedulers_test.py
 run tests/sidecar/sidecar_test.py
 run tests/kubernetes/images_test.py --all
