@@ -1,5 +1,5 @@
-// What one device does besides collectives: how it computes while it communicates, how fast
-// it copies, and what a process holds of it.
+// What one device does besides collectives: how it computes while it communicates, and how fast
+// it copies.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_DEVICE_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_DEVICE_PROBE_H_

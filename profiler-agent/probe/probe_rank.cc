@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "clients/device/backend/process_memory.h"
+#include "clients/device/backend/context_memory.h"
 #include "clients/device/comm/steady_clock.h"
 #include "clients/executor/layer_probe/layer_probe.h"
 #include "clients/executor/layer_probe/memory_probe.h"
@@ -79,7 +79,6 @@ class Probe {
 
   absl::StatusOr<v1::Profile> Run() {
     start_ = SteadyNow();
-    // Before anything else takes memory.
     if (plan_.measures_context_memory()) PARPLAN_RETURN_IF_ERROR(MeasureContext());
     if (plan_.backend() == "cpu") {
       PARPLAN_ASSIGN_OR_RETURN(const std::string sharing, CoreSharingNote(*control_));
@@ -104,11 +103,11 @@ class Probe {
   }
 
   absl::Status MeasureContext() {
-    // A GPU's is not this process's.
+    // A GPU's is not asked for.
     if (plan_.backend() != "cpu") return absl::OkStatus();
-    double bytes = PrivateMemory().as_double();
+    double bytes = CpuContextMemory().as_double();
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat64, &bytes, 1, Reduction::kMax));
-    if (bytes > 0) profile_.set_context_memory_bytes(static_cast<int64_t>(bytes));
+    profile_.set_context_memory_bytes(static_cast<int64_t>(bytes));
     return absl::OkStatus();
   }
 

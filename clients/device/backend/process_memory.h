@@ -1,16 +1,18 @@
-// Memory of a process besides the arrays it computes with.
+// Memory of this process by the file it is of.
 
 #ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_PROCESS_MEMORY_H_
 #define PARPLAN_CLIENTS_DEVICE_BACKEND_PROCESS_MEMORY_H_
+
+#include <string>
 
 #include "planner/base/units.h"
 
 namespace parplan {
 
-// What is in memory for this process alone now. Programs' code and other files, which are in
-// memory once for all ranks and differ from program to program, do not count; nor does memory
-// shared with other ranks. 0 where the system does not tell.
-Bytes PrivateMemory();
+// Pages of the file `path`, as this process has it mapped, that are in memory for it alone
+// because it has written to them: of a library, data and the addresses that loading it puts in.
+// 0 where the file is not mapped, or the system does not tell. Takes a millisecond.
+Bytes PrivateMemoryOf(const std::string& path);
 
 }  // namespace parplan
 

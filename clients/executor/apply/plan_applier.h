@@ -32,7 +32,7 @@ struct ApplierSetting {
   // The precision the model names; another one for tests.
   std::optional<ElementType> type;
   int window_step_count = 10;
-  // What this process holds before `Prepare`, as the agent measures it; 0: unknown.
+  // What the device holds for this process besides arrays, as the agent measures it; 0: unknown.
   Bytes context_memory;
   // Whether the device works behind its caller, as GPUs do (StepMeter).
   bool is_asynchronous = false;

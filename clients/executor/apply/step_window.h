@@ -57,7 +57,7 @@ struct StepWindow {
   std::array<absl::Duration, kStepPhaseCount> phases = {};
   // When most was in use.
   ArrayUsage memory_at_peak;
-  // What the process holds besides, before it trains; 0 where it is not known.
+  // What the device holds for the process besides; 0 where it is not known.
   Bytes context_memory;
   // By operation, participants, stride and size.
   std::vector<CollectiveSamples> collectives;

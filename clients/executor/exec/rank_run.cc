@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "clients/device/backend/context_memory.h"
 #include "clients/device/backend/load_backend.h"
-#include "clients/device/backend/process_memory.h"
 #include "clients/device/comm/job_fabric.h"
 #include "clients/device/comm/rendezvous_server.h"
 #include "clients/executor/apply/plan_applier.h"
@@ -28,6 +28,11 @@
 
 namespace parplan {
 namespace {
+
+// A GPU's is not asked for.
+Bytes ContextMemoryOf(const std::string& backend) {
+  return backend == "cpu" ? CpuContextMemory() : Bytes();
+}
 
 // A plan in the place of another is an execution of its own.
 class TrainingRun {
@@ -44,8 +49,7 @@ class TrainingRun {
                                .optimizer = inputs.optimizer,
                                .seed = flags.seed,
                                .window_step_count = flags.window_steps,
-                               // A GPU's is not this process's.
-                               .context_memory = flags.backend == "cpu" ? PrivateMemory() : Bytes(),
+                               .context_memory = ContextMemoryOf(flags.backend),
                                .is_asynchronous = flags.backend != "cpu"}) {
     if (!flags.spool.empty()) {
       leaver_ =

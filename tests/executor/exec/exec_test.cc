@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "clients/device/backend/context_memory.h"
 #include "clients/executor/exec/exec_inputs.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "tests/executor/exec/exec_world.h"
@@ -90,6 +91,9 @@ TEST_F(ParplanExec, TrainsAndSetsMeasuredBesidePredicted) {
   EXPECT_GT(only["measured_step_seconds"], 0.0);
   ASSERT_EQ(only["stages"].size(), 2u);
   EXPECT_GT(only["stages"][1]["measured_memory_bytes"]["parameters"], 0);
+  // As in another program that has the kernels of the processor: this one.
+  EXPECT_GT(CpuContextMemory(), Bytes());
+  EXPECT_EQ(only["stages"][1]["measured_memory_bytes"]["context"], CpuContextMemory().count());
   // Windows of 3, 3 and 1 steps at two ranks.
   ASSERT_EQ(only["windows"].size(), 6u);
   EXPECT_EQ(only["windows"][5]["first_step"], 6);

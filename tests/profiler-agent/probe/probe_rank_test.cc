@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "clients/device/backend/context_memory.h"
 #include "profiler-agent/inventory/node_inventory.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/duration_wire.h"
@@ -50,6 +51,8 @@ agent::v1::ProbePlan SmallPlan() {
 
 TEST(RunProbe, AnswersAllThatIsAsked) {
   const agent::v1::ProbePlan plan = SmallPlan();
+  // What the ranks of parplan-exec report.
+  const Bytes context = CpuContextMemory();
   const auto profiles = Probe(plan, 2);
   ASSERT_OK(profiles[0]);
   v1::Profile profile = *profiles[0];
@@ -60,7 +63,8 @@ TEST(RunProbe, AnswersAllThatIsAsked) {
   EXPECT_EQ(profile.precision(), v1::PRECISION_FP32);
   EXPECT_EQ(profile.devices_per_node(), 2);
   EXPECT_GE(profile.overlap_slowdown(), 1.0);
-  EXPECT_GT(profile.context_memory_bytes(), 0);
+  EXPECT_GT(context, Bytes());
+  EXPECT_EQ(profile.context_memory_bytes(), context.count());
   // Both models have the same embedding and head, but not the same layers between.
   std::set<std::string> ids;
   for (const v1::LayerDefinition& layer : profile.layer_definitions()) {
