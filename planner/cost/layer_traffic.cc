@@ -219,6 +219,7 @@ void CostModel::AddDataParallel(LayerKind kind, const Exchange& exchange, Shardi
   const Seconds gather = exchange.forward;
   const Seconds reduce = exchange.backward;
   const bool overlaps_reduce = runtime_.overlap_gradient_sync;
+  const bool overlaps_scatter = overlaps_reduce && !runtime_.scatters_gradients_in_line;
   const bool overlaps_gather = runtime_.overlap_parameter_gather;
   Seconds in_forward;
   Seconds in_backward;
@@ -232,7 +233,7 @@ void CostModel::AddDataParallel(LayerKind kind, const Exchange& exchange, Shardi
     case ShardingLevel::kGradients:
       // Gradients are kept in parts, so every micro-batch scatters its own; the
       // parameters are gathered once.
-      in_backward = Exposed(backward, reduce, overlaps_reduce);
+      in_backward = Exposed(backward, reduce, overlaps_scatter);
       cost.gradient_sync += Exposed(forward, gather, overlaps_gather);
       break;
     case ShardingLevel::kParameters: {
@@ -241,7 +242,7 @@ void CostModel::AddDataParallel(LayerKind kind, const Exchange& exchange, Shardi
       const bool reads_none = kind == LayerKind::kEmbedding && !runtime_.regathers_embedding;
       const Seconds again = reads_none ? Seconds() : gather;
       const Seconds hidden =
-          (overlaps_gather ? again : Seconds()) + (overlaps_reduce ? reduce : Seconds());
+          (overlaps_gather ? again : Seconds()) + (overlaps_scatter ? reduce : Seconds());
       in_forward = Exposed(forward, gather, overlaps_gather);
       in_backward = Exposed(backward, hidden, /*overlaps=*/true) + (again + reduce - hidden);
       break;

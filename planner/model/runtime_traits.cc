@@ -126,6 +126,7 @@ RuntimeTraits ExecutorTraits() {
   traits.reuses_activations = true;
   traits.gathers_tables_late = true;
   traits.holds_messages_sent = true;
+  traits.scatters_gradients_in_line = true;
   traits.overlap_parameter_gather = false;
   traits.fp32_logits = false;
   traits.pad_vocabulary = false;

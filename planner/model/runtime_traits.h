@@ -78,6 +78,8 @@ struct RuntimeTraits {
   int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
   bool overlap_gradient_sync = true;
+  // Those that are kept in parts are not: each layer's backward pass ends with scattering them.
+  bool scatters_gradients_in_line = false;
   // Tensor-parallel collectives of the backward pass run beside the products for
   // weight gradients.
   bool overlap_tensor_parallel = false;

@@ -14,6 +14,8 @@ namespace parplan {
 
 struct CallCount {
   int64_t calls = 0;
+  // Of these, those that go on while their caller does something else.
+  int64_t started_calls = 0;
   // Of whole buffers, as nccl-tests counts them.
   int64_t bytes = 0;
 };
@@ -29,7 +31,7 @@ class CountedCommunicator : public Communicator {
   int size() const override { return inner_->size(); }
   const std::string& name() const override { return inner_->name(); }
   absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override {
-    Count(call);
+    ++Count(call).started_calls;
     return inner_->Start(call);
   }
   absl::Status Run(const CollectiveCall& call) override {
@@ -47,13 +49,14 @@ class CountedCommunicator : public Communicator {
   CommunicatorStats Stats() const override { return inner_->Stats(); }
 
  private:
-  void Count(const CollectiveCall& call) {
+  CallCount& Count(const CollectiveCall& call) {
     const bool is_share = call.operation == Operation::kAllGather ||
                           call.operation == Operation::kReduceScatter ||
                           call.operation == Operation::kAllToAll;
     CallCount& count = (*traffic_)[{purpose_, call.operation}];
     ++count.calls;
     count.bytes += call.count * ElementSize(call.type) * (is_share ? size() : 1);
+    return count;
   }
 
   const std::unique_ptr<Communicator> inner_;

@@ -2,7 +2,8 @@
 // step, of as many bytes. No clock is asked.
 //
 // The model says times, not counts. So it is asked with profiles in which nothing takes time
-// but one kind of collective, a second a call or a second a byte: the time is then the count.
+// but one kind of collective, a second a call or a second a byte: the time is then the count. Where
+// layers take for ever instead, what they can hide is hidden, and the count is that of the rest.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,10 +47,13 @@ struct Case {
   Plan plan;
 };
 
-// Everything but `collective` takes next to no time; that a second each, or a second a byte.
+constexpr double kNothing = 1e-12;
+constexpr double kForEver = 1e9;
+
+// Other collectives than `collective` take next to no time, that a second each, or a second a
+// byte; passes over a layer take `pass_seconds`.
 PlanningProblem ProblemOf(const ModelSpec& model, int device_count, Collective collective,
-                          bool by_bytes) {
-  constexpr double kNothing = 1e-12;
+                          bool by_bytes, double pass_seconds) {
   constexpr int64_t kHuge = int64_t{1} << 40;
   ProfileSnapshot::Content content{
       .digest = "counts", .device_kind = "CPU of tests", .devices_per_node = device_count};
@@ -61,8 +65,8 @@ PlanningProblem ProblemOf(const ModelSpec& model, int device_count, Collective c
         layer.timings.push_back({.tensor_parallel_degree = degree,
                                  .micro_batch_size = samples,
                                  .sequence_length = definition.sequence_length,
-                                 .forward = Seconds::Of(kNothing),
-                                 .backward = Seconds::Of(kNothing)});
+                                 .forward = Seconds::Of(pass_seconds),
+                                 .backward = Seconds::Of(pass_seconds)});
       }
       layer.memories.push_back({.tensor_parallel_degree = degree,
                                 .sequence_length = definition.sequence_length,
@@ -109,8 +113,9 @@ struct Predicted {
 };
 
 std::vector<Predicted> Predict(const Case& c, const ModelSpec& model, Collective collective,
-                               bool by_bytes) {
-  const PlanningProblem problem = ProblemOf(model, c.plan.device_count, collective, by_bytes);
+                               bool by_bytes, double pass_seconds = kNothing) {
+  const PlanningProblem problem =
+      ProblemOf(model, c.plan.device_count, collective, by_bytes, pass_seconds);
   const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
   EXPECT_OK(costs);
   std::vector<Predicted> predicted;
@@ -221,6 +226,27 @@ TEST_P(TrafficTest, IsWhatThePredictionPrices) {
       } else {
         expect("forward", calls[stage].forward_sends, bytes[stage].forward_sends);
       }
+    }
+  }
+}
+
+// What the model takes to be hidden by passes is what the executor does beside them, and it
+// waits for the rest.
+TEST_P(TrafficTest, IsHiddenWhereThePredictionHidesIt) {
+  const Case& c = GetParam();
+  const ModelSpec model = SmallGpt(kDecoders);
+  const std::vector<Traffic> traffic = TrafficOf(c, model);
+  const int ranks_of_stage = c.plan.device_count / c.plan.pipeline_parallel_degree();
+  for (const Kind& kind : kKinds) {
+    if (kind.collective == Collective::kSendReceive) continue;
+    const std::vector<Predicted> shown =
+        Predict(c, model, kind.collective, /*by_bytes=*/false, kForEver);
+    ASSERT_FALSE(shown.empty());
+    for (int rank = 0; rank < c.plan.device_count; ++rank) {
+      const CallCount counted = Find(traffic[rank], "gradient", kind.operation);
+      EXPECT_NEAR(static_cast<double>(counted.calls - counted.started_calls),
+                  shown[rank / ranks_of_stage].gradient, 1e-6)
+          << OperationName(kind.operation) << " at rank " << rank;
     }
   }
 }

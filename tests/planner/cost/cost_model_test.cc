@@ -143,8 +143,9 @@ struct Added {
 };
 
 Added AddedBy(ShardingLevel level, bool overlaps_sync, bool overlaps_gather,
-              bool all_reduces = false) {
+              bool all_reduces = false, bool scatters_in_line = false) {
   PlanningRules rules;
+  rules.runtime.scatters_gradients_in_line = scatters_in_line;
   rules.runtime.overlap_gradient_sync = overlaps_sync;
   rules.runtime.overlap_parameter_gather = overlaps_gather;
   rules.runtime.all_reduces_sharded_gradients = all_reduces;
@@ -183,6 +184,11 @@ TEST(CostModel, EveryShardingLevelOverlappedOrNotIsWorkedByHand) {
   ExpectAdded(AddedBy(kParameters, true, true), 0.25, 0.25 * 2, 0);
   ExpectAdded(AddedBy(kParameters, true, false), 1, 0.25 + 1, 0);
   ExpectAdded(AddedBy(kParameters, false, true), 0.25, 0.25 + 1, 0);
+  // Scattered in line: parts of gradients wait, whole ones do not.
+  ExpectAdded(AddedBy(kNone, true, true, false, true), 0, 0, 0.5);
+  ExpectAdded(AddedBy(kOptimizer, true, true, false, true), 0, 0, 0.25 + 0.25);
+  ExpectAdded(AddedBy(kGradients, true, true, false, true), 0, 1, 0.25);
+  ExpectAdded(AddedBy(kParameters, true, true, false, true), 0.25, 0.25 + 1, 0);
 }
 
 TEST(CostModel, LayersSmallerThanABucketTravelWithOthers) {
