@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds container images from programs that are built already: a program, the libraries it is
-# linked to as Debian packages have them, and nothing else. No daemon, no registry, no network.
-# The same programs and packages give the same image, bit for bit.
+# linked to as Debian packages have them, and nothing else. No root, no daemon, no registry, no
+# network. The same programs and packages give the same image, bit for bit, whoever builds it.
 #
 #   deploy/images/build.sh [--bin FOLDER] [--out FOLDER] [--tag TAG] [--archive] [IMAGE...]
 #

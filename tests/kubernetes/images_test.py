@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Container images: small, nobody's, the same when built twice, and they run.
+"""Container images: small, nobody's, the same whoever builds them, and they run without root.
 
     images_test.py --source FOLDER --bin FOLDER [--all]
 
-By default the images of server and sidecar; with --all the others as well. Needs root and
-buildah; ends with 77 where one is missing.
+By default the images of server and sidecar; with --all the others as well. A common user builds
+and runs them; root does so as one without rights, and builds them itself to compare. Ends with 77
+where there is no buildah or it has no user namespaces.
 """
 import argparse
 import json
@@ -21,6 +22,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 import parplan_process as parplan
+import rootless
 
 FLAGS = argparse.Namespace()
 PATIENCE_SECONDS = 600
@@ -55,23 +57,42 @@ def processes_below(pid):
     return found
 
 
+def images():
+    return ["server", "sidecar"] + (["agent", "planctl"] if FLAGS.all else [])
+
+
+def build(out):
+    """Image name -> (reference, id, bytes)."""
+    text = run(FLAGS.source / "deploy" / "images" / "build.sh", "--bin", FLAGS.bin, "--out", out,
+               *images())
+    lines = [line.split() for line in text.splitlines()]
+    return {name: (reference, identity, int(size))
+            for name, (reference, identity, size) in zip(images(), lines, strict=True)}
+
+
+def build_to_compare(folder):
+    """As `build`, without what was built."""
+    built = build(folder / "again")
+    remove(folder / "again")
+    return built
+
+
+def remove(*paths):
+    """Also what belongs to other users of the user namespace."""
+    enter = [] if os.geteuid() == 0 else ["buildah", "unshare"]
+    run(*enter, "rm", "-rf", *paths)
+
+
 class Images(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        cls.names = ["server", "sidecar"] + (["agent", "planctl"] if FLAGS.all else [])
-        cls.built = cls.build("images")
+    """What was built into FLAGS.folder, run as root of a user namespace where there is one."""
 
     @classmethod
-    def build(cls, out):
-        """Image name -> (reference, id, bytes)."""
-        text = run(FLAGS.source / "deploy" / "images" / "build.sh", "--bin", FLAGS.bin, "--out",
-                   cls.folder / out, *cls.names)
-        lines = [line.split() for line in text.splitlines()]
-        return {name: (reference, identity, int(size))
-                for name, (reference, identity, size) in zip(cls.names, lines, strict=True)}
+    def setUpClass(cls):
+        cls.folder = FLAGS.folder
+        cls.names = images()
+        told = json.loads((cls.folder / "built.json").read_text())
+        cls.built, cls.again = told["images"], told["again"]
+        cls.builders = told["by"], told["again_by"]
 
     def buildah(self, *arguments):
         out = self.folder / "images"
@@ -80,6 +101,9 @@ class Images(unittest.TestCase):
 
     def container(self, name):
         """A container of an image, for one test."""
+        if not rootless.is_mapped(USER):
+            self.skipTest(f"there is no user {USER}: a range of ids in /etc/subuid and "
+                          "/etc/subgid is needed")
         made = run(*self.buildah("from", self.built[name][0])).strip()
         self.addCleanup(run, *self.buildah("rm", made))
         return made
@@ -130,11 +154,8 @@ class Images(unittest.TestCase):
         self.assertLessEqual(self.built["server"][2], LARGEST_SERVER_BYTES)
 
     def test_building_again_gives_the_same_image(self):
-        # The first are left as they are; other tests run them.
-        again = self.build("again")
-        shutil.rmtree(self.folder / "again")
-        self.assertEqual({name: built[1] for name, built in again.items()},
-                         {name: built[1] for name, built in self.built.items()})
+        self.assertEqual(self.again, self.built)
+        FIGURES.append("built by {}, and the same by {}".format(*self.builders))
 
     def test_nothing_in_them_is_for_the_user_to_change(self):
         for name in self.names:
@@ -175,8 +196,8 @@ class Images(unittest.TestCase):
                 self.assertIn(f"{program} ", text)
 
     def test_a_server_serves_as_nobody_and_a_pod_gets_its_plan(self):
-        data, plan = self.volume("data"), self.volume("plan")
         container = self.container("server")
+        data, plan = self.volume("data"), self.volume("plan")
         server = self.start(
             container, [(data, "/var/lib/parplan")], "/usr/bin/parplan-server",
             "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
@@ -222,19 +243,84 @@ class Images(unittest.TestCase):
         raise AssertionError("no server among the processes of the container")
 
 
+def test(folder):
+    """The tests of what is in a folder; the exit code."""
+    FLAGS.folder = folder
+    program = unittest.main(argv=[sys.argv[0], *FLAGS.rest], exit=False)
+    print("\n".join(FIGURES))
+    return 0 if program.result.wasSuccessful() else 1
+
+
+def this_program(source, binaries, *more):
+    """The command to run it for somebody else."""
+    return [sys.executable, "-B", source / "tests/kubernetes/images_test.py", "--source", source,
+            "--bin", binaries, *(["--all"] if FLAGS.all else []), *more, *FLAGS.rest]
+
+
+def write_built(folder, **told):
+    (folder / "built.json").write_text(json.dumps(told))
+
+
+def test_as_common_user(folder):
+    """Builds, and tests as root of a user namespace, which has the users that containers need."""
+    rootless.set_environment(folder)
+    done = subprocess.run(["buildah", "unshare", "true"], capture_output=True, text=True,
+                          timeout=PATIENCE_SECONDS, check=False)
+    if done.returncode != 0:
+        print(f"skipped: buildah can't make a user namespace: {done.stderr.strip()}")
+        return 77
+    me = f"uid {os.getuid()}"
+    built = build(folder / "images")
+    if FLAGS.again is None:
+        write_built(folder, images=built, by=me, again=build_to_compare(folder), again_by=me)
+    else:
+        write_built(folder, images=built, by=me, again=json.loads(FLAGS.again), again_by="root")
+    command = this_program(FLAGS.source, FLAGS.bin, "--folder", folder)
+    try:
+        return subprocess.run(["buildah", "unshare", *map(str, command)], check=False).returncode
+    finally:
+        remove(*folder.iterdir())
+
+
+def test_as_root(folder):
+    """Builds, and tests as a common user, where there can be one."""
+    folder.chmod(0o711)
+    by_root = build_to_compare(folder)
+    user = rootless.CommonUser(folder / "user", {"source": FLAGS.source, "bin": FLAGS.bin})
+    reason = user.why_not()
+    if reason is None:
+        command = this_program(user.places["source"], user.places["bin"], "--again",
+                               json.dumps(by_root))
+        try:
+            return user.run(*command).returncode
+        finally:
+            user.forget()
+    print(f"not without root: {reason}")
+    write_built(folder, images=build(folder / "images"), by="root", again=by_root, again_by="root")
+    return test(folder)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--all", action="store_true")
-    _, rest = parser.parse_known_args(namespace=FLAGS)
+    # What this program tells itself: what root has built, and where what was built is.
+    parser.add_argument("--again", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)
+    _, FLAGS.rest = parser.parse_known_args(namespace=FLAGS)
     FLAGS.source, FLAGS.bin = FLAGS.source.resolve(), FLAGS.bin.resolve()
-    if os.geteuid() != 0 or shutil.which("buildah") is None:
-        print("skipped: images are built as root, with buildah")
+    if FLAGS.folder is not None:
+        sys.exit(test(FLAGS.folder))
+    if shutil.which("buildah") is None:
+        print("skipped: there is no buildah (Debian: buildah)")
         sys.exit(77)
-    program = unittest.main(argv=[sys.argv[0], *rest], exit=False)
-    print("\n".join(FIGURES))
-    sys.exit(not program.result.wasSuccessful())
+    os.umask(0o022)
+    is_root = os.geteuid() == 0
+    place = rootless.reachable_folder() if is_root else None
+    with tempfile.TemporaryDirectory(dir=place) as name:
+        code = (test_as_root if is_root else test_as_common_user)(pathlib.Path(name))
+    sys.exit(code)
 
 
 if __name__ == "__main__":
