@@ -170,6 +170,13 @@ class Installed(unittest.TestCase):
                 most = 1.5 if unit.stem == "parplan-server" else 3.0
                 self.assertLessEqual(float(exposure.group(1)), most, done.stdout)
 
+    def test_the_log_goes_to_the_journal(self):
+        # Standard error goes where standard output does, unless it is told otherwise.
+        for package in ("parplan-server", "parplan-agent"):
+            text = (self.roots[package] / f"lib/systemd/system/{package}.service").read_text()
+            told = dict(re.findall(r"^Standard(Output|Error)=(.*)$", text, re.MULTILINE))
+            self.assertEqual(told.get("Error", told.get("Output", "journal")), "journal", package)
+
     def test_a_purge_removes_the_links_of_an_enabled_service(self):
         for name in ("server", "agent"):
             with tempfile.TemporaryDirectory() as folder:
