@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The packages as an operator meets them: the same whenever they are packed, without errors of
-# lintian, and on a fresh Debian installed, run, upgraded, removed and purged.
+# lintian, and on a fresh Debian installed, booted, run, upgraded, removed and purged.
 #
 #   package_test.sh FOLDER FOLDER-PACKED-AGAIN FOLDER-OF-THE-NEXT-REVISION
 #
@@ -10,6 +10,7 @@ set -euo pipefail
 first=$(realpath "$1") again=$(realpath "$2") next=$(realpath "$3")
 [[ "$(id -u)" -eq 0 ]] || { echo "package_test: making a Debian root needs root" >&2; exit 2; }
 
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 root="$work/root"
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -64,6 +65,17 @@ inside 'getent passwd parplan parplan-agent
   parplan-server --check-config --config /etc/parplan/parplan-server.json
   python3 -c "import parplan_executor.library as library; library.load_library()"
   ! ls /etc/systemd/system/*/parplan-* 2>/dev/null' || fail "what is installed is not as it should be"
+
+step "boot"
+# A copy: the fresh Debian is to remain without systemd.
+cp -a "$root" "$work/booted"
+root="$work/booted" inside 'apt-get install -q -y --no-install-recommends systemd systemd-sysv \
+  >/packages/systemd.log 2>&1 || { cat /packages/systemd.log; exit 1; }'
+status=0
+/usr/bin/python3 -B "$tests/boot_test.py" --root "$work/booted" --next /packages-next || status=$?
+# 77: nothing can be booted here, and it has said why.
+[[ "$status" -eq 0 || "$status" -eq 77 ]] || fail "what was booted is not as it should be"
+rm -rf --one-file-system "$work/booted"
 
 step "run as its user, plan, end"
 cat >"$root/usr/local/bin/try-server" <<'SH'
