@@ -155,17 +155,18 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
                                                    const std::string& failure_reason) {
   PARPLAN_RETURN_IF_ERROR(ExecutionName::Parse(name).status());
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
-  if (before.state == state) return ToMessage(before);
+  // What is failed may be so for its silence alone, which the store knows.
+  if (before.state == state && state != ExecutionState::kFailed) return ToMessage(before);
   // The clock may have been set back since the execution was opened.
   const absl::StatusOr<ExecutionRecord> closed =
       store_.SetExecutionState(name, ExecutionState::kRunning, state,
                                std::max(clock_.Now(), before.start_time), failure_reason);
-  if (!closed.ok()) {
-    // Another call may have closed it in the meantime, in the same way.
+  if (closed.status().code() == absl::StatusCode::kFailedPrecondition) {
+    // It was closed before, or by another call in the meantime, in the same way.
     const absl::StatusOr<ExecutionRecord> now = store_.GetExecution(name);
     if (now.ok() && now->state == state) return ToMessage(*now);
-    return closed.status();
   }
+  PARPLAN_RETURN_IF_ERROR(closed.status());
   return TellClosed(*closed);
 }
 

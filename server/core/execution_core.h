@@ -65,8 +65,8 @@ class ExecutionCore {
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request);
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);
 
-  // Fails running executions that nobody reported to for `Limits::longest_execution_silence`,
-  // in which this server was there all the time. Gives the first error.
+  // Abandons executions that nobody reported to for `Limits::longest_execution_silence`, in which
+  // this server was there all the time: failed, until they report again. Gives the first error.
   absl::Status FailSilent();
 
  private:
@@ -75,7 +75,7 @@ class ExecutionCore {
   // The message of a stored execution, measurements included.
   absl::StatusOr<v1::Execution> ToMessage(const ExecutionRecord& record);
 
-  // Closes a running execution, or gives back one that is in `state` already.
+  // Closes one that runs or was abandoned, or gives back one that is in `state` already.
   absl::StatusOr<v1::Execution> Close(const std::string& name, ExecutionState state,
                                       const std::string& failure_reason);
 

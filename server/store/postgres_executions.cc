@@ -69,11 +69,20 @@ void Insert(pqxx::transaction_base& transaction, const ExecutionRecord& executio
       ToStoredTime(execution.end_time), execution.failure_reason, ToBytea(execution.bytes));
 }
 
-void UpdateState(pqxx::transaction_base& transaction, const ExecutionRecord& execution) {
+// Whether it was failed for its silence alone.
+bool IsAbandoned(pqxx::transaction_base& transaction, const std::string& name) {
+  return !transaction
+              .exec_params("SELECT 1 FROM executions WHERE name = $1 AND abandoned = 1", name)
+              .empty();
+}
+
+void UpdateState(pqxx::transaction_base& transaction, const ExecutionRecord& execution,
+                 bool is_abandoned) {
   transaction.exec_params(
-      "UPDATE executions SET state = $2, end_time = $3, failure_reason = $4 WHERE name = $1",
+      "UPDATE executions SET state = $2, end_time = $3, failure_reason = $4, abandoned = $5 "
+      "WHERE name = $1",
       execution.name, static_cast<int64_t>(execution.state), ToStoredTime(execution.end_time),
-      execution.failure_reason);
+      execution.failure_reason, int64_t{is_abandoned});
 }
 
 }  // namespace
@@ -128,11 +137,16 @@ absl::StatusOr<ExecutionRecord> PostgresStore::SetExecutionState(absl::string_vi
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
     execution = FindByName(transaction, std::string(name), "FOR UPDATE");
     if (!execution.has_value()) return NotStoredError("execution", name);
-    if (execution->state != expected) return ExecutionStateError(name, execution->state);
+    // It is locked, so this is of the same moment.
+    const bool runs =
+        execution->state == ExecutionState::kRunning || IsAbandoned(transaction, execution->name);
+    if ((runs ? ExecutionState::kRunning : execution->state) != expected) {
+      return ExecutionStateError(name, execution->state);
+    }
     execution->state = state;
     execution->end_time = end_time;
     execution->failure_reason = std::string(failure_reason);
-    UpdateState(transaction, *execution);
+    UpdateState(transaction, *execution, false);
     return absl::OkStatus();
   }));
   return *std::move(execution);
@@ -154,7 +168,7 @@ absl::StatusOr<std::vector<ExecutionRecord>> PostgresStore::FailSilentExecutions
       execution.state = ExecutionState::kFailed;
       execution.end_time = std::max(end_time, execution.start_time);
       execution.failure_reason = std::string(failure_reason);
-      UpdateState(transaction, execution);
+      UpdateState(transaction, execution, true);
     }
     return absl::OkStatus();
   }));

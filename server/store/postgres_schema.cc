@@ -125,6 +125,12 @@ CREATE TABLE windows (
   PRIMARY KEY (execution, rank, first_step)
 );
 )sql"},
+    // Before, nothing but the reason told them from others.
+    {"executions that were failed for their silence", R"sql(
+ALTER TABLE executions ADD COLUMN abandoned BIGINT NOT NULL DEFAULT 0;
+UPDATE executions SET abandoned = 1
+  WHERE state = 3 AND failure_reason LIKE 'abandoned: nobody reported for %';
+)sql"},
 };
 
 absl::Status NewerSchemaError(int64_t version) {

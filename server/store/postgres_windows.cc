@@ -24,18 +24,21 @@ struct ExecutionKey {
   int64_t sequence = 0;
   ExecutionState state = ExecutionState::kRunning;
   int64_t window_count = 0;
+  bool is_abandoned = false;
 };
 
 // `lock` is empty or a locking clause. NOT_FOUND (RESOURCE_NOT_FOUND).
 absl::StatusOr<ExecutionKey> FindExecution(pqxx::transaction_base& transaction,
                                            absl::string_view name, const char* lock) {
   const pqxx::result rows = transaction.exec_params(
-      absl::StrCat("SELECT sequence, state, window_count FROM executions WHERE name = $1 ", lock),
+      absl::StrCat(
+          "SELECT sequence, state, window_count, abandoned FROM executions WHERE name = $1 ", lock),
       std::string(name));
   if (rows.empty()) return NotStoredError("execution", name);
   return ExecutionKey{.sequence = IntegerOf(rows[0][0]),
                       .state = static_cast<ExecutionState>(IntegerOf(rows[0][1])),
-                      .window_count = IntegerOf(rows[0][2])};
+                      .window_count = IntegerOf(rows[0][2]),
+                      .is_abandoned = IntegerOf(rows[0][3]) != 0};
 }
 
 // An array of PostgreSQL with an element a window, as text.
@@ -76,6 +79,14 @@ int64_t Insert(pqxx::transaction_base& transaction, int64_t execution,
           .affected_rows());
 }
 
+void RunAgain(pqxx::transaction_base& transaction, int64_t execution) {
+  transaction.exec_params(
+      "UPDATE executions SET state = $2, end_time = $3, failure_reason = '', abandoned = 0 "
+      "WHERE sequence = $1",
+      execution, static_cast<int64_t>(ExecutionState::kRunning),
+      ToStoredTime(absl::InfiniteFuture()));
+}
+
 }  // namespace
 
 absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view execution,
@@ -87,7 +98,9 @@ absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view exec
     // Reports of one execution wait for one another, so that the count is right.
     PARPLAN_ASSIGN_OR_RETURN(const ExecutionKey key,
                              FindExecution(transaction, execution, "FOR UPDATE"));
-    if (key.state != ExecutionState::kRunning) return ExecutionStateError(execution, key.state);
+    if (key.state != ExecutionState::kRunning && !key.is_abandoned) {
+      return ExecutionStateError(execution, key.state);
+    }
     result = AppendResult();
     for (size_t begin = 0; begin < windows.size(); begin += kBatchSize) {
       result.stored_count += Insert(transaction, key.sequence, windows.subspan(begin, kBatchSize));
@@ -103,6 +116,7 @@ absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view exec
         "UPDATE executions SET window_count = window_count + $2, "
         "report_time = greatest(report_time, $3) WHERE sequence = $1",
         key.sequence, result.stored_count, ToStoredTime(report_time));
+    if (key.is_abandoned) RunAgain(transaction, key.sequence);
     return absl::OkStatus();
   }));
   return result;

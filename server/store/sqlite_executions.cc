@@ -87,15 +87,25 @@ absl::Status Insert(SqliteConnection& connection, const ExecutionRecord& executi
   return insert.Run();
 }
 
-absl::Status UpdateState(SqliteConnection& connection, const ExecutionRecord& execution) {
+// Whether it was failed for its silence alone.
+absl::StatusOr<bool> IsAbandoned(SqliteConnection& connection, absl::string_view name) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement find,
+      connection.Prepare("SELECT 1 FROM executions WHERE name = ?1 AND abandoned = 1"));
+  return find.Bind(1, name).Step();
+}
+
+absl::Status UpdateState(SqliteConnection& connection, const ExecutionRecord& execution,
+                         bool is_abandoned) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement update,
-      connection.Prepare("UPDATE executions SET state = ?2, end_time = ?3, failure_reason = ?4 "
-                         "WHERE name = ?1"));
+      connection.Prepare("UPDATE executions SET state = ?2, end_time = ?3, failure_reason = ?4, "
+                         "abandoned = ?5 WHERE name = ?1"));
   update.Bind(1, execution.name)
       .Bind(2, static_cast<int64_t>(execution.state))
       .Bind(3, execution.end_time)
-      .Bind(4, execution.failure_reason);
+      .Bind(4, execution.failure_reason)
+      .Bind(5, int64_t{is_abandoned});
   return update.Run();
 }
 
@@ -166,11 +176,14 @@ absl::StatusOr<ExecutionRecord> SqliteStore::SetExecutionState(absl::string_view
                            SqliteTransaction::Begin(*writer_, Role::kWriter));
   PARPLAN_ASSIGN_OR_RETURN(std::optional<ExecutionRecord> execution, FindByName(*writer_, name));
   if (!execution.has_value()) return NotStoredError("execution", name);
-  if (execution->state != expected) return ExecutionStateError(name, execution->state);
+  PARPLAN_ASSIGN_OR_RETURN(const bool is_abandoned, IsAbandoned(*writer_, name));
+  if ((is_abandoned ? ExecutionState::kRunning : execution->state) != expected) {
+    return ExecutionStateError(name, execution->state);
+  }
   execution->state = state;
   execution->end_time = end_time;
   execution->failure_reason = std::string(failure_reason);
-  PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, *execution));
+  PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, *execution, false));
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return *std::move(execution);
 }
@@ -186,7 +199,7 @@ absl::StatusOr<std::vector<ExecutionRecord>> SqliteStore::FailSilentExecutions(
     execution.state = ExecutionState::kFailed;
     execution.end_time = std::max(end_time, execution.start_time);
     execution.failure_reason = std::string(failure_reason);
-    PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, execution));
+    PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, execution, true));
   }
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return silent;

@@ -148,6 +148,12 @@ UPDATE executions SET report_time =
   CASE state WHEN 1 THEN CAST(strftime('%s', 'now') AS INTEGER) * 1000000000 ELSE end_time END;
 CREATE INDEX executions_by_silence ON executions (report_time, sequence) WHERE state = 1;
 )sql"},
+    // Before, nothing but the reason told them from others.
+    {"executions that were failed for their silence", R"sql(
+ALTER TABLE executions ADD COLUMN abandoned INTEGER NOT NULL DEFAULT 0;
+UPDATE executions SET abandoned = 1
+  WHERE state = 3 AND failure_reason LIKE 'abandoned: nobody reported for %';
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

@@ -19,18 +19,21 @@ struct ExecutionKey {
   int64_t sequence = 0;
   ExecutionState state = ExecutionState::kRunning;
   int64_t window_count = 0;
+  bool is_abandoned = false;
 };
 
 // NOT_FOUND (RESOURCE_NOT_FOUND).
 absl::StatusOr<ExecutionKey> FindExecution(SqliteConnection& connection, absl::string_view name) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement find,
-      connection.Prepare("SELECT sequence, state, window_count FROM executions WHERE name = ?1"));
+      connection.Prepare("SELECT sequence, state, window_count, abandoned FROM executions "
+                         "WHERE name = ?1"));
   PARPLAN_ASSIGN_OR_RETURN(const bool found, find.Bind(1, name).Step());
   if (!found) return NotStoredError("execution", name);
   return ExecutionKey{.sequence = find.Integer(0),
                       .state = static_cast<ExecutionState>(find.Integer(1)),
-                      .window_count = find.Integer(2)};
+                      .window_count = find.Integer(2),
+                      .is_abandoned = find.Integer(3) != 0};
 }
 
 // Gives how many of the windows were new.
@@ -68,6 +71,17 @@ absl::Status AddToCount(SqliteConnection& connection, int64_t execution, int64_t
   return update.Bind(1, execution).Bind(2, stored_count).Bind(3, report_time).Run();
 }
 
+absl::Status RunAgain(SqliteConnection& connection, int64_t execution) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement update,
+      connection.Prepare("UPDATE executions SET state = ?2, end_time = ?3, failure_reason = '', "
+                         "abandoned = 0 WHERE sequence = ?1"));
+  update.Bind(1, execution)
+      .Bind(2, static_cast<int64_t>(ExecutionState::kRunning))
+      .Bind(3, absl::InfiniteFuture());
+  return update.Run();
+}
+
 }  // namespace
 
 absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execution,
@@ -78,7 +92,9 @@ absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execut
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
                            SqliteTransaction::Begin(*writer_, Role::kWriter));
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionKey key, FindExecution(*writer_, execution));
-  if (key.state != ExecutionState::kRunning) return ExecutionStateError(execution, key.state);
+  if (key.state != ExecutionState::kRunning && !key.is_abandoned) {
+    return ExecutionStateError(execution, key.state);
+  }
   PARPLAN_ASSIGN_OR_RETURN(const int64_t stored_count, Insert(*writer_, key.sequence, windows));
   const int64_t duplicate_count = static_cast<int64_t>(windows.size()) - stored_count;
   // Duplicates alone need neither room nor a write.
@@ -87,6 +103,9 @@ absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execut
     return TooManyWindowsError(execution, max_window_count, key.window_count + stored_count);
   }
   PARPLAN_RETURN_IF_ERROR(AddToCount(*writer_, key.sequence, stored_count, report_time));
+  if (key.is_abandoned) {
+    PARPLAN_RETURN_IF_ERROR(RunAgain(*writer_, key.sequence));
+  }
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return AppendResult{.stored_count = stored_count, .duplicate_count = duplicate_count};
 }

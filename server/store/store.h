@@ -152,25 +152,25 @@ class Store {
   virtual absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
                                                                const PageRequest& page) = 0;
 
-  // Moves an execution from `expected` to `state` and returns it. When it stands
-  // elsewhere nothing changes: FAILED_PRECONDITION (EXECUTION_STATE). NOT_FOUND
-  // (RESOURCE_NOT_FOUND).
+  // Moves an execution from `expected` to `state` and returns it. What was abandoned moves as
+  // if it ran. When it stands elsewhere nothing changes: FAILED_PRECONDITION (EXECUTION_STATE).
+  // NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name,
                                                             ExecutionState expected,
                                                             ExecutionState state,
                                                             absl::Time end_time,
                                                             absl::string_view failure_reason) = 0;
 
-  // Fails at most `limit` running executions whose `report_time` is not after
-  // `before`, silent longest first, and returns them as they are now.
+  // Abandons at most `limit` running executions whose `report_time` is not after `before`, those
+  // silent longest first: they are failed until windows come. Returns them as they are now.
   virtual absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) = 0;
 
-  // Adds windows that came at `report_time` to a running execution: all of them that
-  // are new, or on an error none. A window whose rank and first step are stored is counted as a
-  // duplicate. FAILED_PRECONDITION (EXECUTION_STATE) when it does not run; NOT_FOUND
-  // (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) when it would hold
-  // more than `max_window_count`.
+  // Adds windows that came at `report_time` to an execution that runs, or was abandoned and runs
+  // again with the first new one: all that are new, or on an error none. A window whose rank and
+  // first step are stored is counted as a duplicate. FAILED_PRECONDITION (EXECUTION_STATE) when
+  // it is closed; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) when it
+  // would hold more than `max_window_count`.
   virtual absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                                      absl::Span<const WindowRecord> windows,
                                                      int64_t max_window_count,

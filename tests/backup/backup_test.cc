@@ -59,6 +59,9 @@ void Fill(const StoreAddress& address) {
   empty.items = "";
   ASSERT_OK(store->AppendWindows(SampleExecution(plan.name, "e").name, {SampleWindow(0, 0), empty},
                                  100, SampleTime(70)));
+  // One that is failed, and may still report.
+  ASSERT_OK(store->CreateExecution(SampleExecution(plan.name, "abandoned")));
+  ASSERT_OK(store->FailSilentExecutions(SampleTime(60), SampleTime(90), "abandoned", 10));
   // The last number of a list belongs to nobody now.
   ASSERT_OK(store->PutProfile(SampleProfile("c", "n", "last")));
   ASSERT_OK(store->DeleteProfile(SampleProfile("c", "n", "last").name));
@@ -78,7 +81,7 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
       written.row_counts,
       testing::ElementsAre(testing::Pair("profiles", 2), testing::Pair("profile_revisions", 2),
                            testing::Pair("calibrations", 1), testing::_, testing::Pair("plans", 2),
-                           testing::Pair("executions", 1), testing::Pair("windows", 2)));
+                           testing::Pair("executions", 2), testing::Pair("windows", 2)));
   ASSERT_OK_AND_ASSIGN(const BackupSummary restored, RestoreStore(file, to, false));
   EXPECT_EQ(restored.digest, written.digest);
   // A backup of the new store is the same again.
@@ -95,6 +98,10 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
   EXPECT_EQ(*new_store->ActiveCalibration("c"), *old_store->ActiveCalibration("c"));
   EXPECT_EQ(*new_store->ListWindows(execution), *old_store->ListWindows(execution));
   EXPECT_EQ(*new_store->GetExecution(execution), *old_store->GetExecution(execution));
+  EXPECT_EQ(new_store->GetExecution(execution)->state, ExecutionState::kRunning);
+  EXPECT_OK(
+      new_store->AppendWindows(SampleExecution(SamplePlan("c", "plan").name, "abandoned").name,
+                               {SampleWindow(0, 0)}, 100, SampleTime(95)));
   // It goes on where the other stood: a page token of before is right after.
   for (Store* store : {old_store.get(), new_store.get()}) {
     ASSERT_OK(store->PutProfile(SampleProfile("c", "n", "new-1")));

@@ -170,8 +170,41 @@ TEST_F(ExecutionCoreTest, FailsWhatNobodyReportsTo) {
   EXPECT_EQ(Get(lively.name())->state(), v1::Execution::RUNNING);
   EXPECT_EQ(Get(done.name())->state(), v1::Execution::SUCCEEDED);
   EXPECT_THAT(observer.closed(), ElementsAre(Pair(true, std::nullopt), Pair(false, std::nullopt)));
-  EXPECT_EQ(ReasonOf(core().executions().StartReport()->Add(Window(silent.name(), 0, 0, 0.1))),
-            Reason::kExecutionState);
+}
+
+// Its sidecar was cut off for a day.
+TEST_F(ExecutionCoreTest, WhatWasAbandonedRunsAgainWhenWindowsComeAfterAll) {
+  ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
+  clock.Advance(absl::Hours(24));
+  ASSERT_OK(core().Maintain());
+  ASSERT_EQ(Get(opened.name())->state(), v1::Execution::FAILED);
+  const auto report = core().executions().StartReport();
+  ASSERT_OK(report->Add(Window(opened.name(), 0, 0, 0.1)));
+  ASSERT_OK(report->Add(Window(opened.name(), 0, 10, 0.1)));
+  ASSERT_OK_AND_ASSIGN(const v1::Execution again, Get(opened.name()));
+  EXPECT_EQ(again.state(), v1::Execution::RUNNING);
+  EXPECT_FALSE(again.has_end_time());
+  EXPECT_EQ(again.failure_reason(), "");
+  EXPECT_EQ(again.window_count(), 2);
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(Get(opened.name())->state(), v1::Execution::RUNNING);
+  ASSERT_OK(Complete(opened.name()).status());
+  EXPECT_THAT(observer.closed(),
+              ElementsAre(Pair(false, std::nullopt), Pair(true, testing::Ne(std::nullopt))));
+}
+
+TEST_F(ExecutionCoreTest, WhatWasAbandonedIsClosedTheWayItsJobSays) {
+  ASSERT_OK_AND_ASSIGN(const v1::Execution done, Open("done"));
+  ASSERT_OK_AND_ASSIGN(const v1::Execution broken, Open("broken"));
+  clock.Advance(absl::Hours(24));
+  ASSERT_OK(core().Maintain());
+  ASSERT_EQ(Get(done.name())->state(), v1::Execution::FAILED);
+  EXPECT_EQ(Complete(done.name())->state(), v1::Execution::SUCCEEDED);
+  EXPECT_EQ(Fail(broken.name())->failure_reason(), "out of memory");
+  EXPECT_EQ(ReasonOf(Complete(broken.name()).status()), Reason::kExecutionState);
+  EXPECT_EQ(observer.closed().size(), 4u);
+  EXPECT_OK(Fail(broken.name()).status());
+  EXPECT_EQ(observer.closed().size(), 4u);
 }
 
 TEST_F(ExecutionCoreTest, AServerThatWasAwayGivesExecutionsTheirTimeAgain) {

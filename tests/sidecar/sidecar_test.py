@@ -390,6 +390,21 @@ class RunTest(SidecarTest):
                 self.assertEqual(len(self.executions(server, plan)), 1)
                 self.assertEqual(sidecar.end(), OK)
 
+    def test_what_comes_after_the_server_gave_up_is_taken(self):
+        with self.serve("--execution-silence", "1s") as server:
+            plan = self.begin(server)
+            with Sidecar(self.folder, server.address) as sidecar:
+                self.report(server, sidecar, plan, [0], close=False)
+                wait_for("the server to give up", lambda: [
+                    one for one in self.executions(server, plan)
+                    if one.state == 3 and "abandoned" in one.failure_reason])
+                self.report(server, sidecar, plan, [10, 20])
+                closed = wait_for("the end that the job told", lambda: [
+                    one for one in self.executions(server, plan) if one.state == 2])
+                self.assertEqual([one.window_count for one in closed], [6])
+                self.assertEqual(sidecar.metrics()["parplan_sidecar_windows_refused_total"], 0)
+                self.assertEqual(sidecar.end(), OK)
+
     def test_renewed_certificates_are_used_without_a_restart(self):
         made = parplan.make_certificates(self.folder / "certificates")
         self.credentials = grpc.ssl_channel_credentials(

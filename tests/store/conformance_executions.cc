@@ -189,6 +189,76 @@ TEST_P(StoreConformance, SilentExecutionsFailThoseSilentLongestFirst) {
               IsOkAndHolds(testing::IsEmpty()));
 }
 
+// An execution that `FailSilentExecutions` failed, with a window of before.
+Running Abandon(Store& store) {
+  Running running = Start(store);
+  EXPECT_OK(store.AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30)));
+  const auto failed = store.FailSilentExecutions(SampleTime(30), SampleTime(80), "abandoned", 9);
+  EXPECT_TRUE(failed.ok() && failed->size() == 1);
+  return running;
+}
+
+TEST_P(StoreConformance, AnAbandonedExecutionThatReportsRunsAgain) {
+  const Running running = Abandon(store());
+  Reopen();
+  ASSERT_OK_AND_ASSIGN(
+      const AppendResult result,
+      store().AppendWindows(running.execution, {SampleWindow(0, 0), SampleWindow(0, 10)}, 100,
+                            SampleTime(90)));
+  EXPECT_EQ(result.stored_count, 1);
+  EXPECT_EQ(result.duplicate_count, 1);
+  Reopen();
+  ExecutionRecord execution = SampleExecution(running.plan, "e");
+  execution.window_count = 2;
+  execution.report_time = SampleTime(90);
+  EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(execution));
+  // It is as any other that runs: silent from now on, and closed for good when somebody says so.
+  EXPECT_THAT(store().FailSilentExecutions(SampleTime(89), SampleTime(99), "abandoned", 9),
+              IsOkAndHolds(testing::IsEmpty()));
+  EXPECT_EQ(store().FailSilentExecutions(SampleTime(90), SampleTime(99), "abandoned", 9)->size(),
+            1u);
+  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 20)}, 100, SampleTime(99)));
+  ASSERT_OK(store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                      ExecutionState::kFailed, SampleTime(99), "out of memory"));
+  EXPECT_EQ(ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 30)}, 100,
+                                           SampleTime(99))),
+            Reason::kExecutionState);
+}
+
+TEST_P(StoreConformance, WhatChangesNothingLeavesAnExecutionAbandoned) {
+  const Running running = Abandon(store());
+  ASSERT_OK_AND_ASSIGN(const ExecutionRecord abandoned, store().GetExecution(running.execution));
+  ASSERT_OK_AND_ASSIGN(
+      const AppendResult repeated,
+      store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(90)));
+  EXPECT_EQ(repeated.duplicate_count, 1);
+  EXPECT_EQ(
+      ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 10)}, 1, SampleTime(90))),
+      Reason::kUploadTooLarge);
+  EXPECT_EQ(ReasonOf(store().SetExecutionState(running.execution, ExecutionState::kSucceeded,
+                                               ExecutionState::kFailed, SampleTime(90), "")),
+            Reason::kExecutionState);
+  EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(abandoned));
+}
+
+TEST_P(StoreConformance, AnAbandonedExecutionIsClosedOnceMoreAndForGood) {
+  const Running running = Abandon(store());
+  ASSERT_OK_AND_ASSIGN(const ExecutionRecord done,
+                       store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                                 ExecutionState::kSucceeded, SampleTime(95), ""));
+  EXPECT_EQ(done.state, ExecutionState::kSucceeded);
+  EXPECT_EQ(done.end_time, SampleTime(95));
+  EXPECT_EQ(done.failure_reason, "");
+  Reopen();
+  EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(done));
+  EXPECT_EQ(ReasonOf(store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                               ExecutionState::kFailed, SampleTime(96), "")),
+            Reason::kExecutionState);
+  EXPECT_EQ(ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 10)}, 100,
+                                           SampleTime(96))),
+            Reason::kExecutionState);
+}
+
 TEST_P(StoreConformance, WindowsOfAnUnknownExecutionAreNotFound) {
   EXPECT_THAT(store().AppendWindows("none", {SampleWindow(0, 0)}, 100, SampleTime(30)),
               StatusIs(absl::StatusCode::kNotFound));

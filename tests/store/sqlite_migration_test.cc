@@ -162,6 +162,12 @@ void ExpectRecordsOfSchema1(Store& store) {
                                             SampleWindow(1, 0, kSampleSize)));
 }
 
+// Failed by its job, and by a server that heard nothing of it.
+constexpr char kFailedOfSchema1[] = R"sql(
+INSERT INTO executions VALUES(2,'clusters/c/plans/plan/executions/f','clusters/c/plans/plan','f','request-f',3,1767225610000000000,1767225620000000000,0,'out of memory',X'5f');
+INSERT INTO executions VALUES(3,'clusters/c/plans/plan/executions/a','clusters/c/plans/plan','a','request-a',3,1767225610000000000,1767225620000000000,0,'abandoned: nobody reported for 6h',X'5f');
+)sql";
+
 int SchemaOf(const std::string& folder) {
   sqlite3* handle = nullptr;
   EXPECT_EQ(sqlite3_open(absl::StrCat(folder, "/", kSqliteFileName).c_str(), &handle), SQLITE_OK);
@@ -188,6 +194,19 @@ TEST(SqliteMigration, AStoreOfSchema1KeepsItsRecordsAndTakesCalibrations) {
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   ExpectRecordsOfSchema1(*store);
   EXPECT_EQ(store->ActiveCalibration("c")->name, SampleCalibration("c", "a").name);
+}
+
+TEST(SqliteMigration, WhatWasAbandonedBeforeMayReportAsWell) {
+  const std::string folder = MakeFolderOfSchema1();
+  Write(folder, kFailedOfSchema1);
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  const std::string plan = "clusters/c/plans/plan";
+  EXPECT_EQ(ReasonOf(store->AppendWindows(SampleExecution(plan, "f").name, {SampleWindow(0, 0)},
+                                          100, SampleTime(30))),
+            Reason::kExecutionState);
+  const std::string abandoned = SampleExecution(plan, "a").name;
+  EXPECT_OK(store->AppendWindows(abandoned, {SampleWindow(0, 0)}, 100, SampleTime(30)));
+  EXPECT_EQ(store->GetExecution(abandoned)->state, ExecutionState::kRunning);
 }
 
 TEST(SqliteMigration, AStoreOfSchema2KeepsItsWindowsAndTakesTheirItems) {

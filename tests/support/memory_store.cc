@@ -385,7 +385,11 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
   PARPLAN_RETURN_IF_ERROR(Begin());
   ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotFound(name);
-  if (execution->state != expected) return WrongState(*execution);
+  const bool is_abandoned = state_->abandoned.count(execution->name) > 0;
+  if ((is_abandoned ? ExecutionState::kRunning : execution->state) != expected) {
+    return WrongState(*execution);
+  }
+  state_->abandoned.erase(execution->name);
   execution->state = state;
   execution->end_time = end_time;
   execution->failure_reason = std::string(failure_reason);
@@ -410,6 +414,7 @@ absl::StatusOr<std::vector<ExecutionRecord>> MemoryStore::FailSilentExecutions(
     execution->state = ExecutionState::kFailed;
     execution->end_time = std::max(end_time, execution->start_time);
     execution->failure_reason = std::string(failure_reason);
+    state_->abandoned.insert(execution->name);
     failed.push_back(*execution);
   }
   return failed;
@@ -423,7 +428,8 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
   PARPLAN_RETURN_IF_ERROR(Begin());
   ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotFound(name);
-  if (execution->state != ExecutionState::kRunning) return WrongState(*execution);
+  const bool is_abandoned = state_->abandoned.count(execution->name) > 0;
+  if (execution->state != ExecutionState::kRunning && !is_abandoned) return WrongState(*execution);
   Windows all = state_->windows[execution->name];
   AppendResult result;
   for (const WindowRecord& window : windows) {
@@ -439,6 +445,12 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
   execution->window_count = static_cast<int64_t>(all.size());
   if (result.stored_count > 0) {
     execution->report_time = std::max(execution->report_time, report_time);
+  }
+  if (result.stored_count > 0 && is_abandoned) {
+    state_->abandoned.erase(execution->name);
+    execution->state = ExecutionState::kRunning;
+    execution->end_time = absl::InfiniteFuture();
+    execution->failure_reason.clear();
   }
   state_->windows[execution->name] = std::move(all);
   return result;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,6 +108,7 @@ class MemoryStore : public Store {
     std::map<std::string, ActiveCalibrationRecord> active_calibrations;
     Table<PlanRecord> plans;
     Table<ExecutionRecord> executions;
+    std::set<std::string> abandoned;  // Names of executions.
     std::map<std::string, Windows> windows;
     std::map<std::string, int64_t> revisions;
   };
