@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "gtest/gtest.h"
 #include "planner/base/check.h"
 
 namespace parplan {
@@ -54,6 +57,30 @@ std::string Contents(const std::string& path) {
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
 
+// Whether any user may go there.
+bool IsOpenToAll(const std::filesystem::path& folder) {
+  for (std::filesystem::path part = folder;; part = part.parent_path()) {
+    struct stat status = {};
+    if (stat(part.c_str(), &status) != 0 || (status.st_mode & S_IXOTH) == 0) return false;
+    if (part == part.root_path()) return true;
+  }
+}
+
+// Where other tests have their folders, unless the names of sockets would be too long there or
+// the user PostgreSQL runs as is kept out.
+std::string MakeFolder() {
+  constexpr char kName[] = "/parplan-postgres-XXXXXX";
+  constexpr char kSocket[] = "/.s.PGSQL.5432.lock";
+  const std::filesystem::path tests = std::filesystem::absolute(testing::TempDir());
+  std::string name = (tests / "").parent_path().string() + kName;
+  if (name.size() + sizeof kSocket > sizeof sockaddr_un::sun_path ||
+      (geteuid() == 0 && !IsOpenToAll(std::filesystem::path(name).parent_path()))) {
+    name = std::string("/tmp") + kName;
+  }
+  PARPLAN_CHECK(mkdtemp(name.data()) != nullptr);
+  return name;
+}
+
 [[noreturn]] void Fail(const std::string& what, const std::string& log) {
   std::cerr << what << "\n" << Contents(log) << std::endl;
   std::abort();
@@ -67,10 +94,7 @@ PostgresProcess& PostgresProcess::Shared() {
 }
 
 PostgresProcess::PostgresProcess() {
-  // Short, as names of sockets must be, and where another user may go.
-  std::string name = std::string("/tmp") + "/parplan-postgres-XXXXXX";
-  PARPLAN_CHECK(mkdtemp(name.data()) != nullptr);
-  folder_ = name;
+  folder_ = MakeFolder();
   if (geteuid() == 0) {
     const passwd* const user = getpwnam("postgres");
     if (user == nullptr) Fail("there is no user postgres: install postgresql-15", "");
