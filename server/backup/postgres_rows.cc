@@ -7,8 +7,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "server/store/postgres_pool.h"
+#include "server/store/postgres_schema.h"
 #include "server/store/postgres_values.h"
 
 namespace parplan {
@@ -38,9 +40,14 @@ class Source : public RowSource {
  public:
   explicit Source(const std::string& uri) : session_(uri), transaction_(session_.connection()) {
     transaction_.exec(kNoLimits);
+    if (transaction_.exec("SELECT to_regclass('schema_version')")[0][0].is_null()) return;
     // The moment of a transaction is that of its first look at the data.
-    transaction_.exec("SELECT count(*) FROM schema_version");
+    schema_ =
+        IntegerOf(transaction_.exec("SELECT coalesce(max(version), 0) FROM schema_version")[0][0]);
   }
+
+  // 0 for none.
+  int64_t schema() const { return schema_; }
 
   absl::Status ReadTable(const StoreTable& table, const RowTaker& take) override {
     return Guarded([&]() -> absl::Status {
@@ -95,6 +102,7 @@ class Source : public RowSource {
 
   PostgresSession session_;
   pqxx::transaction<pqxx::repeatable_read, pqxx::read_only> transaction_;
+  int64_t schema_ = 0;
 };
 
 class Sink : public RowSink {
@@ -180,11 +188,17 @@ class Sink : public RowSink {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RowSource>> BeginPostgresRowSource(const std::string& uri) {
-  std::unique_ptr<RowSource> source;
+  std::unique_ptr<Source> source;
   PARPLAN_RETURN_IF_ERROR(Guarded([&] {
     source = std::make_unique<Source>(WithPostgresDefaults(uri));
     return absl::OkStatus();
   }));
+  if (source->schema() != NewestPostgresSchema()) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
+        absl::StrCat("the store has schema ", source->schema(), ", this release writes ",
+                     NewestPostgresSchema(), "; bring it up to date with `planctl store migrate`"));
+  }
   return source;
 }
 

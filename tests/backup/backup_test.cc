@@ -8,6 +8,7 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <pqxx/pqxx>
 #include <string>
 #include <thread>
 
@@ -223,6 +224,20 @@ TEST(Backup, DamageIsSeenAndRestoresNothing) {
     EXPECT_EQ(ReasonOf(restored), Reason::kStoreUnavailable);
     EXPECT_FALSE(std::filesystem::exists(absl::StrCat(to.directory, "/", kSqliteFileName)));
   }
+}
+
+TEST(Backup, ADatabaseOfAnOlderReleaseIsBroughtUpToDateFirst) {
+  const StoreAddress from = NewPostgres();
+  const auto never_migrated = BackUpStore(from, NewFileName());
+  EXPECT_THAT(never_migrated,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("planctl store migrate")));
+  EXPECT_EQ(ReasonOf(never_migrated), Reason::kStoreUnavailable);
+  ASSERT_OK(OpenStore(from));
+  EXPECT_OK(BackUpStore(from, NewFileName()));
+  pqxx::connection connection(from.uri);
+  pqxx::nontransaction(connection).exec("DELETE FROM schema_version WHERE version > 1");
+  EXPECT_THAT(BackUpStore(from, NewFileName()),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has schema 1,")));
 }
 
 TEST(Backup, WhatIsNoBackupOrNotThereIsRefused) {
