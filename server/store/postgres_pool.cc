@@ -27,8 +27,8 @@ constexpr char kSessionSetup[] =
     "SET client_encoding = 'UTF8';"
     "SET default_transaction_isolation = 'read committed';"
     "SET bytea_output = hex;"
-    "SET statement_timeout = '60s';"
-    "SET lock_timeout = '20s';"
+    "SET statement_timeout = '25s';"
+    "SET lock_timeout = '15s';"
     "SET idle_in_transaction_session_timeout = '60s';"
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')";
@@ -153,12 +153,15 @@ std::string WithPostgresDefaults(absl::string_view uri) {
   return full;
 }
 
-PostgresSession::PostgresSession(const std::string& uri) : connection_(uri), quiet_(connection_) {
+PostgresSession::PostgresSession(const std::string& uri, StatementTimer* timer)
+    : connection_(uri), quiet_(connection_) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   // A session that breaks stays broken: another would lack the settings below, and locks.
   connection_.inhibit_reactivation(true);
 #pragma GCC diagnostic pop
+  std::optional<StatementTimer::Scope> scope;
+  if (timer != nullptr) scope.emplace(*timer, connection_.sock());
   pqxx::nontransaction setup(connection_);
   setup.exec(kSessionSetup);
 }
@@ -214,7 +217,7 @@ absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresPool::Connect() {
   const absl::Time end = absl::Now() + options_.patience;
   while (true) {
     try {
-      return std::make_unique<PostgresSession>(options_.uri);
+      return std::make_unique<PostgresSession>(options_.uri, &timer_);
     } catch (const std::exception& error) {
       if (IsRefusal(error.what()) || absl::Now() + kConnectPause >= end) {
         return ReadPostgresFailure(error).status;
@@ -224,8 +227,17 @@ absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresPool::Connect() {
   }
 }
 
-absl::Status PostgresPool::Run(
-    const std::function<absl::Status(PostgresSession&, bool& in_doubt)>& once) {
+PostgresPool::Attempt PostgresPool::Committing(const Body& body) {
+  return [&body](PostgresSession& session, bool& in_doubt) -> absl::Status {
+    pqxx::work transaction(session.connection());
+    PARPLAN_RETURN_IF_ERROR(body(transaction));
+    in_doubt = true;
+    transaction.commit();
+    return absl::OkStatus();
+  };
+}
+
+absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
   for (int attempt = 1;; ++attempt) {
     std::unique_ptr<PostgresSession> session;
     {
@@ -261,11 +273,24 @@ absl::Status PostgresPool::Run(
     }
     Loan loan(this, std::move(session));
     bool in_doubt = false;
+    // Outlives the transaction, the end of which is a statement as well.
+    std::optional<StatementTimer::Scope> scope;
+    if (is_hurried) scope.emplace(timer_, (*loan).connection().sock());
     try {
-      return once(*loan, in_doubt);
+      absl::Status status = once(*loan, in_doubt);
+      if (scope.has_value() && scope->IsCut()) loan.Drop();
+      return status;
     } catch (const std::exception& error) {
       PostgresFailure failure = ReadPostgresFailure(error);
-      if (!(*loan).connection().is_open() && !failure.is_broken) {
+      const bool is_cut = scope.has_value() && scope->IsCut();
+      if (is_cut) {
+        failure = {
+            .status = Unavailable(
+                "PostgreSQL does not answer: look at its load and its disk, and try again",
+                absl::StrCat("cut off after ", absl::FormatDuration(options_.longest_transaction))),
+            .is_broken = true};
+      }
+      if (!failure.is_broken && !(*loan).connection().is_open()) {
         failure.is_broken = true;
         failure.status = Unavailable("PostgreSQL went away: try again", OneLine(error.what()));
       }
@@ -276,9 +301,9 @@ absl::Status PostgresPool::Run(
             "the request with its request_id",
             OneLine(error.what()));
       }
-      if ((!failure.is_broken && !failure.is_conflict) || attempt == kMaxAttemptCount) {
-        return failure.status;
-      }
+      // Who waited so long once is not made to wait again.
+      const bool may_do = (failure.is_broken || failure.is_conflict) && !is_cut;
+      if (!may_do || attempt == kMaxAttemptCount) return failure.status;
     }
     // The others are just being served; who comes again at once meets them again.
     if (attempt > 2) absl::SleepFor(absl::Milliseconds(attempt));
@@ -286,20 +311,16 @@ absl::Status PostgresPool::Run(
 }
 
 absl::Status PostgresPool::Read(const Body& body) {
-  return Run([&body](PostgresSession& session, bool&) {
-    pqxx::nontransaction transaction(session.connection());
-    return body(transaction);
-  });
+  return Run(
+      [&body](PostgresSession& session, bool&) {
+        pqxx::nontransaction transaction(session.connection());
+        return body(transaction);
+      },
+      true);
 }
 
-absl::Status PostgresPool::Write(const Body& body) {
-  return Run([&body](PostgresSession& session, bool& in_doubt) -> absl::Status {
-    pqxx::work transaction(session.connection());
-    PARPLAN_RETURN_IF_ERROR(body(transaction));
-    in_doubt = true;
-    transaction.commit();
-    return absl::OkStatus();
-  });
-}
+absl::Status PostgresPool::Write(const Body& body) { return Run(Committing(body), true); }
+
+absl::Status PostgresPool::WriteUnhurried(const Body& body) { return Run(Committing(body), false); }
 
 }  // namespace parplan

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/store/statement_timer.h"
 
 namespace parplan {
 
@@ -35,8 +36,9 @@ PostgresFailure ReadPostgresFailure(const std::exception& error);
 // long a statement may take. One thread at a time.
 class PostgresSession {
  public:
-  // Connects once. What it throws is for `ReadPostgresFailure`.
-  explicit PostgresSession(const std::string& uri);
+  // Connects once. What it throws is for `ReadPostgresFailure`. Where `timer` is given, the
+  // statements that make the session ready may take no longer than that says.
+  explicit PostgresSession(const std::string& uri, StatementTimer* timer = nullptr);
 
   pqxx::connection& connection() { return connection_; }
 
@@ -61,6 +63,9 @@ class PostgresPool {
     absl::Duration patience = absl::Seconds(5);
     // How long a call waits for a connection while others have them all.
     absl::Duration longest_wait = absl::Seconds(30);
+    // How long a transaction may take before the database counts as hung and the connection is
+    // cut. Longer than a statement may take by the database's own clock.
+    absl::Duration longest_transaction = absl::Seconds(30);
   };
 
   // What is done in a transaction. It may throw what libpqxx throws, and it may run again
@@ -71,21 +76,31 @@ class PostgresPool {
   static absl::StatusOr<std::unique_ptr<PostgresPool>> Open(const Options& options);
 
   // Each statement sees a moment of its own. Begun again when the connection breaks.
+  // UNAVAILABLE when it takes too long.
   absl::Status Read(const Body& body);
 
   // Commits when `body` returns OK, else leaves no trace. Begun again when another
   // transaction was in the way or the connection broke before the commit. UNAVAILABLE when
-  // it broke during the commit: then nobody knows.
+  // it takes too long, or broke during the commit: then nobody knows.
   absl::Status Write(const Body& body);
+
+  // As `Write`, for as long as it takes.
+  absl::Status WriteUnhurried(const Body& body);
 
  private:
   class Loan;
+  using Attempt = std::function<absl::Status(PostgresSession&, bool& in_doubt)>;
 
-  explicit PostgresPool(const Options& options) : options_(options) {}
+  explicit PostgresPool(const Options& options)
+      : options_(options), timer_(options.longest_transaction) {}
   absl::StatusOr<std::unique_ptr<PostgresSession>> Connect();
-  absl::Status Run(const std::function<absl::Status(PostgresSession&, bool& in_doubt)>& once);
+  // A transaction with `body`, which outlives it.
+  static Attempt Committing(const Body& body);
+  // `is_hurried`: whether an attempt may take no more than `longest_transaction`.
+  absl::Status Run(const Attempt& once, bool is_hurried);
 
   const Options options_;
+  StatementTimer timer_;
   std::mutex mutex_;
   std::condition_variable returned_;
   int connection_count_ = 0;                            // Guarded by mutex_; lent ones as well.

@@ -146,7 +146,7 @@ absl::Status NewerSchemaError(int64_t version) {
 int NewestPostgresSchema() { return static_cast<int>(std::size(kMigrations)); }
 
 absl::Status MigratePostgres(PostgresPool& pool, absl::Time now) {
-  return pool.Write([now](pqxx::transaction_base& transaction) -> absl::Status {
+  return pool.WriteUnhurried([now](pqxx::transaction_base& transaction) -> absl::Status {
     // Another server may be at it, for as long as it takes.
     transaction.exec("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0");
     transaction.exec_params("SELECT pg_advisory_xact_lock($1)", kMigrationLock);

@@ -194,7 +194,7 @@ bool PostgresTurns::Connect() {
   if (session_ != nullptr) return true;
   if (SteadyNow() < next_connect_) return false;
   try {
-    session_ = std::make_unique<PostgresSession>(options_.uri);
+    session_ = std::make_unique<PostgresSession>(options_.uri, &timer_);
     const StatementTimer::Scope scope(timer_, session_->connection().sock());
     listener_ = std::make_unique<Listener>(session_->connection(), news_);
     ++session_number_;

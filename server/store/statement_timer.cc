@@ -1,10 +1,24 @@
 #include "server/store/statement_timer.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#include "absl/time/time.h"
+#include "planner/base/check.h"
 
 namespace parplan {
+
+StatementTimer::Scope::Scope(StatementTimer& timer, int socket)
+    : timer_(timer),
+      socket_(fcntl(socket, F_DUPFD_CLOEXEC, 0)),  // -1 where there is none: nothing is cut then.
+      number_(timer.Add(socket_)) {}
+
+StatementTimer::Scope::~Scope() {
+  timer_.Remove(number_);
+  if (socket_ >= 0) close(socket_);
+}
+
+bool StatementTimer::Scope::IsCut() const { return timer_.IsCut(number_); }
 
 StatementTimer::StatementTimer(absl::Duration limit) : limit_(limit) {
   thread_ = std::thread([this] { Work(); });
@@ -13,33 +27,57 @@ StatementTimer::StatementTimer(absl::Duration limit) : limit_(limit) {
 StatementTimer::~StatementTimer() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    PARPLAN_CHECK(statements_.empty() && cut_.empty());
     ended_ = true;
   }
   changed_.notify_all();
   thread_.join();
 }
 
-void StatementTimer::Set(int socket) {
+int64_t StatementTimer::Add(int socket) {
+  bool was_idle = false;
+  int64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    socket_ = socket;
-    if (socket >= 0) ++number_;
+    number = ++last_number_;
+    statements_[number] = {socket, Clock::now() + absl::ToChronoNanoseconds(limit_)};
+    was_idle = is_idle_;
+    is_idle_ = false;
   }
-  changed_.notify_all();
+  // A thread that waits for the end of an earlier one looks at this one then.
+  if (was_idle) changed_.notify_all();
+  return number;
+}
+
+void StatementTimer::Remove(int64_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  statements_.erase(number);
+  cut_.erase(number);
+}
+
+bool StatementTimer::IsCut(int64_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return cut_.count(number) > 0;
 }
 
 void StatementTimer::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ended_) {
-    changed_.wait(lock, [this] { return ended_ || socket_ >= 0; });
-    const int64_t number = number_;
-    const bool is_over =
-        changed_.wait_for(lock, absl::ToChronoMilliseconds(limit_),
-                          [this, number] { return ended_ || socket_ < 0 || number_ != number; });
-    if (is_over) continue;
+    if (statements_.empty()) {
+      is_idle_ = true;
+      changed_.wait(lock, [this] { return ended_ || !is_idle_; });
+      continue;
+    }
+    const auto first = statements_.begin();
+    const Clock::time_point end = first->second.end;
+    if (Clock::now() < end) {
+      changed_.wait_until(lock, end, [this] { return ended_; });
+      continue;
+    }
     // Whoever waits for an answer reads the end of the connection now.
-    shutdown(socket_, SHUT_RDWR);
-    socket_ = -1;
+    shutdown(first->second.socket, SHUT_RDWR);
+    cut_.insert(first->first);
+    statements_.erase(first);
   }
 }
 

@@ -1,13 +1,11 @@
 // The PostgreSQL store where the world fails it: connections that break, a database that is
 // away, refuses, or may only be read.
 
-#include <exception>
 #include <memory>
 #include <pqxx/pqxx>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/store/postgres_pool.h"
 #include "server/store/postgres_store.h"
 #include "tests/store/postgres_process.h"
 #include "tests/store/store_conformance.h"
@@ -85,35 +83,6 @@ TEST_F(PostgresFailures, ACommitWhoseAnswerIsLostIsUnavailableAndMayBeRepeated) 
   EXPECT_THAT(store->PutPlan(SamplePlan("c", "p")), IsOkAndHolds(SamplePlan("c", "p")));
   EXPECT_THAT(store->PutPlan(SamplePlan("c", "p")), IsOkAndHolds(SamplePlan("c", "p")));
   EXPECT_THAT(store->CountPlans("c"), IsOkAndHolds(1));
-}
-
-TEST_F(PostgresFailures, ACallDoesNotWaitForeverForAConnection) {
-  ASSERT_OK_AND_ASSIGN(const auto pool,
-                       PostgresPool::Open({.uri = Uri(),
-                                           .max_connection_count = 1,
-                                           .patience = absl::Minutes(3),
-                                           .longest_wait = absl::Milliseconds(50)}));
-  absl::Status second;
-  EXPECT_OK(pool->Read([&](pqxx::transaction_base&) {
-    second = pool->Read([](pqxx::transaction_base&) { return absl::OkStatus(); });
-    return absl::OkStatus();
-  }));
-  EXPECT_THAT(second, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("in use")));
-  EXPECT_OK(pool->Read([](pqxx::transaction_base&) { return absl::OkStatus(); }));
-}
-
-// Not every exception of libpqxx says that the connection is gone.
-TEST_F(PostgresFailures, WhateverAClosedConnectionThrowsIsUnavailable) {
-  ASSERT_OK_AND_ASSIGN(const auto pool,
-                       PostgresPool::Open({.uri = Uri(), .patience = absl::Minutes(3)}));
-  EXPECT_THAT(pool->Read([](pqxx::transaction_base& transaction) -> absl::Status {
-    try {
-      transaction.exec("SELECT pg_terminate_backend(pg_backend_pid())");
-    } catch (const std::exception&) {
-    }
-    throw pqxx::failure("closed");
-  }),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("went away")));
 }
 
 TEST_F(PostgresFailures, AStandbyIsUnavailableForWrites) {

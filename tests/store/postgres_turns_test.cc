@@ -18,8 +18,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "gtest/gtest.h"
 #include "tests/store/postgres_process.h"
-#include "tests/store/store_conformance.h"
 
 namespace parplan {
 namespace {
