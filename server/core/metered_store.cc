@@ -51,6 +51,11 @@ absl::StatusOr<int64_t> MeteredStore::ProfileRevision(absl::string_view cluster)
                  [&](Store& store) { return store.ProfileRevision(cluster); });
 }
 
+absl::StatusOr<std::map<std::string, int64_t>> MeteredStore::ProfileRevisions() {
+  return Metered(StoreOperation::kProfileRevisions,
+                 [](Store& store) { return store.ProfileRevisions(); });
+}
+
 absl::StatusOr<CalibrationRecord> MeteredStore::PutCalibration(CalibrationRecord calibration) {
   return Metered(StoreOperation::kPutCalibration,
                  [&](Store& store) { return store.PutCalibration(std::move(calibration)); });

@@ -4,6 +4,7 @@
 #define PARPLAN_SERVER_CORE_METERED_STORE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ class MeteredStore : public Store {
   absl::Status DeleteProfile(absl::string_view name) override;
   absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+  absl::StatusOr<std::map<std::string, int64_t>> ProfileRevisions() override;
   absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
   absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) override;
   absl::StatusOr<Page<CalibrationRecord>> ListCalibrations(absl::string_view cluster,

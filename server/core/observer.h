@@ -56,6 +56,7 @@ enum class StoreOperation {
   kDeleteProfile,
   kSnapshotProfiles,
   kProfileRevision,
+  kProfileRevisions,
   kPutCalibration,
   kGetCalibration,
   kListCalibrations,
@@ -78,7 +79,7 @@ enum class StoreOperation {
   kWindowCount,
   kListWindows,
 };
-inline constexpr int kStoreOperationCount = 27;
+inline constexpr int kStoreOperationCount = 28;
 
 // Answers kept in memory.
 enum class CacheKind {
@@ -156,6 +157,13 @@ struct SnapshotReport {
   std::vector<MeasuredBandwidth> bandwidths;
 };
 
+// One kind of node of which a cluster has profiles stored, and when the newest was measured.
+struct StoredKind {
+  std::string device_kind;
+  int devices_per_node = 0;
+  absl::Time newest_measurement;
+};
+
 // Verdicts of `VerifyPlan`, as in plan_service.proto.
 enum class VerifyOutcome {
   kValid,
@@ -209,6 +217,9 @@ class Observer {
   // empty. Then, when a question needs them, its measurements merged with others.
   virtual void ProfileStored(const SnapshotReport&) {}
   virtual void SnapshotLoaded(const SnapshotReport&) {}
+  // All kinds of nodes of which the cluster has profiles now; none where the last was deleted.
+  // Whoever stored or deleted them; within a round of maintenance.
+  virtual void ProfilesSeen(absl::string_view /*cluster*/, const std::vector<StoredKind>&) {}
 
   // Since when the cluster has its active calibration; absent where it has none. Told again
   // and again.

@@ -130,6 +130,43 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
   return loaded;
 }
 
+absl::Status ProfileKeeper::TellKinds() {
+  const std::lock_guard<std::mutex> lock(tell_mutex_);
+  PARPLAN_ASSIGN_OR_RETURN(const auto revisions, store_.ProfileRevisions());
+  absl::Status first;
+  for (const auto& [cluster, revision] : revisions) {
+    int64_t& told = told_revisions_[cluster];
+    if (told == revision) continue;
+    const absl::StatusOr<std::vector<StoredKind>> kinds = KindsOf(cluster);
+    first.Update(kinds.status());
+    if (!kinds.ok()) continue;
+    observer_.ProfilesSeen(cluster, *kinds);
+    // What was stored since has raised it, and is seen the next time.
+    told = revision;
+  }
+  return first;
+}
+
+absl::StatusOr<std::vector<StoredKind>> ProfileKeeper::KindsOf(const std::string& cluster) {
+  std::map<std::pair<std::string, int>, absl::Time> newest;
+  PageRequest request;
+  do {
+    PARPLAN_ASSIGN_OR_RETURN(const Page<ProfileRecord> page,
+                             store_.ListProfiles(cluster, std::nullopt, request));
+    for (const ProfileRecord& record : page.records) {
+      PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile,
+                               ParseStored<v1::Profile>(record.bytes, record.name));
+      const auto [entry, is_new] = newest.try_emplace(
+          {profile.device_kind(), profile.devices_per_node()}, MeasureTime(profile));
+      if (!is_new) entry->second = std::max(entry->second, MeasureTime(profile));
+    }
+    request.page_token = page.next_page_token;
+  } while (!request.page_token.empty());
+  std::vector<StoredKind> kinds;
+  for (const auto& [kind, time] : newest) kinds.push_back({kind.first, kind.second, time});
+  return kinds;
+}
+
 SnapshotHandle ProfileKeeper::FindCached(const SnapshotKey& key, int64_t revision) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = snapshots_.find(key);

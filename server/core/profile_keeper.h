@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -97,6 +98,10 @@ class ProfileKeeper {
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node);
 
+  // Tells the observer what every cluster has stored, where that changed since it was told.
+  // Gives the first error, and looks at the other clusters all the same.
+  absl::Status TellKinds();
+
  private:
   friend class UploadSession;
 
@@ -107,6 +112,9 @@ class ProfileKeeper {
   };
   absl::StatusOr<LoadedSnapshot> Load(absl::string_view cluster, absl::string_view device_kind,
                                       int devices_per_node);
+
+  // The kinds of nodes of all profiles of the cluster, read a page at a time.
+  absl::StatusOr<std::vector<StoredKind>> KindsOf(const std::string& cluster);
 
   // Cluster, device kind, devices per node.
   using SnapshotKey = std::tuple<std::string, std::string, int>;
@@ -126,6 +134,9 @@ class ProfileKeeper {
   void Cache(const SnapshotKey& key, const LoadedSnapshot& loaded);
 
   std::mutex load_mutex_;  // One `Load` at a time: it may hold many profiles in memory.
+
+  std::mutex tell_mutex_;
+  std::map<std::string, int64_t> told_revisions_;  // By cluster; guarded by tell_mutex_.
 
   std::mutex mutex_;
   int64_t use_count_ = 0;                            // Guarded by mutex_.

@@ -25,11 +25,8 @@ constexpr double kDriftShare = 0.2;
 
 double SecondsSince1970(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
-// What plans rest on, of one kind of node.
-struct NodeKind {
-  absl::Time newest_measurement = absl::InfinitePast();
-  std::vector<MeasuredBandwidth> bandwidths;
-};
+// Device kind and devices of a node.
+using NodeKind = std::pair<std::string, int>;
 
 // The series of one cluster; those that begin as null are made when first needed.
 struct Cluster {
@@ -48,8 +45,10 @@ struct Cluster {
 
   // Mean of the logarithm of measured over predicted steps.
   std::optional<double> log_drift;
-  // By device kind and devices of a node.
-  std::map<std::pair<std::string, int>, NodeKind> kinds;
+  // The newest measurement of each kind that has profiles.
+  std::map<NodeKind, absl::Time> measured;
+  // What plans for each kind rest on, which may be a part of nodes that were measured.
+  std::map<NodeKind, std::vector<MeasuredBandwidth>> links;
 };
 
 }  // namespace
@@ -67,8 +66,8 @@ struct ClusterSeries::Families {
                      "executions.")),
         measurement_time(
             Gauges(registry, "parplan_profile_measurement_timestamp_seconds",
-                   "Newest measurement of the kind of node whose newest is the oldest, in seconds "
-                   "since 1970.")),
+                   "Newest measurement of the kind of node whose newest is the oldest, of those "
+                   "stored, in seconds since 1970.")),
         bandwidth(Gauges(registry, "parplan_profile_bus_bandwidth_bytes_per_second",
                          "Measured bus bandwidth that plans rest on, for large messages.")),
         calibration_active(Gauges(registry, "parplan_calibration_active",
@@ -112,33 +111,44 @@ struct ClusterSeries::Families {
     histogram->Observe(value);
   }
 
-  // The kind of node of a report; null where there are too many.
-  static NodeKind* FindKind(Cluster& cluster, const SnapshotReport& report) {
-    const std::pair<std::string, int> key(report.device_kind, report.devices_per_node);
-    const auto found = cluster.kinds.find(key);
-    if (found != cluster.kinds.end()) return &found->second;
-    if (static_cast<int>(cluster.kinds.size()) >= kMaxNodeKindCount) return nullptr;
-    return &cluster.kinds[key];
+  // What is known of a kind of node; null where there are too many.
+  template <typename Value>
+  static Value* FindKind(std::map<NodeKind, Value>& kinds, const SnapshotReport& report) {
+    const NodeKind key(report.device_kind, report.devices_per_node);
+    const auto found = kinds.find(key);
+    if (found != kinds.end()) return &found->second;
+    if (static_cast<int>(kinds.size()) >= kMaxNodeKindCount) return nullptr;
+    return &kinds[key];
   }
 
-  // Tells what all kinds of nodes of the cluster come to.
-  void TellKinds(Cluster& cluster) {
+  static void Remove(Family<Gauge>& family, Gauge*& gauge) {
+    if (gauge != nullptr) family.Remove(std::exchange(gauge, nullptr));
+  }
+
+  // Tells when the kind that was measured longest ago was.
+  void TellAge(Cluster& cluster) {
+    if (cluster.measured.empty()) return Remove(measurement_time, cluster.measurement_time);
     absl::Time oldest = absl::InfiniteFuture();
+    for (const auto& [kind, newest] : cluster.measured) oldest = std::min(oldest, newest);
+    Set(measurement_time, cluster, cluster.measurement_time, SecondsSince1970(oldest));
+  }
+
+  // Tells the links of the slowest kind.
+  void TellLinks(Cluster& cluster) {
     std::array<double, kLinkReachCount* kCollectiveCount> slowest = {};
-    for (const auto& [key, kind] : cluster.kinds) {
-      oldest = std::min(oldest, kind.newest_measurement);
-      for (const MeasuredBandwidth& measured : kind.bandwidths) {
+    for (const auto& [kind, bandwidths] : cluster.links) {
+      for (const MeasuredBandwidth& measured : bandwidths) {
         double& rate = slowest[BandwidthIndex(measured)];
         const double other_rate = measured.bandwidth.bytes_per_second();
         rate = rate == 0.0 ? other_rate : std::min(rate, other_rate);
       }
     }
-    if (oldest > absl::InfinitePast() && oldest < absl::InfiniteFuture()) {
-      Set(measurement_time, cluster, cluster.measurement_time, SecondsSince1970(oldest));
-    }
     for (size_t i = 0; i < slowest.size(); ++i) {
-      if (slowest[i] == 0.0) continue;
       Gauge*& gauge = cluster.bandwidths[i];
+      if (slowest[i] == 0.0) {
+        Remove(bandwidth, gauge);
+        continue;
+      }
       if (gauge == nullptr) {
         const auto reach = static_cast<LinkReach>(i / kCollectiveCount);
         const auto collective = static_cast<Collective>(i % kCollectiveCount + 1);
@@ -180,22 +190,45 @@ void ClusterSeries::ProfileStored(const SnapshotReport& report) {
   const std::lock_guard<std::mutex> lock(families_->mutex);
   Cluster* const cluster = families_->Find(report.cluster, false);
   if (cluster == nullptr) return;
-  NodeKind* const kind = Families::FindKind(*cluster, report);
-  if (kind == nullptr) return;
-  kind->newest_measurement = std::max(kind->newest_measurement, report.newest_measurement);
-  families_->TellKinds(*cluster);
+  absl::Time* const newest = Families::FindKind(cluster->measured, report);
+  if (newest == nullptr) return;
+  // One that is new is of 1970.
+  *newest = std::max(*newest, report.newest_measurement);
+  families_->TellAge(*cluster);
 }
 
 void ClusterSeries::SnapshotLoaded(const SnapshotReport& report) {
   const std::lock_guard<std::mutex> lock(families_->mutex);
   Cluster* const cluster = families_->Find(report.cluster, false);
   if (cluster == nullptr) return;
-  NodeKind* const kind = Families::FindKind(*cluster, report);
-  if (kind == nullptr) return;
-  // Not the later of both: what was newest may have been deleted.
-  kind->newest_measurement = report.newest_measurement;
-  kind->bandwidths = report.bandwidths;
-  families_->TellKinds(*cluster);
+  std::vector<MeasuredBandwidth>* const links = Families::FindKind(cluster->links, report);
+  if (links == nullptr) return;
+  *links = report.bandwidths;
+  families_->TellLinks(*cluster);
+}
+
+void ClusterSeries::ProfilesSeen(absl::string_view name, const std::vector<StoredKind>& kinds) {
+  const std::lock_guard<std::mutex> lock(families_->mutex);
+  // Clusters that have nothing any more must not use up the labels.
+  if (kinds.empty() && families_->clusters.count(std::string(name)) == 0) return;
+  Cluster* const cluster = families_->Find(name, false);
+  if (cluster == nullptr) return;
+  std::vector<StoredKind> stalest = kinds;
+  std::stable_sort(stalest.begin(), stalest.end(), [](const StoredKind& a, const StoredKind& b) {
+    return a.newest_measurement < b.newest_measurement;
+  });
+  if (stalest.size() > kMaxNodeKindCount) stalest.resize(kMaxNodeKindCount);
+  cluster->measured.clear();
+  for (const StoredKind& kind : stalest) {
+    cluster->measured[{kind.device_kind, kind.devices_per_node}] = kind.newest_measurement;
+  }
+  std::erase_if(cluster->links, [&kinds](const auto& entry) {
+    return std::none_of(kinds.begin(), kinds.end(), [&entry](const StoredKind& kind) {
+      return kind.device_kind == entry.first.first && kind.devices_per_node >= entry.first.second;
+    });
+  });
+  families_->TellAge(*cluster);
+  families_->TellLinks(*cluster);
 }
 
 void ClusterSeries::CalibrationSeen(absl::string_view cluster,
@@ -213,8 +246,8 @@ void ClusterSeries::CalibrationSeen(absl::string_view cluster,
   if (active_since.has_value()) {
     families_->Set(families_->calibration_time, *known, known->calibration_time,
                    SecondsSince1970(*active_since));
-  } else if (known->calibration_time != nullptr) {
-    families_->calibration_time.Remove(std::exchange(known->calibration_time, nullptr));
+  } else {
+    Families::Remove(families_->calibration_time, known->calibration_time);
   }
 }
 

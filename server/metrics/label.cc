@@ -182,6 +182,8 @@ std::string StoreOperationLabel(StoreOperation operation) {
       return "snapshot_profiles";
     case StoreOperation::kProfileRevision:
       return "profile_revision";
+    case StoreOperation::kProfileRevisions:
+      return "profile_revisions";
     case StoreOperation::kPutCalibration:
       return "put_calibration";
     case StoreOperation::kGetCalibration:

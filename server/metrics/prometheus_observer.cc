@@ -340,6 +340,11 @@ void PrometheusObserver::SnapshotLoaded(const SnapshotReport& report) {
   handles_->clusters.SnapshotLoaded(report);
 }
 
+void PrometheusObserver::ProfilesSeen(absl::string_view cluster,
+                                      const std::vector<StoredKind>& kinds) {
+  handles_->clusters.ProfilesSeen(cluster, kinds);
+}
+
 void PrometheusObserver::CalibrationSeen(absl::string_view cluster,
                                          std::optional<absl::Time> active_since) {
   handles_->clusters.CalibrationSeen(cluster, active_since);

@@ -47,6 +47,7 @@ class PrometheusObserver : public Observer {
   void PlanVerified(VerifyOutcome outcome) override;
   void ProfileStored(const SnapshotReport& report) override;
   void SnapshotLoaded(const SnapshotReport& report) override;
+  void ProfilesSeen(absl::string_view cluster, const std::vector<StoredKind>& kinds) override;
   void CalibrationSeen(absl::string_view cluster, std::optional<absl::Time> active_since) override;
   void ExecutionClosed(absl::string_view cluster, bool succeeded,
                        std::optional<double> ratio) override;

@@ -161,4 +161,17 @@ absl::StatusOr<int64_t> PostgresStore::ProfileRevision(absl::string_view cluster
   return revision;
 }
 
+absl::StatusOr<std::map<std::string, int64_t>> PostgresStore::ProfileRevisions() {
+  std::map<std::string, int64_t> revisions;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&revisions](pqxx::transaction_base& transaction) {
+    revisions.clear();
+    for (const pqxx::row& row :
+         transaction.exec("SELECT cluster, revision FROM profile_revisions")) {
+      revisions[TextOf(row[0])] = IntegerOf(row[1]);
+    }
+    return absl::OkStatus();
+  }));
+  return revisions;
+}
+
 }  // namespace parplan

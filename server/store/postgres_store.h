@@ -5,6 +5,7 @@
 #define PARPLAN_SERVER_STORE_POSTGRES_STORE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,7 @@ class PostgresStore : public Store {
   absl::Status DeleteProfile(absl::string_view name) override;
   absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+  absl::StatusOr<std::map<std::string, int64_t>> ProfileRevisions() override;
 
   absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
   absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) override;

@@ -185,4 +185,16 @@ absl::StatusOr<int64_t> SqliteStore::ProfileRevision(absl::string_view cluster) 
   return ReadRevision(*reader, cluster);
 }
 
+absl::StatusOr<std::map<std::string, int64_t>> SqliteStore::ProfileRevisions() {
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement rows,
+                           reader->Prepare("SELECT cluster, revision FROM profile_revisions"));
+  std::map<std::string, int64_t> revisions;
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
+    if (!found) return revisions;
+    revisions[rows.Text(0)] = rows.Integer(1);
+  }
+}
+
 }  // namespace parplan

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -58,6 +59,7 @@ class SqliteStore : public Store {
   absl::Status DeleteProfile(absl::string_view name) override;
   absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+  absl::StatusOr<std::map<std::string, int64_t>> ProfileRevisions() override;
 
   absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
   absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) override;

@@ -23,6 +23,7 @@
 #define PARPLAN_SERVER_STORE_STORE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,9 @@ class Store {
   // Grows by one with every profile stored or deleted in the cluster; 0 before the
   // first. Never goes back. Cheap.
   virtual absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) = 0;
+
+  // Those of all clusters that ever had a profile, by name, as of one moment. Cheap.
+  virtual absl::StatusOr<std::map<std::string, int64_t>> ProfileRevisions() = 0;
 
   // Stores a calibration. A second one with the cluster's `request_id`, if not
   // empty, or with the name of a stored one changes nothing: with an equal

@@ -4,6 +4,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -40,23 +41,64 @@ class ClusterSeriesTest : public testing::Test {
 
 TEST_F(ClusterSeriesTest, NothingIsToldOfClustersNobodyNamed) { EXPECT_EQ(Text(), ""); }
 
-TEST_F(ClusterSeriesTest, TellsTheStalestKindOfNode) {
-  series.SnapshotLoaded(Report("A100", 1000, 200e9));
+TEST_F(ClusterSeriesTest, TellsTheStalestKindOfNodeThatIsStored) {
+  series.ProfilesSeen("lab", {{"A100", 8, At(1000)}, {"H100", 8, At(3000)}});
   EXPECT_THAT(Text(),
               HasSubstr("parplan_profile_measurement_timestamp_seconds{cluster=\"lab\"} 1000"));
-  series.SnapshotLoaded(Report("H100", 3000, 400e9));
-  EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 1000"));
-  EXPECT_THAT(Text(), HasSubstr("parplan_profile_bus_bandwidth_bytes_per_second{cluster=\"lab\","
-                                "collective=\"all_reduce\",tier=\"within_node\"} 200000000000"));
-  // A new measurement counts before any plan was made with it, an old one not.
+  // A new measurement counts at once, an old one not, and a kind that is new does.
   series.ProfileStored(Report("A100", 2000, 0.0));
   EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 2000"));
   series.ProfileStored(Report("A100", 500, 0.0));
   EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 2000"));
-  // What is loaded holds, also where newer profiles were deleted.
-  series.SnapshotLoaded(Report("A100", 700, 100e9));
+  series.ProfileStored(Report("V100", 400, 0.0));
+  EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 400"));
+  // What is stored holds, also where newer profiles were deleted, by another replica perhaps.
+  series.ProfilesSeen("lab", {{"A100", 8, At(700)}, {"H100", 8, At(3000)}});
   EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 700"));
-  EXPECT_THAT(Text(), HasSubstr("tier=\"within_node\"} 100000000000"));
+  // The one that was stale has left the cluster.
+  series.ProfilesSeen("lab", {{"H100", 8, At(3000)}});
+  EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 3000"));
+  series.ProfilesSeen("lab", {});
+  EXPECT_THAT(Text(), Not(HasSubstr("parplan_profile_measurement_timestamp_seconds{")));
+  series.ProfileStored(Report("A100", 5000, 0.0));
+  EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 5000"));
+}
+
+TEST_F(ClusterSeriesTest, ClustersThatHaveNothingTakeNoLabel) {
+  series.ProfilesSeen("emptied", {});
+  EXPECT_EQ(Text(), "");
+}
+
+TEST_F(ClusterSeriesTest, OfTooManyKindsThoseMeasuredLongestAgoAreKept) {
+  std::vector<StoredKind> kinds;
+  for (int i = 0; i <= ClusterSeries::kMaxNodeKindCount; ++i) {
+    kinds.push_back({"A100", 1 + i, At(9000 - i)});
+  }
+  series.ProfilesSeen("lab", kinds);
+  EXPECT_THAT(Text(), HasSubstr(absl::StrCat("{cluster=\"lab\"} ",
+                                             9000 - ClusterSeries::kMaxNodeKindCount)));
+}
+
+TEST_F(ClusterSeriesTest, TellsTheLinksOfTheSlowestKindThatIsStored) {
+  constexpr char kWithin[] =
+      "parplan_profile_bus_bandwidth_bytes_per_second{cluster=\"lab\",collective=\"all_reduce\","
+      "tier=\"within_node\"} ";
+  series.ProfilesSeen("lab", {{"A100", 8, At(1)}, {"H100", 8, At(1)}});
+  series.SnapshotLoaded(Report("A100", 1, 200e9));
+  series.SnapshotLoaded(Report("H100", 1, 400e9));
+  EXPECT_THAT(Text(), HasSubstr(absl::StrCat(kWithin, "200000000000")));
+  series.SnapshotLoaded(Report("A100", 1, 100e9));
+  EXPECT_THAT(Text(), HasSubstr(absl::StrCat(kWithin, "100000000000")));
+  series.ProfilesSeen("lab", {{"H100", 8, At(1)}});
+  EXPECT_THAT(Text(), HasSubstr(absl::StrCat(kWithin, "400000000000")));
+  // Half a node was asked about, of which the whole was measured.
+  SnapshotReport half = Report("H100", 1, 300e9);
+  half.devices_per_node = 4;
+  series.SnapshotLoaded(half);
+  series.ProfilesSeen("lab", {{"H100", 8, At(2)}});
+  EXPECT_THAT(Text(), HasSubstr(absl::StrCat(kWithin, "300000000000")));
+  series.ProfilesSeen("lab", {});
+  EXPECT_THAT(Text(), Not(HasSubstr("bytes_per_second{")));
 }
 
 TEST_F(ClusterSeriesTest, DriftIsAMeanThatForgets) {
@@ -99,6 +141,7 @@ TEST_F(ClusterSeriesTest, ClustersBeyondTheLimitShareALabelAndTellNoState) {
     report.cluster = late;
     series.SnapshotLoaded(report);
     series.ProfileStored(report);
+    series.ProfilesSeen(late, {{"A100", 8, At(1)}});
   }
   EXPECT_THAT(Text(), Not(HasSubstr("late")));
   EXPECT_THAT(Text(), HasSubstr("parplan_step_duration_ratio_count{cluster=\"other\"} 2"));

@@ -97,6 +97,10 @@ class RecordingObserver : public Observer {
     const std::lock_guard<std::mutex> lock(mutex_);
     snapshots_.push_back(report);
   }
+  void ProfilesSeen(absl::string_view cluster, const std::vector<StoredKind>& kinds) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stored_kinds_.emplace_back(std::string(cluster), kinds);
+  }
   void CalibrationSeen(absl::string_view, std::optional<absl::Time> active_since) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     calibrations_.push_back(active_since);
@@ -151,6 +155,10 @@ class RecordingObserver : public Observer {
   std::vector<LeaseOutcome> lease_ends() const { return Copy(lease_ends_); }
   std::vector<SnapshotReport> profiles() const { return Copy(profiles_); }
   std::vector<SnapshotReport> snapshots() const { return Copy(snapshots_); }
+  // Clusters with what they have stored, as told.
+  std::vector<std::pair<std::string, std::vector<StoredKind>>> stored_kinds() const {
+    return Copy(stored_kinds_);
+  }
   std::vector<std::optional<absl::Time>> calibrations() const { return Copy(calibrations_); }
   std::vector<absl::Time> key_expiries() const { return Copy(key_expiries_); }
   // Of a cluster, as told last; -1 when never.
@@ -218,6 +226,7 @@ class RecordingObserver : public Observer {
   std::vector<absl::Time> key_expiries_;
   std::vector<SnapshotReport> profiles_;
   std::vector<SnapshotReport> snapshots_;
+  std::vector<std::pair<std::string, std::vector<StoredKind>>> stored_kinds_;
   std::vector<std::optional<absl::Time>> calibrations_;
   std::vector<SearchReport> searches_;
   std::vector<PlanReport> plans_;

@@ -15,6 +15,7 @@ namespace parplan {
 namespace {
 
 using testing::Each;
+using testing::Field;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
@@ -48,6 +49,54 @@ TEST_F(WatchingTest, AProfileIsToldWhenItIsStoredAndWhenPlansRestOnIt) {
   for (const MeasuredBandwidth& measured : loaded.bandwidths) {
     EXPECT_GT(measured.bandwidth.bytes_per_second(), 0.0);
   }
+}
+
+// Another server on the store tells the same, and of what it did not take itself.
+TEST_F(WatchingTest, WhatIsStoredIsToldByEveryServerAndAgainWhenItChanges) {
+  StartMeasured();
+  const SnapshotReport stored = observer.profiles()[0];
+  const auto other = MakeCore(store().OpenAgain(), nullptr);
+  ASSERT_OK(other->Maintain());
+  ASSERT_THAT(observer.stored_kinds(), SizeIs(1));
+  const auto [cluster, kinds] = observer.stored_kinds()[0];
+  EXPECT_EQ(cluster, stored.cluster);
+  ASSERT_THAT(kinds, SizeIs(1));
+  EXPECT_EQ(kinds[0].device_kind, stored.device_kind);
+  EXPECT_EQ(kinds[0].devices_per_node, stored.devices_per_node);
+  EXPECT_EQ(kinds[0].newest_measurement, stored.newest_measurement);
+  // Nothing changed.
+  ASSERT_OK(other->Maintain());
+  EXPECT_THAT(observer.stored_kinds(), SizeIs(1));
+
+  v1::Profile older = SyntheticProfile({});
+  older.mutable_provenance()->mutable_measure_time()->set_seconds(
+      absl::ToUnixSeconds(stored.newest_measurement) - 86400);
+  ASSERT_OK(Upload(older, "older", "node-1"));
+  v1::Profile another = older;
+  another.set_device_kind("another-kind");
+  ASSERT_OK_AND_ASSIGN(const v1::Profile last, Upload(another, "another", "node-2"));
+  ASSERT_OK(other->Maintain());
+  ASSERT_THAT(observer.stored_kinds(), SizeIs(2));
+  EXPECT_THAT(observer.stored_kinds()[1].second,
+              testing::UnorderedElementsAre(
+                  Field(&StoredKind::newest_measurement, stored.newest_measurement),
+                  Field(&StoredKind::device_kind, "another-kind")));
+  v1::DeleteProfileRequest request;
+  request.set_name(last.name());
+  ASSERT_OK(core().profiles().Delete(request));
+  ASSERT_OK(other->Maintain());
+  ASSERT_THAT(observer.stored_kinds(), SizeIs(3));
+  EXPECT_THAT(observer.stored_kinds()[2].second, SizeIs(1));
+}
+
+TEST_F(WatchingTest, AStoreThatIsAwayIsLookedAtAgain) {
+  StartMeasured();
+  store().SetBroken(true);
+  EXPECT_THAT(core().Maintain(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(observer.stored_kinds(), IsEmpty());
+  store().SetBroken(false);
+  EXPECT_OK(core().Maintain());
+  EXPECT_THAT(observer.stored_kinds(), SizeIs(1));
 }
 
 TEST_F(WatchingTest, ThatThereIsNoCalibrationIsToldAsWell) {

@@ -169,6 +169,15 @@ def cases():
         Case("ParplanProfileStale",
              {measured: f"-{15 * DAY}x200",
               measured.replace("s:9478", "t:9478"): f"-{DAY}x200"}, "100m"),
+        # All replicas know of the kind that is stale.
+        Case("ParplanProfileStale",
+             {measured: f"-{15 * DAY}x200",
+              measured.replace("s:9478", "t:9478"): f"-{15 * DAY}x200"}, "100m", lab),
+        # That kind leaves the cluster: one replica sees so, then the other; then the last kind.
+        Case("ParplanProfileStale",
+             {measured: f"-{15 * DAY}x30 {-DAY}x170",
+              measured.replace("s:9478", "t:9478"): f"-{15 * DAY}x60 {-DAY}x140"}, "100m"),
+        Case("ParplanProfileStale", {measured: f"-{15 * DAY}x30 _x170"}, "100m"),
 
         Case("ParplanAgentAbsent", {connected: "8x30 7x100"}, "100m", lab),
         # None has come back to a server that started again.

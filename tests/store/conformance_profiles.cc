@@ -123,6 +123,16 @@ TEST_P(StoreConformance, TheRevisionGrowsByOneWithEveryChangeOfItsCluster) {
   EXPECT_THAT(store().ProfileRevision("other"), IsOkAndHolds(0));
 }
 
+TEST_P(StoreConformance, TheRevisionsAreThoseOfAllClustersThatEverHadProfiles) {
+  EXPECT_THAT(store().ProfileRevisions(), IsOkAndHolds(testing::IsEmpty()));
+  ASSERT_OK(store().PutProfile(SampleProfile("emptied", "n", "p")));
+  ASSERT_OK(store().DeleteProfile(SampleProfile("emptied", "n", "p").name));
+  ASSERT_OK(store().PutProfile(SampleProfile("c", "n", "p")));
+  EXPECT_THAT(store().ProfileRevision("asked for only"), IsOkAndHolds(0));
+  EXPECT_THAT(store().ProfileRevisions(), IsOkAndHolds(testing::ElementsAre(
+                                              testing::Pair("c", 1), testing::Pair("emptied", 2))));
+}
+
 TEST_P(StoreConformance, ASnapshotHoldsTheLiveProfilesNewestFirst) {
   EXPECT_TRUE(store().SnapshotProfiles("c")->profiles.empty());
   const ProfileRecord first = SampleProfile("c", "n1", "p1");

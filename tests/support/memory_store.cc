@@ -180,6 +180,15 @@ absl::StatusOr<int64_t> MemoryStore::ProfileRevision(absl::string_view cluster) 
   return state_->revisions[std::string(cluster)];
 }
 
+absl::StatusOr<std::map<std::string, int64_t>> MemoryStore::ProfileRevisions() {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  std::map<std::string, int64_t> revisions = state_->revisions;
+  // Some were asked for only.
+  std::erase_if(revisions, [](const auto& entry) { return entry.second == 0; });
+  return revisions;
+}
+
 absl::StatusOr<CalibrationRecord> MemoryStore::PutCalibration(CalibrationRecord calibration) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());

@@ -50,6 +50,7 @@ class MemoryStore : public Store {
   absl::Status DeleteProfile(absl::string_view name) override;
   absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
+  absl::StatusOr<std::map<std::string, int64_t>> ProfileRevisions() override;
   absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
   absl::StatusOr<CalibrationRecord> GetCalibration(absl::string_view name) override;
   absl::StatusOr<Page<CalibrationRecord>> ListCalibrations(absl::string_view cluster,
