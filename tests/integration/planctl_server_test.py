@@ -59,7 +59,7 @@ class Server(PlanctlTest):
         self.assertEqual(answer["valid"], code == OK)
         return answer["verdict"]
 
-    def test_profiles_are_uploaded_listed_and_shown(self):
+    def test_profiles_are_uploaded_listed_shown_and_deleted(self):
         rows = self.ask("profile", "list", "--cluster", "a100-40g-8")["profiles"]
         self.assertEqual([row["name"] for row in rows], [self.uploaded["name"]])
         shown = self.ask("profile", "show", self.uploaded["name"])
@@ -70,6 +70,11 @@ class Server(PlanctlTest):
         self.json("plan", *self.offline(profile=path))
         again = self.ask("profile", "upload", path, "--cluster", "again", "--node", "n")
         self.assertEqual(again["digest"], self.uploaded["digest"])
+        kept = self.ask("profile", "upload", path, "--cluster", "again", "--node", "m")
+        self.assertEqual(self.ask("profile", "delete", again["name"])["deleted"], [again["name"]])
+        self.ask("profile", "delete", again["name"], kept["name"], code=NOT_FOUND)
+        rows = self.ask("profile", "list", "--cluster", "again")["profiles"]
+        self.assertEqual([row["name"] for row in rows], [kept["name"]])
         self.ask("profile", "show", self.uploaded["name"] + "0", code=NOT_FOUND)
         self.assertEqual(self.ask("profile", "list", "--cluster", "none")["profiles"], [])
 

@@ -1,7 +1,8 @@
-// `planctl profile upload|list|show`: the measurements a server has.
+// `planctl profile upload|list|show|delete`: the measurements a server has.
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,7 @@ struct ProfileFlags {
   std::string cluster;
   std::string node;
   std::string name;
+  std::vector<std::string> names;
   std::string request_id;
 };
 
@@ -87,6 +89,23 @@ absl::Status Show(const Session& session, const ProfileFlags& flags) {
   return Print(session, ToReadableJson(profile));
 }
 
+absl::Status Delete(const Session& session, const ProfileFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  ProfileClient client(channel);
+  nlohmann::ordered_json deleted = nlohmann::ordered_json::array();
+  for (const std::string& name : flags.names) {
+    v1::DeleteProfileRequest request;
+    request.set_name(name);
+    PARPLAN_RETURN_IF_ERROR(client.Delete(request, flags.server.Call()));
+    deleted.push_back(name);
+    if (!session.json)
+      PARPLAN_RETURN_IF_ERROR(Print(session, absl::StrCat("deleted ", name, "\n")));
+  }
+  if (!session.json) return absl::OkStatus();
+  const nlohmann::ordered_json object = {{"deleted", deleted}};
+  return Print(session, object.dump(2) + "\n");
+}
+
 }  // namespace
 
 void AddProfileCommand(CLI::App& app, const Session& session, Action& action) {
@@ -118,6 +137,13 @@ void AddProfileCommand(CLI::App& app, const Session& session, Action& action) {
   CLI::App* show = profile->add_subcommand("show", "Print a profile as a file");
   show->add_option("name", flags->name, "clusters/{c}/nodes/{n}/profiles/{p}")->required();
   finish(show, "planctl profile show clusters/a100-8/nodes/node-0/profiles/p", Show);
+
+  CLI::App* remove = profile->add_subcommand(
+      "delete",
+      "Delete profiles, such as those of nodes that were taken out; new plans do without");
+  remove->add_option("names", flags->names, "clusters/{c}/nodes/{n}/profiles/{p}, any number")
+      ->required();
+  finish(remove, "planctl profile delete clusters/a100-8/nodes/node-0/profiles/p", Delete);
 }
 
 }  // namespace parplan::planctl
