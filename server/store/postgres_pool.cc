@@ -129,6 +129,7 @@ PostgresFailure ReadPostgresFailure(const std::exception& error) {
     // Unique and foreign keys: somebody else was first, and a second look will find it.
     failure.is_conflict = code == "23505" || code == "23503" || HasClass(code, "40");
     failure.is_broken = HasClass(code, "57P") || HasClass(code, "08") || code.empty();
+    failure.is_of_standby = code == "25006";
     failure.status = code.empty() ? Unavailable("PostgreSQL is away: try again", message)
                                   : StatementError(code, message);
   } else {
@@ -294,7 +295,8 @@ absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
         failure.is_broken = true;
         failure.status = Unavailable("PostgreSQL went away: try again", OneLine(error.what()));
       }
-      if (failure.is_broken) loan.Drop();
+      // The next one may find the primary, where the URI names several hosts.
+      if (failure.is_broken || failure.is_of_standby) loan.Drop();
       if (failure.is_broken && in_doubt) {
         return Unavailable(
             "PostgreSQL went away during a commit, which may or may not have happened: repeat "

@@ -29,6 +29,8 @@ struct PostgresFailure {
   bool is_conflict = false;
   // The connection is of no use any more.
   bool is_broken = false;
+  // It leads to a server that may only be read, perhaps since another took over.
+  bool is_of_standby = false;
 };
 PostgresFailure ReadPostgresFailure(const std::exception& error);
 

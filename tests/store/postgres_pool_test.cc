@@ -97,6 +97,24 @@ TEST(PostgresPool, WhateverAClosedConnectionThrowsIsUnavailable) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("went away")));
 }
 
+// A primary that became a standby without ending its sessions; the URI may name its successor.
+TEST(PostgresPool, AConnectionThatMayOnlyReadIsReplaced) {
+  ASSERT_OK_AND_ASSIGN(const auto pool, Open({.max_connection_count = 1,
+                                              .longest_wait = absl::Minutes(3),
+                                              .longest_transaction = absl::Minutes(3)}));
+  EXPECT_OK(pool->Read([](pqxx::transaction_base& transaction) {
+    transaction.exec("SET default_transaction_read_only = on");
+    return absl::OkStatus();
+  }));
+  const auto write = [](pqxx::transaction_base& transaction) {
+    transaction.exec("CREATE TABLE IF NOT EXISTS written (number BIGINT)");
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(pool->Write(write),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the primary")));
+  EXPECT_OK(pool->Write(write));
+}
+
 // The connection of a database that hangs holds, and no answer comes.
 TEST(PostgresPool, AStatementThatHasNoAnswerIsUnavailable) {
   const auto pool = OpenHurried();
