@@ -120,11 +120,11 @@ absl::StatusOr<v1::ActiveCalibration> CalibrationCore::Activate(
                                      "; upload it there before it is activated"));
     }
   }
-  PARPLAN_ASSIGN_OR_RETURN(
-      const ActiveCalibrationRecord active,
-      store_.ActivateCalibration(parent.cluster, request.calibration(), clock_.Now()));
-  TellActive(parent.cluster, active, observer_);
-  return ToMessage(active);
+  const absl::StatusOr<ActiveCalibrationRecord> active =
+      store_.ActivateCalibration(parent.cluster, request.calibration(), clock_.Now());
+  if (!active.ok()) return NamingField(active.status(), "calibration");
+  TellActive(parent.cluster, *active, observer_);
+  return ToMessage(*active);
 }
 
 absl::StatusOr<v1::ActiveCalibration> CalibrationCore::GetActive(

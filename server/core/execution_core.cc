@@ -67,20 +67,20 @@ absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
   }
   if (!request.has_window()) return FieldError(Reason::kSpecInvalid, "window", "is required");
   PARPLAN_ASSIGN_OR_RETURN(const WindowRecord window, ReadWindow(request.window(), device_count_));
-  PARPLAN_ASSIGN_OR_RETURN(
-      const AppendResult result,
-      core_->store_.AppendWindows(execution_, {window}, core_->limits_.max_window_count,
-                                  core_->clock_.Now()));
-  response_.set_stored_window_count(response_.stored_window_count() + result.stored_count);
-  response_.set_duplicate_window_count(response_.duplicate_window_count() + result.duplicate_count);
-  if (result.stored_count > 0) core_->observer_.WindowsStored(result.stored_count);
+  const absl::StatusOr<AppendResult> result = core_->store_.AppendWindows(
+      execution_, {window}, core_->limits_.max_window_count, core_->clock_.Now());
+  if (!result.ok()) return NamingField(result.status(), "execution");
+  response_.set_stored_window_count(response_.stored_window_count() + result->stored_count);
+  response_.set_duplicate_window_count(response_.duplicate_window_count() +
+                                       result->duplicate_count);
+  if (result->stored_count > 0) core_->observer_.WindowsStored(result->stored_count);
   return absl::OkStatus();
 }
 
 absl::Status ReportSession::Open(const std::string& execution) {
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(execution, "execution"));
   // First, so that an execution that is not there is what the error names.
-  PARPLAN_RETURN_IF_ERROR(core_->store_.GetExecution(execution).status());
+  PARPLAN_RETURN_IF_ERROR(NamingField(core_->store_.GetExecution(execution).status(), "execution"));
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload,
                            StoredPayload(core_->store_, name.parent().ToString()));
   device_count_ = payload.device_count();
@@ -114,10 +114,11 @@ absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionReq
   if (const absl::StatusOr<ExecutionRecord> first = store_.GetExecution(name); first.ok()) {
     return ToMessage(*first);
   }
-  PARPLAN_ASSIGN_OR_RETURN(const PlanRecord stored, store_.GetPlan(plan_name));
+  const absl::StatusOr<PlanRecord> stored = store_.GetPlan(plan_name);
+  if (!stored.ok()) return NamingField(stored.status(), "parent");
   const absl::Time now = clock_.Now();
-  if (now >= stored.expire_time) {
-    const std::string expire_time = absl::FormatTime(stored.expire_time, absl::UTCTimeZone());
+  if (now >= stored->expire_time) {
+    const std::string expire_time = absl::FormatTime(stored->expire_time, absl::UTCTimeZone());
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kPlanExpired,
                      absl::StrCat("the plan expired at ", expire_time, "; ask for a new one"),
                      {{"expireTime", expire_time}});

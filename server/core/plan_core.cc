@@ -12,6 +12,7 @@
 #include "proto/wire/digest.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/issue.h"
+#include "server/core/request_rules.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
@@ -77,6 +78,7 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const v1::CreatePlanRequest& requ
 
 absl::StatusOr<SharedPlan> PlanCore::FindRetried(const v1::CreatePlanRequest& request) {
   if (request.request_id().empty()) return SharedPlan();
+  PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), false, "request_id"));
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
   PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
                            to_.store.FindPlanByRequestId(parent.cluster, request.request_id()));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace parplan {
 namespace {
@@ -38,6 +40,14 @@ absl::Status CheckRequestId(absl::string_view request_id, bool required, absl::s
     return FieldError(reason, field, "must be a UUID");
   }
   return absl::OkStatus();
+}
+
+absl::Status NamingField(const absl::Status& status, absl::string_view field) {
+  absl::string_view rest = status.message();
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value() || !absl::ConsumePrefix(&rest, "`name`: ")) return status;
+  return MakeError(status.code(), detail->reason, absl::StrCat("`", field, "`: ", rest),
+                   detail->metadata);
 }
 
 }  // namespace parplan

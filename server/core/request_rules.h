@@ -18,6 +18,10 @@ absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::st
 absl::Status CheckRequestId(absl::string_view request_id, bool required, absl::string_view field,
                             Reason reason = Reason::kSpecInvalid);
 
+// An error of a store that begins with the field `name`, in which most requests name what it
+// is about, for a request that does so in `field`. Others stay as they are.
+absl::Status NamingField(const absl::Status& status, absl::string_view field);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_SERVER_CORE_REQUEST_RULES_H_

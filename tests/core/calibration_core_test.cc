@@ -162,6 +162,7 @@ TEST_F(CalibrationCoreTest, WhatTheClusterHasNotCannotBeActive) {
   ASSERT_OK_AND_ASSIGN(const v1::Calibration stored, Upload(Sample(0.5)));
   const absl::Status unknown = Activate(absl::StrCat(kCluster, "/calibrations/none")).status();
   EXPECT_EQ(ReasonOf(unknown), Reason::kResourceNotFound);
+  EXPECT_THAT(unknown, StatusIs(testing::_, testing::StartsWith("`calibration`: there is no ")));
   const absl::Status foreign = Activate(stored.name(), "clusters/other").status();
   EXPECT_EQ(ReasonOf(foreign), Reason::kSpecInvalid);
   EXPECT_EQ(FactOf(foreign, "field"), "calibration");

@@ -10,6 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::Pair;
+using testing::StartsWith;
 
 class ExecutionCoreTest : public CoreTest {
  protected:
@@ -229,8 +230,18 @@ TEST_F(ExecutionCoreTest, MaintenanceComesOftenEnoughForTheSilenceThatIsSet) {
 TEST_F(ExecutionCoreTest, WhatIsNotThereIsNotFound) {
   EXPECT_THAT(Get(plan_name_ + "/executions/none"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(Get("nonsense"), StatusIs(absl::StatusCode::kInvalidArgument));
+  // What is not there is named by the field of the request that names it.
+  EXPECT_THAT(Get(plan_name_ + "/executions/none"),
+              StatusIs(absl::StatusCode::kNotFound, StartsWith("`name`: there is no execution ")));
+  EXPECT_THAT(
+      core().executions().StartReport()->Add(Window(plan_name_ + "/executions/none", 0, 0, 0.1)),
+      StatusIs(absl::StatusCode::kNotFound, StartsWith("`execution`: there is no execution ")));
+  ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
+  ASSERT_OK(Complete(opened.name()).status());
+  EXPECT_THAT(core().executions().StartReport()->Add(Window(opened.name(), 0, 0, 0.1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, StartsWith("`execution`: ")));
   plan_name_ = "clusters/synthetic/plans/none";
-  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kNotFound, StartsWith("`parent`: there is no ")));
 }
 
 TEST_F(ExecutionCoreTest, ListsNewestFirstWithTheirFigures) {

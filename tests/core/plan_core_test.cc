@@ -236,6 +236,16 @@ TEST_F(PlanCoreTest, ATimeToLiveIsCutToTheLimit) {
   EXPECT_EQ(plan->expire_time().seconds() - plan->create_time().seconds(), 2 * 3600);
 }
 
+// A database would take the end of this one for nothing, and find the plan of another.
+TEST_F(PlanCoreTest, ARequestIdIsLookedAtBeforeTheStoreIsAsked) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_request_id(std::string("r\0a", 3));
+  store().SetBroken(true);
+  const absl::StatusOr<SharedPlan> refused = Ask(request);
+  EXPECT_EQ(FactOf(refused.status(), "field"), "request_id") << refused.status();
+}
+
 TEST_F(PlanCoreTest, AStoreThatFailsAtAnyStepGivesUnavailableAndNothingHalfDone) {
   StartMeasured();
   int failures = 0;

@@ -9,34 +9,12 @@
 #include "absl/strings/str_split.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "server/store/store_errors.h"
 
 namespace parplan {
 namespace {
 
 using Lock = std::lock_guard<std::mutex>;
-
-absl::Status NotFound(absl::string_view name) {
-  return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
-                   absl::StrCat("there is no ", name), {{"name", std::string(name)}});
-}
-
-absl::Status NameTaken(const std::string& name) {
-  return MakeError(absl::StatusCode::kAlreadyExists, Reason::kSpecInvalid,
-                   absl::StrCat(name, " is stored already"));
-}
-
-absl::Status RequestIdReused(const std::string& request_id) {
-  return MakeError(absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,
-                   "the request_id came with other content; use a new one",
-                   {{"requestId", request_id}});
-}
-
-absl::Status WrongState(const ExecutionRecord& execution) {
-  static constexpr const char* kNames[] = {"", "RUNNING", "SUCCEEDED", "FAILED"};
-  const std::string state = kNames[static_cast<int>(execution.state)];
-  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kExecutionState,
-                   absl::StrCat("the execution is ", state), {{"state", state}});
-}
 
 }  // namespace
 
@@ -123,9 +101,9 @@ absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile) {
       continue;
     }
     if (stored.content_digest == profile.content_digest) return stored;
-    return RequestIdReused(profile.request_id);
+    return RequestIdReusedError(profile.request_id, stored.name);
   }
-  if (Find(state_->profiles, profile.name) != nullptr) return NameTaken(profile.name);
+  if (Find(state_->profiles, profile.name) != nullptr) return NameTakenError(profile.name);
   ++state_->revisions[profile.cluster];
   state_->profiles[state_->next_position++] = profile;
   return profile;
@@ -135,7 +113,7 @@ absl::StatusOr<ProfileRecord> MemoryStore::GetProfile(absl::string_view name) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   const ProfileRecord* profile = Find(state_->profiles, name);
-  if (profile == nullptr) return NotFound(name);
+  if (profile == nullptr) return NotStoredError("profile", name);
   return *profile;
 }
 
@@ -160,7 +138,7 @@ absl::Status MemoryStore::DeleteProfile(absl::string_view name) {
     state_->profiles.erase(entry);
     return absl::OkStatus();
   }
-  return NotFound(name);
+  return NotStoredError("profile", name);
 }
 
 absl::StatusOr<ProfileSet> MemoryStore::SnapshotProfiles(absl::string_view cluster) {
@@ -198,11 +176,11 @@ absl::StatusOr<CalibrationRecord> MemoryStore::PutCalibration(CalibrationRecord 
       continue;
     }
     if (stored.content_digest == calibration.content_digest) return stored;
-    return RequestIdReused(calibration.request_id);
+    return RequestIdReusedError(calibration.request_id, stored.name);
   }
   if (const CalibrationRecord* stored = Find(state_->calibrations, calibration.name)) {
     if (stored->content_digest == calibration.content_digest) return *stored;
-    return NameTaken(calibration.name);
+    return NameTakenError(calibration.name);
   }
   state_->calibrations[state_->next_position++] = calibration;
   return calibration;
@@ -212,7 +190,7 @@ absl::StatusOr<CalibrationRecord> MemoryStore::GetCalibration(absl::string_view 
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   const CalibrationRecord* calibration = Find(state_->calibrations, name);
-  if (calibration == nullptr) return NotFound(name);
+  if (calibration == nullptr) return NotStoredError("calibration", name);
   return *calibration;
 }
 
@@ -233,7 +211,9 @@ absl::StatusOr<ActiveCalibrationRecord> MemoryStore::ActivateCalibration(absl::s
   ActiveCalibrationRecord next;
   if (!name.empty()) {
     const CalibrationRecord* calibration = Find(state_->calibrations, name);
-    if (calibration == nullptr || calibration->cluster != cluster) return NotFound(name);
+    if (calibration == nullptr || calibration->cluster != cluster) {
+      return NotStoredError("calibration", name);
+    }
     next.name = calibration->name;
     next.content_digest = calibration->content_digest;
   }
@@ -261,9 +241,9 @@ absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
       continue;
     }
     if (stored.plan_key == plan.plan_key && stored.job_id == plan.job_id) return stored;
-    return RequestIdReused(plan.request_id);
+    return RequestIdReusedError(plan.request_id, stored.name);
   }
-  if (Find(state_->plans, plan.name) != nullptr) return NameTaken(plan.name);
+  if (Find(state_->plans, plan.name) != nullptr) return NameTakenError(plan.name);
   state_->plans[state_->next_position++] = plan;
   return plan;
 }
@@ -272,7 +252,7 @@ absl::StatusOr<PlanRecord> MemoryStore::GetPlan(absl::string_view name) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   const PlanRecord* plan = Find(state_->plans, name);
-  if (plan == nullptr) return NotFound(name);
+  if (plan == nullptr) return NotStoredError("plan", name);
   return *plan;
 }
 
@@ -355,14 +335,16 @@ absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64
 absl::StatusOr<ExecutionRecord> MemoryStore::CreateExecution(ExecutionRecord execution) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  if (Find(state_->plans, execution.plan) == nullptr) return NotFound(execution.plan);
+  if (Find(state_->plans, execution.plan) == nullptr) {
+    return NotStoredError("plan", execution.plan);
+  }
   for (const auto& [position, stored] : state_->executions) {
     if (!execution.request_id.empty() && stored.request_id == execution.request_id &&
         stored.plan == execution.plan) {
       return stored;
     }
   }
-  if (Find(state_->executions, execution.name) != nullptr) return NameTaken(execution.name);
+  if (Find(state_->executions, execution.name) != nullptr) return NameTakenError(execution.name);
   execution.window_count = 0;
   execution.report_time = execution.start_time;
   state_->executions[state_->next_position++] = execution;
@@ -373,7 +355,7 @@ absl::StatusOr<ExecutionRecord> MemoryStore::GetExecution(absl::string_view name
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   const ExecutionRecord* execution = Find(state_->executions, name);
-  if (execution == nullptr) return NotFound(name);
+  if (execution == nullptr) return NotStoredError("execution", name);
   return *execution;
 }
 
@@ -393,10 +375,10 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   ExecutionRecord* execution = Find(state_->executions, name);
-  if (execution == nullptr) return NotFound(name);
+  if (execution == nullptr) return NotStoredError("execution", name);
   const bool is_abandoned = state_->abandoned.count(execution->name) > 0;
   if ((is_abandoned ? ExecutionState::kRunning : execution->state) != expected) {
-    return WrongState(*execution);
+    return ExecutionStateError(execution->name, execution->state);
   }
   state_->abandoned.erase(execution->name);
   execution->state = state;
@@ -436,9 +418,10 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   ExecutionRecord* execution = Find(state_->executions, name);
-  if (execution == nullptr) return NotFound(name);
+  if (execution == nullptr) return NotStoredError("execution", name);
   const bool is_abandoned = state_->abandoned.count(execution->name) > 0;
-  if (execution->state != ExecutionState::kRunning && !is_abandoned) return WrongState(*execution);
+  if (execution->state != ExecutionState::kRunning && !is_abandoned)
+    return ExecutionStateError(execution->name, execution->state);
   Windows all = state_->windows[execution->name];
   AppendResult result;
   for (const WindowRecord& window : windows) {
@@ -446,10 +429,7 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
     ++(is_new ? result.stored_count : result.duplicate_count);
   }
   if (result.stored_count > 0 && static_cast<int64_t>(all.size()) > max_window_count) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
-        "the execution holds as many windows as it may",
-        {{"limit", absl::StrCat(max_window_count)}, {"value", absl::StrCat(all.size())}});
+    return TooManyWindowsError(name, max_window_count, static_cast<int64_t>(all.size()));
   }
   execution->window_count = static_cast<int64_t>(all.size());
   if (result.stored_count > 0) {
@@ -469,7 +449,7 @@ absl::StatusOr<int64_t> MemoryStore::WindowCount(absl::string_view name) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   const ExecutionRecord* execution = Find(state_->executions, name);
-  if (execution == nullptr) return NotFound(name);
+  if (execution == nullptr) return NotStoredError("execution", name);
   return execution->window_count;
 }
 
@@ -477,7 +457,7 @@ absl::StatusOr<std::vector<WindowRecord>> MemoryStore::ListWindows(absl::string_
                                                                    WindowParts parts) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  if (Find(state_->executions, name) == nullptr) return NotFound(name);
+  if (Find(state_->executions, name) == nullptr) return NotStoredError("execution", name);
   std::vector<WindowRecord> windows;
   for (const auto& [key, window] : state_->windows[std::string(name)]) {
     windows.push_back(window);
