@@ -91,7 +91,8 @@ class Sidecar {
     forwarder_ = std::make_unique<Forwarder>(
         *journal_, [this](const JournalTask& task) { return Tell(task); }, ForwarderOptions(),
         LogTry);
-    metrics_ = std::make_unique<SidecarMetrics>([this] { return Figures(); });
+    metrics_ = std::make_unique<SidecarMetrics>(
+        [this] { return Figures(); }, flags_.server.certificate_file, flags_.server.ca_file);
     int metrics_port = 0;
     if (!flags_.watch.metrics_listen.empty()) {
       PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_->Serve(flags_.watch.metrics_listen));

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/base/error.h"
+#include "proto/metrics/certificate_metrics.h"
 #include "proto/wire/version.h"
 
 namespace parplan::sidecar {
@@ -116,12 +117,16 @@ struct SidecarMetrics::Series : public prometheus::Collectable {
 
   std::function<SidecarFigures()> figures;
   std::array<std::atomic<int64_t>, kLookOutcomes.size()> looks = {};
+  std::shared_ptr<prometheus::Collectable> certificates;
   std::unique_ptr<prometheus::Exposer> exposer;
 };
 
-SidecarMetrics::SidecarMetrics(std::function<SidecarFigures()> figures)
+SidecarMetrics::SidecarMetrics(std::function<SidecarFigures()> figures,
+                               const std::string& certificate_file, const std::string& ca_file)
     : series_(std::make_shared<Series>()) {
   series_->figures = std::move(figures);
+  series_->certificates =
+      MakeCertificateMetrics({{"certificate", certificate_file}, {"server_ca", ca_file}});
 }
 
 SidecarMetrics::~SidecarMetrics() { series_->exposer.reset(); }
@@ -136,6 +141,9 @@ absl::StatusOr<int> SidecarMetrics::Serve(const std::string& address) {
                                   "); give another address with --metrics-listen"));
   }
   series_->exposer->RegisterCollectable(series_);
+  if (series_->certificates != nullptr) {
+    series_->exposer->RegisterCollectable(series_->certificates);
+  }
   const std::vector<int> ports = series_->exposer->GetListeningPorts();
   return ports.empty() ? 0 : ports.front();
 }

@@ -29,8 +29,10 @@ enum class LookOutcome { kSame, kNew, kRefused, kFailed };
 // Safe to use from any thread.
 class SidecarMetrics {
  public:
-  // `figures` is called on threads of the HTTP server.
-  explicit SidecarMetrics(std::function<SidecarFigures()> figures);
+  // `figures` is called on threads of the HTTP server. When the certificates of these files end is
+  // told, too; empty paths are left out.
+  SidecarMetrics(std::function<SidecarFigures()> figures, const std::string& certificate_file,
+                 const std::string& ca_file);
   ~SidecarMetrics();
 
   // Serves them over plain HTTP at `/metrics` of `address`, HOST:PORT, as long as this lives;

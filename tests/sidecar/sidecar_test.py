@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,13 @@ def window(rank, first_step, milliseconds=100):
     return {"rank": rank, "first_step": first_step, "step_count": 10,
             "median_step_duration": parplan.seconds(milliseconds / 1000),
             "peak_memory_bytes": 1 << 30}
+
+
+def end_of(certificate):
+    """When it ends, in seconds since 1970."""
+    done = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", certificate],
+                          capture_output=True, text=True, check=True)
+    return ssl.cert_time_to_seconds(done.stdout.strip().removeprefix("notAfter="))
 
 
 class Sidecar:
@@ -428,6 +436,11 @@ class RunTest(SidecarTest):
                 wait_for("a call that failed", lambda: sidecar.metrics()
                          ["parplan_sidecar_forward_failures_total"] > 0)
                 self.assertEqual(len(self.executions(server, plan)), 0)
+                told = sidecar.metrics()
+                for label, path in (("certificate", mine / "tls.crt"),
+                                    ("server_ca", made / "ca.pem")):
+                    name = "parplan_tls_certificate_expiry_timestamp_seconds"
+                    self.assertEqual(told[f'{name}{{file="{label}"}}'], end_of(path))
                 shutil.copy(made / "client.pem", mine / "tls.crt")
                 shutil.copy(made / "client.key", mine / "tls.key")
                 wait_for("the windows", lambda: sidecar.metrics()
