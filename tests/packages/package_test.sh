@@ -58,7 +58,7 @@ echo "it takes $(($(du -sm "$root" | cut -f1) - before)) MB with all that it nee
 inside 'getent passwd parplan parplan-agent
   [[ "$(stat -c %U:%a /var/spool/parplan-agent)" == parplan-agent:1777 ]]
   [[ ! -e /var/lib/parplan/keys ]]
-  for program in parplan-server planctl parplan-agent parplan-agent-probe parplan-exec; do
+  for program in parplan-server planctl parplan-agent parplan-agent-probe parplan-exec parplan-sidecar; do
     "$program" --version
     "$program" --help >/dev/null
   done
