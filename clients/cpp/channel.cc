@@ -59,6 +59,10 @@ constexpr int kMaxMetadataBytes = 64 << 10;
 
 constexpr int kMaxReconnectBackoffMs = 5000;
 
+// Replicas that end one after the other come back at new addresses: a client that may ask for
+// them every 30 s only, as gRPC would have it, may know none that is left.
+constexpr int kMinResolutionIntervalMs = 5000;
+
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const ChannelOptions& options) {
   const bool use_tls = options.use_tls || !options.ca_file.empty() ||
@@ -96,6 +100,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions&
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kMinResolutionIntervalMs);
   // Plans never travel through a proxy meant for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!options.server_name.empty()) arguments.SetSslTargetNameOverride(options.server_name);

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Three servers, one PostgreSQL: what one server acknowledged every server has, equal
 questions are searched once, and clients notice neither a rolling restart nor, but for calls
-that are told so, the death of a server or of the database.
+that are told so, the death of a server or of the database. Clients know the servers by a list
+of addresses, or by a name that a real name server (dnsmasq) knows.
 
     replicas_test.py --server parplan-server --planctl planctl --load replica_load
         --examples FOLDER [--long]
@@ -11,61 +12,33 @@ Prints its figures. Waits for events only; how long things take is told, not jud
 import argparse
 import json
 import pathlib
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
-
-import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 
 import parplan_process as parplan  # noqa: E402
+from name_server import NameServer  # noqa: E402
 from postgres_server import PostgresServer  # noqa: E402
+from replica import PATIENCE, Replica, ReservedPort, say, start_all, wait_for  # noqa: E402
 
 PLANS = "parplan.v1.PlanService"
 PROFILES = "parplan.v1.ProfileService"
 CALIBRATIONS = "parplan.v1.CalibrationService"
-PATIENCE = 300
-
-
-class Replica(parplan.Server):
-    """A server with an address of its own, which it keeps when it starts again."""
-
-    def __init__(self, binary, folder, number, store):
-        self.host = f"127.0.77.{number + 1}"
-        self.port = 0
-        folder = pathlib.Path(folder) / f"replica-{number}"
-        folder.mkdir()
-        super().__init__(binary, folder, "--data-dir", folder.parent / "keys", "--store", store,
-                         "--workers", "2", "--drain-time", "120s")
-        self.own_flags = self.flags
-
-    def start(self):
-        self.flags = [*self.own_flags, "--listen", f"{self.host}:{self.port}"]
-        super().start()
-        self.address = f"{self.host}:{self.port}"
-        return self
-
-    def metric(self, name):
-        """The sum of a metric over its labels."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics") as page:
-            text = page.read().decode()
-        lines = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
-        return sum(float(value) for value in lines)
+NAME = "parplan.test"
 
 
 class Load:
     """Callers of all servers, which go on until they are told to end."""
 
-    def __init__(self, binary, folder, replicas, name):
+    def __init__(self, binary, folder, target, name):
         self.binary = binary
         self.journal = pathlib.Path(folder) / f"{name}.journal"
-        self.target = "ipv4:" + ",".join(replica.address for replica in replicas)
+        self.target = target
         self.process = subprocess.Popen(
             [binary, "run", "--target", self.target, "--journal", self.journal,
              "--profile", f"{folder}/profile.json", "--question", f"{folder}/question.json"],
@@ -99,18 +72,6 @@ class Load:
         return json.loads(result.stdout)
 
 
-def wait_for(condition, what, process=None):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert process is None or process.poll() is None, f"ended instead of {what}"
-        assert time.monotonic() < end, f"no {what}"
-        time.sleep(0.02)
-
-
-def say(text):
-    print(text, flush=True)
-
-
 def show(name, figures):
     times = figures["milliseconds"]["all"]
     say(f"{name}: {figures['calls']} calls, {figures['failures']} failed"
@@ -120,13 +81,16 @@ def show(name, figures):
 
 
 class Test:
-    def __init__(self, options, folder, postgres):
+    def __init__(self, options, folder, postgres, names, port):
         self.options = options
         self.folder = folder
         self.postgres = postgres
+        self.names = names
+        self.port = port
         self.scale = 8 if options.long else 1
-        self.replicas = [Replica(options.server, folder, number, postgres.uri())
+        self.replicas = [Replica(options.server, folder, number, postgres.uri(), port)
                          for number in range(3)]
+        self.list = "ipv4:" + ",".join(replica.address for replica in self.replicas)
         examples = pathlib.Path(options.examples)
         self.spec = {"model": parplan.load(examples / "llama2-7b.model.json"),
                      "topology": parplan.load(examples / "a100-40g-8.cluster.json")}
@@ -135,13 +99,8 @@ class Test:
 
     def run(self):
         try:
-            # All at once: one of them makes the tables, and one the keys.
-            starters = [threading.Thread(target=replica.start) for replica in self.replicas]
-            for starter in starters:
-                starter.start()
-            for starter in starters:
-                starter.join()
-            assert all(replica.port for replica in self.replicas), "a server did not start"
+            # One of them makes the tables, and one the keys.
+            start_all(self.replicas)
             (pathlib.Path(self.folder) / "profile.json").write_text(
                 json.dumps(parplan.small_profile()))
             (pathlib.Path(self.folder) / "question.json").write_text(
@@ -153,6 +112,8 @@ class Test:
             self.check_rolling_restart()
             self.check_killed_server()
             self.check_killed_database()
+            self.check_names()
+            self.check_new_addresses()
             self.check_backup()
         finally:
             for replica in self.replicas:
@@ -245,7 +206,7 @@ class Test:
         victim.start()
 
     def check_rolling_restart(self):
-        with Load(self.options.load, self.folder, self.replicas, "rolling") as load:
+        with Load(self.options.load, self.folder, self.list, "rolling") as load:
             load.await_more(60)
             for _ in range(2 if self.options.long else 1):
                 for replica in self.replicas:
@@ -263,7 +224,7 @@ class Test:
         assert found["lost"] == 0, found
 
     def check_killed_server(self):
-        with Load(self.options.load, self.folder, self.replicas, "killed") as load:
+        with Load(self.options.load, self.folder, self.list, "killed") as load:
             for number in range(self.scale):
                 load.await_more(60)
                 replica = self.replicas[number % 3]
@@ -279,7 +240,7 @@ class Test:
         assert found["lost"] == 0, found
 
     def check_killed_database(self):
-        with Load(self.options.load, self.folder, self.replicas, "database") as load:
+        with Load(self.options.load, self.folder, self.list, "database") as load:
             for _ in range(self.scale):
                 load.await_more(60)
                 self.postgres.kill()
@@ -294,6 +255,54 @@ class Test:
         kinds = {kind.split()[1] for kind in figures["failures_by_kind"]}
         assert kinds <= allowed, figures
         assert found["lost"] == 0, found
+
+    def check_names(self):
+        """A name is as good as a list, for every kind of program."""
+        self.names.set(NAME, [replica.host for replica in self.replicas])
+        before = [replica.metric("parplan_requests_total") for replica in self.replicas]
+        with Load(self.options.load, self.folder, self.target_by_name(), "named") as load:
+            wait_for(lambda: all(replica.metric("parplan_requests_total") > count + 20
+                                 for replica, count in zip(self.replicas, before)),
+                     "calls at every server that the name has", load.process)
+            figures = load.end()
+        show("by name", figures)
+        assert figures["failures"] == 0, figures
+        result = subprocess.run([self.options.planctl, "profile", "list", "--cluster", "lab",
+                                 "--server", self.target_by_name()],
+                                capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+
+    def check_new_addresses(self):
+        """Each server comes back at another address, as pods do: the name loses the old one when
+        the server begins to end, and has the new one when that is ready. Clients look at the name
+        again when one that they know is gone."""
+        hosts = [replica.host for replica in self.replicas]
+        self.names.set(NAME, hosts)
+        with Load(self.options.load, self.folder, self.target_by_name(), "addresses") as load:
+            load.await_more(60)
+            for number, replica in enumerate(self.replicas):
+                self.names.set(NAME, hosts[:number] + hosts[number + 1:])
+                assert replica.end(timeout=PATIENCE) == 0, replica.log()
+                if number > 0:
+                    start = time.monotonic()
+                    wait_for(lambda: self.replicas[number - 1].metric("parplan_requests_total")
+                             > 20, "calls at the new address", load.process)
+                    say(f"  {time.monotonic() - start:.1f} s from the end of {replica.host} to "
+                        f"calls at {hosts[number - 1]}, which the name had had before")
+                replica.move()
+                replica.start()
+                hosts[number] = replica.host
+                self.names.set(NAME, hosts)
+            load.await_more(60)
+            figures = load.end()
+            found = load.look()
+        show("rolling restart to new addresses", figures)
+        say(f"  {found['found']} acknowledged, {found['lost']} lost")
+        assert figures["failures"] == 0, figures
+        assert found["lost"] == 0, found
+
+    def target_by_name(self):
+        return f"dns://{self.names.address}/{NAME}:{self.port.number}"
 
     def check_backup(self):
         """A backup while servers run, restored to a file of SQLite that a single server serves."""
@@ -326,8 +335,9 @@ def main():
     parser.add_argument("--long", action="store_true", help="more of everything")
     options = parser.parse_args()
     start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, PostgresServer() as postgres:
-        Test(options, folder, postgres).run()
+    with tempfile.TemporaryDirectory() as folder, PostgresServer() as postgres, \
+            NameServer(folder) as names, ReservedPort() as port:
+        Test(options, folder, postgres, names, port).run()
     say(f"all in {time.monotonic() - start:.0f} s")
 
 
