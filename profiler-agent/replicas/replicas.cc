@@ -1,0 +1,79 @@
+#include "profiler-agent/replicas/replicas.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "profiler-agent/replicas/replica_order.h"
+#include "profiler-agent/replicas/resolve_name.h"
+
+namespace parplan {
+namespace {
+
+using Kind = ServerTarget::Kind;
+
+// For the connection to a replica that may be away; one that is there says so in milliseconds.
+constexpr std::chrono::seconds kPatience(10);
+// How often a wait looks whether it is stopped.
+constexpr std::chrono::milliseconds kSlice(100);
+
+// As a target of its own. Brackets may not stand in a URI as they are.
+std::string TargetOf(const std::string& address) {
+  if (!absl::StartsWith(address, "[")) return absl::StrCat("ipv4:", address);
+  return absl::StrCat("ipv6:", absl::StrReplaceAll(address, {{"[", "%5B"}, {"]", "%5D"}}));
+}
+
+}  // namespace
+
+Replicas::Replicas(ChannelOptions server, std::string cluster)
+    : server_(std::move(server)),
+      cluster_(std::move(cluster)),
+      target_(ReadServerTarget(server_.target)) {
+  if (target_.kind == Kind::kOther) known_ = {server_.target};
+  if (target_.kind == Kind::kAddresses) known_ = OrderReplicas(cluster_, target_.addresses);
+}
+
+absl::StatusOr<std::vector<std::string>> Replicas::Order() {
+  if (target_.kind != Kind::kName) return known_;
+  absl::StatusOr<std::vector<std::string>> found = ResolveName(target_, is_stopped_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (found.ok()) known_ = OrderReplicas(cluster_, *std::move(found));
+  if (known_.empty()) return found.status();
+  return known_;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Replicas::MakeChannelTo(
+    const std::string& address) const {
+  ChannelOptions options = server_;
+  if (target_.kind != Kind::kOther) options.target = TargetOf(address);
+  if (target_.kind == Kind::kName && options.server_name.empty()) {
+    options.server_name = target_.name;
+  }
+  return MakeChannel(options);
+}
+
+grpc_connectivity_state Replicas::AwaitReady(grpc::Channel& channel) const {
+  // The channel asks for the server's health: it is ready when that serves, and not before.
+  const auto end = std::chrono::system_clock::now() + kPatience;
+  while (!is_stopped_ && std::chrono::system_clock::now() < end) {
+    const grpc_connectivity_state state = channel.GetState(true);
+    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) return state;
+    channel.WaitForStateChange(state, std::chrono::system_clock::now() + kSlice);
+  }
+  return GRPC_CHANNEL_CONNECTING;
+}
+
+bool Replicas::IsThereBetter(const std::string& address) {
+  const absl::StatusOr<std::vector<std::string>> order = Order();
+  if (!order.ok()) return false;
+  for (const std::string& better : *order) {
+    if (better == address) return false;
+    const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = MakeChannelTo(better);
+    if (channel.ok() && AwaitReady(**channel) == GRPC_CHANNEL_READY) return true;
+  }
+  return false;
+}
+
+}  // namespace parplan
