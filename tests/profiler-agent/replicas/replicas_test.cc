@@ -12,9 +12,11 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "clients/cpp/agent_client.h"
 #include "parplan/v1/agent_service.grpc.pb.h"
 #include "profiler-agent/replicas/replica_order.h"
 #include "proto/health/health_server.h"
@@ -139,6 +141,27 @@ TEST(Replicas, OneThatIsAwayIsNotBetter) {
   const ReservedPort nobody;
   Replicas replicas({.target = absl::StrCat("ipv4:127.0.0.1:", nobody.number())}, "lab");
   EXPECT_FALSE(replicas.IsThereBetter("10.0.0.9:9477"));
+}
+
+// gRPC 1.51 crashes at a call of a channel that joins another one's connection as that fails.
+TEST(Replicas, AreAskedByChannelsThatShareNoConnection) {
+  const ReservedPort nobody;
+  const std::string address = absl::StrCat("127.0.0.1:", nobody.number());
+  const Replicas replicas({.target = address}, "lab");
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 400; ++i) {
+        const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+            replicas.MakeChannelTo(address);
+        ASSERT_OK(channel.status());
+        EXPECT_EQ(replicas.AwaitReady(**channel), GRPC_CHANNEL_TRANSIENT_FAILURE);
+        EXPECT_THAT(AgentClient(*channel).List({}).status(),
+                    StatusIs(absl::StatusCode::kUnavailable));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Replicas, AreHeldToTheNameOfTheTarget) {
