@@ -79,7 +79,7 @@ class Daemon {
               {"port", absl::StrCat(port)},
               {"metrics_port", absl::StrCat(metrics_port)}});
     // Leases are no reason not to measure the node itself.
-    if (const absl::Status status = OfferLinks(channel); !status.ok()) {
+    if (const absl::Status status = OfferLinks(); !status.ok()) {
       LogEvent("error", "no leases are taken", {{"message", Text(status)}});
     }
     uploader_ = std::make_unique<Uploader>(
@@ -118,12 +118,13 @@ class Daemon {
  private:
   bool IsMeasuring() { return measuring_ != nullptr || (links_ != nullptr && links_->is_active()); }
 
-  absl::Status OfferLinks(std::shared_ptr<grpc::Channel> channel) {
+  absl::Status OfferLinks() {
     if (!options_.takes_leases) return absl::OkStatus();
     LinkProbeOptions links;
     PARPLAN_ASSIGN_OR_RETURN(links.inventory, ReadInventory(options_.measurement.inventory));
     links.measurement = options_.measurement;
     links.measurement.on_line = &LogLine;
+    links.look_interval = options_.look_interval;
     links.hello.set_node(options_.parent);
     links.hello.set_instance_id(MakeUuid());
     links.hello.set_agent(absl::StrCat("parplan-agent ", kVersion));
@@ -132,7 +133,7 @@ class Daemon {
                              DeviceKind(links.inventory, options_.measurement.device_type));
     links.hello.set_device_count(options_.request.rank_count);
     links.hello.set_inventory_fingerprint(InventoryFingerprint(links.inventory));
-    links_ = std::make_unique<LinkProbe>(std::move(channel), std::move(links), *wakes_);
+    links_ = std::make_unique<LinkProbe>(options_.server, std::move(links), *wakes_);
     if (!options_.link_nodes.empty()) next_links_ = absl::InfinitePast();
     return absl::OkStatus();
   }

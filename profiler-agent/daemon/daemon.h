@@ -19,6 +19,7 @@
 namespace parplan {
 
 struct DaemonOptions {
+  // Profiles go to all replicas in turn; leases come from one (Replicas).
   ChannelOptions server;
   // `clusters/{cluster}/nodes/{node}`.
   std::string parent;
@@ -34,6 +35,8 @@ struct DaemonOptions {
   std::vector<std::string> link_nodes;
   // By which other nodes reach this one.
   std::string host;
+  // See LeaseMachineOptions.
+  absl::Duration look_interval = absl::Minutes(3);
 
   MeasurementOptions measurement;
   ProbeRequest request;

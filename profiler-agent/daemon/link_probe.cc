@@ -21,14 +21,17 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 LeaseAgentOptions LinkProbe::AgentOptions() {
   LeaseAgentOptions agent;
   agent.machine.hello = options_.hello;
+  agent.machine.look_interval = options_.look_interval;
   agent.on_opened = [this](const v1::Lease& lease) { Opened(lease); };
   agent.on_ended = [this](const v1::LeaseEnd& end) { Ended(end); };
+  agent.on_connected = [](const std::string& server) {
+    LogEvent("info", "connected for leases", {{"server", server}});
+  };
   return agent;
 }
 
-LinkProbe::LinkProbe(std::shared_ptr<grpc::Channel> channel, LinkProbeOptions options,
-                     WakeSet& wakes)
-    : options_(std::move(options)), wakes_(wakes), agent_(std::move(channel), AgentOptions()) {}
+LinkProbe::LinkProbe(ChannelOptions server, LinkProbeOptions options, WakeSet& wakes)
+    : options_(std::move(options)), wakes_(wakes), agent_(std::move(server), AgentOptions()) {}
 
 LinkProbe::~LinkProbe() {
   {

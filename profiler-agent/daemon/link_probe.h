@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "clients/cpp/channel.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/agent_service.pb.h"
 #include "parplan/v1/profile.pb.h"
@@ -24,6 +25,8 @@ namespace parplan {
 
 struct LinkProbeOptions {
   v1::AgentHello hello;
+  // See LeaseMachineOptions.
+  absl::Duration look_interval = absl::Minutes(3);
   MeasurementOptions measurement;
   NodeInventory inventory;
 };
@@ -33,7 +36,7 @@ struct LinkProbeOptions {
 class LinkProbe {
  public:
   // `wakes`, which outlives it, is called when a measurement has ended.
-  LinkProbe(std::shared_ptr<grpc::Channel> channel, LinkProbeOptions options, WakeSet& wakes);
+  LinkProbe(ChannelOptions server, LinkProbeOptions options, WakeSet& wakes);
   // Ends a measurement under way, here and on the other nodes.
   ~LinkProbe();
 

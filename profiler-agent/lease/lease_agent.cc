@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace parplan {
 namespace {
@@ -35,6 +36,21 @@ LeaseMachineOptions WithInstance(LeaseMachineOptions options) {
   return options;
 }
 
+// `lab` of `clusters/lab/nodes/n1`.
+std::string ClusterOf(const std::string& node) {
+  const std::vector<std::string> parts = absl::StrSplit(node, '/');
+  return parts.size() > 1 ? parts[1] : "";
+}
+
+// A stream and what it needs.
+struct Connection {
+  explicit Connection(std::shared_ptr<grpc::Channel> channel)
+      : client(std::move(channel)), stream(client.MakeStream()) {}
+
+  AgentClient client;
+  std::unique_ptr<AgentStream> stream;
+};
+
 v1::LeaseRequest RequestFor(const LeaseWish& wish, std::string request_id) {
   v1::LeaseRequest request;
   request.set_request_id(std::move(request_id));
@@ -49,12 +65,12 @@ v1::LeaseRequest RequestFor(const LeaseWish& wish, std::string request_id) {
 
 }  // namespace
 
-LeaseAgent::LeaseAgent(std::shared_ptr<grpc::Channel> channel, LeaseAgentOptions options)
-    : client_(std::move(channel)),
-      options_([&options] {
+LeaseAgent::LeaseAgent(ChannelOptions server, LeaseAgentOptions options)
+    : options_([&options] {
         options.machine = WithInstance(std::move(options.machine));
         return std::move(options);
       }()),
+      replicas_(std::move(server), ClusterOf(options_.machine.hello.node())),
       random_(std::random_device()()),
       machine_(options_.machine,
                [this] { return std::uniform_real_distribution<double>(0.0, 1.0)(random_); }) {
@@ -64,15 +80,18 @@ LeaseAgent::LeaseAgent(std::shared_ptr<grpc::Channel> channel, LeaseAgentOptions
   }
   reader_ = std::thread([this] { Read(); });
   actor_ = std::thread([this] { Act(); });
+  looker_ = std::thread([this] { Look(); });
 }
 
 LeaseAgent::~LeaseAgent() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_ending_ = true;
+    replicas_.Stop();
     if (stream_ != nullptr) stream_->Cancel();
     changed_.notify_all();
   }
+  looker_.join();
   actor_.join();
   reader_.join();
 }
@@ -140,36 +159,76 @@ void LeaseAgent::Push(LeaseMachine::Actions actions) {
 }
 
 void LeaseAgent::Read() {
+  // Those to try, and the one that is.
+  std::vector<std::string> order;
+  size_t index = 0;
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return wants_stream_ || is_ending_; });
+    changed_.wait(lock, [this] { return stream_wish_ != Wish::kNothing || is_ending_; });
     if (is_ending_) return;
-    wants_stream_ = false;
-    const std::shared_ptr<AgentStream> stream = client_.MakeStream();
-    stream_ = stream;
+    const bool is_first = std::exchange(stream_wish_, Wish::kNothing) == Wish::kFirst;
     lock.unlock();
-    v1::ConnectAgentRequest first;
-    *first.mutable_hello() = options_.machine.hello;
-    // One that fails shows when it is read.
-    static_cast<void>(stream->Send(first));
     absl::Status end;
-    while (end.ok()) {
-      absl::StatusOr<v1::ConnectAgentResponse> message = stream->Receive();
-      const std::lock_guard<std::mutex> reading(mutex_);
-      if (message.ok()) {
-        Push(machine_.Received(*message, SteadyNow()));
-      } else {
-        end = message.status();
-      }
+    if (is_first) {
+      absl::StatusOr<std::vector<std::string>> found = replicas_.Order();
+      end = found.status();
+      order = found.ok() ? *std::move(found) : std::vector<std::string>();
     }
+    index = is_first ? 0 : index + 1;
+    if (end.ok()) end = ReadStream(order[index]);
     lock.lock();
     stream_ = nullptr;
     // What was meant for this stream is nothing for the next one.
-    queue_.erase(
-        std::remove_if(queue_.begin(), queue_.end(),
-                       [](const LeaseAction& action) { return action.kind == Kind::kSend; }),
-        queue_.end());
-    Push(machine_.StreamEnded(end, SteadyNow()));
+    queue_.erase(std::remove_if(queue_.begin(), queue_.end(),
+                                [](const LeaseAction& action) {
+                                  return action.kind == Kind::kSend ||
+                                         action.kind == Kind::kDisconnect;
+                                }),
+                 queue_.end());
+    Push(machine_.StreamEnded(end, SteadyNow(), index + 1 < order.size()));
+  }
+}
+
+absl::Status LeaseAgent::ReadStream(const std::string& address) {
+  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = replicas_.MakeChannelTo(address);
+  if (!channel.ok()) return channel.status();
+  if (replicas_.AwaitReady(**channel) == GRPC_CHANNEL_CONNECTING) {
+    return absl::UnavailableError(absl::StrCat("nobody answers at ", address));
+  }
+  const auto connection = std::make_shared<Connection>(*channel);
+  const std::shared_ptr<AgentStream> stream(connection, connection->stream.get());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (is_ending_) return absl::CancelledError("the agent ends");
+    stream_ = stream;
+    ++stream_number_;
+    server_ = address;
+  }
+  v1::ConnectAgentRequest first;
+  *first.mutable_hello() = options_.machine.hello;
+  // One that fails shows when it is read.
+  static_cast<void>(stream->Send(first));
+  while (true) {
+    const absl::StatusOr<v1::ConnectAgentResponse> message = stream->Receive();
+    if (!message.ok()) return message.status();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Push(machine_.Received(*message, SteadyNow()));
+  }
+}
+
+void LeaseAgent::Look() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return wants_look_ || is_ending_; });
+    if (is_ending_) return;
+    wants_look_ = false;
+    const int64_t number = stream_number_;
+    const std::string server = server_;
+    lock.unlock();
+    const bool is_there_better = replicas_.IsThereBetter(server);
+    lock.lock();
+    // For a later stream it says nothing.
+    if (number == stream_number_) Push(machine_.Looked(is_there_better, SteadyNow()));
   }
 }
 
@@ -186,9 +245,21 @@ void LeaseAgent::Act() {
     queue_.pop_front();
     switch (action.kind) {
       case Kind::kConnect:
-        wants_stream_ = true;
+      case Kind::kConnectNext:
+        stream_wish_ = action.kind == Kind::kConnect ? Wish::kFirst : Wish::kNext;
         changed_.notify_all();
         break;
+      case Kind::kLook:
+        wants_look_ = true;
+        changed_.notify_all();
+        break;
+      case Kind::kWelcomed: {
+        const std::string server = server_;
+        lock.unlock();
+        if (options_.on_connected) options_.on_connected(server);
+        lock.lock();
+        break;
+      }
       case Kind::kGranted:
       case Kind::kRefused: {
         const bool is_grant = action.kind == Kind::kGranted;

@@ -20,20 +20,24 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "clients/cpp/agent_client.h"
+#include "clients/cpp/channel.h"
 #include "parplan/v1/agent_service.pb.h"
 #include "profiler-agent/lease/lease_machine.h"
+#include "profiler-agent/replicas/replicas.h"
 
 namespace parplan {
 
 struct LeaseAgentOptions {
   LeaseMachineOptions machine;
-  // Both are called from one thread of the agent, in order, and must return soon; they may
+  // All are called from one thread of the agent, in order, and must return soon; they may
   // call anything of the agent but `Acquire` and its end.
   // Another node's lease has begun here: join its rendezvous.
   std::function<void(const v1::Lease&)> on_opened;
   // A lease that `Acquire` gave or `on_opened` told is over, but by `Return` of this node:
   // stop what runs under it.
   std::function<void(const v1::LeaseEnd&)> on_ended;
+  // A stream has begun, to the server at this address.
+  std::function<void(const std::string&)> on_connected;
 };
 
 // What to ask for; see `LeaseRequest` of the contract.
@@ -47,12 +51,13 @@ struct LeaseWish {
   std::string task;
 };
 
-// Two threads, which sleep while nothing happens. Connects and connects anew by itself. Safe
-// to use from any thread.
+// Three threads, which sleep while nothing happens. Connects and connects anew by itself. Where
+// the target names several replicas of a server, agents of a cluster come together at one of
+// them (Replicas): nodes at different ones are not lent together. Safe to use from any thread.
 class LeaseAgent {
  public:
   // Begins at once.
-  LeaseAgent(std::shared_ptr<grpc::Channel> channel, LeaseAgentOptions options);
+  LeaseAgent(ChannelOptions server, LeaseAgentOptions options);
   // Ends the stream, and with it all leases of the node; `on_ended` is not called for those.
   ~LeaseAgent();
 
@@ -76,15 +81,21 @@ class LeaseAgent {
 
  private:
   using Answer = std::variant<v1::Lease, v1::LeaseRefusal>;
+  enum class Wish { kNothing, kFirst, kNext };
 
+  // What the threads do.
   void Read();
   void Act();
+  void Look();
+  // Takes one stream from its beginning to its end, and says why it ended. Of the reading
+  // thread.
+  absl::Status ReadStream(const std::string& address);
   void Push(LeaseMachine::Actions actions);
   // Of the acting thread, without the lock.
   void Do(const LeaseAction& action, const std::shared_ptr<AgentStream>& stream);
 
-  AgentClient client_;
   const LeaseAgentOptions options_;
+  Replicas replicas_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -93,7 +104,11 @@ class LeaseAgent {
   LeaseMachine machine_;
   std::deque<LeaseAction> queue_;
   std::shared_ptr<AgentStream> stream_;
-  bool wants_stream_ = false;
+  // Of the stream that is, or was last: where to, and how many there were with it.
+  std::string server_;
+  int64_t stream_number_ = 0;
+  Wish stream_wish_ = Wish::kNothing;
+  bool wants_look_ = false;
   bool is_ending_ = false;
   int64_t request_count_ = 0;
   // By request: absent until it is answered.
@@ -101,6 +116,7 @@ class LeaseAgent {
 
   std::thread reader_;
   std::thread actor_;
+  std::thread looker_;
 };
 
 }  // namespace parplan

@@ -17,6 +17,8 @@ using Kind = LeaseAction::Kind;
 constexpr absl::Duration kRenewalDistance = absl::Seconds(5);
 // Where the server names none.
 constexpr absl::Duration kDefaultHeartbeat = absl::Seconds(15);
+// From the return of a lease to a move.
+constexpr absl::Duration kSettleTime = absl::Seconds(2);
 
 // Of a message that the server made, so it has the right form.
 absl::Duration SpanOf(const google::protobuf::Duration& duration) {
@@ -55,13 +57,19 @@ LeaseMachine::LeaseMachine(LeaseMachineOptions options, std::function<double()> 
 
 LeaseMachine::Actions LeaseMachine::Start(absl::Duration now) {
   if (state_ != State::kOff) return {};
-  state_ = State::kConnecting;
-  deadline_ = now + options_.connect_patience;
-  return {{.kind = Kind::kConnect}};
+  return {Connect(Kind::kConnect, now)};
 }
 
-LeaseMachine::Actions LeaseMachine::StreamEnded(const absl::Status& status, absl::Duration now) {
+LeaseMachine::Actions LeaseMachine::StreamEnded(const absl::Status& status, absl::Duration now,
+                                                bool has_next) {
+  // Of its own will, and nothing was lent or asked for.
+  if (state_ == State::kMoving) return {Connect(Kind::kConnect, now)};
   Actions actions;
+  if (state_ == State::kConnecting && has_next && !IsRefusal(status)) {
+    last_end_ = status;
+    actions.push_back(Connect(Kind::kConnectNext, now));
+    return actions;
+  }
   failure_count_ = state_ == State::kConnected ? 1 : failure_count_ + 1;
   state_ = State::kWaiting;
   last_end_ = status;
@@ -88,6 +96,9 @@ LeaseMachine::Actions LeaseMachine::Received(const v1::ConnectAgentResponse& mes
     failure_count_ = 0;
     heartbeat_ = SpanOf(message.welcome().heartbeat_time());
     if (heartbeat_ <= absl::ZeroDuration()) heartbeat_ = kDefaultHeartbeat;
+    next_look_ = NextLook(now);
+    is_there_better_ = false;
+    actions.push_back({.kind = Kind::kWelcomed});
     // The hello may be from before the last `SetBusy`.
     SendHeartbeat(now, actions);
     return actions;
@@ -167,6 +178,7 @@ LeaseMachine::Actions LeaseMachine::Return(const std::string& lease_id,
   message.mutable_return_lease()->set_lease_id(lease_id);
   message.mutable_return_lease()->set_failure_reason(failure_reason);
   Send(std::move(message), now, actions);
+  earliest_move_ = now + kSettleTime;
   return actions;
 }
 
@@ -177,15 +189,22 @@ LeaseMachine::Actions LeaseMachine::SetBusy(bool is_busy, absl::Duration now) {
   return actions;
 }
 
+LeaseMachine::Actions LeaseMachine::Looked(bool is_there_better, absl::Duration now) {
+  if (state_ == State::kConnected) {
+    next_look_ = NextLook(now);
+    is_there_better_ = is_there_better;
+  }
+  return {};
+}
+
 LeaseMachine::Actions LeaseMachine::Tick(absl::Duration now) {
   Actions actions;
   if (state_ == State::kWaiting && now >= deadline_) {
-    state_ = State::kConnecting;
-    deadline_ = now + options_.connect_patience;
-    actions.push_back({.kind = Kind::kConnect});
+    actions.push_back(Connect(Kind::kConnect, now));
   } else if (state_ == State::kConnecting && now >= deadline_) {
-    // Whoever has the stream tells of its end, and then there is another attempt.
-    deadline_ = absl::InfiniteDuration();
+    // Whoever has the stream tells of its end, and then there is another attempt. Told again
+    // where there was no stream yet.
+    deadline_ = now + options_.connect_patience;
     actions.push_back({.kind = Kind::kDisconnect});
   }
   std::vector<std::string> over;
@@ -203,12 +222,25 @@ LeaseMachine::Actions LeaseMachine::Tick(absl::Duration now) {
   for (const std::string& id : over) {
     End(id, v1::LEASE_END_CAUSE_EXPIRED, "the time of the lease was over", actions);
   }
-  if (state_ == State::kConnected && now >= next_heartbeat_) SendHeartbeat(now, actions);
+  if (now >= MoveTime()) {
+    state_ = State::kMoving;
+    deadline_ = absl::InfiniteDuration();
+    actions.push_back({.kind = Kind::kDisconnect});
+  }
+  if (state_ != State::kConnected) return actions;
+  if (now >= next_heartbeat_) SendHeartbeat(now, actions);
+  if (now >= next_look_) {
+    next_look_ = absl::InfiniteDuration();
+    actions.push_back({.kind = Kind::kLook});
+  }
   return actions;
 }
 
 absl::Duration LeaseMachine::NextDeadline() const {
-  absl::Duration next = state_ == State::kConnected ? next_heartbeat_ : deadline_;
+  absl::Duration next = deadline_;
+  if (state_ == State::kConnected) {
+    next = std::min({next_heartbeat_, next_look_, MoveTime()});
+  }
   for (const auto& [id, lease] : leases_) {
     next = std::min(next, lease.end);
     if (lease.is_host) next = std::min(next, lease.renewal);
@@ -243,6 +275,21 @@ void LeaseMachine::End(const std::string& lease_id, v1::LeaseEndCause cause,
   action.end.set_cause(cause);
   action.end.set_detail(detail);
   leases_.erase(lease_id);
+}
+
+LeaseAction LeaseMachine::Connect(Kind kind, absl::Duration now) {
+  state_ = State::kConnecting;
+  deadline_ = now + options_.connect_patience;
+  return {.kind = kind};
+}
+
+absl::Duration LeaseMachine::NextLook(absl::Duration now) const {
+  return now + options_.look_interval * (0.75 + 0.5 * random_());
+}
+
+absl::Duration LeaseMachine::MoveTime() const {
+  const bool may_move = state_ == State::kConnected && leases_.empty() && requests_.empty();
+  return may_move && is_there_better_ ? earliest_move_ : absl::InfiniteDuration();
 }
 
 LeaseAction LeaseMachine::Refuse(const std::string& request_id) const {

@@ -25,14 +25,23 @@ struct LeaseMachineOptions {
   BackoffOptions backoff = {.first_pause = absl::Seconds(1), .longest_pause = absl::Minutes(1)};
   // How long to wait for the server's welcome.
   absl::Duration connect_patience = absl::Seconds(30);
+  // Between looks whether another replica is the one to be connected to; a quarter more or less,
+  // by chance.
+  absl::Duration look_interval = absl::Minutes(3);
 };
 
 struct LeaseAction {
   enum class Kind {
-    // Begin a stream, whose end is told by `StreamEnded`; or end the one there is.
+    // Begin a stream, whose end is told by `StreamEnded`: to the replica that is first now, or
+    // to the one after that which has just failed; or end the one there is.
     kConnect,
+    kConnectNext,
     kDisconnect,
+    // Find out whether a replica that goes before this one serves, and tell it by `Looked`.
+    kLook,
     kSend,
+    // The stream has begun.
+    kWelcomed,
     // The answer to a request.
     kGranted,
     kRefused,
@@ -51,7 +60,9 @@ struct LeaseAction {
 
 // What holds: there is at most one stream; every request has one answer; every lease that
 // was granted or opened ends once, at the latest when its time is over by the agent's own
-// clock or when the stream ends, whatever the server does.
+// clock or when the stream ends, whatever the server does. Replicas are tried one after the
+// other without a pause, until all have failed or one refuses the agent, which all would. The
+// stream moves to a better replica only while the node is in no lease and asks for none.
 //
 // `now` is a time that never goes back. Not safe to use from several threads.
 class LeaseMachine {
@@ -62,7 +73,8 @@ class LeaseMachine {
   LeaseMachine(LeaseMachineOptions options, std::function<double()> random);
 
   Actions Start(absl::Duration now);
-  Actions StreamEnded(const absl::Status& status, absl::Duration now);
+  // `has_next`: there is another replica to try.
+  Actions StreamEnded(const absl::Status& status, absl::Duration now, bool has_next = false);
   Actions Received(const v1::ConnectAgentResponse& message, absl::Duration now);
 
   // The id of the request must be new. Refused at once while there is no server.
@@ -73,8 +85,10 @@ class LeaseMachine {
   Actions Return(const std::string& lease_id, const std::string& failure_reason,
                  absl::Duration now);
   Actions SetBusy(bool is_busy, absl::Duration now);
+  // The answer to `kLook`.
+  Actions Looked(bool is_there_better, absl::Duration now);
 
-  // Does what is due: heartbeats, renewals, local ends, attempts to connect.
+  // Does what is due: heartbeats, renewals, local ends, attempts to connect, looks, moves.
   Actions Tick(absl::Duration now);
   // When to call `Tick`. Infinite before `Start`.
   absl::Duration NextDeadline() const;
@@ -84,7 +98,7 @@ class LeaseMachine {
   const absl::Status& last_end() const { return last_end_; }
 
  private:
-  enum class State { kOff, kWaiting, kConnecting, kConnected };
+  enum class State { kOff, kWaiting, kConnecting, kConnected, kMoving };
   struct Held {
     bool is_host = false;
     absl::Duration length;  // As it was granted, for renewals.
@@ -98,6 +112,10 @@ class LeaseMachine {
   void End(const std::string& lease_id, v1::LeaseEndCause cause, const std::string& detail,
            Actions& actions);
   LeaseAction Refuse(const std::string& request_id) const;
+  LeaseAction Connect(LeaseAction::Kind kind, absl::Duration now);
+  absl::Duration NextLook(absl::Duration now) const;
+  // When the stream is to move; infinite where it is not.
+  absl::Duration MoveTime() const;
 
   const LeaseMachineOptions options_;
   const std::function<double()> random_;
@@ -111,6 +129,11 @@ class LeaseMachine {
   absl::Duration deadline_;
   absl::Duration heartbeat_;       // Of kConnected: between two,
   absl::Duration next_heartbeat_;  // and the next.
+  // Of kConnected: when to look, infinite while somebody does, and what came of it last.
+  absl::Duration next_look_;
+  bool is_there_better_ = false;
+  // What was said last must have gone out before the stream moves.
+  absl::Duration earliest_move_;
   std::set<std::string> requests_;
   std::map<std::string, Held> leases_;
 };

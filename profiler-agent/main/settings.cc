@@ -96,7 +96,8 @@ void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
 void AddServer(CLI::App& app, Settings& settings) {
   DaemonOptions& daemon = settings.daemon;
   const char* const group = "Server";
-  app.add_option("--server", daemon.server.target, "Address of parplan-server")
+  app.add_option("--server", daemon.server.target,
+                 "Address of parplan-server: HOST:PORT, or a name or list of replicas")
       ->capture_default_str()
       ->group(group);
   AddTlsFlags(app, group, daemon.server);
@@ -116,6 +117,8 @@ void AddServer(CLI::App& app, Settings& settings) {
       ->capture_default_str()
       ->group(group);
   AddWatchFlags(app, group, daemon.watch);
+  AddDurationFlag(app, "--look-interval", daemon.look_interval,
+                  "To the next look which of several servers lends this node [3m]");
   AddDurationFlag(app, "--longest-age", daemon.longest_age,
                   "A whole measurement again after so long [168h]");
   AddDurationFlag(app, "--busy-pause", daemon.busy_pause, "To the next try on a busy node [5m]");

@@ -90,7 +90,7 @@ Limits RpcHarness::TestLimits() {
 }
 
 RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
-                       absl::Duration default_deadline)
+                       absl::Duration default_deadline, int port)
     : observer_(PlannerNames()) {
   auto store = std::make_unique<MemoryStore>();
   store_ = store.get();
@@ -100,6 +100,7 @@ RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
                                        std::make_unique<KeyRing>(*std::move(keys), clock_.Now()),
                                        limits, clock_, observer_, std::move(planner));
   RpcServerOptions options;
+  options.listen_address = absl::StrCat("127.0.0.1:", port);
   options.default_deadline = default_deadline;
   options.logger = [this](const CallRecord& record) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -67,8 +67,9 @@ class GatedPlanner {
 
 class RpcHarness {
  public:
+  // Port 0 is a free one.
   explicit RpcHarness(const Limits& limits = TestLimits(), PlannerFunction planner = &FindPlan,
-                      absl::Duration default_deadline = absl::Minutes(10));
+                      absl::Duration default_deadline = absl::Minutes(10), int port = 0);
   ~RpcHarness();
 
   // One worker, so that tests know what runs.

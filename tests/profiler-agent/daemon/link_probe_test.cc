@@ -98,9 +98,9 @@ TEST(LinkProbe, ItsHostIsForOthersAndNotWhereItListens) {
   RpcHarness harness;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
   Heard heard;
-  LeaseAgent other(harness.channel(), heard.OptionsFor("b"));
+  LeaseAgent other({.target = harness.address()}, heard.OptionsFor("b"));
   // An address of nobody (RFC 5737), as that of a router that passes connections on.
-  LinkProbe probe(harness.channel(), Options("a", "192.0.2.1"), *wakes);
+  LinkProbe probe({.target = harness.address()}, Options("a", "192.0.2.1"), *wakes);
   AwaitAgents(harness, 2);
   ASSERT_TRUE(probe.Begin(PairPlan(), {"a", "b"}));
   EXPECT_THAT(heard.AwaitOpened().rendezvous_address(), StartsWith("192.0.2.1:"));
@@ -118,8 +118,8 @@ TEST(LinkProbe, ABusyNodeTakesNoPart) {
   RpcHarness harness;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
   Heard heard;
-  LeaseAgent other(harness.channel(), heard.OptionsFor("a"));
-  LinkProbe probe(harness.channel(), Options("b", "127.0.0.1"), *wakes);
+  LeaseAgent other({.target = harness.address()}, heard.OptionsFor("a"));
+  LinkProbe probe({.target = harness.address()}, Options("b", "127.0.0.1"), *wakes);
   AwaitAgents(harness, 2);
   EXPECT_TRUE(probe.SetBusy(true));
   EXPECT_FALSE(probe.Begin(PairPlan(), {"b", "a"}));

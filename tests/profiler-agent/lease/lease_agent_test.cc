@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,10 +15,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "clients/device/comm/rendezvous.h"
 #include "clients/device/comm/rendezvous_server.h"
+#include "profiler-agent/replicas/replica_order.h"
 #include "tests/rpc/rpc_harness.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -30,9 +34,9 @@ constexpr absl::Duration kPatience = absl::Minutes(5);
 // What the agent of one node heard, and waiting for it.
 class Node {
  public:
-  Node(RpcHarness& harness, const std::string& id) : Node(harness.channel(), id) {}
+  Node(RpcHarness& harness, const std::string& id) : Node(harness.address(), id) {}
 
-  Node(const std::shared_ptr<grpc::Channel>& channel, const std::string& id) : id_(id) {
+  Node(const std::string& target, const std::string& id) : id_(id) {
     LeaseAgentOptions options;
     options.machine.hello.set_node("clusters/lab/nodes/" + id);
     options.machine.hello.set_host("127.0.0.1");
@@ -41,6 +45,7 @@ class Node {
     options.machine.backoff = {.first_pause = absl::Milliseconds(5),
                                .longest_pause = absl::Milliseconds(50)};
     options.machine.connect_patience = kPatience;
+    options.machine.look_interval = absl::Milliseconds(50);
     options.on_opened = [this](const v1::Lease& lease) {
       const std::lock_guard<std::mutex> lock(mutex_);
       opened_.push_back(lease);
@@ -51,7 +56,7 @@ class Node {
       ended_.push_back(end);
       changed_.notify_all();
     };
-    agent_ = std::make_unique<LeaseAgent>(channel, options);
+    agent_ = std::make_unique<LeaseAgent>(ChannelOptions{.target = target}, options);
   }
 
   LeaseAgent& agent() { return *agent_; }
@@ -224,9 +229,82 @@ TEST(LeaseAgentTest, ASecondAgentOfTheNodeWaitsForTheFirstToGo) {
   EXPECT_OK(twin.agent().Acquire(Wish({"a"}), kPatience).status());
 }
 
+// Servers that know nothing of each other, each with a port it can come back to. In the order
+// in which agents of the cluster choose them.
+class Servers {
+ public:
+  Servers() {
+    std::map<std::string, int> ports;
+    for (const ReservedPort& port : ports_) {
+      ports[absl::StrCat("127.0.0.1:", port.number())] = port.number();
+    }
+    std::vector<std::string> addresses;
+    for (const auto& [address, port] : ports) addresses.push_back(address);
+    target_ = absl::StrCat("ipv4:", absl::StrJoin(addresses, ","));
+    for (const std::string& address : OrderReplicas("lab", addresses)) {
+      order_.push_back(ports[address]);
+    }
+  }
+
+  const std::string& target() const { return target_; }
+  void Start(int index) {
+    servers_[index] = std::make_unique<RpcHarness>(RpcHarness::TestLimits(), &FindPlan,
+                                                   absl::Minutes(10), order_[index]);
+  }
+  void Stop(int index) { servers_[index].reset(); }
+  void AwaitAgents(int index, int count) { parplan::AwaitAgents(*servers_[index], count); }
+
+ private:
+  const ReservedPort ports_[3];
+  std::string target_;
+  std::vector<int> order_;
+  std::unique_ptr<RpcHarness> servers_[3];
+};
+
+TEST(LeaseAgentTest, AgentsComeTogetherAtOneOfSeveralServers) {
+  Servers servers;
+  for (const int index : {0, 1, 2}) servers.Start(index);
+  Node a(servers.target(), "a");
+  Node b(servers.target(), "b");
+  Node c(servers.target(), "c");
+  servers.AwaitAgents(0, 3);
+  ASSERT_OK_AND_ASSIGN(const v1::Lease lease, a.agent().Acquire(Wish({"a", "b", "c"}), kPatience));
+  EXPECT_EQ(lease.nodes_size(), 3);
+  a.agent().Return(lease.lease_id());
+  servers.AwaitAgents(1, 0);
+  servers.AwaitAgents(2, 0);
+  servers.Stop(0);
+  servers.AwaitAgents(1, 3);
+  EXPECT_OK(b.agent().Acquire(Wish({"a", "b", "c"}), kPatience).status());
+  servers.Stop(1);
+  servers.AwaitAgents(2, 3);
+  EXPECT_OK(c.agent().Acquire(Wish({"a", "b", "c"}), kPatience).status());
+}
+
+TEST(LeaseAgentTest, AgentsMoveToABetterServerWhenTheyAreInNoLease) {
+  Servers servers;
+  servers.Start(2);
+  Node a(servers.target(), "a");
+  Node b(servers.target(), "b");
+  Node c(servers.target(), "c");
+  servers.AwaitAgents(2, 3);
+  ASSERT_OK_AND_ASSIGN(const v1::Lease lease, a.agent().Acquire(Wish({"a", "b"}), kPatience));
+  a.agent().Open(lease.lease_id(), 4711);
+  b.AwaitOpened();
+  servers.Start(0);
+  servers.AwaitAgents(0, 1);
+  // The others are in a lease.
+  servers.AwaitAgents(2, 2);
+  a.agent().Return(lease.lease_id());
+  EXPECT_EQ(b.AwaitEnded().cause(), v1::LEASE_END_CAUSE_RETURNED);
+  servers.AwaitAgents(0, 3);
+  EXPECT_EQ(a.ended_count(), 0);
+  EXPECT_EQ(b.ended_count(), 1);
+  EXPECT_OK(c.agent().Acquire(Wish({"a", "b", "c"}), kPatience).status());
+}
+
 TEST(LeaseAgentTest, AnAgentWithoutAServerEndsAtOnce) {
-  ASSERT_OK_AND_ASSIGN(const auto channel, MakeChannel({.target = "127.0.0.1:1"}));
-  Node a(channel, "a");
+  Node a("127.0.0.1:1", "a");
   EXPECT_THAT(a.agent().Acquire(Wish({"a"}), absl::Milliseconds(50)).status(),
               StatusIs(absl::StatusCode::kUnavailable));
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
@@ -84,7 +85,8 @@ class LeaseMachineTest : public testing::Test {
  protected:
   LeaseMachineTest() {
     EXPECT_THAT(Kinds(machine.Start(kNow)), ElementsAre(Kind::kConnect));
-    EXPECT_THAT(Kinds(machine.Received(Welcome(), kNow)), ElementsAre(Kind::kSend));
+    EXPECT_THAT(Kinds(machine.Received(Welcome(), kNow)),
+                ElementsAre(Kind::kWelcomed, Kind::kSend));
     EXPECT_TRUE(machine.is_connected());
   }
 
@@ -92,6 +94,17 @@ class LeaseMachineTest : public testing::Test {
     EXPECT_THAT(Kinds(machine.Request(Request("r"), kNow)), ElementsAre(Kind::kSend));
     EXPECT_THAT(Kinds(machine.Received(Granted(lease, "r", seconds), kNow)),
                 ElementsAre(Kind::kGranted));
+  }
+
+  // When it looks next, from `now` on; infinite where it does not within an hour.
+  absl::Duration NextLook(absl::Duration now) {
+    const absl::Duration end = now + absl::Hours(1);
+    for (; now < end; now = machine.NextDeadline()) {
+      for (const LeaseAction& action : machine.Tick(now)) {
+        if (action.kind == Kind::kLook) return now;
+      }
+    }
+    return absl::InfiniteDuration();
   }
 
   LeaseMachine machine{Options(), [] { return 1.0; }};
@@ -198,10 +211,87 @@ TEST_F(LeaseMachineTest, AServerThatSaysNothingIsLeft) {
   const absl::Duration later = kNow + absl::Seconds(31);
   EXPECT_EQ(machine.NextDeadline(), later);
   EXPECT_THAT(Kinds(machine.Tick(later)), ElementsAre(Kind::kDisconnect));
-  // Nothing more until the end of the stream is told.
-  EXPECT_EQ(machine.NextDeadline(), absl::InfiniteDuration());
+  // And again, where that came before there was a stream.
+  EXPECT_EQ(machine.NextDeadline(), later + absl::Seconds(30));
   machine.StreamEnded(absl::CancelledError("left"), later);
   EXPECT_EQ(machine.NextDeadline(), later + absl::Seconds(2));
+}
+
+TEST_F(LeaseMachineTest, TheNextReplicaIsTriedAtOnce) {
+  // One that was connected is given a moment to come back.
+  EXPECT_THAT(machine.StreamEnded(absl::UnavailableError("gone"), kNow, true), IsEmpty());
+  absl::Duration now = kNow + absl::Seconds(1);
+  EXPECT_THAT(Kinds(machine.Tick(now)), ElementsAre(Kind::kConnect));
+  EXPECT_THAT(Kinds(machine.StreamEnded(absl::UnavailableError("gone"), now, true)),
+              ElementsAre(Kind::kConnectNext));
+  // With the patience of its own.
+  now += absl::Seconds(29);
+  EXPECT_EQ(machine.NextDeadline(), now + absl::Seconds(1));
+  EXPECT_THAT(Kinds(machine.StreamEnded(absl::CancelledError("silent"), now, true)),
+              ElementsAre(Kind::kConnectNext));
+  EXPECT_THAT(machine.Tick(now + absl::Seconds(29)), IsEmpty());
+  // All have failed: that is one failure.
+  EXPECT_THAT(machine.StreamEnded(absl::UnavailableError("gone"), now, false), IsEmpty());
+  EXPECT_EQ(machine.NextDeadline(), now + absl::Seconds(2));
+}
+
+TEST_F(LeaseMachineTest, AnotherReplicaWouldRefuseTheAgentToo) {
+  machine.StreamEnded(absl::UnavailableError("gone"), kNow);
+  machine.Tick(kNow + absl::Seconds(1));
+  EXPECT_THAT(
+      machine.StreamEnded(absl::AlreadyExistsError("another agent"), kNow + absl::Seconds(1), true),
+      IsEmpty());
+  EXPECT_EQ(machine.NextDeadline(), kNow + absl::Seconds(61));
+}
+
+TEST_F(LeaseMachineTest, LooksForABetterReplicaNowAndThen) {
+  const absl::Duration first = NextLook(kNow);
+  EXPECT_EQ(first, kNow + absl::Seconds(225));  // 3 minutes and a quarter.
+  // Nobody looks twice at once.
+  EXPECT_EQ(NextLook(first), absl::InfiniteDuration());
+  const absl::Duration later = first + absl::Seconds(10);
+  EXPECT_THAT(machine.Looked(false, later), IsEmpty());
+  EXPECT_EQ(NextLook(later), later + absl::Seconds(225));
+  EXPECT_TRUE(machine.is_connected());
+}
+
+TEST_F(LeaseMachineTest, MovesToABetterReplica) {
+  machine.Looked(true, kNow);
+  EXPECT_LE(machine.NextDeadline(), kNow);
+  EXPECT_THAT(Kinds(machine.Tick(kNow)), ElementsAre(Kind::kDisconnect));
+  EXPECT_FALSE(machine.is_connected());
+  EXPECT_THAT(Kinds(machine.Request(Request("r"), kNow)), ElementsAre(Kind::kRefused));
+  // That is no failure, and needs no pause.
+  EXPECT_THAT(Kinds(machine.StreamEnded(absl::CancelledError("moves"), kNow)),
+              ElementsAre(Kind::kConnect));
+  EXPECT_OK(machine.last_end());
+  machine.Received(Welcome(), kNow);
+  EXPECT_TRUE(machine.is_connected());
+  EXPECT_THAT(machine.Tick(kNow), IsEmpty());
+}
+
+TEST_F(LeaseMachineTest, ANodeThatIsLentDoesNotMove) {
+  machine.Request(Request("r"), kNow);
+  machine.Looked(true, kNow);
+  EXPECT_THAT(machine.Tick(kNow), IsEmpty()) << "the answer is still to come";
+  machine.Received(Granted("g", "r", 60), kNow);
+  machine.Received(Opened("o", 60, 1), kNow);
+  EXPECT_THAT(machine.Tick(kNow), IsEmpty());
+  machine.Received(Ended("o"), kNow);
+  EXPECT_THAT(machine.Tick(kNow), IsEmpty());
+  machine.Return("g", "", kNow);
+  EXPECT_THAT(machine.Tick(kNow), IsEmpty()) << "the server is to hear of it first";
+  EXPECT_EQ(machine.NextDeadline(), kNow + absl::Seconds(2));
+  EXPECT_THAT(Kinds(machine.Tick(kNow + absl::Seconds(2))), ElementsAre(Kind::kDisconnect));
+}
+
+TEST_F(LeaseMachineTest, WhatALookSaysHoldsForOneStream) {
+  machine.Looked(true, kNow);
+  machine.StreamEnded(absl::UnavailableError("gone"), kNow);
+  machine.Tick(kNow + absl::Seconds(1));
+  machine.Looked(true, kNow + absl::Seconds(1));
+  machine.Received(Welcome(), kNow + absl::Seconds(1));
+  EXPECT_THAT(machine.Tick(kNow + absl::Seconds(1)), IsEmpty());
 }
 
 TEST_F(LeaseMachineTest, WhatNobodyAskedForIsIgnored) {
@@ -215,6 +305,7 @@ TEST_F(LeaseMachineTest, WhatNobodyAskedForIsIgnored) {
 // Messages and events in any order: requests are answered once, leases end once, streams
 // come one after the other, and once all is quiet nothing is held.
 TEST(LeaseMachineLaws, HoldOverRandomLives) {
+  int move_count = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -223,15 +314,27 @@ TEST(LeaseMachineLaws, HoldOverRandomLives) {
     std::set<std::string> asked;
     std::set<std::string> held;
     bool has_stream = false;
+    bool was_connected = false;
     absl::Duration now = kNow;
     const auto read = [&](const Actions& actions) {
       for (const LeaseAction& action : actions) {
         switch (action.kind) {
           case Kind::kConnect:
+          case Kind::kConnectNext:
             ASSERT_FALSE(has_stream);
             has_stream = true;
             break;
           case Kind::kDisconnect:
+            ASSERT_TRUE(has_stream);
+            // It moves: nobody loses a lease by that.
+            if (was_connected) {
+              ASSERT_THAT(held, IsEmpty());
+              ASSERT_THAT(asked, IsEmpty());
+              ++move_count;
+            }
+            break;
+          case Kind::kWelcomed:
+          case Kind::kLook:
           case Kind::kSend:
             ASSERT_TRUE(has_stream);
             break;
@@ -255,14 +358,14 @@ TEST(LeaseMachineLaws, HoldOverRandomLives) {
     int number = 0;
     for (int i = 0; i < 400 && !testing::Test::HasFatalFailure(); ++i) {
       const std::string some = absl::StrCat(number - below(4));
-      switch (below(10)) {
+      switch (below(11)) {
         case 0:
           if (has_stream) read(machine.Received(Welcome(), now));
           break;
         case 1:
           if (has_stream && below(4) == 0) {
             has_stream = false;
-            read(machine.StreamEnded(absl::UnavailableError("gone"), now));
+            read(machine.StreamEnded(absl::UnavailableError("gone"), now, below(2) == 0));
             ASSERT_THAT(held, IsEmpty());
             ASSERT_THAT(asked, IsEmpty());
           }
@@ -296,7 +399,12 @@ TEST(LeaseMachineLaws, HoldOverRandomLives) {
           break;
         case 9:
           now += absl::Seconds(below(20));
+          was_connected = machine.is_connected();
           read(machine.Tick(now));
+          was_connected = false;
+          break;
+        case 10:
+          read(machine.Looked(below(2) == 0, now));
           break;
       }
     }
@@ -311,6 +419,7 @@ TEST(LeaseMachineLaws, HoldOverRandomLives) {
     EXPECT_THAT(asked, IsEmpty());
     EXPECT_LE(machine.NextDeadline(), now + absl::Minutes(1));
   }
+  EXPECT_GT(move_count, 0);
 }
 
 }  // namespace
