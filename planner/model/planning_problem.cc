@@ -161,16 +161,18 @@ std::vector<int64_t> PlanningProblem::GlobalBatchSizes() const {
   const int64_t smallest = rules_.smallest_global_batch_size;
   if (smallest == 0) return {global_batch_size_};
   std::vector<int64_t> sizes;
-  for (int64_t size = smallest; size <= global_batch_size_; size += rules_.global_batch_size_step) {
+  for (int64_t size = smallest; size < global_batch_size_; size += rules_.global_batch_size_step) {
     sizes.push_back(size);
   }
+  // Whatever the steps come to: the one that was named.
+  sizes.push_back(global_batch_size_);
   return sizes;
 }
 
 bool PlanningProblem::AllowsGlobalBatchSize(int64_t size) const {
   const int64_t smallest = rules_.smallest_global_batch_size;
-  if (smallest == 0) return size == global_batch_size_;
-  return size >= smallest && size <= global_batch_size_ &&
+  if (size == global_batch_size_) return true;
+  return smallest != 0 && size >= smallest && size < global_batch_size_ &&
          (size - smallest) % rules_.global_batch_size_step == 0;
 }
 

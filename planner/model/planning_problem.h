@@ -42,7 +42,7 @@ struct PlanningRules {
   DimensionSet dimensions = DimensionSet::All();
   Target target = Target::kParplan;
   // 0: the problem's batch only. Else the batch is searched as well, for the least time a
-  // sample: from this one up to the problem's in steps of `global_batch_size_step`.
+  // sample: from this in steps of `global_batch_size_step`, and the problem's as the last one.
   int64_t smallest_global_batch_size = 0;
   int64_t global_batch_size_step = 1;
   // So many distinct plans, at least 1.

@@ -101,6 +101,20 @@ TEST(PlanningProblem, KeepsToTheDegreesAsked) {
   EXPECT_EQ(problem.max_pipeline_parallel_degree(), 2);
 }
 
+TEST(PlanningProblem, TheBatchThatIsNamedIsAmongThoseOfARange) {
+  RawProblem raw;
+  raw.rules.smallest_global_batch_size = 10;
+  raw.rules.global_batch_size_step = 20;
+  const absl::StatusOr<PlanningProblem> problem = Create(raw);
+  ASSERT_OK(problem);
+  EXPECT_THAT(problem->GlobalBatchSizes(), testing::ElementsAre(10, 30, 50, 64));
+  for (const int64_t size : problem->GlobalBatchSizes()) {
+    EXPECT_TRUE(problem->AllowsGlobalBatchSize(size)) << size;
+  }
+  EXPECT_FALSE(problem->AllowsGlobalBatchSize(60));
+  EXPECT_FALSE(problem->AllowsGlobalBatchSize(70));
+}
+
 TEST(PlanningProblem, CanBeAskedWithOtherMemory) {
   ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(RawProblem()));
   const PlanningProblem larger = problem.WithUsableMemory(Bytes::Of(5000));
