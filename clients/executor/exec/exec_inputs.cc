@@ -55,13 +55,10 @@ absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens(const ExecFlags& flags,
 }
 
 OptimizerSettings OptimizerOf(const ExecFlags& flags, const ModelSpec& model) {
-  if (model.optimizer() == Optimizer::kSgd) {
-    SgdSettings settings;
-    if (flags.learning_rate > 0.0) settings.learning_rate = flags.learning_rate;
-    return settings;
+  OptimizerSettings settings = SettingsOf(model.optimizer());
+  if (flags.learning_rate > 0.0) {
+    std::visit([&](auto& any) { any.learning_rate = flags.learning_rate; }, settings);
   }
-  AdamSettings settings;
-  if (flags.learning_rate > 0.0) settings.learning_rate = flags.learning_rate;
   return settings;
 }
 

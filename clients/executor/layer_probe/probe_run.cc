@@ -77,21 +77,20 @@ absl::StatusOr<std::unique_ptr<ProbeRun>> ProbeRun::Create(const ModelSpec& mode
                                                       RecomputeLevel::kNone, shape, setting));
   std::unique_ptr<ProbeRun> run(
       new ProbeRun(std::move(job.model), std::move(job.program), setting));
-  OptimizerSettings optimizer = AdamSettings{};
-  if (model.optimizer() == Optimizer::kSgd) optimizer = SgdSettings{};
   const auto make_group =
       [&](const GroupSpec& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
     PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> inner, job.make_group(group));
     return std::make_unique<TimedCommunicator>(std::move(inner), &run->meter_);
   };
-  PARPLAN_ASSIGN_OR_RETURN(run->trainer_, RankTrainer::Create(run->program_, run->model_,
-                                                              {.kernels = setting.kernels,
-                                                               .pool = &run->pool_,
-                                                               .tokens = run->tokens_.get(),
-                                                               .make_group = make_group,
-                                                               .optimizer = optimizer,
-                                                               .seed = kSeed,
-                                                               .observer = &run->recorder_}));
+  PARPLAN_ASSIGN_OR_RETURN(run->trainer_,
+                           RankTrainer::Create(run->program_, run->model_,
+                                               {.kernels = setting.kernels,
+                                                .pool = &run->pool_,
+                                                .tokens = run->tokens_.get(),
+                                                .make_group = make_group,
+                                                .optimizer = SettingsOf(model.optimizer()),
+                                                .seed = kSeed,
+                                                .observer = &run->recorder_}));
   return run;
 }
 

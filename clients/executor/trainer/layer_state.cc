@@ -60,6 +60,11 @@ absl::Status LayerState::Fill(int layer_index, uint64_t seed) {
   return MakeOptimizerStates();
 }
 
+OptimizerSettings SettingsOf(Optimizer optimizer) {
+  if (optimizer == Optimizer::kSgd) return SgdSettings{.momentum = 0.0};
+  return AdamSettings{};
+}
+
 absl::Status LayerState::MakeOptimizerStates() {
   LayerKernels& kernels = tools_.kernels();
   const bool is_sharded = Shards(ShardingLevel::kOptimizer);

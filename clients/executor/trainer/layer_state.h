@@ -13,10 +13,14 @@
 #include "absl/status/statusor.h"
 #include "clients/executor/trainer/layer_tools.h"
 #include "clients/executor/trainer/parameter_layout.h"
+#include "planner/model/model_spec.h"
 
 namespace parplan {
 
 using OptimizerSettings = std::variant<AdamSettings, SgdSettings>;
+
+// What a model's optimizer is: Adam as usual, or SGD without momentum, which has no state.
+OptimizerSettings SettingsOf(Optimizer optimizer);
 
 // What of a layer lives from one step to the next, each with a value for every parameter.
 enum class StateKind { kParameters, kMasters, kFirstMoments, kSecondMoments };

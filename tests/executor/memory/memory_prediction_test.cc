@@ -83,6 +83,25 @@ TEST_P(MemoryPredictionTest, FromAProfile) { ExpectAlike(MemoryKnowledge::kProfi
 
 TEST_P(MemoryPredictionTest, FromTheory) { ExpectAlike(MemoryKnowledge::kTheory); }
 
+// `OPTIMIZER_SGD` says: no state per parameter.
+TEST(SgdMemory, HasNoOptimizerStates) {
+  const PlanCase first = PlanCases().front();
+  const ModelSpec adam = first.Model();
+  const absl::StatusOr<ModelSpec> model = ModelSpec::Create(
+      "sgd", adam.layer_definitions(), adam.layer_runs(), Precision::kFp32, Optimizer::kSgd);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Plan& plan = first.plan;
+  const MemoryItems predicted = PredictMemory(*model, plan, MemoryKnowledge::kTheory).front();
+  const RunOutcome outcome = RunPlan(plan, *model,
+                                     {.type = ElementType::kFloat32,
+                                      .optimizer = SettingsOf(model->optimizer()),
+                                      .step_count = 2});
+  const MemoryItems measured = ItemsOf(outcome.peaks.front());
+  EXPECT_EQ(predicted[MemoryItemKind::kOptimizerStates], Bytes());
+  EXPECT_EQ(measured[MemoryItemKind::kOptimizerStates], Bytes());
+  EXPECT_EQ(predicted[MemoryItemKind::kParameters], measured[MemoryItemKind::kParameters]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, MemoryPredictionTest, testing::ValuesIn(PlanCases()),
                          [](const auto& info) { return info.param.name; });
 
