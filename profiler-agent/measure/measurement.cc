@@ -1,6 +1,5 @@
 #include "profiler-agent/measure/measurement.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -28,27 +27,16 @@ constexpr char kBusyUrl[] = "parplan/busy-node";
 // What a probe may take beyond its budget, for the last measurement and the start.
 constexpr absl::Duration kBeyondBudget = absl::Minutes(3);
 
-// Processes on the GPUs that are not the job's.
-std::string StrangersOn(const GpuReaderOptions& options, const std::vector<pid_t>& own) {
-  for (const GpuState& state : ReadGpus(options).states) {
-    for (const int64_t process : state.processes.value_or(std::vector<int64_t>())) {
-      if (std::find(own.begin(), own.end(), process) == own.end()) {
-        return absl::StrCat("process ", process, " has come to the GPUs");
-      }
-    }
-  }
-  return "";
-}
-
 // While it lives, looks every second whether others come to the GPUs, and then ends the job.
 class StrangerWatch {
  public:
-  StrangerWatch(ProbeJob& job, GpuReaderOptions options)
-      : thread_([this, &job, options = std::move(options)] {
+  StrangerWatch(ProbeJob& job, GpuReaderOptions options, bool has_ids_of_the_node)
+      : thread_([this, &job, options = std::move(options), has_ids_of_the_node] {
           constexpr std::chrono::seconds kInterval{1};
           std::unique_lock<std::mutex> lock(mutex_);
           while (!changed_.wait_for(lock, kInterval, [this] { return is_ending_; })) {
-            const std::string strangers = StrangersOn(options, job.pids());
+            const std::string strangers =
+                StrangersOn(ReadGpus(options).states, job.pids(), has_ids_of_the_node);
             if (strangers.empty()) continue;
             found_ = strangers;
             job.Stop(strangers);
@@ -101,7 +89,7 @@ absl::StatusOr<v1::Profile> RunJob(const agent::v1::ProbePlan& plan,
   absl::StatusOr<v1::Profile> profile = absl::UnknownError("");
   std::string strangers;
   if (options.device_type == DeviceType::kCuda && !options.even_if_busy) {
-    StrangerWatch watch(*job, options.inventory.gpus);
+    StrangerWatch watch(*job, options.inventory.gpus, HasIdsOfTheNode(options.pid_namespace));
     profile = job->Wait();
     strangers = watch.End();
   } else {

@@ -26,6 +26,8 @@ struct MeasurementOptions {
   std::string probe_program;
   // Measure though others work here; the profile says so.
   bool even_if_busy = false;
+  // Of HasIdsOfTheNode.
+  std::string pid_namespace = "/proc/self/ns/pid";
   // Each rank on a core of its own, where devices are cores.
   bool pins = true;
   bool heeds_signals = false;

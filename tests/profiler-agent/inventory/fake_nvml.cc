@@ -2,6 +2,7 @@
 // all. What it is made of comes from definitions of the build (CMakeLists.txt).
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "profiler-agent/inventory/nvml_types.h"
@@ -124,6 +125,20 @@ Result nvmlDeviceGetComputeRunningProcesses_v3([[maybe_unused]] Device device, u
     *count = 1;
     if (room < 1) return parplan::nvml::kInsufficientSize;
     infos[0] = {4711, 1ULL << 30, 0, 0};
+    return 0;
+  }
+#endif
+#ifdef FAKE_POD
+  // As a container hears of it: a process on each GPU, by an id of the node. Who asked is noted.
+  if (const char* const path = std::getenv("PARPLAN_FAKE_NVML_NOTES")) {
+    const unsigned room = *count;
+    *count = 1;
+    if (room < 1) return parplan::nvml::kInsufficientSize;
+    infos[0] = {900001U + static_cast<unsigned>(IndexOf(device)), 1ULL << 30, 0, 0};
+    if (std::FILE* const notes = std::fopen(path, "a")) {
+      std::fputc('.', notes);
+      std::fclose(notes);
+    }
     return 0;
   }
 #endif

@@ -174,6 +174,29 @@ TEST_F(MeasureNodeTest, StopsWhenSomebodyComesToTheGpus) {
   std::filesystem::remove(library);
 }
 
+TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverTellsIdsOfTheNode) {
+  MeasurementOptions options = OptionsFor("seen");
+  options.device_type = DeviceType::kCuda;
+  options.even_if_busy = false;
+  options.inventory.gpus.library = absl::StrCat(PARPLAN_FAKE_NVML, "/libnvml_pod.so");
+  options.pid_namespace = folder_ + "/pid";
+  std::filesystem::create_symlink("pid:[4026533021]", options.pid_namespace);
+  const std::string notes = folder_ + "/notes";
+  // The GPUs are free until there are ranks.
+  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(options.inventory));
+  ::setenv("PARPLAN_FAKE_NVML_NOTES", notes.c_str(), 1);
+  EXPECT_OK(MeasureNode(inventory, PlanFor(2, "cuda"), options));
+  // With one rank the second process is somebody else.
+  std::filesystem::remove(notes);
+  const absl::StatusOr<v1::Profile> stopped = MeasureNode(inventory, PlanFor(1, "cuda"), options);
+  EXPECT_TRUE(IsBusyRefusal(stopped.status())) << stopped.status();
+  EXPECT_THAT(stopped.status().message(),
+              HasSubstr("2 processes are on the GPUs, where the measurement has 1"));
+  ::unsetenv("PARPLAN_FAKE_NVML_NOTES");
+  std::filesystem::remove(notes);
+  std::filesystem::remove(options.pid_namespace);
+}
+
 TEST_F(MeasureNodeTest, SaysWhyThereIsNoGpu) {
   MeasurementOptions options = OptionsFor("answer");
   options.device_type = DeviceType::kCuda;

@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/test_folder.h"
+
 namespace parplan {
 namespace {
 
@@ -24,6 +31,44 @@ TEST(BusyText, OfGpusIsWhatTheDriverTells) {
   inventory.gpus.states.resize(1);
   inventory.gpus.states[0].processes = {{7}};
   EXPECT_EQ(BusyText(inventory, DeviceType::kCuda, 1), "GPU 0 is used by process 7");
+}
+
+std::vector<GpuState> GpusWith(const std::vector<std::vector<int64_t>>& processes) {
+  std::vector<GpuState> gpus(processes.size());
+  for (size_t i = 0; i < gpus.size(); ++i) gpus[i].processes = processes[i];
+  return gpus;
+}
+
+TEST(StrangersOn, AreThoseWhoAreNoRanks) {
+  for (const bool has_ids : {true, false}) {
+    EXPECT_EQ(StrangersOn(GpusWith({{11}, {12}}), {11, 12}, has_ids), "");
+    // A rank may be on several GPUs, and one that has not come yet on none.
+    EXPECT_EQ(StrangersOn(GpusWith({{11}, {11}}), {11, 12}, has_ids), "");
+    EXPECT_EQ(StrangersOn(GpusWith({{11}, {7}}), {11, 12}, has_ids),
+              "process 7 has come to the GPUs");
+    EXPECT_EQ(StrangersOn(GpusWith({{11}, {7, 12}}), {11, 12}, has_ids),
+              "process 7 has come to the GPUs");
+  }
+  EXPECT_EQ(StrangersOn(GpusWith({{}, {7}}), {11, 12}, true), "process 7 has come to the GPUs");
+}
+
+TEST(StrangersOn, AreCountedWhereIdsAreOfTheNode) {
+  EXPECT_EQ(StrangersOn(GpusWith({{900001}, {900002}}), {11, 12}, false), "");
+  EXPECT_EQ(StrangersOn(GpusWith({{900001, 900002}, {900001}}), {11, 12}, false), "");
+  EXPECT_EQ(StrangersOn(GpusWith({{900001}, {900002, 900003}}), {11, 12}, false),
+            "3 processes are on the GPUs, where the measurement has 2");
+  // What the driver keeps for itself says nothing.
+  std::vector<GpuState> silent(2);
+  EXPECT_EQ(StrangersOn(silent, {11, 12}, false), "");
+}
+
+TEST(HasIdsOfTheNode, InTheFirstNamespaceOnly) {
+  const std::string folder = MakeTestFolder();
+  std::filesystem::create_symlink("pid:[4026531836]", folder + "/first");
+  std::filesystem::create_symlink("pid:[4026533021]", folder + "/pod");
+  EXPECT_TRUE(HasIdsOfTheNode(folder + "/first"));
+  EXPECT_FALSE(HasIdsOfTheNode(folder + "/pod"));
+  EXPECT_FALSE(HasIdsOfTheNode(folder + "/missing"));
 }
 
 }  // namespace

@@ -4,9 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "clients/device/ranks/rank_environment.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
@@ -24,6 +27,17 @@ int PlayProbeRole(const char* plan_path) {
   if (role == "killed" && (*self)->rank == 1) ::raise(SIGKILL);
   if (role == "killed" || role == "pause") {
     while (true) ::pause();
+  }
+  if (role == "seen") {
+    // Of two GPUs, three times.
+    constexpr uintmax_t kNoteCount = 6;
+    std::error_code error;
+    uintmax_t count = 0;
+    while (count < kNoteCount) {
+      ::usleep(10'000);
+      count = std::filesystem::file_size(std::getenv("PARPLAN_FAKE_NVML_NOTES"), error);
+      if (error) count = 0;
+    }
   }
   if ((*self)->rank != 0 || role == "silent") return 0;
   v1::Profile profile;

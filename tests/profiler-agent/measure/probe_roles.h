@@ -11,6 +11,7 @@ namespace parplan {
 //   silent  rank 0 gives nothing
 //   killed  rank 1 is killed, the others wait to be ended
 //   pause   all wait to be ended
+//   seen    as `answer`, once the driver was asked for processes a few times
 inline constexpr char kRoleVariable[] = "PARPLAN_TEST_ROLE";
 
 // Gives the status to exit with.
