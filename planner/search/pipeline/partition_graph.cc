@@ -136,7 +136,7 @@ bool PartitionGraph::FindWindows(double most) {
 }
 
 // Monotone: what a layer in front adds to the times before a stage, it takes from the
-// stage's own at least once for every micro-batch.
+// stage's own at least once for every micro-batch, and from every round trip.
 bool PartitionGraph::Allows(int stage, int first, const RangeBounds::Sums& sums,
                             double limit) const {
   const SuffixRecurrence& recurrence = setting_.recurrence();
@@ -145,7 +145,7 @@ bool PartitionGraph::Allows(int stage, int first, const RangeBounds::Sums& sums,
   if (recurrence.is_gpipe()) return all + (recurrence.micro_batch_count() - 1.0) * way <= limit;
   const double before = ways_of_layers_[first];
   return before + recurrence.micro_batch_count() * way <= limit &&
-         before + recurrence.RoundCount(stage) * (all - before) <= limit;
+         before + recurrence.Rounds(stage, way, all - before, /*arc=*/0.0) <= limit;
 }
 
 PartitionGraph::Suffix PartitionGraph::SuffixAt(int stage, int first) const {

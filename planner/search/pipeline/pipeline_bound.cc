@@ -107,11 +107,19 @@ double SpreadStepBound(Schedule schedule, int pipeline_parallel_degree, int64_t 
   if (schedule == Schedule::kGpipe) {
     return total + (count - 1.0) * std::max(longest, total / depth);
   }
-  const double in_flight = std::min(depth, count);
-  const double rounds = std::floor((count - 1.0) / in_flight) + 1.0;
-  // 1 - (1 - 1/m)^P, exactly 1 for m = 1.
-  const double share = micro_batch_count == 1 ? 1.0 : -std::expm1(depth * std::log1p(-1.0 / count));
-  return std::max({total / share, rounds * total, count * longest});
+  // Two rounds, and between them one micro-batch after the other: all stages as long as each
+  // other are best then.
+  if (micro_batch_count > pipeline_parallel_degree) {
+    return std::max(total * ((count + depth - 1.0) / depth), count * longest);
+  }
+  if (micro_batch_count == 1) return total;
+  // 1 - (1 - 1/m)^k
+  const auto share = [count](double stages) {
+    return -std::expm1(stages * std::log1p(-1.0 / count));
+  };
+  // The stages that let in all micro-batches before they wait, and behind them one that does not.
+  const double two_rounds = 2.0 / (1.0 + share(depth - count + 1.0));
+  return std::max(total * std::max(1.0 / share(depth), two_rounds), count * longest);
 }
 
 }  // namespace parplan

@@ -103,10 +103,11 @@ Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages
 // A bound of the step of any pipeline over which `total` of forward and backward passes of
 // one micro-batch are spread, in stages of which one takes at least `longest`.
 //
-// GPipe and one stage: the sum and m - 1 times the longest, at least an even share. 1F1B:
-// stage i ends after what is in front of it and m times its own, which is least when all
-// these are equal; then shares shrink by 1 - 1/m from stage to stage, so stages in front
-// take more (docs/search.md has the proof).
+// GPipe and one stage: the sum and m - 1 times the longest, at least an even share. 1F1B with
+// more micro-batches than stages: no less than with even shares. With fewer, stage i ends after
+// what is in front of it and m times its own, which is least when all these are equal; then
+// shares shrink by 1 - 1/m from stage to stage, so stages in front take more, as far as round
+// trips allow (docs/search.md has the proofs).
 double SpreadStepBound(Schedule schedule, int pipeline_parallel_degree, int64_t micro_batch_count,
                        double total, double longest);
 

@@ -163,5 +163,31 @@ TEST(SpreadStepBound, FrontHeavyPipelinesAttainIt) {
   EXPECT_DOUBLE_EQ(StepTime(schedule, even, 2).value(), 9.0);
 }
 
+// With more micro-batches than stages no pipeline of as much work is faster than the even one.
+TEST(SpreadStepBound, EvenPipelinesOfManyMicroBatchesAttainIt) {
+  const auto schedule = Schedule::kOneForwardOneBackward;
+  for (int depth = 1; depth <= 9; ++depth) {
+    for (int64_t count = depth + 1; count <= 40; ++count) {
+      const StageTimes stage = {Seconds::Of(1.0), Seconds::Of(2.0)};
+      const std::vector<StageTimes> even(depth, stage);
+      const double step = StepTime(schedule, even, count).value();
+      EXPECT_NEAR(SpreadStepBound(schedule, depth, count, 3.0 * depth, 3.0), step, 1e-12 * step)
+          << depth << " stages, " << count << " micro-batches";
+    }
+  }
+}
+
+// With no more than stages the bound knows that some of them wait for the first round trip.
+TEST(SpreadStepBound, IsNearEvenPipelinesOfAsManyMicroBatchesAsStages) {
+  const auto schedule = Schedule::kOneForwardOneBackward;
+  for (int depth = 2; depth <= 64; depth *= 2) {
+    const std::vector<StageTimes> even(depth, {Seconds::Of(1.0), Seconds::Of(2.0)});
+    const double step = StepTime(schedule, even, depth).value();
+    const double bound = SpreadStepBound(schedule, depth, depth, 3.0 * depth, 3.0);
+    EXPECT_LE(bound, step * (1.0 + 1e-12)) << depth << " stages";
+    EXPECT_GE(bound, step * 0.88) << depth << " stages";
+  }
+}
+
 }  // namespace
 }  // namespace parplan
