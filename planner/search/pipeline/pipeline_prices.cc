@@ -17,56 +17,40 @@ constexpr int kPriceSteps = 24;
 
 }  // namespace
 
-// A path into stage i, through its own passes and back has the weight w_i. So weighted, a pass
-// of stage j counts m w_j and all that is behind it; of GPipe once, and of the longest stage
-// m - 1 times more. Weights are such that it counts as wanted, as far as none is negative.
-void PricedPipeline::SetPasses(const std::vector<double>& wanted) {
-  const int depth = setting_.depth();
-  const double count = setting_.recurrence().micro_batch_count();
-  passes_.assign(depth, count);
+void PricedPipeline::SetPasses(const std::vector<LayerRate>& rates) {
+  PathCounts counts = BalancePaths(setting_.recurrence(), rates);
+  passes_ = std::move(counts.passes);
   messages_ = 0.0;
-  if (depth == 1) return;
-  std::vector<double> weights(depth);
-  double sum = 0.0;
-  if (setting_.recurrence().is_gpipe()) {
-    double all = 0.0;
-    for (const double each : wanted) all += each;
-    for (int j = 0; j < depth; ++j) {
-      weights[j] = std::max(0.0, wanted[j] / all * (count - 1.0 + depth) - 1.0);
-      sum += weights[j];
-    }
-    for (int j = 0; j < depth; ++j) {
-      passes_[j] = 1.0 + (sum > 0.0 ? (count - 1.0) * weights[j] / sum : 0.0);
-      messages_ += 2.0 * setting_.stage(j).least_send;
-    }
-    return;
-  }
-  for (int j = depth - 1; j >= 0; --j) {
-    weights[j] = std::max(0.0, (wanted[j] - sum) / count);
-    sum += weights[j];
-  }
-  double behind = 0.0;
-  for (int j = depth - 1; j >= 0; --j) {
-    passes_[j] = count * weights[j] / sum + behind;
-    messages_ += 2.0 * setting_.stage(j).least_send * behind;
-    behind += weights[j] / sum;
+  for (int stage = 0; stage < setting_.depth(); ++stage) {
+    messages_ += 2.0 * setting_.stage(stage).least_send * counts.messages[stage];
   }
 }
 
-// Where a layer costs more, passes count less: so no plan wins by layers in other stages.
+// Where a layer costs more, passes count less: so no plan wins by layers in other stages. What
+// counts is what the same layers cost on both sides of a boundary.
 void PricedPipeline::Balance(const std::vector<int>& boundaries) {
-  std::vector<double> wanted;
-  const std::vector<double> before = passes_;
-  for (int stage = 0; stage < setting_.depth(); ++stage) {
-    double cost = 0.0;
-    for (int layer = boundaries[stage]; layer < boundaries[stage + 1]; ++layer) {
-      cost += minima_[stage].passes[setting_.definition_of(layer)];
+  const auto sum = [&](const std::vector<double>& costs, int first_stage) {
+    double sum = 0.0;
+    for (int layer = boundaries[first_stage]; layer < boundaries[first_stage + 2];) {
+      const int end = std::min(setting_.EndOfRun(layer), boundaries[first_stage + 2]);
+      sum += costs[setting_.definition_of(layer)] * (end - layer);
+      layer = end;
     }
-    cost /= passes_[stage];
-    const double way = ways_[boundaries[stage + 1]] - ways_[boundaries[stage]];
-    wanted.push_back(cost > 0.0 && way > 0.0 ? way / cost : 1.0);
+    return sum;
+  };
+  std::vector<LayerRate> rates(setting_.depth());
+  for (int stage = 0; stage + 1 < setting_.depth(); ++stage) {
+    const double before = sum(minima_[stage].passes, stage) / passes_[stage];
+    const double behind = sum(minima_[stage + 1].passes, stage) / passes_[stage + 1];
+    rates[stage + 1].per_pass = rates[stage].per_pass;
+    if (!(before > 0.0 && behind > 0.0)) continue;
+    rates[stage + 1].per_pass *= behind / before;
+    if (stage > 0) continue;
+    const double priced = sum(minima_[stage].priced, stage) / passes_[stage];
+    rates[stage].besides = std::max(0.0, priced - before) * passes_[stage] / before;
   }
-  SetPasses(wanted);
+  const std::vector<double> before = passes_;
+  SetPasses(rates);
   for (int stage = 0; stage < setting_.depth(); ++stage) {
     prices_[stage] *= passes_[stage] / before[stage];
   }

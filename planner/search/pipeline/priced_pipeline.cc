@@ -28,7 +28,7 @@ PricedPipeline::PricedPipeline(const PipelineSetting& setting, const LayerMenus&
     : setting_(setting),
       menus_(menus),
       definition_count_(static_cast<int>(setting.problem().model().layer_definitions().size())) {
-  SetPasses(std::vector<double>(setting.depth(), 1.0));
+  SetPasses(std::vector<LayerRate>(setting.depth()));
   std::vector<char> was_seen(definition_count_);
   double most_transient = 0.0;
   const ModelSpec& model = setting.problem().model();
@@ -112,15 +112,17 @@ double PricedPipeline::FixedSum() const {
 }
 
 // Monotone: what a layer in front adds to the times before a stage, it takes from the stage's
-// own at least once for every micro-batch.
+// own at least once for every micro-batch, and from every round trip.
 bool PricedPipeline::Allows(int stage, int first, const RangeSums& sums, double most) const {
   const double way = std::max(sums.way, sums.priced / passes_[stage]);
   if (sums.memory > largest_room_) return false;
-  const double count = setting_.recurrence().micro_batch_count();
+  const SuffixRecurrence& recurrence = setting_.recurrence();
+  const double count = recurrence.micro_batch_count();
   const double all = ways_.back();
-  if (setting_.recurrence().is_gpipe()) return all + (count - 1.0) * way <= most;
-  return ways_[first] + count * way <= most &&
-         ways_[first] + setting_.recurrence().RoundCount(stage) * (all - ways_[first]) <= most;
+  if (recurrence.is_gpipe()) return all + (count - 1.0) * way <= most;
+  const double before = ways_[first];
+  return before + count * way <= most &&
+         before + recurrence.Rounds(stage, way, all - before, /*arc=*/0.0) <= most;
 }
 
 void PricedPipeline::AddLayer(int stage, int layer, RangeSums& sums) const {
@@ -179,25 +181,24 @@ double PricedPipeline::LeastSum(double most, SearchMeter& meter) {
   for (int stage = 0; stage < depth; ++stage) {
     const std::vector<double>& costs = minima_[stage].priced;
     const double room = prices_[stage] * room_;
-    // Where the stage begins at best, less the layers from its first on.
+    // Of a stage of ends alone.
+    const double room_of_ends = prices_[stage] * largest_room_;
+    // Where the stage begins at best, less the layers from its first on; and the same of those
+    // that begin in the last layers.
     double best = kInfinite;
-    double sum = 0.0;
-    double best_of_first = kInfinite;
     double best_of_last = kInfinite;
+    double sum = 0.0;
     const int end = latest_[stage + 1];
     for (int layer = earliest_[stage]; layer < end; ++layer) {
       if (layer <= latest_[stage]) {
         best = std::min(best, before[layer] - sum);
-        // A stage of ends alone takes something.
-        if (layer < first_layers_) best_of_first = std::min(best_of_first, before[layer]);
         if (layer >= layer_count - last_layers_) {
-          best_of_last = std::min(best_of_last, before[layer]);
+          best_of_last = std::min(best_of_last, before[layer] - sum);
         }
       }
       sum += costs[setting_.definition_of(layer)];
-      double value = best + sum - room;
-      if (layer < first_layers_) value = std::min(value, best_of_first);
-      behind[layer + 1] = std::min(value, best_of_last);
+      const double value = best + sum - (layer < first_layers_ ? room_of_ends : room);
+      behind[layer + 1] = std::min(value, best_of_last + sum - room_of_ends);
     }
     cells += end - earliest_[stage];
     std::swap(before, behind);
@@ -210,7 +211,9 @@ bool PricedPipeline::Reach(double most, const std::vector<double>& factors,
                            std::vector<int>& boundaries) const {
   const int depth = setting_.depth();
   const double count = setting_.recurrence().micro_batch_count();
-  const bool is_gpipe = setting_.recurrence().is_gpipe();
+  // Of GPipe every stage has its share of the step, whichever is in front; of 1F1B with more
+  // micro-batches than stages too (`SpreadStepBound`).
+  const bool is_even = setting_.recurrence().is_gpipe() || count > depth;
   boundaries.assign(1, 0);
   double before = 0.0;
   for (int stage = 0; stage < depth; ++stage) {
@@ -223,14 +226,13 @@ bool PricedPipeline::Reach(double most, const std::vector<double>& factors,
     double time = 0.0;
     int layer = boundaries.back();
     const int first = layer;
-    // Of GPipe every stage has its share of the step, whichever is in front.
     while (layer < last) {
       const int definition = setting_.definition_of(layer);
       way += minima.ways[definition];
       priced += minima.passes[definition];
       memory += minima.memories[definition];
       const double next = factor * std::max(way, priced / passes_[stage]);
-      if (memory > room_ || (is_gpipe ? 0.0 : before) + count * next > most) break;
+      if (memory > room_ || (is_even ? 0.0 : before) + count * next > most) break;
       time = next;
       ++layer;
     }

@@ -2,10 +2,9 @@
 // stage, at a cost that does not depend on which ranges of layers stages may have.
 //
 // With a price, every layer of a stage takes its cheapest option by itself, and a stage
-// costs a difference of sums over layers. A path through the pipeline waits for some passes
-// of all stages; so many of each are on average on paths with weights that the step is at
-// least their least sum over all partitions, which a dynamic programme over (stage, layer)
-// finds in one step each.
+// costs a difference of sums over layers. On an average of paths through the pipeline every
+// stage counts some number of passes (path_counts.h), and the step is at least their least sum
+// over all partitions, which a dynamic programme over (stage, layer) finds in one step each.
 
 #ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_PIPELINE_H_
 #define PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_PIPELINE_H_
@@ -15,6 +14,7 @@
 
 #include "planner/search/base/search_meter.h"
 #include "planner/search/pipeline/layer_menus.h"
+#include "planner/search/pipeline/path_counts.h"
 #include "planner/search/pipeline/pipeline_setting.h"
 
 namespace parplan {
@@ -61,7 +61,7 @@ class PricedPipeline {
   };
 
   bool FitsSomewhere() const;
-  void SetPasses(const std::vector<double>& wanted);
+  void SetPasses(const std::vector<LayerRate>& rates);
   void Balance(const std::vector<int>& boundaries);
   void SetPrices(const std::vector<int>& boundaries);
   double BestPrice(int stage, int first_layer, int end_layer) const;
