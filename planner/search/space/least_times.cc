@@ -1,6 +1,7 @@
 // Bounds from the fastest strategies (`LeastTimes` of option_table.h).
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -8,11 +9,33 @@
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
+namespace {
+
+constexpr LayerPricing::Passes kUnknown = {Seconds::Of(-1.0), Seconds::Of(-1.0)};
+
+}  // namespace
 
 LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_size) {
   return LeastTimesFinder(problem, costs, space).Find(pipeline_parallel_degree, micro_batch_size);
+}
+
+std::vector<LeastTimesFinder::NumberedStrategy> LeastTimesFinder::StrategiesOf(
+    int definition, int pipeline_parallel_degree, int64_t micro_batch_size) {
+  std::vector<NumberedStrategy> strategies;
+  for (const Strategy& strategy :
+       space_.BareStrategies(definition, pipeline_parallel_degree, micro_batch_size)) {
+    const Work work = {.samples = micro_batch_size / strategy.data_parallel_degree,
+                       .tensor_parallel_degree = strategy.tensor_parallel_degree,
+                       .context_parallel_degree = strategy.context_parallel_degree,
+                       .expert_parallel_degree = strategy.expert_parallel_degree,
+                       .context_kind = strategy.context_kind,
+                       .tensor_stride = strategy.tensor_stride()};
+    const int number = static_cast<int>(works_.size());
+    strategies.push_back({strategy, works_.try_emplace(work, number).first->second});
+  }
+  return strategies;
 }
 
 LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_batch_size) {
@@ -22,30 +45,30 @@ LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_ba
   least.forward.assign(count, Seconds::Infinite());
   least.backward.assign(count, Seconds::Infinite());
   least.forward_and_backward.assign(count, Seconds::Infinite());
+  passes_.resize(count);
+  // By the first definition of those that have the same.
+  std::map<int, std::vector<NumberedStrategy>> strategies;
   for (const ModelLayerRun& run : model.layer_runs()) {
     const int definition = run.definition_index;
     if (least.forward[definition].is_finite()) continue;
+    const auto [listed, is_new] = strategies.try_emplace(space_.DefinitionLike(definition));
+    if (is_new) {
+      listed->second = StrategiesOf(definition, pipeline_parallel_degree, micro_batch_size);
+    }
+    std::vector<LayerPricing::Passes>& passes_of_work = passes_[definition];
+    passes_of_work.resize(works_.size(), kUnknown);
     std::optional<LayerPricing> pricing;
-    for (const Strategy& strategy :
-         space_.BareStrategies(definition, pipeline_parallel_degree, micro_batch_size)) {
-      const Work work = {.definition_index = definition,
-                         .samples = micro_batch_size / strategy.data_parallel_degree,
-                         .tensor_parallel_degree = strategy.tensor_parallel_degree,
-                         .context_parallel_degree = strategy.context_parallel_degree,
-                         .expert_parallel_degree = strategy.expert_parallel_degree,
-                         .context_kind = strategy.context_kind,
-                         .tensor_stride = strategy.tensor_stride()};
-      const auto [known, is_new] = passes_.try_emplace(work);
-      if (is_new) {
+    for (const auto& [strategy, work] : listed->second) {
+      LayerPricing::Passes& passes = passes_of_work[work];
+      if (passes.forward < Seconds()) {
         if (pricing.has_value() && pricing->Serves(strategy)) {
           pricing->UseRankOrder(strategy.rank_order);
         } else {
           pricing.emplace(costs_, definition, strategy, micro_batch_size, pipeline_parallel_degree,
                           /*with_selective_recompute=*/false);
         }
-        known->second = pricing->BarePasses();
+        passes = pricing->BarePasses();
       }
-      const LayerPricing::Passes& passes = known->second;
       least.forward[definition] = std::min(least.forward[definition], passes.forward);
       least.backward[definition] = std::min(least.backward[definition], passes.backward);
       least.forward_and_backward[definition] =

@@ -197,9 +197,8 @@ class LeastTimesFinder {
   LeastTimes Find(int pipeline_parallel_degree, int64_t micro_batch_size);
 
  private:
-  // What the time of a bare strategy depends on.
+  // What the time of a bare strategy of a layer depends on.
   struct Work {
-    int definition_index = 0;
     int64_t samples = 0;
     int tensor_parallel_degree = 1;
     int context_parallel_degree = 1;
@@ -210,17 +209,28 @@ class LeastTimesFinder {
 
     template <typename H>
     friend H AbslHashValue(H h, const Work& work) {
-      return H::combine(std::move(h), work.definition_index, work.samples,
-                        work.tensor_parallel_degree, work.context_parallel_degree,
-                        work.expert_parallel_degree, work.context_kind, work.tensor_stride);
+      return H::combine(std::move(h), work.samples, work.tensor_parallel_degree,
+                        work.context_parallel_degree, work.expert_parallel_degree,
+                        work.context_kind, work.tensor_stride);
     }
     friend bool operator==(const Work&, const Work&) = default;
   };
+  // One of the strategies of several definitions, and which work it is.
+  struct NumberedStrategy {
+    Strategy strategy;
+    int work = 0;
+  };
+
+  std::vector<NumberedStrategy> StrategiesOf(int definition, int pipeline_parallel_degree,
+                                             int64_t micro_batch_size);
 
   const PlanningProblem& problem_;
   const CostModel& costs_;
   const StrategySpace& space_;
-  absl::flat_hash_map<Work, LayerPricing::Passes> passes_;
+  // Works in the order in which they were met.
+  absl::flat_hash_map<Work, int> works_;
+  // [definition][work] negative before it is asked for; those met last may be missing.
+  std::vector<std::vector<LayerPricing::Passes>> passes_;
 };
 
 }  // namespace parplan

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "planner/search/space/strategy_tree.h"
@@ -36,8 +38,21 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
       dimensions_(problem.dimensions()),
       target_(LimitsOf(problem.rules().target)),
       has_data_sheets_(problem.hardware() != nullptr && problem.rules().allow_estimates) {
+  // By all that bare strategies depend on.
+  using Kind = std::tuple<bool, int, int, int, int, int, bool>;
+  std::map<Kind, int> first_of_kind;
   for (const LayerDefinition& layer : problem.model().layer_definitions()) {
-    if (IsTransformer(layer.kind)) ++transformer_definition_count_;
+    const bool is_transformer = IsTransformer(layer.kind);
+    if (is_transformer) ++transformer_definition_count_;
+    const auto index = static_cast<int>(alike_.size());
+    const Kind kind = {is_transformer,
+                       layer.attention_head_count,
+                       layer.key_value_head_count,
+                       layer.hidden_size,
+                       layer.sequence_length,
+                       layer.expert_count,
+                       costs.sequence_parallel(index)};
+    alike_.push_back(first_of_kind.try_emplace(kind, index).first->second);
   }
 }
 

@@ -41,6 +41,8 @@ class StrategySpace {
   // rank order only follow one another.
   std::vector<Strategy> BareStrategies(int definition_index, int pipeline_parallel_degree,
                                        int64_t micro_batch_size) const;
+  // The first definition that has the same bare strategies, whatever degree and micro-batch.
+  int DefinitionLike(int definition_index) const { return alike_[definition_index]; }
   // What a bare strategy may be combined with, ascending, `kNone` first: each of
   // `Strategies` is a bare one with one of both.
   absl::InlinedVector<ShardingLevel, 4> ShardingLevels(const Strategy& bare,
@@ -82,6 +84,8 @@ class StrategySpace {
   // Whether context and expert parallelism have prices.
   bool has_data_sheets_;
   int transformer_definition_count_ = 0;
+  // [definition]
+  std::vector<int> alike_;
 };
 
 }  // namespace parplan

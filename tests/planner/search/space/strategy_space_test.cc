@@ -12,6 +12,7 @@
 
 #include "planner/check/plan_check.h"
 #include "tests/support/estimated_problem.h"
+#include "tests/support/random_problem.h"
 #include "tests/support/synthetic_problem.h"
 
 namespace parplan {
@@ -283,6 +284,32 @@ TEST(StrategySpace, OfGalvatronHasPowersOfTwoAndOneInnerAxisALayer) {
   const StrategySpace odd(twelve, twelve_costs);
   EXPECT_THAT(odd.PipelineDegrees(), ElementsAre(1, 2, 4));
   EXPECT_THAT(odd.Strategies(1, 4, 12), IsEmpty());
+}
+
+// What is known of the strategies of one definition is known of those that are like it.
+TEST(StrategySpace, HasTheSameStrategiesOfDefinitionsThatAreAlike) {
+  int alike_count = 0;
+  for (uint64_t seed = 30'000; seed < 30'200; ++seed) {
+    const PlanningProblem problem = RandomProblem(seed);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+    const StrategySpace space(problem, *costs);
+    const auto count = static_cast<int>(problem.model().layer_definitions().size());
+    for (int definition = 0; definition < count; ++definition) {
+      const int like = space.DefinitionLike(definition);
+      ASSERT_LE(like, definition);
+      if (like == definition) continue;
+      ++alike_count;
+      for (const int degree : space.PipelineDegrees()) {
+        for (const int64_t size : {1, 2, 4, 8}) {
+          EXPECT_EQ(space.BareStrategies(definition, degree, size),
+                    space.BareStrategies(like, degree, size))
+              << "seed " << seed << " definitions " << like << " and " << definition;
+        }
+      }
+    }
+  }
+  EXPECT_GT(alike_count, 20);
 }
 
 TEST(StrategySpace, CutsDevicesIntoStages) {
