@@ -209,16 +209,19 @@ void BestFirstSearch::Seed() {
   }
 }
 
-void BestFirstSearch::PrepareTables(const std::vector<size_t>& round) {
+bool BestFirstSearch::PrepareTables(const std::vector<size_t>& round) {
   std::vector<TableCache::Key> keys;
   for (const size_t index : round) {
     keys.push_back(TableCache::KeyOf(candidates_[index].pipeline));
   }
-  tables_.Prepare(space_, costs_, std::move(keys), control_.parallel_for);
+  return tables_.Prepare(space_, costs_, std::move(keys), control_);
 }
 
 void BestFirstSearch::Visit(std::vector<size_t> round) {
-  PrepareTables(round);
+  if (!PrepareTables(round)) {
+    meter_.Stop(control_.stop_means_cancelled ? SearchLimit::kCancelled : SearchLimit::kTime);
+    return;
+  }
   if (candidates_[round.front()].state == ExactCandidate::State::kListed) {
     BoundGroups(round);
     // The others are closed without a visit of their own.

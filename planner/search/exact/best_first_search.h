@@ -115,7 +115,8 @@ class BestFirstSearch {
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Once, where the search is hard: a plan to beat.
   void Seed();
-  void PrepareTables(const std::vector<size_t>& round);
+  // False when a limit ended it.
+  bool PrepareTables(const std::vector<size_t>& round);
   void Visit(std::vector<size_t> round);
   Visited VisitOne(const ExactCandidate& candidate, const SearchControl& control) const;
   // `states_of_round`: expanded in a round that goes on, about; not yet in the meter.

@@ -1,6 +1,7 @@
 #include "planner/search/exact/exact_candidates.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <map>
@@ -18,8 +19,8 @@
 namespace parplan {
 namespace {
 
-// So many sets of least times are made between two questions whether to go on.
-constexpr size_t kLeastTimesBetweenQuestions = 32;
+// Least times of so many definitions are found between two questions whether to go on.
+constexpr size_t kDefinitionsBetweenQuestions = 512;
 
 // Options in tables, of some 150 bytes each, beyond which those nobody asks for now are dropped.
 constexpr int64_t kMostOptionsKept = 1'500'000;
@@ -79,8 +80,8 @@ void ForEach(const ParallelFor& parallel_for, int64_t count,
   for (int64_t index = 0; index < count; ++index) work(index);
 }
 
-void TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
-                         const ParallelFor& parallel_for) {
+bool TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
+                         const SearchControl& control) {
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   int64_t option_count = 0;
@@ -92,13 +93,19 @@ void TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
   }
   std::erase_if(keys, [this](const Key& key) { return tables_.contains(key); });
   std::vector<std::unique_ptr<const OptionTable>> made(keys.size());
-  ForEach(parallel_for, static_cast<int64_t>(keys.size()), [&](int64_t index) {
+  std::atomic<bool> was_stopped = false;
+  ForEach(control.parallel_for, static_cast<int64_t>(keys.size()), [&](int64_t index) {
+    if (was_stopped || (control.should_stop && control.should_stop())) {
+      was_stopped = true;
+      return;
+    }
     made[index] = std::make_unique<const OptionTable>(space.problem(), costs, space,
                                                       keys[index].first, keys[index].second);
   });
   for (size_t index = 0; index < keys.size(); ++index) {
-    tables_[keys[index]] = std::move(made[index]);
+    if (made[index] != nullptr) tables_[keys[index]] = std::move(made[index]);
   }
+  return !was_stopped;
 }
 
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
@@ -129,12 +136,18 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
   std::vector<LeastTimes> least(keys.size());
   // Most of what one needs the others have found.
   LeastTimesFinder finder(space.problem(), costs, space);
+  const size_t definition_count = space.problem().model().layer_definitions().size();
+  size_t definitions_found = kDefinitionsBetweenQuestions;
   for (size_t index = 0; index < keys.size(); ++index) {
-    if (index % kLeastTimesBetweenQuestions == 0 && !meter.Ask()) {
-      list.complete = false;
-      list.candidates.clear();
-      return list;
+    if (definitions_found >= kDefinitionsBetweenQuestions) {
+      definitions_found = 0;
+      if (!meter.Ask()) {
+        list.complete = false;
+        list.candidates.clear();
+        return list;
+      }
     }
+    definitions_found += definition_count;
     least[index] = finder.Find(keys[index].first, keys[index].second);
   }
   std::map<int, InterleavedBounds> interleaved;

@@ -64,11 +64,12 @@ class TableCache {
             candidate.global_batch_size / candidate.micro_batch_count};
   }
 
-  // Makes those that are missing, side by side where `parallel_for` can. Others may be gone
-  // then: of models with very many options not all are kept.
-  void Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
-               const ParallelFor& parallel_for);
-  // REQUIRES: it was among those prepared last.
+  // Makes those that are missing, side by side where `control` can; before each it is asked
+  // whether to go on. False where not: then some may be missing. Others may be gone in any
+  // case: of models with very many options not all are kept.
+  bool Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
+               const SearchControl& control);
+  // REQUIRES: it was among those prepared last, and none of them is missing.
   const OptionTable& At(const Key& key) const { return *tables_.at(key); }
 
  private:

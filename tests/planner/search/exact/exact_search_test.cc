@@ -133,7 +133,7 @@ TEST(SearchExact, GivesTheBestSoFarWhereItIsStopped) {
   const PlanFound* best = FoundIn(whole);
   ASSERT_NE(best, nullptr);
   int found_count = 0;
-  for (int questions = 0; questions < 40; ++questions) {
+  for (int questions = 0; questions < 60; ++questions) {
     int asked = 0;
     const SearchControl control = {.should_stop = [&] { return asked++ >= questions; }};
     const std::optional<PlanningResult> result = SearchExact(problem, *costs, control);
@@ -149,6 +149,29 @@ TEST(SearchExact, GivesTheBestSoFarWhereItIsStopped) {
     }
   }
   EXPECT_GT(found_count, 0);
+}
+
+// Before each table it is asked whether to go on; those made until then stay.
+TEST(TableCache, MakesNoMoreTablesOnceItIsStopped) {
+  const PlanningProblem problem = SyntheticProblem();
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const StrategySpace space(problem, *costs);
+  const std::vector<TableCache::Key> keys = {{1, 8}, {2, 8}, {2, 16}};
+  TableCache tables;
+  int asked = 0;
+  EXPECT_FALSE(
+      tables.Prepare(space, *costs, keys, {.should_stop = [&asked] { return ++asked > 2; }}));
+  EXPECT_EQ(asked, 3);
+  asked = 0;
+  EXPECT_TRUE(tables.Prepare(space, *costs, keys, {.should_stop = [&asked] {
+                               ++asked;
+                               return false;
+                             }}));
+  EXPECT_EQ(asked, 1);
+  for (const TableCache::Key& key : keys) {
+    EXPECT_EQ(tables.At(key).micro_batch_size(), key.second);
+  }
 }
 
 // Who watches a search of one candidate that takes long sees it go on.
