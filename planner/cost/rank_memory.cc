@@ -61,13 +61,13 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
   }
   const Matrices expert = FeedForwardMatrices(layer, layer.expert_feed_forward_size);
   const int64_t router = hidden * layer.expert_count;
-  footprint.parameter_count = attention + norms + router;
-  footprint.largest_matrix_parameter_count =
-      std::max(largest_attention, CeilDiv(expert.largest, degree));
-  if (layer.shared_expert_feed_forward_size > 0) {
-    footprint.parameter_count +=
-        CeilDiv(FeedForwardMatrices(layer, layer.shared_expert_feed_forward_size).elements, degree);
-  }
+  const Matrices shared = FeedForwardMatrices(layer, layer.shared_expert_feed_forward_size);
+  const int64_t matrices =
+      attention_whole + layer.expert_count * expert.elements + shared.elements + router;
+  const int64_t rest = std::max<int64_t>(layer.parameter_count - matrices, norms);
+  footprint.parameter_count = attention + CeilDiv(shared.elements, degree) + router + rest;
+  footprint.largest_matrix_parameter_count = std::max(
+      {largest_attention, CeilDiv(expert.largest, degree), CeilDiv(shared.largest, degree)});
   footprint.expert_parameter_count = CeilDiv(layer.expert_count, strategy.expert_parallel_degree) *
                                      CeilDiv(expert.elements, degree);
   return footprint;

@@ -157,6 +157,30 @@ TEST(FootprintOf, SplitsMatricesAndPaddedTablesAndKeepsNormsWhole) {
   EXPECT_EQ(count(Table(LayerKind::kHead, 512, 50257, 128, false)), 50688 / 4 * 512 + 512);
 }
 
+// What the sizes do not describe is on every rank, with experts as without.
+TEST(FootprintOf, TakesAGivenCountOfALayerWithExperts) {
+  LayerDefinition layer = Decoder(1024, 16, 512);
+  layer.expert_count = 8;
+  layer.experts_per_token = 2;
+  layer.expert_feed_forward_size = 2048;
+  layer.shared_expert_feed_forward_size = 8192;
+  const int64_t attention = 4 * 1024 * 1024;
+  const int64_t expert = 2 * 1024 * 2048;
+  const int64_t shared = 2 * 1024 * 8192;
+  const int64_t router = 8 * 1024;
+  const int64_t more = 5'000'000;
+  layer.parameter_count = attention + 8 * expert + shared + router + more;
+  Strategy strategy;
+  strategy.tensor_parallel_degree = 2;
+  strategy.data_parallel_degree = 4;
+  strategy.expert_parallel_degree = 4;
+  const LayerFootprint footprint =
+      FootprintOf(layer, Precision::kBf16, RuntimeTraits(), strategy, false);
+  EXPECT_EQ(footprint.parameter_count, attention / 2 + shared / 2 + router + more);
+  EXPECT_EQ(footprint.expert_parameter_count, 2 * expert / 2);
+  EXPECT_EQ(footprint.largest_matrix_parameter_count, shared / 2 / 2);
+}
+
 TEST(FootprintOf, SpreadsExpertsOverExpertParallelRanks) {
   LayerDefinition layer = Decoder(1024, 16, 512);
   layer.expert_count = 8;
