@@ -46,10 +46,19 @@ absl::Status SystemError(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
-// Small messages wait for nothing.
-void SendAtOnce(int descriptor) {
-  const int on = 1;
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+// Small messages wait for nothing; and a machine that is gone with no word of it is asked
+// after: 10 s after its last word, then every 5 s, until four questions are unanswered. Who
+// waits for it to send hears of it so. A limit for what was sent (TCP_USER_TIMEOUT) would end
+// jobs whose ranks compute for longer than that and read nothing meanwhile.
+void SetUp(int descriptor) {
+  const auto set = [descriptor](int level, int name, int value) {
+    ::setsockopt(descriptor, level, name, &value, sizeof(value));
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
 // False at the deadline.
@@ -110,7 +119,7 @@ absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duratio
         if (!ready) error = ETIMEDOUT;
       }
       if (error == 0) {
-        SendAtOnce(socket.descriptor());
+        SetUp(socket.descriptor());
         return socket;
       }
     }
@@ -185,7 +194,7 @@ absl::StatusOr<Socket> Listener::Accept(absl::Duration deadline) const {
   if (!ready) return absl::DeadlineExceededError("nobody connected");
   Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.is_open()) return SystemError("accept");
-  SendAtOnce(socket.descriptor());
+  SetUp(socket.descriptor());
   return socket;
 }
 

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/device/comm/job_fabric.h"
 #include "clients/device/comm/rendezvous_server.h"
+#include "clients/device/comm/socket.h"
 #include "clients/device/comm/steady_clock.h"
 #include "tests/support/status_matchers.h"
 
@@ -99,6 +103,27 @@ TEST(RendezvousTest, OneThatLeavesWithAGoodByeIsNotLost) {
   EXPECT_THAT(first->Get("never", absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_OK(first->Health());
+}
+
+// A machine without power says no word; its peers must ask.
+TEST(SocketTest, BothEndsAskAfterASilentPeer) {
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  const absl::Duration deadline = SteadyNow() + absl::Minutes(5);
+  ASSERT_OK_AND_ASSIGN(const Socket caller,
+                       Socket::Connect(absl::StrCat("127.0.0.1:", listener.port()), deadline));
+  ASSERT_OK_AND_ASSIGN(const Socket called, listener.Accept(deadline));
+  for (const Socket* socket : {&caller, &called}) {
+    const auto option = [&](int level, int name) {
+      int value = 0;
+      socklen_t length = sizeof(value);
+      EXPECT_EQ(::getsockopt(socket->descriptor(), level, name, &value, &length), 0);
+      return value;
+    };
+    EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_LE(option(IPPROTO_TCP, TCP_KEEPIDLE) +
+                  option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT),
+              30);
+  }
 }
 
 TEST(RendezvousTest, ALostServerIsNoticed) {
