@@ -31,6 +31,10 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   app.add_flag("--pin,!--no-pin", flags.pins, "Bind each rank that is launched to a core [yes]");
   app.add_option("--backend", flags.backend, "cpu or cuda [cpu]")
       ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_flag("--share-devices", flags.shares_devices,
+               "Let ranks of a node share GPUs where it has fewer [no]");
+  app.add_flag("--any-runtime", flags.takes_any_runtime,
+               "Run plans that were predicted for another runtime [no]");
   app.add_option("--steps", flags.steps, "Optimizer steps [10]")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--text", flags.text, "Train on the bytes of this file [synthetic tokens]");

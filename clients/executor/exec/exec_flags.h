@@ -30,6 +30,10 @@ struct ExecFlags {
   int window_steps = 10;
   // 0: that of the optimizer's default.
   double learning_rate = 0.0;
+  // Plans that were predicted for other programs are run, too.
+  bool takes_any_runtime = false;
+  // More ranks of a node than it has GPUs.
+  bool shares_devices = false;
   uint64_t seed = 1;
   // Step before which the other plan takes over.
   int64_t swap_at = 0;

@@ -16,6 +16,9 @@
 namespace parplan {
 namespace {
 
+// This program among planner/model/runtime.h's.
+constexpr char kRuntimeId[] = "parplan";
+
 // Verifies and checks the plan in a file.
 class PlanReader {
  public:
@@ -24,6 +27,7 @@ class PlanReader {
       : verifier_(std::move(trust)),
         model_(std::move(model)),
         topology_(std::move(topology)),
+        takes_any_runtime_(flags.takes_any_runtime),
         now_(now) {
     expected_.cluster = topology_.cluster();
     expected_.job_id = flags.job_id;
@@ -35,14 +39,28 @@ class PlanReader {
     PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, ReadEnvelopeFile(path));
     PARPLAN_ASSIGN_OR_RETURN(const VerifiedPlan verified,
                              verifier_.Verify(envelope, expected_, now_));
+    PARPLAN_RETURN_IF_ERROR(CheckRuntime(verified.payload().runtime_id()));
     return CheckedPlan::Create(verified, model_, topology_);
   }
 
  private:
+  // What another program would need says nothing of what this one will measure.
+  absl::Status CheckRuntime(const std::string& runtime_id) const {
+    if (takes_any_runtime_ || runtime_id.empty() || runtime_id == kRuntimeId) {
+      return absl::OkStatus();
+    }
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,
+                     absl::StrCat("runtime_id: the plan was predicted for \"", runtime_id,
+                                  "\", this program is \"", kRuntimeId,
+                                  "\"; ask for a plan for it, or give --any-runtime"),
+                     {{"field", "runtime_id"}});
+  }
+
   const PlanVerifier verifier_;
   const ModelSpec model_;
   const Topology topology_;
   ExpectedAudience expected_;
+  const bool takes_any_runtime_;
   const absl::Time now_;
 };
 

@@ -1,5 +1,6 @@
 #include "clients/executor/exec/rank_run.h"
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -24,6 +25,7 @@
 #include "clients/executor/exec/run_record.h"
 #include "clients/executor/report/execution_reporter.h"
 #include "clients/executor/windows/window_leaver.h"
+#include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 
 namespace parplan {
@@ -78,6 +80,11 @@ class TrainingRun {
       }
       PARPLAN_ASSIGN_OR_RETURN(const double loss, applier_.Step());
       Tell(step, loss);
+      // All ranks have the same loss, and end here together.
+      if (!std::isfinite(loss)) {
+        return absl::OutOfRangeError(absl::StrCat("step ", step, ": the loss is ", loss,
+                                                  "; a lower --learning-rate may help"));
+      }
       if (const std::optional<StepWindow> window = applier_.TakeWindow()) {
         PARPLAN_RETURN_IF_ERROR(Take(*window));
       }
@@ -201,7 +208,15 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
   PARPLAN_ASSIGN_OR_RETURN(ExecInputs inputs, ReadInputs(flags, absl::Now()));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
                            LoadBackend(flags.backend));
-  const int index = self.local_rank % backend->device_count();
+  const int count = backend->device_count();
+  if (flags.backend != "cpu" && self.local_rank >= count && !flags.shares_devices) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch,
+                     absl::StrCat("devices_per_node: rank ", self.rank, " is number ",
+                                  self.local_rank, " of its node, which has ", count,
+                                  " devices; start fewer ranks there, or give --share-devices"),
+                     {{"field", "devices_per_node"}});
+  }
+  const int index = self.local_rank % count;
   PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts facts, backend->Describe(index));
   PARPLAN_RETURN_IF_ERROR(inputs.plan.CheckDevice(self.rank, self.world_size, facts));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(index));

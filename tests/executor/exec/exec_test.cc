@@ -200,6 +200,22 @@ TEST_F(ParplanExec, RefusesAPlanForAnotherModel) {
                 {}, "model_digest");
 }
 
+TEST_F(ParplanExec, RefusesAPlanThatWasPredictedForAnotherRuntime) {
+  const std::string plan =
+      world_.WritePlan("p", world_.DataParallel(),
+                       [](v1::PlanPayload& payload) { payload.set_runtime_id("megatron-core"); });
+  ExpectRefused(plan, {}, "runtime_id");
+  ExecProcess process(With(world_.LaunchArguments(plan), {"--steps", "1", "--any-runtime"}));
+  EXPECT_EQ(process.Wait(), 0) << process.output();
+}
+
+TEST_F(ParplanExec, ALossThatIsNoNumberEndsTheJobAsFailed) {
+  ExecProcess process(With(world_.LaunchArguments(world_.WritePlan("p", world_.DataParallel())),
+                           {"--steps", kEndless, "--learning-rate", "1e38"}));
+  EXPECT_EQ(process.Wait(), 1) << process.output();
+  EXPECT_THAT(process.output(), HasSubstr("the loss is "));
+}
+
 TEST_F(ParplanExec, RefusesAnotherNumberOfRanks) {
   std::vector<std::string> arguments =
       world_.Arguments(world_.WritePlan("p", world_.DataParallel()));
