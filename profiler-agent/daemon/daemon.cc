@@ -31,6 +31,8 @@ namespace {
 // Times seen in passing that are kept.
 constexpr size_t kMaxSeen = 20000;
 constexpr absl::Duration kInventoryInterval = absl::Hours(1);
+// To the next part of what a budget left out.
+constexpr absl::Duration kRestPause = absl::Minutes(1);
 // To the next try to borrow the nodes at the other ends of links.
 constexpr absl::Duration kLinkPause = absl::Seconds(30);
 // After a measurement that failed, and a queue that took nothing.
@@ -223,6 +225,10 @@ class Daemon {
     std::optional<NextProbe> next = remembered_->Next(*whole, InventoryFingerprint(*inventory),
                                                       drifted_, now, options_.longest_age);
     if (!next.has_value()) return;
+    const bool is_part = next->kind == MeasurementKind::kIncremental;
+    if (is_part) {
+      SetTimeBudget(options_.request.incremental_time_budget, next->plan);
+    }
     if (links_ != nullptr && !links_->SetBusy(true)) {
       // Another node was first; its end wakes.
       next_look_ = now;
@@ -230,6 +236,8 @@ class Daemon {
     }
     LogEvent("info", "measuring",
              {{"kind", MeasurementKindName(next->kind)},
+              {"budget", absl::FormatDuration(is_part ? options_.request.incremental_time_budget
+                                                      : options_.request.time_budget)},
               {"collectives", absl::StrCat(next->plan.collectives_size())},
               {"layer_sizes", absl::StrCat(next->plan.layers_size())}});
     MeasurementOptions measurement = options_.measurement;
@@ -268,11 +276,15 @@ class Daemon {
     // Before the profile can be seen at the server, who then asks for it here too.
     metrics_.SetDrift(1.0, 0);
     Keep(measuring_->probe(), measuring_->whole(), measuring_->fingerprint(), **profile, now);
+    const bool has_rest =
+        remembered_
+            ->Next(measuring_->whole(), measuring_->fingerprint(), {}, now, options_.longest_age)
+            .has_value();
     measuring_.reset();
     seen_.clear();
     drifted_.clear();
     last_drift_ = now;
-    next_look_ = now + kInventoryInterval;
+    next_look_ = now + (has_rest ? kRestPause : kInventoryInterval);
     // The first times of a node make its links worth measuring.
     if (links_ != nullptr && !options_.link_nodes.empty()) next_links_ = now;
   }

@@ -65,6 +65,8 @@ void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
       ->group(group);
   AddDurationFlag(app, "--budget", daemon.request.time_budget,
                   "Time that a measurement may take [3m]");
+  AddDurationFlag(app, "--incremental-budget", daemon.request.incremental_time_budget,
+                  "The same where only what is new or has drifted is measured [20s]");
   app.add_option("--max-message-bytes", daemon.request.largest_message_bytes,
                  "Largest message of collectives")
       ->check(CLI::Range(int64_t{4096}, int64_t{1} << 30))

@@ -49,13 +49,15 @@ std::vector<std::pair<int, int>> ShapesOf(int rank_count) {
   return shapes;
 }
 
+// Small messages of all groups first: they are of use by themselves when time runs out.
 std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t growth) {
   std::vector<CollectiveKey> keys;
-  for (const auto& [participants, stride] : ShapesOf(request.rank_count)) {
-    for (const v1::Collective collective : kCollectives) {
-      if (collective == v1::COLLECTIVE_SEND_RECEIVE && participants != 2) continue;
-      for (int64_t bytes = request.smallest_message_bytes; bytes <= request.largest_message_bytes;
-           bytes *= growth) {
+  const std::vector<std::pair<int, int>> shapes = ShapesOf(request.rank_count);
+  for (int64_t bytes = request.smallest_message_bytes; bytes <= request.largest_message_bytes;
+       bytes *= growth) {
+    for (const auto& [participants, stride] : shapes) {
+      for (const v1::Collective collective : kCollectives) {
+        if (collective == v1::COLLECTIVE_SEND_RECEIVE && participants != 2) continue;
         CollectiveKey& key = keys.emplace_back();
         key.set_collective(collective);
         key.set_participant_count(participants);
@@ -74,7 +76,7 @@ bool Divides(int degree, const LayerDefinition& layer) {
          layer.feed_forward_size % degree == 0;
 }
 
-// Small sizes of all degrees first: they are of use by themselves when time runs out.
+// Small sizes of all degrees first, for the same reason.
 std::vector<LayerKey> LayersOf(const ProbeRequest& request) {
   std::vector<LayerKey> keys;
   const auto add = [&](size_t model, int degree, int size) {
@@ -201,15 +203,17 @@ absl::StatusOr<ProbePlan> WholeProbe(const ProbeRequest& request) {
   plan.set_measures_overlap(request.rank_count > 1);
   plan.set_measures_context_memory(true);
   plan.set_measures_copies(true);
-  *plan.mutable_time_budget() = DurationToProto(request.time_budget);
-  *plan.mutable_collective_time_limit() = DurationToProto(kCollectiveTimeLimit);
-  const absl::Duration rest =
-      request.time_budget - static_cast<int64_t>(collectives.size()) * kCollectiveTimeLimit;
-  *plan.mutable_layer_time_limit() =
-      DurationToProto(std::clamp(rest / static_cast<int64_t>(std::max<size_t>(1, layers.size())),
-                                 kShortestLayerTime, kLongestLayerTime));
+  SetTimeBudget(request.time_budget, plan);
   plan.set_precision(kPrecision);
   return plan;
+}
+
+void SetTimeBudget(absl::Duration budget, ProbePlan& plan) {
+  *plan.mutable_time_budget() = DurationToProto(budget);
+  *plan.mutable_collective_time_limit() = DurationToProto(kCollectiveTimeLimit);
+  const absl::Duration rest = budget - plan.collectives_size() * kCollectiveTimeLimit;
+  *plan.mutable_layer_time_limit() = DurationToProto(
+      std::clamp(rest / std::max(1, plan.layers_size()), kShortestLayerTime, kLongestLayerTime));
 }
 
 absl::StatusOr<ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_count) {

@@ -28,6 +28,8 @@ struct ProbeRequest {
   int64_t largest_message_bytes = int64_t{64} << 20;
   std::vector<int> micro_batch_sizes = {1, 2, 4, 8};
   absl::Duration time_budget = absl::Minutes(3);
+  // For what is missing or has drifted, where the rest is known.
+  absl::Duration incremental_time_budget = absl::Seconds(20);
 };
 
 // A measured collective, whatever its size: collective, participants, stride.
@@ -50,6 +52,9 @@ int DevicesPerNode(const agent::v1::ProbePlan& plan);
 // collectives nor layers nor flags.
 agent::v1::ProbePlan IncrementalProbe(const agent::v1::ProbePlan& whole, const v1::Profile& stored,
                                       const std::set<CollectiveShape>& drifted);
+
+// Gives `plan`, whole or a part, so much time: each collective its own, layers the rest.
+void SetTimeBudget(absl::Duration budget, agent::v1::ProbePlan& plan);
 
 // How many things there are to measure.
 int ProbeSize(const agent::v1::ProbePlan& plan);

@@ -1,12 +1,10 @@
 #include "profiler-agent/probe/probe_rank.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,7 +21,7 @@
 #include "profiler-agent/probe/core_sharing.h"
 #include "profiler-agent/probe/device_probe.h"
 #include "profiler-agent/probe/probe_plan.h"
-#include "proto/wire/digest.h"
+#include "profiler-agent/probe/profile_entries.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/model_wire.h"
@@ -33,12 +31,8 @@ namespace {
 
 constexpr int kOverlapRepetitionCount = 11;
 constexpr int kCopyRepetitionCount = 11;
-// No time in a profile is 0, however little a layer computes.
-constexpr absl::Duration kShortestTime = absl::Nanoseconds(1);
-
-google::protobuf::Duration TimeToProto(absl::Duration time) {
-  return DurationToProto(std::max(time, kShortestTime));
-}
+// Of the budget. The rest is for starting ranks, and for what takes longer than was expected.
+constexpr double kMeasuringShare = 0.95;
 
 absl::StatusOr<ElementType> ElementTypeOf(const std::vector<ModelSpec>& models) {
   if (models.empty() || models.front().precision() == Precision::kFp32) {
@@ -60,7 +54,9 @@ class Probe {
           Reason::kSpecInvalid, "rank_count",
           absl::StrCat("is ", plan_.rank_count(), ", the job has ", job_.world_size(), " ranks"));
     }
-    PARPLAN_ASSIGN_OR_RETURN(time_budget_, DurationFromProto(plan_.time_budget(), "time_budget"));
+    PARPLAN_ASSIGN_OR_RETURN(const absl::Duration budget,
+                             DurationFromProto(plan_.time_budget(), "time_budget"));
+    time_budget_ = budget * kMeasuringShare;
     PARPLAN_ASSIGN_OR_RETURN(
         collective_time_limit_,
         DurationFromProto(plan_.collective_time_limit(), "collective_time_limit"));
@@ -95,9 +91,9 @@ class Probe {
  private:
   void Note(const std::string& note) { profile_.mutable_provenance()->add_notes(note); }
 
-  // Whether the budget is used up at any rank.
-  absl::StatusOr<bool> IsLate() {
-    float late = SteadyNow() - start_ > time_budget_ ? 1.0F : 0.0F;
+  // Whether at any rank what takes `expected` from now on would end after `budget`.
+  absl::StatusOr<bool> IsLate(absl::Duration expected, absl::Duration budget) {
+    float late = SteadyNow() - start_ + expected > budget ? 1.0F : 0.0F;
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat32, &late, 1, Reduction::kMax));
     return late > 0.0F;
   }
@@ -129,9 +125,12 @@ class Probe {
     options.time_limit = collective_time_limit_;
     if (plan_.precision() > 0) options.precision = plan_.precision();
     CollectiveProbe probe(job_, device_, *kernels_, *control_, options);
+    // Layers have the other half.
+    const absl::Duration budget = plan_.layers().empty() ? time_budget_ : time_budget_ / 2;
+    absl::Duration longest;
     for (int i = 0; i < plan_.collectives_size(); ++i) {
       const agent::v1::CollectiveKey& key = plan_.collectives(i);
-      PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate());
+      PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate(longest, budget));
       if (is_late) {
         Note(absl::StrCat(plan_.collectives_size() - i, " of ", plan_.collectives_size(),
                           " times of collectives were left out: the time budget was used up."));
@@ -142,90 +141,14 @@ class Probe {
           EnumFromProto<Collective>(key.collective(),
                                     absl::StrCat("collectives[", i, "].collective"),
                                     Reason::kSpecInvalid));
+      const absl::Duration begin = SteadyNow();
       PARPLAN_ASSIGN_OR_RETURN(const TimeSpread spread,
                                probe.Measure({collective, key.participant_count(),
                                               key.rank_stride(), key.message_size_bytes()}));
-      v1::CollectiveTiming& timing = *profile_.add_collective_timings();
-      timing.set_collective(key.collective());
-      timing.set_participant_count(key.participant_count());
-      timing.set_rank_stride(key.rank_stride());
-      timing.set_message_size_bytes(key.message_size_bytes());
-      *timing.mutable_median_duration() = TimeToProto(spread.median);
-      *timing.mutable_p90_duration() = TimeToProto(std::max(spread.p90, spread.median));
-      timing.set_sample_count(spread.sample_count);
-      timing.set_origin(v1::ORIGIN_MEASURED);
+      longest = std::max(longest, SteadyNow() - begin);
+      entries_.AddCollective(key, spread);
     }
     return absl::OkStatus();
-  }
-
-  // The id of a layer in the profile, where it is added when it is new.
-  std::string IdOf(const LayerDefinition& layer, Precision precision) {
-    const std::string digest = LayerDigest(layer, precision);
-    const auto found = ids_.find(digest);
-    if (found != ids_.end()) return found->second;
-    std::string id = layer.layer_definition_id;
-    while (known_ids_.contains(id)) absl::StrAppend(&id, "_");
-    known_ids_.insert(id);
-    ids_[digest] = id;
-    v1::LayerDefinition& message = *profile_.add_layer_definitions();
-    message = LayerDefinitionToProto(layer);
-    message.set_layer_definition_id(id);
-    return id;
-  }
-
-  void AddLayer(const ModelSpec& model, const LayerTimes& times) {
-    const LayerDefinition& layer = model.layer_definitions()[times.definition_index];
-    const std::string id = IdOf(layer, model.precision());
-    // Models may have layers in common.
-    const auto key = std::make_tuple(id, times.shape.tensor_parallel_degree, times.shape.samples,
-                                     times.sequence_length);
-    if (!timed_.insert(key).second) return;
-    v1::LayerTiming& timing = *profile_.add_layer_timings();
-    timing.set_layer_definition_id(id);
-    timing.set_tensor_parallel_degree(times.shape.tensor_parallel_degree);
-    timing.set_micro_batch_size(static_cast<int>(times.shape.samples));
-    timing.set_sequence_length(times.sequence_length);
-    *timing.mutable_forward_duration() = TimeToProto(times.forward.median);
-    *timing.mutable_backward_duration() = TimeToProto(times.backward.median);
-    *timing.mutable_forward_duration_p90() =
-        TimeToProto(std::max(times.forward.p90, times.forward.median));
-    timing.set_sample_count(times.forward.sample_count);
-    timing.set_origin(v1::ORIGIN_MEASURED);
-    AddOptimizer(model.optimizer(), times);
-  }
-
-  // Layers of several sizes have as many parameters.
-  void AddOptimizer(Optimizer optimizer, const LayerTimes& times) {
-    if (times.optimizer_step.median <= absl::ZeroDuration() || times.parameter_count < 1) return;
-    const v1::Optimizer wire = OptimizerToProto(optimizer);
-    if (!stepped_.insert({static_cast<int>(wire), times.parameter_count}).second) return;
-    v1::OptimizerTiming& timing = *profile_.add_optimizer_timings();
-    timing.set_optimizer(wire);
-    timing.set_parameter_count(times.parameter_count);
-    *timing.mutable_median_duration() = TimeToProto(times.optimizer_step.median);
-    *timing.mutable_p90_duration() =
-        TimeToProto(std::max(times.optimizer_step.p90, times.optimizer_step.median));
-    timing.set_sample_count(times.optimizer_step.sample_count);
-    timing.set_origin(v1::ORIGIN_MEASURED);
-  }
-
-  void AddSizes(const ModelSpec& model, const LayerSizes& sizes) {
-    const LayerDefinition& layer = model.layer_definitions()[sizes.definition_index];
-    const std::string id = IdOf(layer, model.precision());
-    const bool shares_tokens =
-        sizes.shape.sequence_parallel && sizes.shape.tensor_parallel_degree > 1;
-    const auto key = std::make_tuple(id, sizes.shape.tensor_parallel_degree, shares_tokens,
-                                     sizes.sequence_length);
-    if (!sized_.insert(key).second) return;
-    v1::LayerMemory& memory = *profile_.add_layer_memories();
-    memory.set_layer_definition_id(id);
-    memory.set_tensor_parallel_degree(sizes.shape.tensor_parallel_degree);
-    memory.set_sequence_parallel(shares_tokens);
-    memory.set_sequence_length(sizes.sequence_length);
-    memory.set_parameter_count(sizes.parameter_count);
-    memory.set_activation_bytes_per_sample(sizes.activation_per_sample.count());
-    memory.set_checkpoint_bytes_per_sample(sizes.checkpoint_per_sample.count());
-    memory.set_origin(v1::ORIGIN_MEASURED);
   }
 
   // Memory grows with samples as it does with one, so each degree is measured once.
@@ -234,7 +157,7 @@ class Probe {
     if (!measured_sizes_.insert({model_index, shape.tensor_parallel_degree}).second) {
       return absl::OkStatus();
     }
-    PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate());
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate(absl::ZeroDuration(), time_budget_));
     if (is_late) {
       Note(absl::StrCat("Memory of ", models_[model_index].model_id(),
                         " at tensor-parallel degree ", shape.tensor_parallel_degree,
@@ -253,9 +176,18 @@ class Probe {
         continue;
       }
       if (!sizes.ok()) return sizes.status();
-      for (const LayerSizes& layer : *sizes) AddSizes(models_[model_index], layer);
+      for (const LayerSizes& layer : *sizes) entries_.AddSizes(models_[model_index], layer);
     }
     return absl::OkStatus();
+  }
+
+  // For one definition of a model's middle layers: an equal share, with `size_count` sizes to
+  // come, of what is left of the budget, but no more than the plan says.
+  absl::Duration LayerTimeLimit(const ModelSpec& model, int size_count) const {
+    const int64_t middle_count =
+        std::max<int64_t>(1, static_cast<int64_t>(model.layer_definitions().size()) - 2);
+    const absl::Duration left = time_budget_ - (SteadyNow() - start_);
+    return std::clamp(left / (size_count * middle_count), absl::ZeroDuration(), layer_time_limit_);
   }
 
   absl::Status MeasureLayers() {
@@ -268,44 +200,54 @@ class Probe {
       return device_.MakeGroup(job_, purpose, ranks);
     };
     setting.control = control_.get();
-    setting.time_limit = layer_time_limit_;
     if (plan_.precision() > 0) setting.precision = plan_.precision();
+    absl::Duration longest;
     for (int i = 0; i < plan_.layers_size(); ++i) {
       const agent::v1::LayerKey& key = plan_.layers(i);
       if (key.model_index() < 0 || key.model_index() >= static_cast<int>(models_.size())) {
         return FieldError(Reason::kSpecInvalid, absl::StrCat("layers[", i, "].model_index"),
                           "there is no such model");
       }
-      PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate());
+      PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate(longest, time_budget_));
       if (is_late) {
         Note(absl::StrCat(plan_.layers_size() - i, " of ", plan_.layers_size(),
                           " sizes of layers were left out: the time budget was used up."));
         return absl::OkStatus();
       }
-      const ModelSpec& model = models_[key.model_index()];
-      profile_.set_precision(PrecisionToProto(model.precision()));
-      LayerProbeShape shape;
-      shape.tensor_parallel_degree = key.tensor_parallel_degree();
-      shape.samples = key.micro_batch_size();
-      if (key.memory_only()) {
-        PARPLAN_RETURN_IF_ERROR(MeasureSizes(key.model_index(), shape, setting));
-        continue;
-      }
-      const absl::StatusOr<std::vector<LayerTimes>> times = ProbeLayers(model, shape, setting);
-      if (absl::IsInvalidArgument(times.status())) {
-        Note(absl::StrCat("Layers of ", model.model_id(), " at tensor-parallel degree ",
-                          shape.tensor_parallel_degree, " and micro-batches of ", shape.samples,
-                          " were left out: ", std::string(times.status().message()), "."));
-        continue;
-      }
-      if (!times.ok()) return times.status();
-      for (const LayerTimes& layer : *times) AddLayer(model, layer);
-      PARPLAN_RETURN_IF_ERROR(MeasureSizes(key.model_index(), shape, setting));
+      const absl::Duration begin = SteadyNow();
+      setting.time_limit = LayerTimeLimit(models_[key.model_index()], plan_.layers_size() - i);
+      PARPLAN_RETURN_IF_ERROR(MeasureLayer(key, setting));
+      longest = std::max(longest, SteadyNow() - begin);
     }
     return absl::OkStatus();
   }
 
+  absl::Status MeasureLayer(const agent::v1::LayerKey& key, const LayerProbeSetting& setting) {
+    const ModelSpec& model = models_[key.model_index()];
+    profile_.set_precision(PrecisionToProto(model.precision()));
+    LayerProbeShape shape;
+    shape.tensor_parallel_degree = key.tensor_parallel_degree();
+    shape.samples = key.micro_batch_size();
+    if (key.memory_only()) return MeasureSizes(key.model_index(), shape, setting);
+    const absl::StatusOr<std::vector<LayerTimes>> times = ProbeLayers(model, shape, setting);
+    if (absl::IsInvalidArgument(times.status())) {
+      Note(absl::StrCat("Layers of ", model.model_id(), " at tensor-parallel degree ",
+                        shape.tensor_parallel_degree, " and micro-batches of ", shape.samples,
+                        " were left out: ", std::string(times.status().message()), "."));
+      return absl::OkStatus();
+    }
+    if (!times.ok()) return times.status();
+    for (const LayerTimes& layer : *times) entries_.AddLayer(model, layer);
+    return MeasureSizes(key.model_index(), shape, setting);
+  }
+
+  // For the notes only, so it has no part in the budget where that is short.
   absl::Status MeasureCopySpeeds() {
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate(absl::ZeroDuration(), time_budget_));
+    if (is_late) {
+      Note("Copies were left out: the time budget was used up.");
+      return absl::OkStatus();
+    }
     PARPLAN_ASSIGN_OR_RETURN(const CopySpeeds speeds,
                              MeasureCopies(device_, *kernels_, kCopyRepetitionCount));
     Note(absl::StrFormat(
@@ -328,13 +270,7 @@ class Probe {
   absl::Duration layer_time_limit_;
   absl::Duration start_;
   v1::Profile profile_;
-  // By digest, and all of them.
-  std::map<std::string, std::string> ids_;
-  std::set<std::string> known_ids_;
-  std::set<std::tuple<std::string, int, int64_t, int>> timed_;
-  // Optimizers and parameter counts in the profile.
-  std::set<std::pair<int, int64_t>> stepped_;
-  std::set<std::tuple<std::string, int, bool, int>> sized_;
+  ProfileEntries entries_{profile_};
   // Model and tensor-parallel degree.
   std::set<std::pair<int, int>> measured_sizes_;
 };

@@ -167,6 +167,7 @@ class DaemonTest(AgentTest):
                 self.assertEqual(agent.metric(
                     'parplan_agent_measurements_total{kind="incremental",result="done"}'), 1)
                 self.assertEqual(agent.events("measuring")[0]["layer_sizes"], "0")
+                self.assertEqual(agent.events("measuring")[0]["budget"], "20s")
                 self.assertEqual(agent.metric("parplan_agent_drift_ratio"), 1)
                 self.assertEqual(agent.end(), OK)
 

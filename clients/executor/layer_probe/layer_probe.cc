@@ -16,6 +16,8 @@ namespace {
 // Layers of one definition in the two models.
 constexpr int kShallow = 2;
 constexpr int kDeep = 4;
+// Repetitions that a median is made of at least, however long they take.
+constexpr int kFewestRepetitions = 3;
 // Times below this share of all of them need not be known as well as others.
 constexpr double kNegligible = 0.05;
 
@@ -108,8 +110,9 @@ absl::StatusOr<AllSamples> Repeat(ProbeRun& shallow, ProbeRun& deep,
     PARPLAN_ASSIGN_OR_RETURN(const auto few, shallow.Step());
     PARPLAN_ASSIGN_OR_RETURN(const auto many, deep.Step());
     AddRepetition(few, many, samples);
-    if (count < setting.min_repetition_count) continue;
-    const bool goes_on = !IsKnown(samples, setting.precision);
+    if (count < kFewestRepetitions) continue;
+    const bool goes_on =
+        count < setting.min_repetition_count || !IsKnown(samples, setting.precision);
     const bool is_late = setting.now() - start > setting.time_limit;
     PARPLAN_ASSIGN_OR_RETURN(const bool anyone_goes_on, AnyRank(setting.control, goes_on));
     PARPLAN_ASSIGN_OR_RETURN(const bool anyone_is_late, AnyRank(setting.control, is_late));

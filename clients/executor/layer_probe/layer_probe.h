@@ -56,7 +56,8 @@ struct LayerProbeSetting {
   // Steps of each model that are not counted.
   int warm_up_count = 2;
   // Steps that are: at least so many, until the median of every time is known to `precision`
-  // of itself (with 95 % probability) or one of the limits is met.
+  // of itself (with 95 % probability) or one of the limits is met. Where the time is over before,
+  // three do.
   int min_repetition_count = 7;
   int max_repetition_count = 60;
   double precision = 0.01;

@@ -18,9 +18,9 @@ namespace {
 using testing::HasSubstr;
 
 // What every rank got; by a clock that shows work, or by the real one.
-std::vector<absl::StatusOr<std::vector<LayerTimes>>> Probe(const ModelSpec& model,
-                                                           const LayerProbeShape& shape,
-                                                           int world_size, bool counts_work) {
+std::vector<absl::StatusOr<std::vector<LayerTimes>>> Probe(
+    const ModelSpec& model, const LayerProbeShape& shape, int world_size, bool counts_work,
+    absl::Duration time_limit = absl::Minutes(5)) {
   std::vector<absl::StatusOr<std::vector<LayerTimes>>> results(world_size);
   RunRanks(world_size, {.spin_count = 50}, [&](JobFabric& fabric) {
     std::vector<int> all(world_size);
@@ -40,7 +40,7 @@ std::vector<absl::StatusOr<std::vector<LayerTimes>>> Probe(const ModelSpec& mode
                               .control = control.get(),
                               .warm_up_count = 1,
                               .max_repetition_count = 12,
-                              .time_limit = absl::Minutes(5)};
+                              .time_limit = time_limit};
     if (counts_work) setting.now = [&kernels] { return kernels.now(); };
     results[fabric.rank()] = ProbeLayers(model, shape, setting);
   });
@@ -83,6 +83,15 @@ TEST(ProbeLayers, TakesTheTimeOfOneLayerAndMicroBatch) {
         EXPECT_EQ(head.backward.median, 3 * logits);
       }
     }
+  }
+}
+
+TEST(ProbeLayers, MakesDoWithThreeRepetitionsWhenTheTimeIsOver) {
+  for (const auto& times :
+       Probe(SmallGpt(2), {.samples = 1}, 2, /*counts_work=*/true, absl::Nanoseconds(1))) {
+    ASSERT_OK(times);
+    EXPECT_EQ((*times)[1].forward.sample_count, 3);
+    EXPECT_EQ((*times)[1].forward.median, absl::Nanoseconds(ForwardOperations(1)));
   }
 }
 

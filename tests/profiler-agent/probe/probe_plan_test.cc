@@ -211,6 +211,27 @@ TEST(IncrementalProbe, AsksForModelsNobodyMeasured) {
   for (const auto& key : plan.layers()) EXPECT_EQ(key.model_index(), 1);
 }
 
+TEST(SetTimeBudget, SharesItAmongWhatThePlanAsksFor) {
+  ProbeRequest request = Request(2);
+  request.models = {SmallGpt(4), SmallLlama(4)};
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(request));
+  ASSERT_OK_AND_ASSIGN(const ProbePlan old_whole, WholeProbe(Request(2)));
+  ProbePlan part = IncrementalProbe(whole, AnswerTo(old_whole, 1000), {});
+  SetTimeBudget(absl::Seconds(20), part);
+  EXPECT_THAT(DurationFromProto(part.time_budget(), ""), IsOkAndHolds(absl::Seconds(20)));
+  EXPECT_THAT(DurationFromProto(part.layer_time_limit(), ""),
+              IsOkAndHolds(absl::Seconds(20) / part.layers_size()));
+  // A collective takes its time from them.
+  *part.add_collectives() = whole.collectives(0);
+  SetTimeBudget(absl::Seconds(20), part);
+  const absl::Duration of_collective = *DurationFromProto(part.collective_time_limit(), "");
+  EXPECT_GT(of_collective, absl::ZeroDuration());
+  EXPECT_THAT(DurationFromProto(part.layer_time_limit(), ""),
+              IsOkAndHolds((absl::Seconds(20) - of_collective) / part.layers_size()));
+  // The budget of a whole plan is that of the request.
+  EXPECT_THAT(DurationFromProto(whole.time_budget(), ""), IsOkAndHolds(request.time_budget));
+}
+
 TEST(MergedProfile, TakesTheFresherOfEachTime) {
   ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
   const v1::Profile stored = AnswerTo(whole, 1000);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/device/backend/context_memory.h"
 #include "profiler-agent/inventory/node_inventory.h"
@@ -138,15 +139,16 @@ TEST(RunProbe, NamesTheDeviceAsTheInventoryDoes) {
 
 TEST(RunProbe, LeavesOutWhatTheBudgetDoesNotHoldAndSaysSo) {
   agent::v1::ProbePlan plan = SmallPlan();
-  plan.clear_layers();
   plan.set_measures_overlap(false);
-  plan.set_measures_copies(false);
   *plan.mutable_time_budget() = DurationToProto(absl::ZeroDuration());
   const auto profiles = Probe(plan, 2);
   ASSERT_OK(profiles[0]);
   EXPECT_EQ(profiles[0]->collective_timings_size(), 0);
-  EXPECT_THAT(absl::StrJoin(profiles[0]->provenance().notes(), "\n"),
-              HasSubstr("times of collectives were left out"));
+  EXPECT_EQ(profiles[0]->layer_timings_size(), 0);
+  const std::string notes = absl::StrJoin(profiles[0]->provenance().notes(), "\n");
+  for (const char* const part : {"times of collectives", "sizes of layers", "Copies"}) {
+    EXPECT_THAT(notes, HasSubstr(absl::StrCat(part, " were left out")));
+  }
 }
 
 TEST(RunProbe, RefusesAPlanOfAnotherSize) {
