@@ -117,8 +117,8 @@ class Booted(unittest.TestCase):
                     "--cluster", "a100-40g-8", "--node", "node-0", "--timeout", LONG)
         MACHINE.run("planctl", "plan", "--model", f"{EXAMPLES}/llama2-7b.model.json", "--cluster",
                     f"{EXAMPLES}/a100-40g-8.cluster.json", "--batch", 64, "--job", 4711, "--out",
-                    "/root/plan.dsse.json", "--timeout", LONG)
-        MACHINE.run("planctl", "verify", "/root/plan.dsse.json", "--job", 4711,
+                    "/run/plan.dsse.json", "--timeout", LONG)
+        MACHINE.run("planctl", "verify", "/run/plan.dsse.json", "--job", 4711,
                     "--trust", "/var/lib/parplan/trust-bundle.jwks.json")
 
     def test_its_log_is_json_in_the_journal(self):
