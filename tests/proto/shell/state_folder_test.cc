@@ -30,10 +30,10 @@ class StateFolderTest : public testing::Test {
 };
 
 TEST_F(StateFolderTest, IsBelowThatOfTheUser) {
-  ::setenv("HOME", "/home/u", 1);
-  EXPECT_EQ(DefaultStateFolder("parplan"), "/home/u/.local/state/parplan");
+  ::setenv("HOME", "/people/u", 1);
+  EXPECT_EQ(DefaultStateFolder("parplan"), "/people/u/.local/state/parplan");
   ::setenv("XDG_STATE_HOME", "state", 1);
-  EXPECT_EQ(DefaultStateFolder("parplan"), "/home/u/.local/state/parplan");
+  EXPECT_EQ(DefaultStateFolder("parplan"), "/people/u/.local/state/parplan");
   ::setenv("XDG_STATE_HOME", "/state", 1);
   EXPECT_EQ(DefaultStateFolder("parplan"), "/state/parplan");
 }
