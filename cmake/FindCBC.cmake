@@ -3,7 +3,8 @@
 #
 # With PARPLAN_STATIC_SOLVER its archives are linked, and the two functions of LAPACK they use,
 # where all of them are there: programs are 12 MB smaller with their libraries, and do not
-# depend on which LAPACK a machine has.
+# depend on which LAPACK a machine has. Of Fortran's runtime LAPACK needs what tells of wrong
+# arguments, and planner/ilp does that instead.
 find_path(CBC_INCLUDE_DIR coin/CbcModel.hpp)
 set(parplan_cbc_names Cbc Cgl OsiClp Clp Osi CoinUtils)
 
@@ -29,7 +30,7 @@ endmacro()
 
 set(parplan_cbc_missing none)
 if(PARPLAN_STATIC_SOLVER)
-  parplan_find_cbc(.a parplan_cbc_missing ${parplan_cbc_names} lapack blas gfortran quadmath)
+  parplan_find_cbc(.a parplan_cbc_missing ${parplan_cbc_names} lapack blas)
   if(parplan_cbc_missing)
     message(STATUS "CBC is linked shared: no archive for ${parplan_cbc_missing}")
   else()

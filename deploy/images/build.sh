@@ -136,8 +136,7 @@ gather() {
   for program in "$@"; do
     if grep -q 8CbcModel "$bin/$program" && ! grep -q '/libCbc' "$root.libraries"; then
       dpkg-query -W -f '${Package}\n' coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev \
-        coinor-libosi-dev coinor-libcoinutils-dev liblapack-dev libblas-dev \
-        libgfortran-12-dev >>"$root.packages"
+        coinor-libosi-dev coinor-libcoinutils-dev liblapack-dev libblas-dev >>"$root.packages"
     fi
   done
   LC_ALL=C sort -u -o "$root.packages" "$root.packages"

@@ -11,6 +11,14 @@
 #include <coin/CoinPackedMatrix.hpp>
 #include <coin/OsiClpSolverInterface.hpp>
 
+#include "planner/base/check.h"
+
+// What LAPACK calls when it got a wrong argument. Its own prints by Fortran's runtime, which
+// programs would carry for nothing else; CBC passes no wrong ones.
+extern "C" void xerbla_(const char* /*routine*/, const int* /*argument*/, size_t /*name_size*/) {
+  PARPLAN_CHECK(false && "LAPACK takes the argument");
+}
+
 namespace parplan {
 namespace {
 

@@ -6,6 +6,10 @@
 
 #include <gtest/gtest.h>
 
+// Of LAPACK, which CBC calls as well.
+extern "C" void dgetrf_(const int* rows, const int* columns, double* matrix,
+                        const int* leading_dimension, int* pivots, int* info);
+
 namespace parplan {
 namespace {
 
@@ -152,6 +156,14 @@ TEST(ProgramSolver, AnswersTheSameAgain) {
     EXPECT_EQ(solution.node_count, first.node_count);
     EXPECT_EQ(solution.iteration_count, first.iteration_count);
   }
+}
+
+TEST(ProgramSolverDeathTest, AWrongArgumentOfLapackEndsTheProcess) {
+  const int rows = -1, columns = 1, leading_dimension = 1;
+  double matrix = 1.0;
+  int pivot = 0, info = 0;
+  EXPECT_DEATH(dgetrf_(&rows, &columns, &matrix, &leading_dimension, &pivot, &info),
+               "LAPACK takes the argument");
 }
 
 }  // namespace
