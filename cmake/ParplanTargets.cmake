@@ -61,6 +61,7 @@ function(parplan_add_executable name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_DEPS})
+  target_link_options(${name} PRIVATE ${PARPLAN_PROGRAM_LINK_OPTIONS})
   add_dependencies(parplan_unsanitized ${name})
 endfunction()
 
