@@ -146,6 +146,8 @@ absl::string_view ViewOf(const parplan_text& text) {
   return text.data == nullptr ? absl::string_view() : absl::string_view(text.data, text.size);
 }
 
+std::string TextOf(const char* text) { return text == nullptr ? "" : text; }
+
 absl::StatusOr<CheckedPlan> Load(const parplan_source& source) {
   PARPLAN_ASSIGN_OR_RETURN(parplan::TrustBundle trust,
                            parplan::TrustBundle::FromJson(ViewOf(source.trust)));
@@ -157,11 +159,10 @@ absl::StatusOr<CheckedPlan> Load(const parplan_source& source) {
   PARPLAN_ASSIGN_OR_RETURN(const parplan::Topology topology, parplan::TopologyFromProto(cluster));
   PARPLAN_ASSIGN_OR_RETURN(const parplan::v1::SignedPlan envelope,
                            parplan::EnvelopeFromJson(ViewOf(source.envelope)));
-  const parplan::ExpectedAudience expected = {
-      .cluster = topology.cluster(),
-      .job_id = source.job_id == nullptr ? "" : source.job_id,
-      .node_name = source.node_name == nullptr ? "" : source.node_name,
-      .topology_digest = parplan::TopologyDigest(topology)};
+  const parplan::ExpectedAudience expected = {.cluster = topology.cluster(),
+                                              .job_id = TextOf(source.job_id),
+                                              .node_name = TextOf(source.node_name),
+                                              .topology_digest = parplan::TopologyDigest(topology)};
   const absl::Time now = source.time == 0 ? absl::Now() : absl::FromUnixSeconds(source.time);
   PARPLAN_ASSIGN_OR_RETURN(const parplan::VerifiedPlan verified,
                            parplan::PlanVerifier(std::move(trust)).Verify(envelope, expected, now));
@@ -362,22 +363,36 @@ int32_t parplan_rank_get_pass(const parplan_rank* rank, int32_t index, parplan_p
   });
 }
 
-int32_t parplan_report_open(const parplan_plan* plan, const char* target, parplan_report** out,
-                            parplan_error* error) {
+int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server* server,
+                                 parplan_report** out, parplan_error* error) {
   return Guarded(error, [&]() -> absl::Status {
     if (plan == nullptr) return Missing("plan");
     if (out == nullptr) return Missing("out");
     *out = nullptr;
-    if (target == nullptr || *target == '\0') return Missing("target");
+    PARPLAN_ASSIGN_OR_RETURN(const parplan_server read, Take(server));
+    const parplan::ChannelOptions channel = {.target = TextOf(read.target),
+                                             .use_tls = read.use_tls != 0,
+                                             .ca_file = TextOf(read.ca_file),
+                                             .certificate_file = TextOf(read.certificate_file),
+                                             .key_file = TextOf(read.key_file),
+                                             .server_name = TextOf(read.server_name)};
+    // What cannot be is said here; nobody would see it from the background.
+    PARPLAN_RETURN_IF_ERROR(parplan::MakeServerSink(channel).status());
     auto opened = std::make_unique<parplan_report>();
     opened->reporter = std::make_unique<parplan::ExecutionReporter>(
         parplan::ReporterOptions{.plan = plan->plan.name()},
-        [channel = parplan::ChannelOptions{.target = target}] {
-          return parplan::MakeServerSink(channel);
-        });
+        [channel] { return parplan::MakeServerSink(channel); });
     *out = opened.release();
     return absl::OkStatus();
   });
+}
+
+int32_t parplan_report_open(const parplan_plan* plan, const char* target, parplan_report** out,
+                            parplan_error* error) {
+  parplan_server server = {};
+  server.size = sizeof(server);
+  server.target = target;
+  return parplan_report_open_with(plan, &server, out, error);
 }
 
 int32_t parplan_report_add(parplan_report* report, const parplan_window* window,

@@ -197,9 +197,29 @@ int32_t parplan_rank_pass_count(const parplan_rank* rank, int32_t* count, parpla
 int32_t parplan_rank_get_pass(const parplan_rank* rank, int32_t index, parplan_pass* pass,
                               parplan_error* error);
 
+/* A server, and how to speak to it. Texts may be NULL, which is as empty. */
+typedef struct parplan_server {
+  size_t size;
+  /* Required. "HOST:PORT", "dns:///NAME:PORT" for replicas, "unix:PATH" for the sidecar of a pod.
+   */
+  const char* target;
+  /* Speak TLS: 1. Also where one of the files below is given. */
+  int32_t use_tls;
+  /* Files in PEM. Of the authorities to trust, by default the system's; and what to show to a
+   * server that asks for it, both or none. */
+  const char* ca_file;
+  const char* certificate_file;
+  const char* key_file;
+  /* The name in the server's certificate, where it is not that of the target. */
+  const char* server_name;
+} parplan_server;
+
 /* Reports what is measured to the ExecutionService of a server, in the background: adding never
  * waits, and a server that is gone costs windows, not time. One process of the job opens it.
- * `target`: "HOST:PORT". */
+ * PARPLAN_INVALID_ARGUMENT names a file that cannot be used. */
+int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server* server,
+                                 parplan_report** out, parplan_error* error);
+/* The same of a server without TLS at `target`. */
 int32_t parplan_report_open(const parplan_plan* plan, const char* target, parplan_report** out,
                             parplan_error* error);
 

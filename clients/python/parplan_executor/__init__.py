@@ -4,7 +4,8 @@ Pure Python over libparplan_executor.so (clients/executor/capi/parplan_executor.
 other package. `torch_mapping` says it in torch's words.
 """
 
-from .library import Error, Group, Layer, LayerGroups, Pass, Plan, Rank, Refused, load_library
+from .library import (Error, Group, Layer, LayerGroups, Pass, Plan, Rank, Refused, Report,
+                      load_library)
 
 __all__ = ["Error", "Group", "Layer", "LayerGroups", "Pass", "Plan", "Rank", "Refused",
-           "load_library"]
+           "Report", "load_library"]

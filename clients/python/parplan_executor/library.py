@@ -107,6 +107,13 @@ _Group = _struct("_Group", [("purpose", ctypes.c_char_p),
                             ("rank_count", ctypes.c_int32)])
 _LayerGroups = _struct("_LayerGroups", [(name, ctypes.c_int32)
                                         for name in ("tensor", "context", "gradient")])
+_Server = _struct("_Server", [("target", ctypes.c_char_p), ("use_tls", ctypes.c_int32),
+                              ("ca_file", ctypes.c_char_p), ("certificate_file", ctypes.c_char_p),
+                              ("key_file", ctypes.c_char_p), ("server_name", ctypes.c_char_p)])
+_Window = _struct("_Window", [("rank", ctypes.c_int32), ("step_count", ctypes.c_int32),
+                              ("first_step", ctypes.c_int64),
+                              ("median_step_seconds", ctypes.c_double),
+                              ("peak_memory_bytes", ctypes.c_int64)])
 _Pass = _struct("_Pass", [("stage_index", ctypes.c_int32), ("is_backward", ctypes.c_int32),
                           ("micro_batch", ctypes.c_int64)])
 
@@ -205,6 +212,10 @@ class Plan:
     def rank(self, rank):
         return Rank(self, self._library, self._handle, rank)
 
+    def report(self, target, **options):
+        """A Report on a job under this plan."""
+        return Report(self, self._library, self._handle, target, **options)
+
 
 class Rank:
     """What one rank has to do."""
@@ -249,3 +260,57 @@ class Rank:
                                ctypes.byref(one))
             passes.append(Pass(one.stage_index, one.micro_batch, bool(one.is_backward)))
         return passes
+
+
+class Report:
+    """Tells a server what a job measures, in the background: adding never waits, and a server that
+    is gone costs windows, not time. One process of the job has one. As a context manager it says
+    at the end how the block ended."""
+
+    def __init__(self, plan, library, plan_handle, target, *, use_tls=False, ca_file="",
+                 certificate_file="", key_file="", server_name=""):
+        """`target`: HOST:PORT, dns:///NAME:PORT for replicas, unix:PATH for a pod's sidecar. Files
+        are in PEM, and speak TLS. Raises Error for one that cannot be used."""
+        self._plan = plan  # Which must live longer.
+        self._library = library
+        self._handle = ctypes.c_void_p()
+        server = _new(_Server)
+        server.target = target.encode()
+        server.use_tls = int(use_tls)
+        server.ca_file = str(ca_file).encode()
+        server.certificate_file = str(certificate_file).encode()
+        server.key_file = str(key_file).encode()
+        server.server_name = server_name.encode()
+        library.call("parplan_report_open_with", plan_handle, ctypes.byref(server),
+                     ctypes.byref(self._handle))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, _):
+        self.close(None if kind is None else f"{kind.__name__}: {value}")
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close("the job did not say how it ended")
+
+    def add(self, rank, first_step, step_count, median_step_seconds, peak_memory_bytes=0):
+        """What one rank measured over some steps, counted from 0; memory is 0 where unknown."""
+        window = _new(_Window)
+        window.rank = rank
+        window.first_step = first_step
+        window.step_count = step_count
+        window.median_step_seconds = median_step_seconds
+        window.peak_memory_bytes = peak_memory_bytes
+        self._library.call("parplan_report_add", self._handle, ctypes.byref(window))
+
+    def close(self, failure=None):
+        """Says how the job ended, with a reason where it failed; takes 10 s at most. Gives how many
+        windows the server never got. Closing again changes nothing."""
+        if not self._handle:
+            return 0
+        handle, self._handle = self._handle, None
+        lost = ctypes.c_int64()
+        self._library.call("parplan_report_close", handle,
+                           None if failure is None else failure.encode(), ctypes.byref(lost))
+        return lost.value

@@ -168,6 +168,24 @@ static void CheckReport(const parplan_plan* plan) {
   EXPECT(lost == 1);
 }
 
+static void CheckServers(const parplan_plan* plan) {
+  parplan_report* report = NULL;
+  parplan_server server;
+  memset(&server, 0, sizeof(server));
+  EXPECT(parplan_report_open_with(plan, NULL, &report, &error) == PARPLAN_INVALID_ARGUMENT);
+  EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_INVALID_ARGUMENT);
+  server.size = sizeof(server);
+  EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_INVALID_ARGUMENT);
+  server.target = "127.0.0.1:1";
+  server.ca_file = "/nowhere/ca.pem";
+  EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_INVALID_ARGUMENT);
+  EXPECT(report == NULL && strstr(error.text, "/nowhere/ca.pem") != NULL);
+  /* A caller that knows no more than the target. */
+  server.size = offsetof(parplan_server, use_tls);
+  EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_OK);
+  EXPECT(parplan_report_close(report, "nothing ran", NULL, &error) == PARPLAN_OK);
+}
+
 int main(int argc, char** argv) {
   parplan_source source;
   parplan_plan* plan = NULL;
@@ -195,6 +213,7 @@ int main(int argc, char** argv) {
   CheckGroups(plan);
   CheckRank(plan);
   CheckReport(plan);
+  CheckServers(plan);
   parplan_plan_free(plan);
   parplan_plan_free(NULL);
   return 0;
