@@ -10,6 +10,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/executor/exec/exec_world.h"
@@ -79,15 +80,41 @@ TEST_F(CInterface, ServesPython) {
   EXPECT_EQ(ran.status, 0) << ran.output;
 }
 
-TEST(CInterfaceLibrary, ExportsNothingElse) {
+// Lines of a text.
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Programs that were compiled with an earlier header go on with this library. Members come at the
+// end of structs that begin with `size`, and functions and values are added; where something else
+// has to change, PARPLAN_EXECUTOR_ABI grows, and a file of another number begins.
+TEST(CInterfaceLibrary, IsAsCallersWereCompiledWith) {
+  if (sizeof(void*) != 8) GTEST_SKIP() << "the file is of machines with addresses of 64 bits";
+  const Ran ran = RunCommand(PARPLAN_ABI_IN_C);
+  ASSERT_EQ(ran.status, 0) << ran.output;
+  EXPECT_THAT(LinesOf(ran.output), ::testing::ElementsAreArray(LinesOf(ReadText(PARPLAN_ABI))))
+      << "where that is right, tests/abi_in_c >tests/executor/capi/abi_1.txt";
+}
+
+TEST(CInterfaceLibrary, ExportsItsFunctionsAlone) {
   const Ran ran = RunCommand(absl::StrCat("nm -D --defined-only ", PARPLAN_CAPI));
   ASSERT_EQ(ran.status, 0) << ran.output;
-  std::istringstream lines(ran.output);
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
+  std::vector<std::string> exported;
+  for (const std::string& line : LinesOf(ran.output)) {
     EXPECT_THAT(line, ::testing::MatchesRegex("[0-9a-f]+ T parplan_[a-z_]+"));
+    exported.push_back(line.substr(line.rfind(' ') + 1));
   }
-  EXPECT_EQ(count, 19);
+  std::vector<std::string> promised;
+  for (const std::string& line : LinesOf(ReadText(PARPLAN_ABI))) {
+    const size_t end = line.find('(');
+    if (end == std::string::npos) continue;
+    promised.push_back(line.substr(0, end).substr(line.rfind(' ', end) + 1));
+  }
+  EXPECT_THAT(promised, ::testing::SizeIs(::testing::Ge(19)));
+  EXPECT_THAT(exported, ::testing::UnorderedElementsAreArray(promised));
 }
 
 }  // namespace
