@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -17,6 +20,7 @@
 #include "planner/search/interleaved/interleaved_relaxation.h"
 #include "planner/search/interleaved/interleaved_rounding.h"
 #include "planner/search/interleaved/interleaved_search.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 
@@ -98,6 +102,66 @@ TEST(PricedSearchTest, BoundsAreBelowAndPlansNotBelowTheBest) {
   EXPECT_GE(plan_count, 100);
   EXPECT_GE(found_count, plan_count / 2);
   EXPECT_GE(close_count, plan_count / 3);
+}
+
+// Layers of six kinds, small ones first, on 64 devices.
+PlanningProblem ManyKinds() {
+  std::vector<LayerDefinition> definitions;
+  std::vector<ModelLayerRun> runs;
+  const auto add = [&](LayerDefinition raw, int layer_count) {
+    raw.hidden_size = 2048;
+    raw.sequence_length = 2048;
+    raw.layer_definition_id = absl::StrCat("layer", definitions.size());
+    runs.push_back({static_cast<int>(definitions.size()), layer_count});
+    definitions.push_back(*LayerDefinition::Create(std::move(raw), "layer"));
+  };
+  add({.kind = LayerKind::kEmbedding, .vocabulary_size = 32000}, 1);
+  for (const int size : {4096, 8192, 6144, 10240, 7168, 9216}) {
+    add({.kind = LayerKind::kDecoder,
+         .attention_head_count = 16,
+         .feed_forward_size = size,
+         .feed_forward_kind = FeedForwardKind::kSwiglu},
+        50);
+  }
+  add({.kind = LayerKind::kHead, .vocabulary_size = 32000}, 1);
+  NodeGroup group{.node_group_id = "nodes",
+                  .device_kind = "a100-sxm-80gb",
+                  .node_count = 8,
+                  .devices_per_node = 8,
+                  .device_memory = Bytes::Of(int64_t{80} << 30)};
+  Knowledge knowledge;
+  knowledge.hardware = std::make_shared<const Hardware>(EightA100Nodes());
+  return *PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(*ModelSpec::Create(
+          "kinds", std::move(definitions), std::move(runs), Precision::kBf16, Optimizer::kAdam)),
+      std::make_shared<const Topology>(
+          *Topology::Create("kinds", {group}, {{"node", 8}, {"network", 64}})),
+      std::move(knowledge), 512, {.allow_estimates = true});
+}
+
+// Few micro-batches a stage, where a partition that is not even would win by much in a bound of
+// single paths.
+TEST(PricedSearchTest, BoundsOfManyLayersAreNearTheirPlans) {
+  const PlanningProblem problem = ManyKinds();
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const StrategySpace space(problem, *costs);
+  const SearchControl control;
+  SearchMeter meter(control);
+  for (const int depth : {4, 8, 16}) {
+    for (const int64_t count : {2 * depth, 4 * depth}) {
+      SCOPED_TRACE(absl::StrCat("P ", depth, " m ", count));
+      const OptionTable table(problem, *costs, space, depth, 512 / count);
+      const PipelineCandidate candidate = {512, count, depth, Schedule::kOneForwardOneBackward};
+      const PipelineOutcome priced =
+          SearchPricedPipeline(space, *costs, table, candidate, Seconds::Infinite(), 1, meter);
+      ASSERT_FALSE(priced.plans.empty());
+      const PredictedPlan& best = priced.plans.front();
+      EXPECT_OK(CheckPlan(problem, best.plan, best.prediction));
+      EXPECT_LE(priced.bound, best.prediction.step * (1.0 + kTolerance));
+      EXPECT_GE(priced.bound, best.prediction.step * 0.97);
+    }
+  }
 }
 
 TEST(PricedSearchTest, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
