@@ -151,7 +151,7 @@ TEST(Replicas, AreAskedByChannelsThatShareNoConnection) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 400; ++i) {
+      for (int i = 0; i < 200; ++i) {
         const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
             replicas.MakeChannelTo(address);
         ASSERT_OK(channel.status());
