@@ -82,9 +82,6 @@ struct SwapCase {
   bool is_tied = false;
 };
 
-constexpr auto kZero1 = ShardingLevel::kOptimizer;
-constexpr auto kZero3 = ShardingLevel::kParameters;
-
 std::vector<SwapCase> SwapCases() {
   return {
       {"DataToTensor", 2,

@@ -1,5 +1,7 @@
 #include "tests/executor/program/program_cases.h"
 
+#include <utility>
+
 #include "planner/base/check.h"
 
 namespace parplan {
@@ -90,6 +92,14 @@ std::vector<Strategy> StrategiesOf(int rank_count) {
   return strategies;
 }
 
+Strategy Dp(int degree, ShardingLevel level) {
+  return {.data_parallel_degree = degree, .sharding_level = level};
+}
+
+Strategy Tp(int degree, bool sequence_parallel) {
+  return {.tensor_parallel_degree = degree, .sequence_parallel = sequence_parallel};
+}
+
 Plan PlanOf(const ModelSpec& model, int device_count, const std::vector<int>& stage_layer_counts,
             const std::vector<Strategy>& strategies, int64_t batch, int64_t micro_batch_count) {
   Plan plan{.device_count = device_count,
@@ -106,6 +116,36 @@ Plan PlanOf(const ModelSpec& model, int device_count, const std::vector<int>& st
     plan.stages.push_back(std::move(stage));
   }
   PARPLAN_CHECK(layer == model.layer_count());
+  return plan;
+}
+
+Plan WithGpipe(Plan plan) {
+  plan.schedule = Schedule::kGpipe;
+  return plan;
+}
+
+Plan Interleaved(Plan plan) {
+  const int degree = static_cast<int>(plan.stages.size()) / 2;
+  plan.device_count /= 2;
+  const int ranks = plan.device_count / degree;
+  plan.schedule = Schedule::kInterleaved;
+  plan.virtual_stage_count = 2;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    plan.stages[stage].rank_count = ranks;
+    plan.stages[stage].first_rank = static_cast<int>(stage) % degree * ranks;
+  }
+  return plan;
+}
+
+Plan Recomputing(Plan plan, RecomputeLevel level) {
+  const int last = plan.stages.back().layer_runs.back().first_layer_index;
+  for (StagePlan& stage : plan.stages) {
+    for (StageLayerRun& run : stage.layer_runs) {
+      if (run.first_layer_index > 0 && run.first_layer_index < last) {
+        run.strategy.recompute_level = level;
+      }
+    }
+  }
   return plan;
 }
 

@@ -25,10 +25,23 @@ ModelSpec SmallBert(int encoder_count);
 // Strategies over `rank_count` ranks, of every kind that splits `SmallGpt`.
 std::vector<Strategy> StrategiesOf(int rank_count);
 
+// Strategies that split in one way, and ZeRO's stages by their numbers.
+Strategy Dp(int degree, ShardingLevel level = ShardingLevel::kNone);
+Strategy Tp(int degree, bool sequence_parallel = false);
+inline constexpr ShardingLevel kZero1 = ShardingLevel::kOptimizer;
+inline constexpr ShardingLevel kZero2 = ShardingLevel::kGradients;
+inline constexpr ShardingLevel kZero3 = ShardingLevel::kParameters;
+
 // Stages of so many layers each, one after the other on equal numbers of ranks; the
 // strategies of the layers are those given, again and again.
 Plan PlanOf(const ModelSpec& model, int device_count, const std::vector<int>& stage_layer_counts,
             const std::vector<Strategy>& strategies, int64_t batch, int64_t micro_batch_count);
+
+// What `PlanOf` gave, changed: GPipe's schedule; two stages on each device, of which there are half
+// as many then; recomputation in all layers but the first and the last, which are no transformers.
+Plan WithGpipe(Plan plan);
+Plan Interleaved(Plan plan);
+Plan Recomputing(Plan plan, RecomputeLevel level = RecomputeLevel::kFull);
 
 }  // namespace parplan
 

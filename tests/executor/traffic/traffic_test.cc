@@ -14,6 +14,7 @@
 #include <mutex>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "clients/device/comm/job_fabric.h"
@@ -30,7 +31,6 @@ namespace {
 
 constexpr int64_t kBatch = 24;
 constexpr int kDecoders = 4;
-constexpr int kLayers = kDecoders + 2;
 
 struct Kind {
   Collective collective;
@@ -251,47 +251,23 @@ TEST_P(TrafficTest, IsHiddenWhereThePredictionHidesIt) {
   }
 }
 
-Strategy Dp(int degree, ShardingLevel level = ShardingLevel::kNone) {
-  return {.data_parallel_degree = degree, .sharding_level = level};
-}
-Strategy Tp(int degree, bool sequence = false) {
-  return {.tensor_parallel_degree = degree, .sequence_parallel = sequence};
-}
-constexpr auto kZero1 = ShardingLevel::kOptimizer;
-constexpr auto kZero2 = ShardingLevel::kGradients;
-constexpr auto kZero3 = ShardingLevel::kParameters;
-
 Case Of(const std::string& name, int devices, const std::vector<int>& stages,
         const std::vector<Strategy>& strategies, int64_t micro_batches) {
   return {name, PlanOf(SmallGpt(kDecoders), devices, stages, strategies, kBatch, micro_batches)};
 }
 
 Case Recompute(Case c) {
-  for (StagePlan& stage : c.plan.stages) {
-    for (StageLayerRun& run : stage.layer_runs) {
-      if (run.first_layer_index > 0 && run.first_layer_index + 1 < kLayers) {
-        run.strategy.recompute_level = RecomputeLevel::kFull;
-      }
-    }
-  }
+  c.plan = Recomputing(std::move(c.plan));
   return c;
 }
 
 Case Interleave(Case c) {
-  const int degree = static_cast<int>(c.plan.stages.size()) / 2;
-  c.plan.device_count /= 2;
-  const int ranks = c.plan.device_count / degree;
-  c.plan.schedule = Schedule::kInterleaved;
-  c.plan.virtual_stage_count = 2;
-  for (size_t stage = 0; stage < c.plan.stages.size(); ++stage) {
-    c.plan.stages[stage].rank_count = ranks;
-    c.plan.stages[stage].first_rank = static_cast<int>(stage) % degree * ranks;
-  }
+  c.plan = Interleaved(std::move(c.plan));
   return c;
 }
 
 Case Gpipe(Case c) {
-  c.plan.schedule = Schedule::kGpipe;
+  c.plan = WithGpipe(std::move(c.plan));
   return c;
 }
 

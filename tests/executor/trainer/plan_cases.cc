@@ -26,38 +26,8 @@ PlanCase Mixed(const std::string& name, int devices, const std::vector<int>& sta
   return {name, PlanOf(SmallGpt(6), devices, stages, strategies, kCaseBatch, micro_batches)};
 }
 
-Strategy Dp(int degree, ShardingLevel level = ShardingLevel::kNone) {
-  return {.data_parallel_degree = degree, .sharding_level = level};
-}
-Strategy Tp(int degree, bool sequence = false) {
-  return {.tensor_parallel_degree = degree, .sequence_parallel = sequence};
-}
-constexpr auto kZero1 = ShardingLevel::kOptimizer;
-constexpr auto kZero2 = ShardingLevel::kGradients;
-constexpr auto kZero3 = ShardingLevel::kParameters;
-
-// Layers that are no transformers do not recompute.
-void RecomputeTransformers(Plan& plan, RecomputeLevel level) {
-  for (StagePlan& stage : plan.stages) {
-    for (StageLayerRun& run : stage.layer_runs) {
-      if (run.first_layer_index > 0 && run.first_layer_index < 7) {
-        run.strategy.recompute_level = level;
-      }
-    }
-  }
-}
-
 PlanCase Interleave(PlanCase c) {
-  // Two stages on each device.
-  const int degree = static_cast<int>(c.plan.stages.size()) / 2;
-  c.plan.device_count /= 2;
-  const int ranks = c.plan.device_count / degree;
-  c.plan.schedule = Schedule::kInterleaved;
-  c.plan.virtual_stage_count = 2;
-  for (size_t stage = 0; stage < c.plan.stages.size(); ++stage) {
-    c.plan.stages[stage].rank_count = ranks;
-    c.plan.stages[stage].first_rank = static_cast<int>(stage) % degree * ranks;
-  }
+  c.plan = Interleaved(std::move(c.plan));
   return c;
 }
 
@@ -67,14 +37,14 @@ PlanCase Of(ModelSpec (*model)(int), PlanCase c) {
 }
 
 PlanCase Recompute(PlanCase c, RecomputeLevel level = RecomputeLevel::kFull) {
-  RecomputeTransformers(c.plan, level);
+  c.plan = Recomputing(std::move(c.plan), level);
   return c;
 }
 
 PlanCase Selective(PlanCase c) { return Recompute(std::move(c), RecomputeLevel::kSelective); }
 
 PlanCase Gpipe(PlanCase c) {
-  c.plan.schedule = Schedule::kGpipe;
+  c.plan = WithGpipe(std::move(c.plan));
   return c;
 }
 
