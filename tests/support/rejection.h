@@ -1,13 +1,12 @@
 // The field a status names, for tests of rules.
 
-#ifndef PARPLAN_TESTS_PROTO_WIRE_REJECTION_H_
-#define PARPLAN_TESTS_PROTO_WIRE_REJECTION_H_
-
-#include <gtest/gtest.h>
+#ifndef PARPLAN_TESTS_SUPPORT_REJECTION_H_
+#define PARPLAN_TESTS_SUPPORT_REJECTION_H_
 
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "planner/base/error.h"
 
@@ -25,4 +24,4 @@ inline std::string Rejection(const absl::Status& status) {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_PROTO_WIRE_REJECTION_H_
+#endif  // PARPLAN_TESTS_SUPPORT_REJECTION_H_

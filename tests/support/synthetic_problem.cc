@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,19 @@ void MeasureCollectives(const SyntheticOptions& options, ProfileSnapshot::Conten
 }
 
 }  // namespace
+
+SyntheticOptions RandomSyntheticOptions(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  SyntheticOptions options;
+  options.device_count = 1 << (1 + random() % 4);
+  options.devices_per_node = 1 << (1 + random() % 3);
+  options.decoder_count = 1 + static_cast<int>(random() % 12);
+  options.global_batch_size = 1 << (2 + random() % 5);
+  options.sequence_parallel = random() % 2 == 0;
+  options.device_memory = Bytes::Of((1 + static_cast<int64_t>(random() % 12)) << 29);
+  if (random() % 3 == 0) options.rules.schedule = Schedule::kGpipe;
+  return options;
+}
 
 std::shared_ptr<const ModelSpec> SyntheticModel(const SyntheticOptions& options) {
   std::vector<ModelLayerRun> runs = {{.definition_index = 0, .layer_count = 1}};

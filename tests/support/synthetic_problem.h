@@ -37,6 +37,10 @@ struct SyntheticOptions {
   PlanningRules rules;
 };
 
+// Sizes, batches and memories around the point where memory binds; the same for one seed, in every
+// run.
+SyntheticOptions RandomSyntheticOptions(uint64_t seed);
+
 // The model alone, and the measurements alone. Both are valid by construction
 // and end the process when they are not.
 std::shared_ptr<const ModelSpec> SyntheticModel(const SyntheticOptions& options);

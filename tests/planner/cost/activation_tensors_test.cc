@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/planner/cost/hardware_of_tests.h"
+
 namespace parplan {
 namespace {
 
@@ -19,18 +21,6 @@ RuntimeTraits Flash() {
   RuntimeTraits traits = Unfused();
   traits.attention_kernel = AttentionKernel::kFlash;
   return traits;
-}
-
-LayerDefinition Decoder(int hidden, int heads, int sequence) {
-  LayerDefinition layer;
-  layer.layer_definition_id = "decoder";
-  layer.kind = LayerKind::kDecoder;
-  layer.hidden_size = hidden;
-  layer.attention_head_count = heads;
-  layer.feed_forward_size = 4 * hidden;
-  layer.feed_forward_kind = FeedForwardKind::kGelu;
-  layer.sequence_length = sequence;
-  return LayerDefinition::Create(layer, "layer").value();
 }
 
 LayerDefinition Head(int hidden, int vocabulary, int sequence) {
@@ -66,7 +56,7 @@ constexpr Shape kShapes[] = {
 
 TEST(ActivationTensors, AddUpToKorthikantisClosedForms) {
   for (const Shape& shape : kShapes) {
-    const LayerDefinition layer = Decoder(shape.hidden, shape.heads, shape.sequence);
+    const LayerDefinition layer = TestDecoder(shape.hidden, shape.heads, shape.sequence);
     const double sh = static_cast<double>(shape.sequence) * shape.hidden;
     const double scores = 5.0 * shape.heads * shape.sequence / shape.hidden;
     for (int t : {1, 2, 4, 8}) {
@@ -85,7 +75,7 @@ TEST(ActivationTensors, AddUpToKorthikantisClosedForms) {
 }
 
 TEST(ActivationTensors, OfARecomputingLayerComeBackWhileItRuns) {
-  const ActivationBytes bytes = Of(Decoder(4096, 32, 2048), Unfused(), TensorParallel(2));
+  const ActivationBytes bytes = Of(TestDecoder(4096, 32, 2048), Unfused(), TensorParallel(2));
   for (RecomputeLevel level :
        {RecomputeLevel::kNone, RecomputeLevel::kSelective, RecomputeLevel::kFull}) {
     EXPECT_DOUBLE_EQ(bytes.Kept(level) + bytes.Running(level),
@@ -97,21 +87,23 @@ TEST(ActivationTensors, OfARecomputingLayerComeBackWhileItRuns) {
 
 TEST(ActivationTensors, OfFusedAttentionGrowWithTheSequenceAndNotItsSquare) {
   const Strategy strategy = TensorParallel(2);
-  const double once = Of(Decoder(4096, 32, 2048), Flash(), strategy).Kept(RecomputeLevel::kNone);
-  const double twice = Of(Decoder(4096, 32, 4096), Flash(), strategy).Kept(RecomputeLevel::kNone);
+  const double once =
+      Of(TestDecoder(4096, 32, 2048), Flash(), strategy).Kept(RecomputeLevel::kNone);
+  const double twice =
+      Of(TestDecoder(4096, 32, 4096), Flash(), strategy).Kept(RecomputeLevel::kNone);
   EXPECT_DOUBLE_EQ(twice, 2.0 * once);
-  EXPECT_GT(Of(Decoder(4096, 32, 4096), Unfused(), strategy).Kept(RecomputeLevel::kNone),
-            2.0 * Of(Decoder(4096, 32, 2048), Unfused(), strategy).Kept(RecomputeLevel::kNone));
+  EXPECT_GT(Of(TestDecoder(4096, 32, 4096), Unfused(), strategy).Kept(RecomputeLevel::kNone),
+            2.0 * Of(TestDecoder(4096, 32, 2048), Unfused(), strategy).Kept(RecomputeLevel::kNone));
   // 34 s h and a number of 4 bytes for every row of scores.
   EXPECT_DOUBLE_EQ(
-      Of(Decoder(4096, 32, 2048), Flash(), TensorParallel(1)).Kept(RecomputeLevel::kNone),
+      Of(TestDecoder(4096, 32, 2048), Flash(), TensorParallel(1)).Kept(RecomputeLevel::kNone),
       2048.0 * (34.0 * 4096 + 4.0 * 32));
 }
 
 TEST(ActivationTensors, AreNeverMoreWithWiderParallelism) {
   for (const RuntimeTraits& traits : {Unfused(), Flash()}) {
     for (const Shape& shape : kShapes) {
-      const LayerDefinition layer = Decoder(shape.hidden, shape.heads, shape.sequence);
+      const LayerDefinition layer = TestDecoder(shape.hidden, shape.heads, shape.sequence);
       for (int t : {1, 2, 4}) {
         for (bool sequence_parallel : {false, true}) {
           Strategy narrow = TensorParallel(t, sequence_parallel);
@@ -137,14 +129,15 @@ TEST(ActivationTensors, AreNeverMoreWithWiderParallelism) {
 
 TEST(ActivationTensors, OfContextParallelRanksAreTheirShareOfTheTokens) {
   Strategy strategy;
-  const double whole = Of(Decoder(4096, 32, 8192), Flash(), strategy).Kept(RecomputeLevel::kNone);
+  const double whole =
+      Of(TestDecoder(4096, 32, 8192), Flash(), strategy).Kept(RecomputeLevel::kNone);
   strategy.context_parallel_degree = 4;
-  EXPECT_DOUBLE_EQ(Of(Decoder(4096, 32, 8192), Flash(), strategy).Kept(RecomputeLevel::kNone),
+  EXPECT_DOUBLE_EQ(Of(TestDecoder(4096, 32, 8192), Flash(), strategy).Kept(RecomputeLevel::kNone),
                    whole / 4.0);
 }
 
 TEST(ActivationTensors, OfFewerKeyValueHeadsLackTheirWidth) {
-  LayerDefinition layer = Decoder(4096, 32, 2048);
+  LayerDefinition layer = TestDecoder(4096, 32, 2048);
   const double full = Of(layer, Flash(), TensorParallel(1)).Kept(RecomputeLevel::kNone);
   layer.key_value_head_count = 8;
   const double grouped = Of(layer, Flash(), TensorParallel(1)).Kept(RecomputeLevel::kNone);
@@ -161,7 +154,7 @@ TEST(ActivationTensors, OfFewerKeyValueHeadsLackTheirWidth) {
 }
 
 TEST(ActivationTensors, OfSwigluAreThreeInnerWidthsWhenFusedAndFourOtherwise) {
-  LayerDefinition layer = Decoder(4096, 32, 2048);
+  LayerDefinition layer = TestDecoder(4096, 32, 2048);
   layer.feed_forward_size = 11008;
   const double gelu = Of(layer, Flash(), TensorParallel(1)).Kept(RecomputeLevel::kNone);
   layer.feed_forward_kind = FeedForwardKind::kSwiglu;
@@ -174,7 +167,7 @@ TEST(ActivationTensors, OfSwigluAreThreeInnerWidthsWhenFusedAndFourOtherwise) {
 }
 
 TEST(ActivationTensors, OfRecomputedOperatorsAreOutputsOfEveryOtherProduct) {
-  LayerDefinition layer = Decoder(4096, 32, 2048);
+  LayerDefinition layer = TestDecoder(4096, 32, 2048);
   layer.feed_forward_kind = FeedForwardKind::kSwiglu;
   layer.feed_forward_size = 14336;
   layer.key_value_head_count = 8;
@@ -189,7 +182,7 @@ TEST(ActivationTensors, OfRecomputedOperatorsAreOutputsOfEveryOtherProduct) {
 }
 
 TEST(ActivationTensors, WithoutDropoutKeepNoMasks) {
-  const LayerDefinition layer = Decoder(1024, 16, 512);
+  const LayerDefinition layer = TestDecoder(1024, 16, 512);
   RuntimeTraits traits = Unfused();
   traits.hidden_dropout = false;
   traits.attention_dropout = false;
@@ -200,7 +193,7 @@ TEST(ActivationTensors, WithoutDropoutKeepNoMasks) {
 }
 
 TEST(ActivationTensors, OfExpertsGrowWithTheExpertsATokenPasses) {
-  LayerDefinition layer = Decoder(1024, 16, 512);
+  LayerDefinition layer = TestDecoder(1024, 16, 512);
   const double dense = Of(layer, Flash(), TensorParallel(1)).Kept(RecomputeLevel::kNone);
   layer.expert_count = 8;
   layer.expert_feed_forward_size = layer.feed_forward_size;
@@ -231,14 +224,14 @@ TEST(ActivationTensors, PadTheVocabularyAsMegatronDoes) {
 }
 
 TEST(ActivationTensors, AreNamedOnceEachWithTheirFormula) {
-  LayerDefinition cross = Decoder(1024, 16, 512);
+  LayerDefinition cross = TestDecoder(1024, 16, 512);
   cross.kind = LayerKind::kCrossDecoder;
-  LayerDefinition experts = Decoder(1024, 16, 512);
+  LayerDefinition experts = TestDecoder(1024, 16, 512);
   experts.expert_count = 8;
   experts.experts_per_token = 2;
   experts.expert_feed_forward_size = 1024;
   for (const LayerDefinition& layer :
-       {Decoder(1024, 16, 512), Head(1024, 1000, 512), experts, cross}) {
+       {TestDecoder(1024, 16, 512), Head(1024, 1000, 512), experts, cross}) {
     const ActivationTensors tensors =
         ActivationTensorsOf(layer, Precision::kFp16, Unfused(), TensorParallel(1));
     std::multiset<std::string> names;

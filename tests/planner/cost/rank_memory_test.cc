@@ -7,20 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/planner/cost/hardware_of_tests.h"
+
 namespace parplan {
 namespace {
-
-LayerDefinition Decoder(int hidden, int heads, int sequence) {
-  LayerDefinition layer;
-  layer.layer_definition_id = "decoder";
-  layer.kind = LayerKind::kDecoder;
-  layer.hidden_size = hidden;
-  layer.attention_head_count = heads;
-  layer.feed_forward_size = 4 * hidden;
-  layer.feed_forward_kind = FeedForwardKind::kGelu;
-  layer.sequence_length = sequence;
-  return LayerDefinition::Create(layer, "layer").value();
-}
 
 LayerDefinition Table(LayerKind kind, int hidden, int vocabulary, int sequence, bool tied) {
   LayerDefinition layer;
@@ -107,7 +97,7 @@ TEST(MemoryOfRank, OfAHeavyFirstChunkPeaksAfterTheFirstBackwardPass) {
 }
 
 TEST(MemoryOfLayer, HoldsTheBytesPerParameterOfEachSetting) {
-  const LayerDefinition layer = Decoder(1024, 16, 512);
+  const LayerDefinition layer = TestDecoder(1024, 16, 512);
   const Bytes one = Bytes::Of(layer.parameter_count);
   RuntimeTraits traits;
   traits.gradient_bytes = 4;
@@ -125,7 +115,7 @@ TEST(MemoryOfLayer, HoldsTheBytesPerParameterOfEachSetting) {
 }
 
 TEST(MemoryOfLayer, ShardsWhatTheLevelSays) {
-  const LayerDefinition layer = Decoder(1024, 16, 512);
+  const LayerDefinition layer = TestDecoder(1024, 16, 512);
   const int64_t count = layer.parameter_count;
   ASSERT_EQ(count % 8, 0);
   Strategy strategy;
@@ -150,7 +140,7 @@ TEST(FootprintOf, SplitsMatricesAndPaddedTablesAndKeepsNormsWhole) {
   const auto count = [&](const LayerDefinition& layer, bool copies = false) {
     return FootprintOf(layer, Precision::kBf16, traits, strategy, copies).parameter_count;
   };
-  EXPECT_EQ(count(Decoder(1024, 16, 512)), 12 * 1024 * 1024 / 4 + 2 * 1024);
+  EXPECT_EQ(count(TestDecoder(1024, 16, 512)), 12 * 1024 * 1024 / 4 + 2 * 1024);
   EXPECT_EQ(count(Table(LayerKind::kEmbedding, 512, 50257, 128, false)), 50688 / 4 * 512);
   EXPECT_EQ(count(Table(LayerKind::kHead, 512, 50257, 128, true)), 512);
   EXPECT_EQ(count(Table(LayerKind::kHead, 512, 50257, 128, true), true), 50688 / 4 * 512 + 512);
@@ -182,7 +172,7 @@ TEST(FootprintOf, TakesAGivenCountOfALayerWithExperts) {
 }
 
 TEST(FootprintOf, SpreadsExpertsOverExpertParallelRanks) {
-  LayerDefinition layer = Decoder(1024, 16, 512);
+  LayerDefinition layer = TestDecoder(1024, 16, 512);
   layer.expert_count = 8;
   layer.experts_per_token = 2;
   layer.expert_feed_forward_size = 2048;
@@ -214,7 +204,7 @@ TEST(MemoryOfRank, OfAHandWorkedExample) {
   strategy.tensor_parallel_degree = 8;
   strategy.sequence_parallel = true;
   strategy.recompute_level = RecomputeLevel::kSelective;
-  const LayerDefinition layer = Decoder(12288, 96, 2048);
+  const LayerDefinition layer = TestDecoder(12288, 96, 2048);
   const LayerMemory memory = MemoryOf(layer, traits, strategy);
   const RankMemory rank =
       MemoryOfRank({{{memory, 12, 0}}}, Place(8, 0, 64), traits, Coefficients());
@@ -314,7 +304,7 @@ TEST(MemoryOfRank, TellsBothViewsApartByWhatLiesOutsideTensors) {
   Strategy strategy;
   strategy.data_parallel_degree = 4;
   strategy.sharding_level = ShardingLevel::kOptimizer;
-  const LayerMemory layer = MemoryOf(Decoder(1024, 16, 512), traits, strategy);
+  const LayerMemory layer = MemoryOf(TestDecoder(1024, 16, 512), traits, strategy);
   RankPlace place = Place(2, 0, 8);
   place.communicator_count = 3;
   Coefficients coefficients;
@@ -337,7 +327,7 @@ TEST(MemoryOfRank, IsThatOfTheOptimizerStepWhereItNeedsMore) {
   RuntimeTraits traits = *FindRuntime("megatron-2021");
   traits.gradient_bytes = 2;
   traits.widens_gradients_in_step = true;
-  const LayerDefinition layer = Decoder(4096, 32, 8);  // hardly an activation
+  const LayerDefinition layer = TestDecoder(4096, 32, 8);  // hardly an activation
   const LayerMemory memory = MemoryOf(layer, traits, Strategy());
   const RankMemory rank = MemoryOfRank({{{memory, 8, 0}}}, Place(1, 0, 1), traits, Coefficients());
   EXPECT_TRUE(rank.peak_in_optimizer_step);
@@ -349,7 +339,7 @@ TEST(MemoryOfRank, OfTheLastStageHasLogitsAndACopyOfTheTiedTable) {
   const RuntimeTraits traits = *FindRuntime("megatron-core");
   const LayerDefinition head = Table(LayerKind::kHead, 512, 50257, 1024, true);
   const std::vector<LayerMemoryRun> runs = {
-      {MemoryOf(Decoder(512, 8, 1024), traits, Strategy(), 4), 3, 0},
+      {MemoryOf(TestDecoder(512, 8, 1024), traits, Strategy(), 4), 3, 0},
       {MemoryOf(head, traits, Strategy(), 4, Precision::kBf16, true), 1, 0}};
   const RankMemory rank = MemoryOfRank(runs, Place(4, 3, 8), traits, Coefficients());
   EXPECT_EQ(rank.allocated[MemoryItemKind::kLogits].count(), int64_t{6} * 4 * 1024 * 50304);
@@ -362,7 +352,7 @@ TEST(MemoryOfRank, OfTheLastStageHasLogitsAndACopyOfTheTiedTable) {
 // next one with it, so that few layers need more sharded than not; there have to be
 // enough of them.
 TEST(MemoryOfRank, NeverRisesWithMoreSaving) {
-  const LayerDefinition layer = Decoder(4096, 32, 2048);
+  const LayerDefinition layer = TestDecoder(4096, 32, 2048);
   for (const char* runtime : {"parplan", "megatron-2021", "megatron-core", "fsdp"}) {
     const RuntimeTraits traits = *FindRuntime(runtime);
     const auto bytes = [&](const Strategy& strategy) {
@@ -403,7 +393,7 @@ TEST(MemoryOfRank, NeverRisesWithMoreSaving) {
 
 TEST(MemoryOfRank, FallsFromStageToStageAndRisesWithMicroBatches) {
   const RuntimeTraits traits;
-  const LayerMemory layer = MemoryOf(Decoder(1024, 16, 1024), traits, Strategy());
+  const LayerMemory layer = MemoryOf(TestDecoder(1024, 16, 1024), traits, Strategy());
   for (Schedule schedule :
        {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved}) {
     const int virtual_stages = schedule == Schedule::kInterleaved ? 2 : 1;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "planner/base/error.h"
+#include "tests/planner/model/broken_rule.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -175,30 +177,19 @@ TEST(PlanningProblem, ASpaceWithoutTheScheduleAskedForContradictsItself) {
   EXPECT_OK(Create(raw).status());
 }
 
-struct BrokenRule {
-  std::string name;
-  std::string field;
-  std::function<void(RawProblem&)> break_it;
-};
+using BrokenProblem = BrokenRule<RawProblem>;
 
-void PrintTo(const BrokenRule& rule, std::ostream* out) { *out << rule.name; }
-
-class PlanningProblemRules : public testing::TestWithParam<BrokenRule> {};
+class PlanningProblemRules : public testing::TestWithParam<BrokenProblem> {};
 
 TEST_P(PlanningProblemRules, AreEnforcedAndNamed) {
   RawProblem raw;
   GetParam().break_it(raw);
-  const absl::Status status = Create(raw).status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  ASSERT_TRUE(detail.has_value());
-  EXPECT_EQ(detail->reason, Reason::kSpecInvalid);
-  EXPECT_EQ(detail->metadata.at("field"), GetParam().field);
+  EXPECT_EQ(Rejection(Create(raw).status()), "SPEC_INVALID " + GetParam().field);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, PlanningProblemRules,
-    testing::ValuesIn(std::vector<BrokenRule>{
+    testing::ValuesIn(std::vector<BrokenProblem>{
         {"TwoNodeGroups", "topology.node_groups", [](RawProblem& p) { p.group_count = 2; }},
         {"TooManyDevices", "topology.node_groups",
          [](RawProblem& p) { p.node_count = kMaxDeviceCount / 8 + 1; }},
@@ -228,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"MicroBatchesDoNotDivide", "options.micro_batch_count",
          [](RawProblem& p) { p.rules.micro_batch_count = 48; }},
     }),
-    [](const testing::TestParamInfo<BrokenRule>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<BrokenProblem>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace parplan

@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "planner/base/error.h"
+#include "tests/planner/model/broken_rule.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 using Content = ProfileSnapshot::Content;
 
@@ -147,29 +150,19 @@ TEST(CollectiveName, IsTheNameOfTheOperation) {
   EXPECT_STREQ(CollectiveName(Collective::kBroadcast), "broadcast");
 }
 
-struct BrokenRule {
-  std::string name;
-  // The end of the field's path.
-  std::string field;
-  std::function<void(Content&)> break_it;
-};
+// The field is part of its path.
+using BrokenContent = BrokenRule<Content>;
 
-void PrintTo(const BrokenRule& rule, std::ostream* out) { *out << rule.name; }
-
-class ProfileSnapshotRules : public testing::TestWithParam<BrokenRule> {};
+class ProfileSnapshotRules : public testing::TestWithParam<BrokenContent> {};
 
 TEST_P(ProfileSnapshotRules, AreEnforcedAndNamed) {
   Content content = Valid();
   GetParam().break_it(content);
-  const absl::Status status = ProfileSnapshot::Create(content).status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  ASSERT_TRUE(detail.has_value());
-  EXPECT_EQ(detail->reason, Reason::kProfileInvalid);
-  EXPECT_THAT(detail->metadata.at("field"), HasSubstr(GetParam().field));
+  EXPECT_THAT(Rejection(ProfileSnapshot::Create(content).status()),
+              AllOf(StartsWith("PROFILE_INVALID "), HasSubstr(GetParam().field)));
 }
 
-std::vector<BrokenRule> BrokenRules() {
+std::vector<BrokenContent> BrokenRules() {
   return {
       {"NoDeviceKind", "device_kind", [](Content& c) { c.device_kind = ""; }},
       {"NoDevices", "devices_per_node", [](Content& c) { c.devices_per_node = 0; }},
@@ -226,7 +219,7 @@ std::vector<BrokenRule> BrokenRules() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ProfileSnapshotRules, testing::ValuesIn(BrokenRules()),
-                         [](const testing::TestParamInfo<BrokenRule>& info) {
+                         [](const testing::TestParamInfo<BrokenContent>& info) {
                            return info.param.name;
                          });
 

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/base/error.h"
+#include "tests/planner/model/broken_rule.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -76,30 +77,19 @@ TEST(Topology, TakesClusterNamesUpToSixtyThreeCharacters) {
   EXPECT_OK(Create(raw));
 }
 
-struct BrokenRule {
-  std::string name;
-  std::string field;
-  std::function<void(RawTopology&)> break_it;
-};
+using BrokenTopology = BrokenRule<RawTopology>;
 
-void PrintTo(const BrokenRule& rule, std::ostream* out) { *out << rule.name; }
-
-class TopologyRules : public testing::TestWithParam<BrokenRule> {};
+class TopologyRules : public testing::TestWithParam<BrokenTopology> {};
 
 TEST_P(TopologyRules, AreEnforcedAndNamed) {
   RawTopology raw = Valid();
   GetParam().break_it(raw);
-  const absl::Status status = Create(raw).status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  ASSERT_TRUE(detail.has_value());
-  EXPECT_EQ(detail->reason, Reason::kSpecInvalid);
-  EXPECT_EQ(detail->metadata.at("field"), GetParam().field);
+  EXPECT_EQ(Rejection(Create(raw).status()), "SPEC_INVALID " + GetParam().field);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, TopologyRules,
-    testing::ValuesIn(std::vector<BrokenRule>{
+    testing::ValuesIn(std::vector<BrokenTopology>{
         {"NoCluster", "topology.cluster", [](RawTopology& t) { t.cluster = ""; }},
         {"UpperCaseCluster", "topology.cluster", [](RawTopology& t) { t.cluster = "Lab"; }},
         {"ClusterStartsWithDash", "topology.cluster", [](RawTopology& t) { t.cluster = "-a"; }},
@@ -150,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"LastTierFallsShort", "topology.link_tiers[1].reach_device_count",
          [](RawTopology& t) { t.link_tiers[1].reach_device_count = 31; }},
     }),
-    [](const testing::TestParamInfo<BrokenRule>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<BrokenTopology>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace parplan

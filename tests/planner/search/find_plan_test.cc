@@ -1,7 +1,6 @@
 #include "planner/search/find_plan.h"
 
 #include <cmath>
-#include <random>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -36,25 +35,11 @@ Seconds StepOf(const PlanningResult& result) {
   return found == nullptr ? Seconds::Infinite() : found->prediction.step;
 }
 
-// Hidden sizes, batches and memories around the point where memory binds.
-SyntheticOptions Variant(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  SyntheticOptions options;
-  options.device_count = 1 << (1 + random() % 4);
-  options.devices_per_node = 1 << (1 + random() % 3);
-  options.decoder_count = 1 + static_cast<int>(random() % 12);
-  options.global_batch_size = 1 << (2 + random() % 5);
-  options.sequence_parallel = random() % 2 == 0;
-  options.device_memory = Bytes::Of((1 + static_cast<int64_t>(random() % 12)) << 29);
-  if (random() % 3 == 0) options.rules.schedule = Schedule::kGpipe;
-  return options;
-}
-
 TEST(FindPlan, AnswersPassTheCheck) {
   int found_count = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const PlanningProblem problem = SyntheticProblem(Variant(seed));
+    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
     for (const std::string& planner : PlannerNames()) {
       SCOPED_TRACE(planner);
       const absl::StatusOr<PlanningResult> result = FindPlan(problem, planner);
@@ -79,7 +64,7 @@ TEST(FindPlan, AnswersPassTheCheck) {
 TEST(FindPlan, ExactIsNoSlowerThanAnyBaseline) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const PlanningProblem problem = SyntheticProblem(Variant(seed));
+    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
     const PlanningResult best = Find(problem, "exact");
     for (const std::string& planner : BaselineNames()) {
       SCOPED_TRACE(planner);
@@ -96,7 +81,7 @@ TEST(FindPlan, TheSmallestMemoryWorksAndOneMebibyteLessDoesNot) {
   int checked = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SyntheticOptions options = Variant(seed);
+    SyntheticOptions options = RandomSyntheticOptions(seed);
     options.device_memory = Bytes::Of(300 * kMebibyte);
     const PlanningProblem problem = SyntheticProblem(options);
     for (const char* planner : {"dp+tp", "dp+pp", "sdp", "deepspeed-3d", "megatron", "fsdp-best"}) {
@@ -166,7 +151,7 @@ TEST(FindPlan, IsProvedOptimalOnOneStage) {
 TEST(FindPlan, SplittingARunChangesNothing) {
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SyntheticOptions options = Variant(seed);
+    SyntheticOptions options = RandomSyntheticOptions(seed);
     const PlanningResult whole = Find(SyntheticProblem(options));
     options.split_runs = true;
     const PlanningResult split = Find(SyntheticProblem(options));
@@ -180,7 +165,7 @@ TEST(FindPlan, SplittingARunChangesNothing) {
 TEST(FindPlan, RenamingChangesNothing) {
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SyntheticOptions options = Variant(seed);
+    SyntheticOptions options = RandomSyntheticOptions(seed);
     const PlanningResult before = Find(SyntheticProblem(options));
     options.name = "another";
     const PlanningResult after = Find(SyntheticProblem(options));
@@ -320,7 +305,7 @@ TEST(StepLowerBound, IsBelowEveryPlanFound) {
   int found_count = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const PlanningProblem problem = SyntheticProblem(Variant(seed));
+    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
     ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
     for (int64_t degree : Divisors(problem.device_count())) {
       if (degree > problem.max_pipeline_parallel_degree()) break;

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/proto/wire/rejection.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

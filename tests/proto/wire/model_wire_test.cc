@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/proto/wire/random_values.h"
-#include "tests/proto/wire/rejection.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

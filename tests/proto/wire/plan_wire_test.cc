@@ -8,7 +8,7 @@
 
 #include "proto/wire/model_wire.h"
 #include "tests/proto/wire/random_values.h"
-#include "tests/proto/wire/rejection.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

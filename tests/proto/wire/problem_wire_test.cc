@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "proto/wire/profile_wire.h"
-#include "tests/proto/wire/rejection.h"
 #include "tests/proto/wire/small_profile.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "proto/wire/profile_wire.h"
 #include "tests/proto/wire/random_values.h"
-#include "tests/proto/wire/rejection.h"
 #include "tests/proto/wire/small_profile.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

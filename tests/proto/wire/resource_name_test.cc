@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/proto/wire/rejection.h"
+#include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

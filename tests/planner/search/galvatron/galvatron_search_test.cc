@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "planner/check/plan_check.h"
 #include "planner/search/galvatron/galvatron_stages.h"
 #include "planner/search/stage/layer_assignment.h"
@@ -25,19 +23,6 @@ std::optional<PlanningResult> Search(const PlanningProblem& problem, GalvatronVa
   const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
   EXPECT_OK(costs);
   return SearchGalvatron(problem, *costs, variant, control);
-}
-
-SyntheticOptions Variant(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  SyntheticOptions options;
-  options.device_count = 1 << (1 + random() % 4);
-  options.devices_per_node = 1 << (1 + random() % 3);
-  options.decoder_count = 1 + static_cast<int>(random() % 12);
-  options.global_batch_size = 1 << (2 + random() % 5);
-  options.sequence_parallel = random() % 2 == 0;
-  options.device_memory = Bytes::Of((1 + static_cast<int64_t>(random() % 12)) << 29);
-  if (random() % 3 == 0) options.rules.schedule = Schedule::kGpipe;
-  return options;
 }
 
 // What every answer must be, whatever the problem.
@@ -80,7 +65,7 @@ void ExpectHonest(const PlanningProblem& problem, GalvatronVariant variant, int&
 TEST(SearchGalvatron, AnswersPassTheCheckAndMemoryThatIsNamedSuffices) {
   int found_count = 0, nothing_count = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    const PlanningProblem problem = SyntheticProblem(Variant(seed));
+    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
     for (GalvatronVariant variant : kVariants) {
       SCOPED_TRACE(testing::Message()
                    << "seed " << seed << " variant " << static_cast<int>(variant));
@@ -110,7 +95,7 @@ TEST(SearchGalvatron, AnswersOddProblemsWithinTheirRules) {
 TEST(GalvatronStages, SolvesAsThePlainProgrammeWithAPlainScan) {
   int solved_count = 0, scanned_count = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
-    SyntheticOptions options = Variant(seed);
+    SyntheticOptions options = RandomSyntheticOptions(seed);
     options.device_count = 8;
     options.devices_per_node = 8;
     options.decoder_count = 3 + static_cast<int>(seed % 3);
@@ -193,7 +178,7 @@ TEST(SearchGalvatron, MoreMemoryIsNeverSlowerOnOneStage) {
   for (GalvatronVariant variant : kVariants) {
     for (uint64_t seed = 1; seed <= 8; ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed);
-      SyntheticOptions options = Variant(seed);
+      SyntheticOptions options = RandomSyntheticOptions(seed);
       options.rules.max_pipeline_parallel_degree = 1;
       Seconds before = Seconds::Infinite();
       for (int64_t half_gibibytes = 2; half_gibibytes <= 16; ++half_gibibytes) {
@@ -217,7 +202,7 @@ TEST(SearchGalvatron, VariantsOnlyAddPlansOnOneStage) {
   int count = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SyntheticOptions options = Variant(seed);
+    SyntheticOptions options = RandomSyntheticOptions(seed);
     options.rules.max_pipeline_parallel_degree = 1;
     const PlanningProblem problem = SyntheticProblem(options);
     const auto base = Search(problem, GalvatronVariant::kGalvatronBase);
