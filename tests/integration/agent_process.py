@@ -6,51 +6,14 @@ import re
 import resource
 import signal
 import subprocess
-import time
 import urllib.request
 
-# Nothing that must happen waits for less.
-PATIENCE_SECONDS = 300
+from machine import PATIENCE_SECONDS, wait_for
 
 # Small enough for a machine that does much else.
 # Ranks of tests that run side by side would all be bound to the first cores.
 QUICK = ["--ranks", "2", "--even-if-busy", "--no-pin", "--budget", "120s", "--max-message-bytes", "16384",
          "--micro-batches", "1"]
-
-
-def wait_for(what, condition):
-    """The first value of `condition()` that is true."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"waited in vain for {what}")
-        time.sleep(0.02)
-
-
-def children(pid):
-    """Processes whose parent is `pid`."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, ValueError, IndexError):
-            continue
-        if parent == pid:
-            found.append(int(entry.name))
-    return found
-
-
-def is_there(pid):
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 class Agent:

@@ -12,7 +12,8 @@ import unittest
 
 import grpc
 
-from agent_process import PATIENCE_SECONDS, QUICK, Agent, children, is_there, wait_for
+from agent_process import QUICK, Agent
+from machine import PATIENCE_SECONDS, children, is_there, wait_for
 from parplan_process import Server
 
 FLAGS = argparse.Namespace()

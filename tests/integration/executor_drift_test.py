@@ -7,8 +7,9 @@ import sys
 import tempfile
 import unittest
 
-from agent_process import PATIENCE_SECONDS, QUICK, Agent, wait_for
+from agent_process import QUICK, Agent
 from agent_test import MODEL, STORED
+from machine import PATIENCE_SECONDS, wait_for
 from parplan_process import Server
 
 FLAGS = argparse.Namespace()

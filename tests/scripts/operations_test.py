@@ -8,11 +8,9 @@ compares its runbook with the alerts there are.
 unit would.
 """
 import argparse
-import ctypes
 import json
 import os
 import pathlib
-import random
 import re
 import signal
 import socket
@@ -23,33 +21,10 @@ import threading
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+from machine import PATIENCE_SECONDS, die_with_parent, free_ports  # noqa: E402
+
 FLAGS = None
-# Seconds that nothing takes on any machine.
-LONG = 300
-LIBC = ctypes.CDLL(None)
-PR_SET_PDEATHSIG = 1
-
-
-def free_ports(count):
-    """Outside the range from which the system takes ports, so that nobody gets them meanwhile."""
-    text = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
-    first = int(text.split()[0])
-    ports = []
-    for port in random.sample(range(min(10000, first // 2), first), min(500, first // 2)):
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            ports.append(port)
-        if len(ports) == count:
-            return ports
-    raise AssertionError(f"no {count} free ports below {first}")
-
-
-def die_with_parent():
-    """For a child: a test that is killed leaves no server behind."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run_script(script, seconds, **options):
@@ -114,7 +89,7 @@ exit "$code"
         log, told = self.folder / "server.log", '"event":"keys read again"'
         before = log.read_text().count(told)
         self.process.send_signal(signal.SIGHUP)
-        end = time.monotonic() + LONG
+        end = time.monotonic() + PATIENCE_SECONDS
         while '"warning"' not in self.config.read_text() and log.read_text().count(told) == before:
             if self.process.poll() is not None or time.monotonic() > end:
                 return 1
@@ -145,7 +120,7 @@ exit "$code"
         if self.process is None or self.process.poll() is not None:
             return 0
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(LONG)
+        return self.process.wait(PATIENCE_SECONDS)
 
     def end(self):
         if self.process is not None and self.process.poll() is None:
@@ -154,7 +129,7 @@ exit "$code"
         if self.thread.is_alive():
             # Without a reader the thread waits for one; there is none once it is asked to end.
             (self.folder / "wanted").write_text("end\n")
-            self.thread.join(LONG)
+            self.thread.join(PATIENCE_SECONDS)
 
 
 class Guide(unittest.TestCase):
@@ -195,7 +170,7 @@ class Guide(unittest.TestCase):
         manager = Manager(folder, folder / "bin" / "parplan-server", config)
         self.addCleanup(manager.end)
         done = run_script(
-            changed("\n".join(blocks)), LONG, cwd=folder,
+            changed("\n".join(blocks)), PATIENCE_SECONDS, cwd=folder,
             env={"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder),
                  "PARPLAN_SERVER": f"127.0.0.1:{port}"})
         log = (folder / "server.log").read_text()

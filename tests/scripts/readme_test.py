@@ -10,26 +10,17 @@ import argparse
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+from machine import free_ports  # noqa: E402
 
 # Waits for what README gives a second: until somebody listens.
 WAIT = """for attempt in $(seq 1 300); do
   (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.1
 done"""
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 def fail(message):

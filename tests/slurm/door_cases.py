@@ -5,8 +5,8 @@ import statistics
 import threading
 import time
 
+from machine import wait_for
 from slurm_case import WORLD, SlurmTest, moment
-from slurm_cluster import wait_for
 from slurm_site import Server, make_certificates, model
 
 

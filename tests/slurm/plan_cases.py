@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import time
 
+from machine import wait_for
 from slurm_case import SUCCEEDED, WORLD, SlurmTest, moment, seconds_of, variables
-from slurm_cluster import wait_for
 from slurm_site import Server, make_certificates, model
 
 

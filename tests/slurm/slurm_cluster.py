@@ -1,7 +1,6 @@
 """A Slurm of four nodes on this machine: slurmctld, slurmd and munged of Debian, in a folder of
 their own. Each node has eight devices that are none but have the numbers of GPUs, and a few cores
 to train on. Needs root: Slurm's GRES are device files, and slurmd becomes the users of jobs."""
-import ctypes
 import os
 import pathlib
 import re
@@ -9,10 +8,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
+import sys
 
-# Nothing that must happen waits for less.
-PATIENCE_SECONDS = 300
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+from machine import PATIENCE_SECONDS, die_with_parent, free_ports, wait_for  # noqa: E402
+
 NODE_COUNT = 4
 TOOLS = ("/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged", "/usr/bin/sbatch")
 
@@ -23,35 +23,6 @@ def why_not():
         return "Slurm's daemons want root here"
     missing = [tool for tool in TOOLS if not os.path.exists(tool)]
     return f"not installed: {', '.join(missing)}" if missing else ""
-
-
-def wait_for(what, condition, patience=PATIENCE_SECONDS):
-    """The first value of `condition()` that is true."""
-    end = time.monotonic() + patience
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"waited in vain for {what}")
-        time.sleep(0.05)
-
-
-def free_ports(count):
-    """Ports that nobody has now, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
-def die_with_parent():
-    """In a child: ends when this process does, whatever it dies of."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Cluster:

@@ -5,8 +5,8 @@ import socket
 import subprocess
 import time
 
+from machine import PATIENCE_SECONDS, wait_for
 from slurm_case import FAILED, WORLD, SlurmTest, seconds_of
-from slurm_cluster import PATIENCE_SECONDS, wait_for
 
 
 class ThePlannerIsAway(SlurmTest):
