@@ -1,0 +1,160 @@
+"""A plan comes to the pod, or the pod is told why there is none."""
+import json
+import pathlib
+import subprocess
+import tempfile
+import threading
+
+import parplan_process as parplan
+from machine import PATIENCE_SECONDS
+from sidecar_case import (FLAGS, MISSING, NOT_FOUND, NOTHING_FITS, OK, PLANS, REFUSED, UNAVAILABLE,
+                          WRONG, SidecarTest)
+
+
+class InitTest(SidecarTest):
+    def test_the_plan_of_a_job_comes_with_its_environment(self):
+        with self.serve() as server:
+            self.upload(server)
+            self.create(server, "other-job")
+            plan = self.create(server, "job-1")
+            self.create(server, "third-job")
+            done = self.init("--server", server.address, "--cluster", "lab", "--job", "job-1",
+                             "--master-address", "10.0.0.7", "--master-port", "29500")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(done.stdout.strip(), plan.name)
+        self.assertEqual(self.read("generation"), "1\n")
+        # The signed bytes are those of the server.
+        envelope = json.loads(self.read("plan.dsse.json"))
+        self.assertEqual(len(envelope["signatures"]), len(plan.signed_plan.signatures))
+        shared = self.environment("plan.env")
+        self.assertEqual(shared["PARPLAN_PLAN"], str(self.plan / "plan.dsse.json"))
+        self.assertEqual(shared["PARPLAN_PLAN_NAME"], plan.name)
+        self.assertEqual(shared["PARPLAN_JOB_ID"], "job-1")
+        self.assertEqual((shared["MASTER_ADDR"], shared["MASTER_PORT"]), ("10.0.0.7", "29500"))
+        for device in (0, 1):
+            rank = self.environment(f"rank-{device}.env")
+            self.assertEqual((rank["RANK"], rank["LOCAL_RANK"], rank["WORLD_SIZE"]),
+                             (str(device), str(device), "2"))
+            self.assertEqual(rank["PARPLAN_PLAN_NAME"], plan.name)
+        ranks = json.loads(self.read("ranks.json"))
+        self.assertEqual([entry["rank"] for entry in ranks["ranks"]], [0, 1])
+        # Its own file, with the model and the topology it was made for.
+        again = self.init("--file", self.plan / "plan.dsse.json", "--model",
+                          self.plan / "model.json", "--topology", self.plan / "topology.json")
+        self.assertEqual(again.returncode, OK, again.stderr)
+        self.assertEqual(self.read("generation"), "2\n")
+        self.assertEqual(json.loads(self.read("plan.dsse.json")), envelope)
+
+    def test_it_waits_for_server_and_plan(self):
+        with self.serve() as server:
+            self.upload(server)
+            address = server.address
+            waiting = subprocess.Popen(
+                [str(part) for part in
+                 (FLAGS.bin / "parplan-sidecar", "init", "--trust", self.trust, "--volume",
+                  self.plan, "--server", address, "--cluster", "lab", "--job", "job-1",
+                  "--deadline", "10m")], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            try:
+                line = waiting.stderr.readline()
+                self.assertIn("has no plan of job `job-1` yet", line)
+                plan = self.create(server, "job-1")
+                self.assertEqual(waiting.wait(PATIENCE_SECONDS), OK)
+                self.assertEqual(waiting.stdout.read().strip(), plan.name)
+            finally:
+                waiting.kill()
+                waiting.wait()
+                waiting.stderr.close()
+                waiting.stdout.close()
+
+    def test_pods_that_ask_one_question_get_one_plan(self):
+        with self.serve() as server:
+            self.upload(server)
+            question = self.folder / "question.json"
+            question.write_text(json.dumps(parplan.small_question()))
+            answers = []
+
+            def ask(volume, job="job-1"):
+                done = subprocess.run(
+                    [str(part) for part in
+                     (FLAGS.bin / "parplan-sidecar", "init", "--trust", self.trust, "--volume",
+                      self.folder / volume, "--server", server.address, "--question", question,
+                      "--job", job)],
+                    capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+                answers.append((done.returncode, done.stdout))
+
+            pods = [threading.Thread(target=ask, args=(f"pod-{i}",)) for i in range(4)]
+            for pod in pods:
+                pod.start()
+            for pod in pods:
+                pod.join()
+            # One that comes when another answer would be given.
+            with parplan.Client(server.address) as client:
+                client.upload("clusters/lab/nodes/n0", "measured-again",
+                              parplan.small_profile(3.0), PATIENCE_SECONDS)
+                asked_anew = client.call(PLANS, "CreatePlan", parplan.small_question(
+                    job_id="job-1"), PATIENCE_SECONDS)
+            self.assertNotIn((OK, asked_anew.name + "\n"), answers)
+            ask("late")
+            self.assertEqual(len(set(answers)), 1, answers)
+            self.assertEqual(answers[0][0], OK)
+            # Another run is another job.
+            ask("other", "job-2")
+            self.assertEqual(answers[-1][0], OK)
+            self.assertNotEqual(answers[-1], answers[0])
+
+    def test_each_failure_has_its_exit_code_and_changes_nothing(self):
+        with self.serve() as server:
+            self.upload(server)
+            plan = self.create(server, "job-1")
+            base = ("--server", server.address)
+            self.assertEqual(self.init(*base, "--plan", plan.name).returncode, OK)
+            before = self.read("plan.dsse.json")
+            other_trust = self.folder / "other-trust.json"
+            keys = json.loads(self.trust.read_text())
+            with tempfile.TemporaryDirectory() as other, \
+                    parplan.Server(FLAGS.bin / "parplan-server", other):
+                other_trust.write_text(
+                    (pathlib.Path(other) / "data" / "trust-bundle.jwks.json").read_text())
+            self.assertNotEqual(keys, json.loads(other_trust.read_text()))
+            too_large = parplan.small_question(1 << 20)
+            too_large["spec"]["topology"]["node_groups"][0]["device_memory_bytes"] = 1 << 28
+            nothing = self.folder / "nothing.json"
+            nothing.write_text(json.dumps(too_large))
+            unknown = parplan.small_question()
+            unknown["spec"]["topology"]["node_groups"][0]["device_kind"] = "Unknown GPU"
+            missing = self.folder / "missing.json"
+            missing.write_text(json.dumps(unknown))
+            soon = ("--deadline", "300ms")
+            for arguments, code, words in (
+                    (("--plan", "no-name"), WRONG, "--plan"),
+                    (("--job", "job-1"), WRONG, "--cluster"),
+                    ((*base, "--plan", plan.name, "--trust", "/nowhere"), WRONG, "/nowhere"),
+                    ((*base, "--plan", plan.name, "--trust", other_trust), REFUSED,
+                     "SIGNATURE_INVALID"),
+                    ((*base, "--cluster", "lab", "--job", "job-1", "--trust", other_trust), REFUSED,
+                     "SIGNATURE_INVALID"),
+                    ((*base, "--plan", plan.name, "--job", "job-2"), REFUSED, "AUDIENCE_MISMATCH"),
+                    ((*base, "--plan", plan.name, "--node-rank", "1"), WRONG, "--node-rank"),
+                    ((*base, "--plan", "clusters/lab/plans/none", *soon), NOT_FOUND, "none"),
+                    ((*base, "--cluster", "lab", "--job", "job-9", *soon), NOT_FOUND, "job-9"),
+                    (("--server", "127.0.0.1:1", "--plan", plan.name, *soon), UNAVAILABLE, ""),
+                    ((*base, "--question", nothing), NOTHING_FITS, "NO_FEASIBLE_PLAN"),
+                    ((*base, "--question", missing), MISSING, "PROFILE_MISSING")):
+                with self.subTest(arguments=arguments):
+                    done = self.init(*arguments)
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    self.assertIn(words, done.stderr)
+                    self.assertEqual(self.read("plan.dsse.json"), before)
+            changed = json.loads(before)
+            changed["payload"] = changed["payload"][:-8] + "AAAAAAA="
+            (self.folder / "changed.json").write_text(json.dumps(changed))
+            done = self.init("--file", self.folder / "changed.json", "--model",
+                             self.plan / "model.json", "--topology", self.plan / "topology.json")
+            self.assertEqual(done.returncode, REFUSED, done.stderr)
+        blocked = self.folder / "blocked"
+        blocked.write_text("")
+        done = self.init("--file", self.plan / "plan.dsse.json", "--model",
+                         self.plan / "model.json", "--topology", self.plan / "topology.json",
+                         "--volume", blocked)
+        self.assertNotEqual(done.returncode, OK)
+        self.assertIn("blocked", done.stderr)
