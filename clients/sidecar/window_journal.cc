@@ -1,18 +1,11 @@
 #include "clients/sidecar/window_journal.h"
 
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/util/delimited_message_util.h>
-
 #include <algorithm>
 #include <chrono>
-#include <sstream>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
-#include "planner/base/check.h"
+#include "clients/sidecar/journal_records.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/wire/resource_name.h"
@@ -20,26 +13,8 @@
 namespace parplan::sidecar {
 namespace {
 
-using google::protobuf::util::ParseDelimitedFromZeroCopyStream;
-using google::protobuf::util::SerializeDelimitedToOstream;
-
-// Records of executions and of windows, followed by a number with leading zeros.
-constexpr char kExecutionPrefix[] = "execution-";
-constexpr char kWindowsPrefix[] = "windows-";
-constexpr int kNumberDigits = 16;
-
 // Executions that have ended and are still known by name.
 constexpr size_t kMaxFinishedCount = 64;
-
-std::string ExecutionRecord(int64_t number) {
-  return absl::StrFormat("%s%0*d", kExecutionPrefix, kNumberDigits, number);
-}
-
-// Windows of execution `number`, in order.
-std::string WindowsRecord(int64_t number, int64_t order) {
-  return absl::StrFormat("%s%0*d-%0*d", kWindowsPrefix, kNumberDigits, number, kNumberDigits,
-                         order);
-}
 
 std::string NameOf(const v1::CreateExecutionRequest& request) {
   return absl::StrCat(request.parent(), "/executions/", request.request_id());
@@ -50,35 +25,6 @@ int64_t SizeOnDisk(const std::string& text) {
   constexpr int64_t kHeader = 128;
   constexpr int64_t kBlock = 4096;
   return (static_cast<int64_t>(text.size()) + kHeader + kBlock - 1) / kBlock * kBlock;
-}
-
-template <typename Message>
-std::string Written(absl::Span<const Message> messages) {
-  std::ostringstream text;
-  for (const Message& message : messages) SerializeDelimitedToOstream(message, &text);
-  return std::move(text).str();
-}
-
-absl::StatusOr<std::vector<v1::MeasuredWindow>> ReadWindows(const std::string& text) {
-  google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
-  std::vector<v1::MeasuredWindow> windows;
-  while (stream.ByteCount() < static_cast<int64_t>(text.size())) {
-    bool is_end = false;
-    if (!ParseDelimitedFromZeroCopyStream(&windows.emplace_back(), &stream, &is_end)) {
-      return absl::DataLossError("no windows");
-    }
-  }
-  return windows;
-}
-
-// The numbers in the name of a record.
-bool ReadExecutionRecord(absl::string_view name, int64_t& number) {
-  return absl::ConsumePrefix(&name, kExecutionPrefix) && absl::SimpleAtoi(name, &number);
-}
-bool ReadWindowsRecord(absl::string_view name, int64_t& number, int64_t& order) {
-  return absl::ConsumePrefix(&name, kWindowsPrefix) && name.size() > kNumberDigits &&
-         absl::SimpleAtoi(name.substr(0, kNumberDigits), &number) &&
-         absl::SimpleAtoi(name.substr(kNumberDigits + 1), &order);
 }
 
 absl::Status NoSuchExecution(absl::string_view name) {
@@ -98,27 +44,27 @@ absl::StatusOr<std::unique_ptr<WindowJournal>> WindowJournal::Open(const Options
 absl::Status WindowJournal::Load() {
   aside_.Load();
   for (const std::string& name : folder_->Names()) {
-    int64_t number = 0;
-    int64_t order = 0;
-    const bool is_execution = ReadExecutionRecord(name, number);
-    if (!is_execution && !ReadWindowsRecord(name, number, order)) continue;
-    next_number_ = std::max({next_number_, number + 1, order + 1});
+    const std::optional<JournalRecordName> parsed = ParseRecordName(name);
+    if (!parsed.has_value()) continue;
+    const int64_t number = parsed->execution_number;
+    next_number_ = std::max({next_number_, number + 1, parsed->order + 1});
     absl::StatusOr<std::string> text = folder_->Read(name);
     if (!text.ok() && !absl::IsDataLoss(text.status())) return text.status();
     bool is_good = text.ok();
     // Executions come before their windows, in the order of names.
-    if (is_good && is_execution) {
-      Entry entry;
-      google::protobuf::io::ArrayInputStream stream(text->data(), static_cast<int>(text->size()));
-      is_good = ParseDelimitedFromZeroCopyStream(&entry.request, &stream, nullptr) &&
-                ParseDelimitedFromZeroCopyStream(&entry.execution, &stream, nullptr);
+    if (is_good && !parsed->is_windows) {
+      absl::StatusOr<ExecutionContent> content = ParseExecution(*text);
+      is_good = content.ok();
       if (is_good) {
+        Entry entry;
+        entry.request = std::move(content->request);
+        entry.execution = std::move(content->execution);
         entry.record = name;
         numbers_[NameOf(entry.request)] = number;
         entries_[number] = std::move(entry);
       }
     } else if (is_good) {
-      const absl::StatusOr<std::vector<v1::MeasuredWindow>> windows = ReadWindows(*text);
+      const absl::StatusOr<std::vector<v1::MeasuredWindow>> windows = ParseWindows(*text);
       const auto entry = entries_.find(number);
       is_good = windows.ok() && entry != entries_.end();
       if (is_good) {
@@ -140,9 +86,7 @@ absl::Status WindowJournal::Load() {
 }
 
 absl::Status WindowJournal::Store(const Entry& entry) {
-  return folder_->Write(entry.record,
-                        absl::StrCat(Written<v1::CreateExecutionRequest>({entry.request}),
-                                     Written<v1::Execution>({entry.execution})));
+  return folder_->Write(entry.record, WriteExecution({entry.request, entry.execution}));
 }
 
 absl::StatusOr<WindowJournal::Entry*> WindowJournal::Find(absl::string_view name) {
@@ -163,7 +107,7 @@ absl::StatusOr<std::string> WindowJournal::Begin(const v1::CreateExecutionReques
   Entry entry;
   entry.request = request;
   entry.execution.set_state(v1::Execution::RUNNING);
-  entry.record = ExecutionRecord(next_number_);
+  entry.record = ExecutionRecordName(next_number_);
   PARPLAN_RETURN_IF_ERROR(Store(entry));
   numbers_[name] = next_number_;
   entries_[next_number_++] = std::move(entry);
@@ -174,7 +118,7 @@ absl::StatusOr<std::string> WindowJournal::Begin(const v1::CreateExecutionReques
 absl::Status WindowJournal::Append(absl::string_view name,
                                    absl::Span<const v1::MeasuredWindow> windows) {
   if (windows.empty()) return absl::OkStatus();
-  const std::string text = Written(windows);
+  const std::string text = WriteWindows(windows);
   const int64_t bytes = SizeOnDisk(text);
   const std::lock_guard<std::mutex> lock(mutex_);
   PARPLAN_ASSIGN_OR_RETURN(Entry* const entry, Find(name));
@@ -187,7 +131,7 @@ absl::Status WindowJournal::Append(absl::string_view name,
                      absl::StrCat("the queue of the sidecar is full (", options_.max_byte_count,
                                   " bytes wait for the server); send again later"));
   }
-  const std::string record = WindowsRecord(numbers_.find(name)->second, next_number_);
+  const std::string record = WindowsRecordName(numbers_.find(name)->second, next_number_);
   PARPLAN_RETURN_IF_ERROR(folder_->Write(record, text));
   ++next_number_;
   const auto count = static_cast<int64_t>(windows.size());
@@ -260,7 +204,7 @@ std::optional<JournalTask> WindowJournal::Read(Entry& entry) {
   task.kind = JournalTask::Kind::kSend;
   const absl::StatusOr<std::string> text = folder_->Read(entry.batches.front().record);
   absl::StatusOr<std::vector<v1::MeasuredWindow>> windows =
-      text.ok() ? ReadWindows(*text) : text.status();
+      text.ok() ? ParseWindows(*text) : text.status();
   if (!windows.ok()) {
     ++counts_.damaged_record_count;
     counts_.refused_window_count += entry.batches.front().window_count;
@@ -377,7 +321,7 @@ void WindowJournal::RefuseSome(absl::Span<const v1::MeasuredWindow> refused) {
   counts_.forwarded_window_count += batch.window_count - count;
   counts_.refused_window_count += count;
   // The record says what was refused; what the disk does not take is in the log.
-  (void)folder_->Write(batch.record, Written(refused));
+  (void)folder_->Write(batch.record, WriteWindows(refused));
   DropBatch(entry, "refused");
   changed_.notify_all();
 }
