@@ -1,8 +1,5 @@
 #include "clients/executor/capi/parplan_executor.h"
 
-#include <algorithm>
-#include <cstring>
-#include <exception>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "clients/executor/apply/checked_plan.h"
+#include "clients/executor/capi/c_values.h"
 #include "clients/executor/report/execution_reporter.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/topology.pb.h"
-#include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
@@ -59,92 +56,12 @@ struct parplan_report {
 namespace {
 
 using parplan::CheckedPlan;
-
-void CopyText(const std::string& text, char* to, size_t size) {
-  const size_t count = std::min(text.size(), size - 1);
-  std::memcpy(to, text.data(), count);
-  to[count] = '\0';
-}
-
-int32_t CodeOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return PARPLAN_OK;
-    case absl::StatusCode::kInvalidArgument: {
-      const auto detail = parplan::GetErrorDetail(status);
-      const bool is_of_plan =
-          detail.has_value() && detail->reason == parplan::Reason::kPayloadMalformed;
-      return is_of_plan ? PARPLAN_REFUSED : PARPLAN_INVALID_ARGUMENT;
-    }
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kFailedPrecondition:
-      return PARPLAN_REFUSED;
-    case absl::StatusCode::kOutOfRange:
-      return PARPLAN_OUT_OF_RANGE;
-    default:
-      return PARPLAN_INTERNAL;
-  }
-}
-
-int32_t Tell(const absl::Status& status, parplan_error* error) {
-  const int32_t code = CodeOf(status);
-  if (error == nullptr || code == PARPLAN_OK) return code;
-  const auto detail = parplan::GetErrorDetail(status);
-  error->code = code;
-  CopyText(detail.has_value() ? std::string(parplan::ReasonName(detail->reason)) : "",
-           error->reason, sizeof(error->reason));
-  CopyText(std::string(status.message()), error->text, sizeof(error->text));
-  return code;
-}
-
-// Calls `work`, which gives a status; nothing it throws gets out.
-template <typename Work>
-int32_t Guarded(parplan_error* error, const Work& work) {
-  try {
-    return Tell(work(), error);
-  } catch (const std::exception& thrown) {
-    return Tell(absl::InternalError(thrown.what()), error);
-  } catch (...) {
-    return Tell(absl::InternalError("something else than an exception was thrown"), error);
-  }
-}
-
-absl::Status Missing(const char* name) {
-  return absl::InvalidArgumentError(absl::StrCat(name, " must not be NULL"));
-}
-
-// Copies as much of `value` as the caller has room for.
-template <typename Struct>
-absl::Status Give(Struct value, Struct* to) {
-  if (to == nullptr) return Missing("the struct to fill");
-  if (to->size < sizeof(size_t)) {
-    return absl::InvalidArgumentError("size: set it to sizeof of the struct before the call");
-  }
-  value.size = std::min(to->size, sizeof(Struct));
-  std::memcpy(to, &value, value.size);
-  return absl::OkStatus();
-}
-
-// What the caller gave, zeros where its struct is shorter.
-template <typename Struct>
-absl::StatusOr<Struct> Take(const Struct* from) {
-  if (from == nullptr) return Missing("the struct to read");
-  if (from->size < sizeof(size_t)) {
-    return absl::InvalidArgumentError("size: set it to sizeof of the struct before the call");
-  }
-  Struct value = {};
-  std::memcpy(&value, from, std::min(from->size, sizeof(Struct)));
-  return value;
-}
-
-absl::Status CheckIndex(const char* name, int64_t index, int64_t count) {
-  if (index >= 0 && index < count) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat(name, " ", index, ": there are ", count));
-}
-
-absl::string_view ViewOf(const parplan_text& text) {
-  return text.data == nullptr ? absl::string_view() : absl::string_view(text.data, text.size);
-}
+using parplan::capi::CheckIndex;
+using parplan::capi::Give;
+using parplan::capi::Guarded;
+using parplan::capi::Missing;
+using parplan::capi::Take;
+using parplan::capi::ViewOf;
 
 std::string TextOf(const char* text) { return text == nullptr ? "" : text; }
 
