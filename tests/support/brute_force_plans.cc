@@ -7,6 +7,7 @@
 #include "planner/base/check.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
+#include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/brute_force_stage.h"
 

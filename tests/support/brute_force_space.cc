@@ -1,8 +1,9 @@
 #include "tests/support/brute_force_space.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
+
+#include "tests/support/brute_force_menus.h"
 
 namespace parplan {
 namespace {
@@ -10,99 +11,6 @@ namespace {
 using enum SearchDimension;
 
 bool IsPowerOfTwo(int number) { return (number & (number - 1)) == 0; }
-
-bool SplitsHeads(const LayerDefinition& layer, int degree) {
-  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
-}
-
-bool SplitsSomeHeads(const PlanningProblem& problem, int degree) {
-  for (const LayerDefinition& layer : problem.model().layer_definitions()) {
-    if (IsTransformer(layer.kind) && SplitsHeads(layer, degree)) return true;
-  }
-  return false;
-}
-
-// Degrees, order and kind; the levels apart.
-bool SpreadApplies(const PlanningProblem& problem, const LayerDefinition& layer,
-                   const Strategy& strategy, const PlanShape& shape) {
-  const DimensionSet dimensions = problem.dimensions();
-  const TargetLimits& limits = LimitsOf(problem.rules().target);
-  const int tensor = strategy.tensor_parallel_degree;
-  const int data = strategy.data_parallel_degree;
-  const int context = strategy.context_parallel_degree;
-  const bool is_ring = strategy.context_kind == ContextKind::kRing;
-  if (shape.micro_batch_size() % data != 0) return false;
-  if (tensor > 1) {
-    if (!dimensions.has(kTensor) || tensor > problem.max_tensor_parallel_degree()) return false;
-    if (IsTransformer(layer.kind) && !SplitsHeads(layer, tensor)) return false;
-    if (!IsTransformer(layer.kind) &&
-        (layer.hidden_size % tensor != 0 || !SplitsSomeHeads(problem, tensor))) {
-      return false;
-    }
-  }
-  if (context == 1 && !is_ring) return false;
-  if (context > 1) {
-    if (problem.hardware() == nullptr || !problem.rules().allow_estimates) return false;
-    if (!dimensions.has(is_ring ? kContext : kUlysses)) return false;
-    if (layer.sequence_length % (is_ring ? 2 * context : context) != 0) return false;
-    if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, tensor * context)) {
-      return false;
-    }
-    if (limits.one_inner_axis && !is_ring && tensor > 1) return false;
-  }
-  if (strategy.rank_order == RankOrder::kDataInnermost &&
-      (!dimensions.has(kRankOrder) || tensor == 1 || data * context == 1)) {
-    return false;
-  }
-  return !limits.only_powers_of_two ||
-         (IsPowerOfTwo(tensor) && IsPowerOfTwo(context) && IsPowerOfTwo(data));
-}
-
-bool LevelApplies(const PlanningProblem& problem, const Strategy& strategy,
-                  const PlanShape& shape) {
-  const DimensionSet dimensions = problem.dimensions();
-  const ShardingLevel level = strategy.sharding_level;
-  if (level == ShardingLevel::kNone) return true;
-  if (strategy.data_parallel_degree * strategy.context_parallel_degree == 1) return false;
-  if (shape.pipeline_parallel_degree > 1 &&
-      level > LimitsOf(problem.rules().target).most_sharding_in_pipeline) {
-    return false;
-  }
-  return dimensions.has(level == ShardingLevel::kOptimizer   ? kOptimizerSharding
-                        : level == ShardingLevel::kGradients ? kGradientSharding
-                                                             : kParameterSharding);
-}
-
-bool ExpertsApply(const LayerDefinition& layer, const Strategy& strategy,
-                  const PlanningProblem& problem) {
-  const int expert = strategy.expert_parallel_degree;
-  if (expert == 1) return true;
-  const int ranks = strategy.data_parallel_degree * strategy.context_parallel_degree;
-  return problem.hardware() != nullptr && problem.rules().allow_estimates &&
-         layer.expert_count > 0 && layer.expert_count % expert == 0 && ranks % expert == 0;
-}
-
-// Levels of recomputation that are worth a name: `kSelective` only where it keeps
-// anything else than `kNone`.
-std::vector<RecomputeLevel> RecomputeLevels(const PlanningProblem& problem, const CostModel& costs,
-                                            int definition_index, Strategy strategy,
-                                            const PlanShape& shape) {
-  std::vector<RecomputeLevel> levels = {RecomputeLevel::kNone};
-  if (!IsTransformer(problem.model().layer_definitions()[definition_index].kind)) return levels;
-  const auto kept = [&](RecomputeLevel level) {
-    strategy.recompute_level = level;
-    return costs
-        .CostOfLayer(definition_index, strategy, shape.micro_batch_size(),
-                     shape.pipeline_parallel_degree)
-        .memory.kept;
-  };
-  if (problem.dimensions().has(kFullRecompute)) levels.push_back(RecomputeLevel::kFull);
-  if (problem.dimensions().has(kSelectiveRecompute) &&
-      kept(RecomputeLevel::kSelective) != kept(RecomputeLevel::kNone)) {
-    levels.push_back(RecomputeLevel::kSelective);
-  }
-  return levels;
-}
 
 int TransformerCount(const PlanningProblem& problem) {
   int count = 0;
@@ -155,84 +63,6 @@ void CutInAllWays(int left, int stage_count, std::vector<int>& begun,
     CutInAllWays(left - count, stage_count - 1, begun, partitions);
     begun.pop_back();
   }
-}
-
-// Whether two transformer layers count as treated alike: by what a person chooses, so
-// not by what follows from the layer.
-bool TreatedAlike(Strategy a, Strategy b) {
-  a.sequence_parallel = b.sequence_parallel = false;
-  a.expert_parallel_degree = b.expert_parallel_degree = 1;
-  return a == b;
-}
-
-// Whether an embedding or head does as the transformer layer beside it.
-bool FollowsNeighbour(Strategy end, Strategy neighbour) {
-  neighbour.recompute_level = RecomputeLevel::kNone;
-  return TreatedAlike(end, neighbour);
-}
-
-// Keeps what `keeps` says of a layer's strategies; false when a layer has none left.
-template <typename Keeps>
-bool Filter(LayerMenus& menus, const Keeps& keeps) {
-  for (size_t layer = 0; layer < menus.size(); ++layer) {
-    std::vector<Strategy>& menu = menus[layer];
-    std::erase_if(
-        menu, [&](const Strategy& strategy) { return !keeps(static_cast<int>(layer), strategy); });
-    if (menu.empty()) return false;
-  }
-  return true;
-}
-
-// One menu for every strategy that the layers for which `belongs` holds share, as far as
-// `alike` asks.
-template <typename Belongs, typename Alike>
-std::vector<LayerMenus> SplitByOneChoice(const std::vector<LayerMenus>& all, const Belongs& belongs,
-                                         const Alike& alike) {
-  std::vector<LayerMenus> split;
-  for (const LayerMenus& menus : all) {
-    int leader = 0;
-    while (leader < static_cast<int>(menus.size()) && !belongs(leader)) ++leader;
-    if (leader == static_cast<int>(menus.size())) {
-      split.push_back(menus);
-      continue;
-    }
-    for (const Strategy& choice : menus[leader]) {
-      LayerMenus one = menus;
-      if (Filter(one, [&](int layer, const Strategy& strategy) {
-            if (layer == leader) return strategy == choice;
-            return !belongs(layer) || alike(strategy, choice);
-          })) {
-        split.push_back(std::move(one));
-      }
-    }
-  }
-  return split;
-}
-
-// Ends do as their neighbours: one menu for every pair of strategies of these.
-std::vector<LayerMenus> SplitByEnds(const PlanningProblem& problem,
-                                    const std::vector<LayerMenus>& all) {
-  const ModelSpec& model = problem.model();
-  int front = 0;
-  while (!IsTransformer(model.layer(front).kind)) ++front;
-  int back = model.layer_count() - 1;
-  while (!IsTransformer(model.layer(back).kind)) --back;
-  std::vector<LayerMenus> split;
-  for (const LayerMenus& menus : all) {
-    for (const Strategy& first : menus[front]) {
-      for (const Strategy& last : menus[back]) {
-        LayerMenus one = menus;
-        if (Filter(one, [&](int layer, const Strategy& strategy) {
-              if (layer < front) return FollowsNeighbour(strategy, first);
-              if (layer > back) return FollowsNeighbour(strategy, last);
-              return (layer != front || strategy == first) && (layer != back || strategy == last);
-            })) {
-          split.push_back(std::move(one));
-        }
-      }
-    }
-  }
-  return split;
 }
 
 }  // namespace
@@ -294,73 +124,6 @@ std::vector<std::vector<int>> PartitionsOf(const PlanningProblem& problem, const
     }
   }
   return partitions;
-}
-
-std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostModel& costs,
-                                   int definition_index, const PlanShape& shape) {
-  const LayerDefinition& layer = problem.model().layer_definitions()[definition_index];
-  const int ranks = problem.device_count() / shape.pipeline_parallel_degree;
-  std::vector<Strategy> strategies;
-  Strategy s;
-  const auto add_levels = [&] {
-    for (const ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
-                                      ShardingLevel::kGradients, ShardingLevel::kParameters}) {
-      for (int expert = 1; expert <= ranks; ++expert) {
-        s.sharding_level = level;
-        s.expert_parallel_degree = expert;
-        if (!LevelApplies(problem, s, shape) || !ExpertsApply(layer, s, problem)) continue;
-        for (RecomputeLevel recompute :
-             RecomputeLevels(problem, costs, definition_index, s, shape)) {
-          strategies.push_back(s);
-          strategies.back().recompute_level = recompute;
-        }
-      }
-    }
-  };
-  for (int tensor = 1; tensor <= ranks; ++tensor) {
-    for (int context = 1; context <= ranks; ++context) {
-      if (ranks % (tensor * context) != 0) continue;
-      for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
-        for (const RankOrder order : {RankOrder::kTensorInnermost, RankOrder::kDataInnermost}) {
-          s.tensor_parallel_degree = tensor;
-          s.context_parallel_degree = context;
-          s.data_parallel_degree = ranks / (tensor * context);
-          s.context_kind = kind;
-          s.rank_order = order;
-          s.sequence_parallel = tensor > 1 && costs.sequence_parallel(definition_index);
-          if (SpreadApplies(problem, layer, s, shape)) add_levels();
-        }
-      }
-    }
-  }
-  return strategies;
-}
-
-std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel& costs,
-                                const PlanShape& shape) {
-  const ModelSpec& model = problem.model();
-  const DimensionSet dimensions = problem.dimensions();
-  LayerMenus everything;
-  for (int definition : model.definition_of_layer()) {
-    everything.push_back(StrategiesOf(problem, costs, definition, shape));
-    if (everything.back().empty()) return {};
-  }
-  std::vector<LayerMenus> all = {everything};
-  const auto is_transformer = [&model](int layer) {
-    return IsTransformer(model.layer(layer).kind);
-  };
-  if (!dimensions.has(kPerLayer)) all = SplitByOneChoice(all, is_transformer, TreatedAlike);
-  if (!dimensions.has(kEndStrategies)) all = SplitByEnds(problem, all);
-  for (int definition = 0; definition < static_cast<int>(model.layer_definitions().size());
-       ++definition) {
-    const auto is_of_definition = [&](int layer) {
-      return model.definition_of_layer()[layer] == definition &&
-             (shape.virtual_stage_count > 1 ||
-              (!dimensions.has(kPerLayer) && is_transformer(layer)));
-    };
-    all = SplitByOneChoice(all, is_of_definition, std::equal_to<>());
-  }
-  return all;
 }
 
 Plan MakePlan(const PlanningProblem& problem, const PlanShape& shape,

@@ -1,5 +1,6 @@
 // The declared space of docs/search.md, written down once more: by loops over every
-// number there is, sharing nothing with planner/search.
+// number there is, sharing nothing with planner/search. Here its sizes, stages and plans;
+// brute_force_menus.h has what layers may do.
 
 #ifndef PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_SPACE_H_
 #define PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_SPACE_H_
@@ -30,18 +31,6 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem);
 
 // Layers of each stage, in the order of the model; one entry a way to cut.
 std::vector<std::vector<int>> PartitionsOf(const PlanningProblem& problem, const PlanShape& shape);
-
-// What a layer of a definition may do by itself.
-std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostModel& costs,
-                                   int definition_index, const PlanShape& shape);
-
-// [layer] its strategies, of which a plan takes any one, whatever the other layers take.
-using LayerMenus = std::vector<std::vector<Strategy>>;
-
-// The plans of a shape are those of the menus together, each with every partition: one
-// of everything, or many where layers are bound to each other. A plan may be in several.
-std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel& costs,
-                                const PlanShape& shape);
 
 // Stages of `partition` with a strategy a layer, in runs as long as can be.
 Plan MakePlan(const PlanningProblem& problem, const PlanShape& shape,

@@ -11,6 +11,7 @@
 #include "planner/base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/rank_memory.h"
+#include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"
 
 namespace parplan {

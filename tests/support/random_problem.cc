@@ -13,6 +13,7 @@
 #include "planner/base/check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/search_space.h"
+#include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/estimated_problem.h"

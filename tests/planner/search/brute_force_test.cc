@@ -13,6 +13,7 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/search/exact/exact_search.h"
 #include "planner/search/space/strategy_space.h"
+#include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/predict_plan.h"
+#include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"

@@ -1,0 +1,29 @@
+// What the layers of the declared space may do, as brute_force_space.h has it.
+
+#ifndef PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_MENUS_H_
+#define PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_MENUS_H_
+
+#include <vector>
+
+#include "planner/cost/cost_model.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/strategy.h"
+#include "tests/support/brute_force_space.h"
+
+namespace parplan {
+
+// What a layer of a definition may do by itself.
+std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostModel& costs,
+                                   int definition_index, const PlanShape& shape);
+
+// [layer] its strategies, of which a plan takes any one, whatever the other layers take.
+using LayerMenus = std::vector<std::vector<Strategy>>;
+
+// The plans of a shape are those of the menus together, each with every partition: one
+// of everything, or many where layers are bound to each other. A plan may be in several.
+std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel& costs,
+                                const PlanShape& shape);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_MENUS_H_
