@@ -216,14 +216,8 @@ std::string AccuracyHtml(const AccuracySummary& summary) {
     sections += SourceSection(summary, source, accuracy);
   }
   return absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; img-src data:\"/>"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
-      "<meta name=\"color-scheme\" content=\"light dark\"/>"
-      "<link rel=\"icon\" href=\"data:,\"/><title>Accuracy of predictions</title><style>",
-      report::StyleSheet(), kStyle,
-      "</style></head>\n<body><main><header><h1>Accuracy of predictions</h1>"
+      report::PageHead("Accuracy of predictions", kStyle),
+      "<body><main><header><h1>Accuracy of predictions</h1>"
       "<p class=\"quiet\">Measured training runs that others published, and what the cost model "
       "expects of them.</p></header><div class=\"tiles\">",
       Tile(absl::StrCat(summary.rows.size()), "runs predicted"),

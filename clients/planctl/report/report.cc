@@ -201,14 +201,8 @@ std::string RenderReport(const ReportInput& input) {
                 static_cast<size_t>(plan.pipeline_parallel_degree()) == prediction.stages.size());
   const std::string rows_left_out = RowsLeftOut(plan);
   return absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; img-src data:\"/>"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
-      "<meta name=\"color-scheme\" content=\"light dark\"/>"
-      "<link rel=\"icon\" href=\"data:,\"/><title>",
-      Escape(report::Shorten(input.title, kMaxTitleLength)), "</title><style>",
-      report::StyleSheet(), "</style></head>\n<body>", report::Textures(), "<main>", Header(input),
+      report::PageHead(report::Shorten(input.title, kMaxTitleLength)), "<body>", report::Textures(),
+      "<main>", Header(input),
       Section("One step",
               "A row is a stage, time runs to the right. Hold the pointer over a piece for its "
               "times.",

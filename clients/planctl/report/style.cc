@@ -1,6 +1,7 @@
 #include "clients/planctl/report/style.h"
 
 #include "absl/strings/str_cat.h"
+#include "clients/planctl/report/html.h"
 
 namespace parplan::report {
 namespace {
@@ -201,6 +202,17 @@ std::string StyleSheet() {
     }
   }
   return absl::StrCat(sheet, "}", kTables);
+}
+
+std::string PageHead(absl::string_view title, absl::string_view more_style) {
+  return absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "style-src 'unsafe-inline'; img-src data:\"/>"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
+      "<meta name=\"color-scheme\" content=\"light dark\"/>"
+      "<link rel=\"icon\" href=\"data:,\"/><title>",
+      Escape(title), "</title><style>", StyleSheet(), more_style, "</style></head>\n");
 }
 
 std::string Textures() {

@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "planner/model/plan.h"
 
 namespace parplan::report {
@@ -23,6 +24,11 @@ std::string StrategyFillClass(int index);
 
 // The style sheet, light, dark and printed.
 std::string StyleSheet();
+
+// A page from its first byte to the end of its head: `title`, any text, and the style sheet with
+// `more_style` behind it. Whoever opens the page fetches nothing and runs no script: the policy in
+// it forbids both.
+std::string PageHead(absl::string_view title, absl::string_view more_style = "");
 
 // An invisible <svg> with the textures that the style sheet refers to.
 std::string Textures();
