@@ -82,14 +82,7 @@ absl::StatusOr<Array> ArrayPool::Take(ArrayUse use, Bytes size) {
 
 void ArrayPool::Count(ArrayUse use, Bytes size) {
   usage_.bytes[static_cast<int>(use)] += size;
-  Bytes& peak = peaks_.bytes[static_cast<int>(use)];
-  peak = std::max(peak, usage_[use]);
   if (usage_.Total() > at_peak_.Total()) at_peak_ = usage_;
-}
-
-void ArrayPool::ResetPeaks() {
-  at_peak_ = usage_;
-  peaks_ = usage_;
 }
 
 }  // namespace parplan

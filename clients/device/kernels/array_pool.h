@@ -91,12 +91,11 @@ class ArrayPool {
   // Holds anything. An array of no bytes is not null.
   absl::StatusOr<Array> Take(ArrayUse use, Bytes size);
 
-  // What is in use now; what was at the moment when most was; and the most of each use.
+  // What is in use now, and what was at the moment when most was.
   const ArrayUsage& usage() const { return usage_; }
   const ArrayUsage& at_peak() const { return at_peak_; }
-  const ArrayUsage& peaks() const { return peaks_; }
-  // Begins to look for peaks anew.
-  void ResetPeaks();
+  // Begins to look for that moment anew.
+  void ResetPeaks() { at_peak_ = usage_; }
 
  private:
   friend class Array;
@@ -107,7 +106,6 @@ class ArrayPool {
   std::map<Bytes, std::vector<void*>> free_;
   ArrayUsage usage_;
   ArrayUsage at_peak_;
-  ArrayUsage peaks_;
 };
 
 }  // namespace parplan

@@ -85,11 +85,6 @@ int64_t ActivationLayout::RowOf(int rank, int64_t sample, int64_t token) const {
   return -1;
 }
 
-bool ActivationLayout::HoldAlike(const GridPlace& a, const GridPlace& b) const {
-  return a.data == b.data && a.context == b.context &&
-         (!splits_by_tensor() || a.tensor == b.tensor);
-}
-
 std::vector<int> ActivationLayout::HoldersLike(int rank) const {
   if (splits_by_tensor()) return {rank};
   GridPlace place = PlaceOf(rank);

@@ -76,8 +76,6 @@ class ActivationLayout {
 
   // All ranks with the same rows as `rank`, in order; `rank` among them.
   std::vector<int> HoldersLike(int rank) const;
-  // Whether two ranks hold the same.
-  bool HoldAlike(const GridPlace& a, const GridPlace& b) const;
   GridPlace PlaceOf(int rank) const { return PlaceOfRank(strategy_, rank - first_rank_); }
 
   // Whether every rank holds the same rows in both.
