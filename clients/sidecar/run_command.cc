@@ -48,6 +48,9 @@ absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task
                                   ? sink.Complete(task.execution, timeout)
                                   : sink.Fail(task.execution, task.reason, timeout));
       return task.execution;
+    case JournalTask::Kind::kAbandon:
+      PARPLAN_RETURN_IF_ERROR(sink.Abandon(task.execution, task.reason, timeout));
+      return task.execution;
   }
   return absl::InternalError("no such task");
 }
@@ -56,9 +59,10 @@ void LogTry(const JournalTask& task, const absl::Status& status, bool may_retry)
   if (status.ok()) {
     // Windows are many.
     if (task.kind == JournalTask::Kind::kSend) return;
-    const bool is_open = task.kind == JournalTask::Kind::kOpen;
-    LogEvent("info", is_open ? "execution opened" : "execution closed",
-             {{"plan", task.request.parent()}, {"execution", task.execution}});
+    const char* const event = task.kind == JournalTask::Kind::kOpen      ? "execution opened"
+                              : task.kind == JournalTask::Kind::kAbandon ? "execution abandoned"
+                                                                         : "execution closed";
+    LogEvent("info", event, {{"plan", task.request.parent()}, {"execution", task.execution}});
     return;
   }
   LogEvent(may_retry ? "warning" : "error",
@@ -132,6 +136,9 @@ class Sidecar {
     (void)forwarder_->Flush(flags_.drain_time);
     // What was taken meanwhile is told, too; after this nothing is.
     service_.reset();
+    // A trainer that was killed closed nothing. Where this is a restart beside one that lives, its
+    // next windows open its execution again.
+    journal_->Abandon("the pod ended before its job said how it went");
     const bool is_told = forwarder_->Flush(std::max(end - absl::Now(), absl::ZeroDuration()));
     const JournalCounts counts = journal_->counts();
     LogEvent(is_told ? "info" : "error", "ended",
@@ -142,7 +149,8 @@ class Sidecar {
     if (is_told) return absl::OkStatus();
     return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
                      absl::StrCat(counts.waiting_window_count,
-                                  " windows could not be brought to the server; they are in ",
+                                  " windows could not be brought to the server, nor how their "
+                                  "executions ended; they are in ",
                                   flags_.state_dir, ", and the next sidecar there brings them"));
   }
 

@@ -173,11 +173,12 @@ absl::StatusOr<v1::Execution> WindowJournal::Get(absl::string_view name) const {
   return execution;
 }
 
-WindowJournal::Step WindowJournal::StepOf(const Entry& entry) {
+WindowJournal::Step WindowJournal::StepOf(const Entry& entry) const {
   if (entry.is_finished) return Step::kNone;
   if (entry.execution.name().empty()) return Step::kOpen;
   if (!entry.batches.empty()) return Step::kSend;
-  return entry.execution.state() == v1::Execution::RUNNING ? Step::kNone : Step::kClose;
+  if (entry.execution.state() != v1::Execution::RUNNING) return Step::kClose;
+  return abandon_reason_.has_value() && !entry.is_abandoned ? Step::kAbandon : Step::kNone;
 }
 
 WindowJournal::Entry* WindowJournal::Ready() {
@@ -199,6 +200,11 @@ std::optional<JournalTask> WindowJournal::Read(Entry& entry) {
     task.kind = JournalTask::Kind::kClose;
     task.outcome = entry.execution.state();
     task.reason = entry.execution.failure_reason();
+    return task;
+  }
+  if (current_step_ == Step::kAbandon) {
+    task.kind = JournalTask::Kind::kAbandon;
+    task.reason = *abandon_reason_;
     return task;
   }
   task.kind = JournalTask::Kind::kSend;
@@ -282,6 +288,9 @@ void WindowJournal::Done(const std::string& execution) {
     case Step::kClose:
       Finish(entry);
       break;
+    case Step::kAbandon:
+      entry.is_abandoned = true;
+      break;
     case Step::kNone:
       break;
   }
@@ -323,6 +332,12 @@ void WindowJournal::RefuseSome(absl::Span<const v1::MeasuredWindow> refused) {
   // The record says what was refused; what the disk does not take is in the log.
   (void)folder_->Write(batch.record, WriteWindows(refused));
   DropBatch(entry, "refused");
+  changed_.notify_all();
+}
+
+void WindowJournal::Abandon(const std::string& reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  abandon_reason_ = reason;
   changed_.notify_all();
 }
 

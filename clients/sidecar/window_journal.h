@@ -27,7 +27,7 @@ namespace parplan::sidecar {
 
 // The next thing the server is to be told about one execution.
 struct JournalTask {
-  enum class Kind { kOpen, kSend, kClose };
+  enum class Kind { kOpen, kSend, kClose, kAbandon };
   Kind kind = Kind::kOpen;
   // As the job made it; also its key here.
   v1::CreateExecutionRequest request;
@@ -35,7 +35,7 @@ struct JournalTask {
   std::string execution;
   // Of kSend: at least one.
   std::vector<v1::MeasuredWindow> windows;
-  // Of kClose: SUCCEEDED or FAILED, and why.
+  // Of kClose: SUCCEEDED or FAILED, and why; the latter also of kAbandon.
   v1::Execution::State outcome = v1::Execution::STATE_UNSPECIFIED;
   std::string reason;
 };
@@ -90,6 +90,10 @@ class WindowJournal {
   // Of the windows of the task the server took these; the others stay refused.
   void RefuseSome(absl::Span<const v1::MeasuredWindow> refused);
 
+  // Nobody reports any more: the server is told so of executions that run, after all else. Here
+  // they stay open, for who opens this folder next: perhaps not the job ended, but this process.
+  void Abandon(const std::string& reason);
+
   // `Next` returns at once, now and ever after.
   void Interrupt();
   // Whether nothing is left to tell but the end of executions that go on.
@@ -111,14 +115,16 @@ class WindowJournal {
     std::deque<Batch> batches;
     int64_t received_window_count = 0;
     bool is_finished = false;
+    // The server knows that nobody reports, by this process.
+    bool is_abandoned = false;
   };
-  enum class Step { kNone, kOpen, kSend, kClose };
+  enum class Step { kNone, kOpen, kSend, kClose, kAbandon };
 
   explicit WindowJournal(const Options& options) : options_(options), aside_(options.folder) {}
   absl::Status Load();
   absl::Status Store(const Entry& entry);
   absl::StatusOr<Entry*> Find(absl::string_view name);
-  static Step StepOf(const Entry& entry);
+  Step StepOf(const Entry& entry) const;
   // The oldest entry with something to tell, null where there is none.
   Entry* Ready();
   std::optional<JournalTask> Read(Entry& entry);
@@ -139,6 +145,8 @@ class WindowJournal {
   int64_t next_number_ = 1;
   JournalCounts counts_;
   AsideFiles aside_;
+  // Why nobody reports any more.
+  std::optional<std::string> abandon_reason_;
   bool is_interrupted_ = false;
   // Of the task given last.
   int64_t current_ = 0;

@@ -149,15 +149,19 @@ absl::StatusOr<v1::Execution> ExecutionCore::Complete(const v1::CompleteExecutio
 
 absl::StatusOr<v1::Execution> ExecutionCore::Fail(const v1::FailExecutionRequest& request) {
   PARPLAN_RETURN_IF_ERROR(CheckCharacterCount(request.reason(), kMaxReasonCharacters, "reason"));
-  return Close(request.name(), ExecutionState::kFailed, request.reason());
+  const ExecutionState state =
+      request.abandoned() ? ExecutionState::kAbandoned : ExecutionState::kFailed;
+  return Close(request.name(), state, request.reason());
 }
 
 absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, ExecutionState state,
                                                    const std::string& failure_reason) {
   PARPLAN_RETURN_IF_ERROR(ExecutionName::Parse(name).status());
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
-  // What is failed may be so for its silence alone, which the store knows.
-  if (before.state == state && state != ExecutionState::kFailed) return ToMessage(before);
+  const ExecutionState wanted =
+      state == ExecutionState::kAbandoned ? ExecutionState::kFailed : state;
+  // What is failed may be abandoned only, which the store knows.
+  if (before.state == wanted && state != ExecutionState::kFailed) return ToMessage(before);
   // The clock may have been set back since the execution was opened.
   const absl::StatusOr<ExecutionRecord> closed =
       store_.SetExecutionState(name, ExecutionState::kRunning, state,
@@ -165,7 +169,7 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
   if (closed.status().code() == absl::StatusCode::kFailedPrecondition) {
     // It was closed before, or by another call in the meantime, in the same way.
     const absl::StatusOr<ExecutionRecord> now = store_.GetExecution(name);
-    if (now.ok() && now->state == state) return ToMessage(*now);
+    if (now.ok() && now->state == wanted) return ToMessage(*now);
   }
   PARPLAN_RETURN_IF_ERROR(closed.status());
   return TellClosed(*closed);

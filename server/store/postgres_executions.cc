@@ -143,10 +143,11 @@ absl::StatusOr<ExecutionRecord> PostgresStore::SetExecutionState(absl::string_vi
     if ((runs ? ExecutionState::kRunning : execution->state) != expected) {
       return ExecutionStateError(name, execution->state);
     }
-    execution->state = state;
+    const bool abandons = state == ExecutionState::kAbandoned;
+    execution->state = abandons ? ExecutionState::kFailed : state;
     execution->end_time = end_time;
     execution->failure_reason = std::string(failure_reason);
-    UpdateState(transaction, *execution, false);
+    UpdateState(transaction, *execution, abandons);
     return absl::OkStatus();
   }));
   return *std::move(execution);

@@ -80,8 +80,9 @@ struct PlanRecord {
   friend bool operator==(const PlanRecord&, const PlanRecord&) = default;
 };
 
-// The numbers of v1::Execution::State.
-enum class ExecutionState { kRunning = 1, kSucceeded = 2, kFailed = 3 };
+// The numbers of v1::Execution::State. kAbandoned is asked for and never given: such an execution
+// is failed until windows come, or somebody closes it.
+enum class ExecutionState { kRunning = 1, kSucceeded = 2, kFailed = 3, kAbandoned = 4 };
 
 struct ExecutionRecord {
   // `clusters/{cluster}/plans/{plan}/executions/{execution}`. Unique.

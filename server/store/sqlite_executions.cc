@@ -180,10 +180,11 @@ absl::StatusOr<ExecutionRecord> SqliteStore::SetExecutionState(absl::string_view
   if ((is_abandoned ? ExecutionState::kRunning : execution->state) != expected) {
     return ExecutionStateError(name, execution->state);
   }
-  execution->state = state;
+  const bool abandons = state == ExecutionState::kAbandoned;
+  execution->state = abandons ? ExecutionState::kFailed : state;
   execution->end_time = end_time;
   execution->failure_reason = std::string(failure_reason);
-  PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, *execution, false));
+  PARPLAN_RETURN_IF_ERROR(UpdateState(*writer_, *execution, abandons));
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return *std::move(execution);
 }

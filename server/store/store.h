@@ -156,9 +156,9 @@ class Store {
   virtual absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
                                                                const PageRequest& page) = 0;
 
-  // Moves an execution from `expected` to `state` and returns it. What was abandoned moves as
-  // if it ran. When it stands elsewhere nothing changes: FAILED_PRECONDITION (EXECUTION_STATE).
-  // NOT_FOUND (RESOURCE_NOT_FOUND).
+  // Moves an execution from `expected` to `state` and returns it; `kAbandoned` makes it `kFailed`
+  // until windows come. What was abandoned moves as if it ran. When it stands elsewhere nothing
+  // changes: FAILED_PRECONDITION (EXECUTION_STATE). NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name,
                                                             ExecutionState expected,
                                                             ExecutionState state,

@@ -16,6 +16,8 @@ absl::string_view StateName(ExecutionState state) {
       return "SUCCEEDED";
     case ExecutionState::kFailed:
       return "FAILED";
+    case ExecutionState::kAbandoned:
+      return "ABANDONED";
   }
   return "UNKNOWN";
 }

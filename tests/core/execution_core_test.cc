@@ -208,6 +208,33 @@ TEST_F(ExecutionCoreTest, WhatWasAbandonedIsClosedTheWayItsJobSays) {
   EXPECT_EQ(observer.closed().size(), 4u);
 }
 
+// As a sidecar does when its pod ends, or only itself.
+TEST_F(ExecutionCoreTest, WhatItsReporterAbandonsRunsAgainWhenWindowsCome) {
+  ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
+  v1::FailExecutionRequest request;
+  request.set_name(opened.name());
+  request.set_reason("the pod ended");
+  request.set_abandoned(true);
+  ASSERT_OK_AND_ASSIGN(const v1::Execution failed, core().executions().Fail(request));
+  EXPECT_EQ(failed.state(), v1::Execution::FAILED);
+  EXPECT_EQ(failed.failure_reason(), "the pod ended");
+  // A retry changes nothing.
+  request.set_reason("once more");
+  EXPECT_EQ(core().executions().Fail(request)->failure_reason(), "the pod ended");
+  EXPECT_EQ(observer.closed().size(), 1u);
+  ASSERT_OK(core().executions().StartReport()->Add(Window(opened.name(), 0, 0, 0.1)));
+  EXPECT_EQ(Get(opened.name())->state(), v1::Execution::RUNNING);
+  ASSERT_OK(Complete(opened.name()).status());
+  EXPECT_EQ(ReasonOf(core().executions().Fail(request).status()), Reason::kExecutionState);
+  // What its job has failed stays failed.
+  ASSERT_OK_AND_ASSIGN(const v1::Execution broken, Open("broken"));
+  ASSERT_OK(Fail(broken.name()).status());
+  request.set_name(broken.name());
+  EXPECT_EQ(core().executions().Fail(request)->failure_reason(), "out of memory");
+  EXPECT_EQ(ReasonOf(core().executions().StartReport()->Add(Window(broken.name(), 0, 0, 0.1))),
+            Reason::kExecutionState);
+}
+
 TEST_F(ExecutionCoreTest, AServerThatWasAwayGivesExecutionsTheirTimeAgain) {
   ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
   clock.Advance(absl::Hours(100));

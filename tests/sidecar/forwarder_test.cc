@@ -76,6 +76,9 @@ class FakeServer {
         ends_.push_back(absl::StrCat(task.execution, " ",
                                      task.outcome == v1::Execution::SUCCEEDED ? "done" : "failed"));
         return task.execution;
+      case JournalTask::Kind::kAbandon:
+        ends_.push_back(absl::StrCat(task.execution, " left: ", task.reason));
+        return task.execution;
     }
     return absl::InternalError("no task");
   }
@@ -106,6 +109,20 @@ TEST(Forwarder, BringsEverythingInOrder) {
   ASSERT_OK(journal->Close(name, v1::Execution::SUCCEEDED, ""));
   EXPECT_TRUE(forwarder.Flush(kLong));
   EXPECT_THAT(server.ends(), ElementsAre("clusters/lab/plans/p1/executions/e-id-1 done"));
+}
+
+TEST(Forwarder, TellsOnceOfWhatTheJobLeftOpen) {
+  FakeServer server;
+  const auto journal = OpenIn(MakeTestFolder());
+  Forwarder forwarder(*journal, server.Function(), kQuick);
+  ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));
+  ASSERT_OK(journal->Append(name, Windows({0})));
+  journal->Abandon("the pod ended");
+  EXPECT_TRUE(forwarder.Flush(kLong));
+  EXPECT_TRUE(forwarder.Flush(kLong));
+  EXPECT_THAT(server.steps(), ElementsAre(0));
+  EXPECT_THAT(server.ends(),
+              ElementsAre("clusters/lab/plans/p1/executions/e-id-1 left: the pod ended"));
 }
 
 TEST(Forwarder, TriesUntilTheServerIsBack) {

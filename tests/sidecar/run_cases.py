@@ -129,6 +129,30 @@ class RunTest(SidecarTest):
                 self.assertEqual(sidecar.metrics()["parplan_sidecar_windows_refused_total"], 0)
                 self.assertEqual(sidecar.end(), OK)
 
+    def test_what_a_killed_job_left_open_is_failed_and_a_restart_opens_it_again(self):
+        with self.serve() as server:
+            plan = self.begin(server)
+            with Sidecar(self.folder, server.address) as sidecar:
+                # The trainer is killed, and the pod ends.
+                self.report(server, sidecar, plan, [0], close=False)
+                self.assertEqual(sidecar.end(), OK)
+                (failed,) = self.executions(server, plan)
+                self.assertEqual((failed.state, failed.window_count), (3, 2))
+                self.assertEqual(failed.failure_reason,
+                                 "the pod ended before its job said how it went")
+                # It was the sidecar alone: the job goes on, and ends.
+                sidecar.start()
+                self.report(server, sidecar, plan, [10], close=False)
+                wait_for("the next windows", lambda: [
+                    one for one in self.executions(server, plan) if one.window_count == 4])
+                (again,) = self.executions(server, plan)
+                self.assertEqual((again.state, again.failure_reason), (1, ""))
+                self.report(server, sidecar, plan, [20])
+                (closed,) = wait_for("the end of the execution", lambda: [
+                    one for one in self.executions(server, plan) if one.state == 2])
+                self.assertEqual((closed.name, closed.window_count), (failed.name, 6))
+                self.assertEqual(sidecar.end(), OK)
+
     def test_renewed_certificates_are_used_without_a_restart(self):
         made = parplan.make_certificates(self.folder / "certificates")
         self.credentials = grpc.ssl_channel_credentials(

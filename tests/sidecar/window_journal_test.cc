@@ -242,6 +242,45 @@ TEST(WindowJournal, WhatTheServerHasClosedTakesNoMore) {
   EXPECT_EQ(OpenIn(folder)->Append(name, Windows({20})).code(), StatusCode::kFailedPrecondition);
 }
 
+TEST(WindowJournal, WhatTheJobLeftOpenIsAbandonedAndStaysOpenHere) {
+  const std::string folder = MakeTestFolder();
+  std::string name;
+  {
+    const auto journal = OpenIn(folder);
+    ASSERT_OK_AND_ASSIGN(name, journal->Begin(Opening()));
+    ASSERT_OK_AND_ASSIGN(const std::string closed, journal->Begin(Opening("id-2")));
+    ASSERT_OK(journal->Append(name, Windows({0})));
+    ASSERT_OK(journal->Close(closed, v1::Execution::SUCCEEDED, ""));
+    journal->Abandon("the pod ended");
+    EXPECT_FALSE(journal->is_empty());
+    // After all that there was before.
+    EXPECT_EQ(journal->Next(kNow)->kind, Kind::kOpen);
+    journal->Done("clusters/lab/plans/p1/executions/e9");
+    EXPECT_EQ(journal->Next(kNow)->kind, Kind::kSend);
+    journal->Done();
+    const std::optional<JournalTask> task = journal->Next(kNow);
+    ASSERT_TRUE(task.has_value());
+    EXPECT_EQ(task->kind, Kind::kAbandon);
+    EXPECT_EQ(task->execution, "clusters/lab/plans/p1/executions/e9");
+    EXPECT_EQ(task->reason, "the pod ended");
+    journal->Done(task->execution);
+    // The other has its end.
+    EXPECT_EQ(journal->Next(kNow)->kind, Kind::kOpen);
+    journal->Done("clusters/lab/plans/p1/executions/e10");
+    EXPECT_EQ(journal->Next(kNow)->kind, Kind::kClose);
+    journal->Done();
+    EXPECT_FALSE(journal->Next(kNow).has_value());
+    EXPECT_TRUE(journal->is_empty());
+  }
+  const auto journal = OpenIn(folder);
+  EXPECT_TRUE(journal->is_empty());
+  ASSERT_OK(journal->Append(name, Windows({10})));
+  EXPECT_THAT(FirstSteps(journal->Next(kNow)->windows), ElementsAre(10));
+  journal->Done();
+  ASSERT_OK(journal->Close(name, v1::Execution::SUCCEEDED, ""));
+  EXPECT_EQ(journal->Next(kNow)->outcome, v1::Execution::SUCCEEDED);
+}
+
 TEST(WindowJournal, TheQueueIsBoundedByWhatFilesTake) {
   // Windows of some bytes each are a block of a disk each.
   const auto journal = OpenIn(MakeTestFolder(), /*max_bytes=*/4 * 4096);

@@ -225,6 +225,29 @@ TEST_P(StoreConformance, AnAbandonedExecutionThatReportsRunsAgain) {
             Reason::kExecutionState);
 }
 
+TEST_P(StoreConformance, AnExecutionIsAbandonedByName) {
+  const Running running = Start(store());
+  ASSERT_OK_AND_ASSIGN(
+      const ExecutionRecord abandoned,
+      store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                ExecutionState::kAbandoned, SampleTime(80), "the pod ended"));
+  EXPECT_EQ(abandoned.state, ExecutionState::kFailed);
+  EXPECT_EQ(abandoned.end_time, SampleTime(80));
+  EXPECT_EQ(abandoned.failure_reason, "the pod ended");
+  Reopen();
+  EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(abandoned));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(90)));
+  ASSERT_OK_AND_ASSIGN(const ExecutionRecord again, store().GetExecution(running.execution));
+  EXPECT_EQ(again.state, ExecutionState::kRunning);
+  EXPECT_EQ(again.failure_reason, "");
+  // What is closed is not abandoned any more.
+  ASSERT_OK(store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                      ExecutionState::kSucceeded, SampleTime(95), ""));
+  EXPECT_EQ(ReasonOf(store().SetExecutionState(running.execution, ExecutionState::kRunning,
+                                               ExecutionState::kAbandoned, SampleTime(96), "")),
+            Reason::kExecutionState);
+}
+
 TEST_P(StoreConformance, WhatChangesNothingLeavesAnExecutionAbandoned) {
   const Running running = Abandon(store());
   ASSERT_OK_AND_ASSIGN(const ExecutionRecord abandoned, store().GetExecution(running.execution));

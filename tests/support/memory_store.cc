@@ -380,8 +380,13 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
   if ((is_abandoned ? ExecutionState::kRunning : execution->state) != expected) {
     return ExecutionStateError(execution->name, execution->state);
   }
-  state_->abandoned.erase(execution->name);
-  execution->state = state;
+  const bool abandons = state == ExecutionState::kAbandoned;
+  if (abandons) {
+    state_->abandoned.insert(execution->name);
+  } else {
+    state_->abandoned.erase(execution->name);
+  }
+  execution->state = abandons ? ExecutionState::kFailed : state;
   execution->end_time = end_time;
   execution->failure_reason = std::string(failure_reason);
   return *execution;

@@ -35,13 +35,23 @@ class ServerSink : public ExecutionSink {
   }
   absl::Status Fail(const std::string& execution, const std::string& reason,
                     absl::Duration timeout) override {
-    v1::FailExecutionRequest request;
-    request.set_name(execution);
-    request.set_reason(reason.substr(0, kMaxReasonSize));
-    return client_.Fail(request, {.timeout = timeout}).status();
+    return End(execution, reason, /*is_abandoned=*/false, timeout);
+  }
+  absl::Status Abandon(const std::string& execution, const std::string& reason,
+                       absl::Duration timeout) override {
+    return End(execution, reason, /*is_abandoned=*/true, timeout);
   }
 
  private:
+  absl::Status End(const std::string& execution, const std::string& reason, bool is_abandoned,
+                   absl::Duration timeout) {
+    v1::FailExecutionRequest request;
+    request.set_name(execution);
+    request.set_reason(reason.substr(0, kMaxReasonSize));
+    request.set_abandoned(is_abandoned);
+    return client_.Fail(request, {.timeout = timeout}).status();
+  }
+
   ExecutionClient client_;
 };
 

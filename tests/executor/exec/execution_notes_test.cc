@@ -64,6 +64,9 @@ class ScriptedSink : public ExecutionSink {
     told_.push_back(execution + ": " + reason);
     return answers_[turn];
   }
+  absl::Status Abandon(const std::string&, const std::string&, absl::Duration) override {
+    return absl::InternalError("nobody abandons");
+  }
 
  private:
   const std::vector<absl::Status> answers_;

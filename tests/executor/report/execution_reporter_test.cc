@@ -71,6 +71,9 @@ class FakeServer {
     absl::Status Fail(const std::string&, const std::string& reason, absl::Duration) override {
       return server_.Call([&] { server_.ends_.push_back("fail: " + reason); });
     }
+    absl::Status Abandon(const std::string&, const std::string&, absl::Duration) override {
+      return absl::InternalError("a reporter knows how its job ended");
+    }
 
    private:
     FakeServer& server_;
