@@ -39,8 +39,11 @@ absl::StatusOr<std::vector<std::string>> Replicas::Order() {
   if (target_.kind != Kind::kName) return known_;
   absl::StatusOr<std::vector<std::string>> found = ResolveName(target_, is_stopped_);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (found.ok()) known_ = OrderReplicas(cluster_, *std::move(found));
-  if (known_.empty()) return found.status();
+  if (found.ok()) {
+    known_ = OrderReplicas(cluster_, *std::move(found));
+  } else if (known_.empty()) {
+    return found.status();
+  }
   return known_;
 }
 

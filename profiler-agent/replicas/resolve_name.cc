@@ -23,7 +23,7 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 constexpr int kTryMs = 2000;
 constexpr int kTryCount = 2;
 // How often a wait looks whether it is stopped.
-constexpr int kSliceMs = 100;
+constexpr int kSliceUs = 100000;
 
 // What became of the question for one family of addresses.
 struct Answer {
@@ -63,7 +63,7 @@ void Work(ares_channel channel) {
     if (ARES_GETSOCK_WRITABLE(bits, i)) events |= POLLOUT;
     if (events != 0) waits.push_back({sockets[i], static_cast<short>(events), 0});
   }
-  timeval slice = {0, kSliceMs * 1000};
+  timeval slice = {0, kSliceUs};
   timeval next = {};
   const timeval* const wait = ares_timeout(channel, &slice, &next);
   const auto ms = static_cast<int>(wait->tv_sec * 1000 + (wait->tv_usec + 999) / 1000);

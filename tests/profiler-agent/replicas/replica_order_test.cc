@@ -19,12 +19,14 @@ using testing::IsEmpty;
 
 std::vector<std::string> Addresses(int count) {
   std::vector<std::string> addresses;
+  addresses.reserve(count);
   for (int i = 0; i < count; ++i) addresses.push_back(absl::StrCat("10.0.0.", i, ":9477"));
   return addresses;
 }
 
 std::vector<std::string> Clusters(int count) {
   std::vector<std::string> clusters;
+  clusters.reserve(count);
   for (int i = 0; i < count; ++i) clusters.push_back(absl::StrCat("cluster-", i));
   return clusters;
 }
@@ -75,7 +77,7 @@ TEST(OrderReplicas, ClustersSpreadEvenlyAlsoOfOneThatIsAway) {
   for (const auto& [address, count] : firsts) EXPECT_NEAR(count, 1000, 100) << address;
   ASSERT_EQ(seconds.size(), 2);
   for (const auto& [address, count] : seconds) {
-    EXPECT_NEAR(count, firsts["10.0.0.0:9477"] / 2, 100) << address;
+    EXPECT_NEAR(count, firsts["10.0.0.0:9477"] / 2.0, 100) << address;
   }
 }
 

@@ -149,6 +149,7 @@ TEST(Replicas, AreAskedByChannelsThatShareNoConnection) {
   const std::string address = absl::StrCat("127.0.0.1:", nobody.number());
   const Replicas replicas({.target = address}, "lab");
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {
