@@ -34,19 +34,23 @@ CostModel::MoveTimes CostModel::MovesOf(int definition_index, const Strategy& st
 
 namespace {
 
-bool SameRanks(const Strategy& a, const Strategy& b) {
+// Whether each rank holds the same samples and tokens. Rings give it a piece from either end
+// of a sequence, Ulysses one piece.
+bool SamePart(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
-         a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order;
+         a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order &&
+         a.context_kind == b.context_kind;
 }
 
 }  // namespace
 
 // Widening the group gathers activations in the forward pass, narrowing it gathers their
 // gradients in the backward pass; the other way ranks keep a slice. Equal degrees on other
-// ranks gather both ways, and so do samples where tokens were shared.
+// ranks gather both ways, and so do samples where tokens were shared, or shared in the other
+// kind.
 Seconds CostModel::TransitionTime(const Strategy& from, const Strategy& to,
                                   const MoveTimes& moves_from, const MoveTimes& moves_to) {
-  if (SameRanks(from, to)) return Seconds();
+  if (SamePart(from, to)) return Seconds();
   if (from.tensor_parallel_degree < to.tensor_parallel_degree) return moves_to.gather;
   if (from.tensor_parallel_degree > to.tensor_parallel_degree) return moves_from.gather;
   return moves_from.regroup + moves_to.regroup;
@@ -54,7 +58,7 @@ Seconds CostModel::TransitionTime(const Strategy& from, const Strategy& to,
 
 Seconds CostModel::TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                                   int64_t micro_batch_size) const {
-  if (SameRanks(from, to)) return Seconds();
+  if (SamePart(from, to)) return Seconds();
   return TransitionTime(from, to, MovesOf(definition_index, from, micro_batch_size),
                         MovesOf(definition_index, to, micro_batch_size));
 }

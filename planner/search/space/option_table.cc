@@ -76,13 +76,12 @@ int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
     const Strategy& other = layout.strategy;
     if (other.tensor_parallel_degree != strategy.tensor_parallel_degree ||
         other.data_parallel_degree != strategy.data_parallel_degree ||
-        other.rank_order != strategy.rank_order) {
+        other.rank_order != strategy.rank_order || other.context_kind != strategy.context_kind) {
       continue;
     }
     place = std::min(place, layout.place);
     if (other.sequence_parallel == strategy.sequence_parallel && layout.of_end == has_own &&
-        (!binds_neighbours_ || (other.sharding_level == strategy.sharding_level &&
-                                other.context_kind == strategy.context_kind))) {
+        (!binds_neighbours_ || other.sharding_level == strategy.sharding_level)) {
       return index;
     }
   }
@@ -201,7 +200,8 @@ std::vector<char> OptionTable::BeatenLayouts(const StrategySpace& space,
   std::sort(places.begin(), places.end(), [&](int a, int b) {
     const auto key = [&](int place) {
       const Strategy& s = strategy(place);
-      return std::make_tuple(s.tensor_parallel_degree, -s.data_parallel_degree, s.rank_order);
+      return std::make_tuple(s.tensor_parallel_degree, -s.data_parallel_degree, s.rank_order,
+                             s.context_kind);
     };
     return key(a) < key(b);
   });

@@ -88,8 +88,7 @@ class OptionTable {
     const Layout& from = layouts_[from_layout];
     const Layout& to = layouts_[to_layout];
     if (binds_neighbours_ && (from.of_end || to.of_end) &&
-        (from.place != to.place || from.strategy.sharding_level != to.strategy.sharding_level ||
-         from.strategy.context_kind != to.strategy.context_kind)) {
+        (from.place != to.place || from.strategy.sharding_level != to.strategy.sharding_level)) {
       return Seconds::Infinite();
     }
     if (from.place == to.place) return Seconds();
@@ -118,7 +117,7 @@ class OptionTable {
     // Layouts of one place hold the same part of the activations on each rank.
     int place = 0;
     // Where ends follow their neighbours, they have layouts of their own, and layouts have
-    // one sharding level and kind of context parallelism.
+    // one sharding level.
     bool of_end = false;
   };
   struct Sent {

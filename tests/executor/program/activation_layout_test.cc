@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "planner/cost/cost_model.h"
 #include "tests/executor/program/program_cases.h"
 
 namespace parplan {
@@ -83,6 +84,27 @@ TEST(ActivationLayoutTest, EveryRowIsHeldEquallyOften) {
       for (const auto& [unused, count] : holders) ASSERT_EQ(count, expected);
     }
   }
+}
+
+// Where the planner says that nothing moves, ranks hold the same as before.
+TEST(ActivationLayoutTest, IsTheSameWhereTheCostModelMovesNothing) {
+  const CostModel::MoveTimes moves = {Seconds::Of(1.0), Seconds::Of(2.0)};
+  int free_count = 0;
+  int priced_count = 0;
+  for (const int ranks : {1, 2, 4, 6, 12}) {
+    for (const Strategy& from : StrategiesOf(ranks)) {
+      for (const Strategy& to : StrategiesOf(ranks)) {
+        if (from.sequence_parallel != to.sequence_parallel) continue;
+        const bool is_free = CostModel::TransitionTime(from, to, moves, moves) == Seconds();
+        ++(is_free ? free_count : priced_count);
+        if (!is_free) continue;
+        EXPECT_TRUE(ActivationLayout(0, from, 24, 24).IsSameAs(ActivationLayout(0, to, 24, 24)))
+            << StrategyNotation(1, from) << " and " << StrategyNotation(1, to);
+      }
+    }
+  }
+  EXPECT_GT(free_count, 30);
+  EXPECT_GT(priced_count, 300);
 }
 
 }  // namespace

@@ -201,9 +201,24 @@ TEST(TransitionTime, ExchangesTokensForSamples) {
   const Seconds one = FabricOf(problem).Time(Collective::kAllToAll, {8, 1}, 8.0 * 256 * 4096 * 2);
   EXPECT_NEAR(costs.TransitionTime(kDecoder, samples, tokens, 8) / one, 2.0, 1e-9);
   EXPECT_NEAR(costs.TransitionTime(kDecoder, tokens, samples, 8) / one, 2.0, 1e-9);
-  // Rings and Ulysses share tokens alike.
-  EXPECT_EQ(costs.TransitionTime(kDecoder, tokens, Shared(1, 8, 1, ContextKind::kUlysses), 8),
-            Seconds());
+}
+
+// Rings give a rank the n-th piece from either end, Ulysses one piece in a row.
+TEST(TransitionTime, RegroupsBetweenRingsAndUlysses) {
+  const PlanningProblem problem = EstimatedProblem(OneNode());
+  const CostModel costs = *CostModel::Create(problem);
+  const Strategy ring = Shared(1, 8, 1, ContextKind::kRing);
+  const Strategy ulysses = Shared(1, 8, 1, ContextKind::kUlysses);
+  // Together on the one side, apart on the other, forward and backward.
+  const Seconds one = FabricOf(problem).Time(Collective::kAllToAll, {8, 1}, 8.0 * 256 * 4096 * 2);
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, ring, ulysses, 8) / one, 4.0, 1e-9);
+  EXPECT_NEAR(costs.TransitionTime(kDecoder, ulysses, ring, 8) / one, 4.0, 1e-9);
+  EXPECT_EQ(costs.TransitionTime(kDecoder, ulysses, ulysses, 8), Seconds());
+  // Half of it on the way to another stage.
+  EXPECT_NEAR((costs.SendTime(kDecoder, ring, ulysses, 8, false, 8) -
+               costs.SendTime(kDecoder, ring, ring, 8, false, 8)) /
+                  one,
+              2.0, 1e-9);
 }
 
 }  // namespace
