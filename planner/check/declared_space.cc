@@ -7,6 +7,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "planner/check/result_check.h"
+#include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
@@ -36,7 +37,7 @@ bool AlikeButForRecompute(Strategy end, Strategy neighbour) {
 }
 
 absl::Status CheckLevels(const PlanningProblem& problem, const std::string& where,
-                         const Strategy& strategy, bool has_pipeline) {
+                         const Strategy& strategy, bool has_pipeline, bool holds_tied_table) {
   const DimensionSet dimensions = problem.dimensions();
   const TargetLimits& target = LimitsOf(problem.rules().target);
   const auto needs = [&](bool is_used, SearchDimension dimension) {
@@ -52,6 +53,10 @@ absl::Status CheckLevels(const PlanningProblem& problem, const std::string& wher
   PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kFull, kFullRecompute));
   if (has_pipeline && level > target.most_sharding_in_pipeline) {
     return Outside(absl::StrCat(where, " shards more than a pipeline of ", target.name, " can"));
+  }
+  if (has_pipeline && holds_tied_table && level > target.most_tied_sharding_in_pipeline) {
+    return Outside(
+        absl::StrCat(where, " shards a tied table more than a pipeline of ", target.name, " can"));
   }
   return absl::OkStatus();
 }
@@ -159,7 +164,10 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
     for (const StageLayerRun& run : stage.layer_runs) {
       const std::string where = absl::StrCat("layer ", run.first_layer_index);
       PARPLAN_RETURN_IF_ERROR(CheckDegrees(problem, where, run.strategy));
-      PARPLAN_RETURN_IF_ERROR(CheckLevels(problem, where, run.strategy, has_pipeline));
+      const bool holds_tied_table = HoldsTiedTable(
+          problem.model(), problem.model().definition_of_layer()[run.first_layer_index]);
+      PARPLAN_RETURN_IF_ERROR(
+          CheckLevels(problem, where, run.strategy, has_pipeline, holds_tied_table));
       strategy_of_layer.insert(strategy_of_layer.end(), run.layer_count, run.strategy);
     }
   }

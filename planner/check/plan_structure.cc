@@ -6,6 +6,7 @@
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
 #include "planner/check/plan_check.h"
+#include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
@@ -130,6 +131,21 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
   return absl::OkStatus();
 }
 
+// Layers that hold a tied table are spread alike.
+absl::Status CheckTiedTable(const ModelSpec& model, const Plan& plan) {
+  const StageLayerRun* first = nullptr;
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      if (!HoldsTiedTable(model, model.definition_of_layer()[run.first_layer_index])) continue;
+      if (first == nullptr) first = &run;
+      if (HoldTableAlike(first->strategy, run.strategy)) continue;
+      return Broken(absl::StrCat("layer ", run.first_layer_index, " shares a table with layer ",
+                                 first->first_layer_index, ", which is spread otherwise"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   if (plan.device_count != problem.device_count()) {
     return Broken(
@@ -221,7 +237,7 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
   if (next_layer != model.layer_count()) {
     return Broken(absl::StrCat("layers from ", next_layer, " on are in no stage"));
   }
-  return absl::OkStatus();
+  return CheckTiedTable(model, plan);
 }
 
 }  // namespace parplan

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "planner/model/tied_table.h"
+
 namespace parplan {
 namespace {
 
@@ -62,6 +64,11 @@ class PlanMapper {
       const std::optional<Strategy> shared = Nearest(transformers);
       if (!shared) return std::nullopt;
       for (const int index : transformers) chosen[index] = *shared;
+    }
+    if (const std::vector<int> leaders = TableLeaders(); leaders.size() > 1) {
+      const std::optional<Strategy> shared = Nearest(leaders);
+      if (!shared) return std::nullopt;
+      for (const int index : leaders) chosen[index] = *shared;
     }
     Plan plan;
     plan.device_count = problem_.device_count();
@@ -139,20 +146,44 @@ class PlanMapper {
     return best;
   }
 
-  // Gives every other layer the strategy of the nearest transformer layer behind it, or
-  // before it where there is none behind. False where it does not apply.
+  // Definitions with one strategy because layers that hold a tied table have it or follow them.
+  std::vector<int> TableLeaders() const {
+    const ModelSpec& model = problem_.model();
+    const DimensionSet dimensions = problem_.dimensions();
+    const bool own_ends = dimensions.has(SearchDimension::kEndStrategies);
+    std::vector<int> leaders;
+    // All transformer layers are alike then.
+    if (!own_ends && !dimensions.has(SearchDimension::kPerLayer)) return leaders;
+    for (int layer = 0; layer < model.layer_count(); ++layer) {
+      if (!HoldsTiedTable(model, model.definition_of_layer()[layer])) continue;
+      const int neighbour = own_ends ? layer : NeighbourOf(layer);
+      const int leader = model.definition_of_layer()[neighbour < 0 ? layer : neighbour];
+      if (std::find(leaders.begin(), leaders.end(), leader) == leaders.end()) {
+        leaders.push_back(leader);
+      }
+    }
+    return leaders;
+  }
+
+  // The nearest transformer layer behind a layer, or before it where there is none behind; -1
+  // where there is none.
+  int NeighbourOf(int layer) const {
+    const ModelSpec& model = problem_.model();
+    const auto is_transformer = [&](int index) { return IsTransformer(model.layer(index).kind); };
+    int neighbour = layer;
+    while (neighbour < model.layer_count() && !is_transformer(neighbour)) ++neighbour;
+    if (neighbour < model.layer_count()) return neighbour;
+    neighbour = layer;
+    while (neighbour >= 0 && !is_transformer(neighbour)) --neighbour;
+    return neighbour;
+  }
+
+  // Gives every other layer the strategy of its neighbour. False where it does not apply.
   bool FollowNeighbours(std::vector<Strategy>& strategies) const {
     const ModelSpec& model = problem_.model();
-    const auto is_transformer = [&](int layer) { return IsTransformer(model.layer(layer).kind); };
-    const int count = model.layer_count();
-    for (int layer = 0; layer < count; ++layer) {
-      if (is_transformer(layer)) continue;
-      int neighbour = layer;
-      while (neighbour < count && !is_transformer(neighbour)) ++neighbour;
-      if (neighbour == count) {
-        neighbour = layer;
-        while (neighbour >= 0 && !is_transformer(neighbour)) --neighbour;
-      }
+    for (int layer = 0; layer < model.layer_count(); ++layer) {
+      if (IsTransformer(model.layer(layer).kind)) continue;
+      const int neighbour = NeighbourOf(layer);
       if (neighbour < 0) return true;
       const int index = model.definition_of_layer()[layer];
       strategies[layer] = OfDefinition(strategies[neighbour], index);

@@ -75,7 +75,11 @@ absl::StatusOr<DimensionSet> DimensionSet::Parse(absl::string_view text, absl::s
 
 absl::Span<const TargetLimits> KnownTargets() {
   static const std::array<TargetLimits, 4> targets = {{
-      {.target = Target::kParplan, .name = "parplan", .dimensions = DimensionSet::All()},
+      // Its executor adds up whole gradients of a table that two stages hold.
+      {.target = Target::kParplan,
+       .name = "parplan",
+       .dimensions = DimensionSet::All(),
+       .most_tied_sharding_in_pipeline = ShardingLevel::kNone},
       // Megatron Core: one strategy for all layers, the distributed optimizer, stages of
       // equal depth.
       {.target = Target::kMegatron,

@@ -86,6 +86,8 @@ struct TargetLimits {
   bool only_powers_of_two = false;
   // Highest sharding level with more than one stage.
   ShardingLevel most_sharding_in_pipeline = ShardingLevel::kParameters;
+  // The same of layers that hold a tied table (planner/model/tied_table.h).
+  ShardingLevel most_tied_sharding_in_pipeline = ShardingLevel::kParameters;
   // A layer splits heads and sequence in one way: tensor parallelism or Ulysses, never
   // both. Other layers of the plan may do it in the other.
   bool one_inner_axis = false;

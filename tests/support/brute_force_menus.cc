@@ -57,14 +57,36 @@ bool SpreadApplies(const PlanningProblem& problem, const LayerDefinition& layer,
          (IsPowerOfTwo(tensor) && IsPowerOfTwo(context) && IsPowerOfTwo(data));
 }
 
-bool LevelApplies(const PlanningProblem& problem, const Strategy& strategy,
-                  const PlanShape& shape) {
+// Whether the layer has a part of the table that the head shares with the embedding.
+bool SharesTable(const PlanningProblem& problem, const LayerDefinition& layer) {
+  const ModelSpec& model = problem.model();
+  const LayerDefinition& last = model.layer(model.layer_count() - 1);
+  if (!last.tied_embedding) return false;
+  const bool reads_tokens = layer.kind == LayerKind::kEmbedding;
+  return layer.tied_embedding || (reads_tokens && layer.vocabulary_size == last.vocabulary_size);
+}
+
+// Whether ranks of the same number hold the same of a table under both.
+bool HoldSamePart(const Strategy& a, const Strategy& b) {
+  return a.sharding_level == b.sharding_level && a.tensor_stride() == b.tensor_stride() &&
+         a.tensor_parallel_degree == b.tensor_parallel_degree &&
+         a.context_parallel_degree == b.context_parallel_degree &&
+         a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order;
+}
+
+bool LevelApplies(const PlanningProblem& problem, const LayerDefinition& layer,
+                  const Strategy& strategy, const PlanShape& shape) {
   const DimensionSet dimensions = problem.dimensions();
   const ShardingLevel level = strategy.sharding_level;
   if (level == ShardingLevel::kNone) return true;
   if (strategy.data_parallel_degree * strategy.context_parallel_degree == 1) return false;
   if (shape.pipeline_parallel_degree > 1 &&
       level > LimitsOf(problem.rules().target).most_sharding_in_pipeline) {
+    return false;
+  }
+  // Whole gradients of a table on two stages are added up.
+  if (shape.pipeline_parallel_degree > 1 && SharesTable(problem, layer) &&
+      problem.rules().target == Target::kParplan) {
     return false;
   }
   return dimensions.has(level == ShardingLevel::kOptimizer   ? kOptimizerSharding
@@ -195,7 +217,7 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
       for (int expert = 1; expert <= ranks; ++expert) {
         s.sharding_level = level;
         s.expert_parallel_degree = expert;
-        if (!LevelApplies(problem, s, shape) || !ExpertsApply(layer, s, problem)) continue;
+        if (!LevelApplies(problem, layer, s, shape) || !ExpertsApply(layer, s, problem)) continue;
         for (RecomputeLevel recompute :
              RecomputeLevels(problem, costs, definition_index, s, shape)) {
           strategies.push_back(s);
@@ -238,6 +260,8 @@ std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel&
   };
   if (!dimensions.has(kPerLayer)) all = SplitByOneChoice(all, is_transformer, TreatedAlike);
   if (!dimensions.has(kEndStrategies)) all = SplitByEnds(problem, all);
+  const auto shares_table = [&](int layer) { return SharesTable(problem, model.layer(layer)); };
+  all = SplitByOneChoice(all, shares_table, HoldSamePart);
   for (int definition = 0; definition < static_cast<int>(model.layer_definitions().size());
        ++definition) {
     const auto is_of_definition = [&](int layer) {

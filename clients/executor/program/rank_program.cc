@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "planner/base/error.h"
 #include "planner/base/status_macros.h"
+#include "planner/model/search_space.h"
+#include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
@@ -159,16 +161,19 @@ absl::Status CheckStrategies(const Plan& plan, const ModelSpec& model) {
 }
 
 absl::Status CheckTied(const Plan& plan, const ModelSpec& model) {
-  if (!model.layer(model.layer_count() - 1).tied_embedding) return absl::OkStatus();
+  if (!HasTiedTable(model)) return absl::OkStatus();
+  if (!HoldsTiedTable(model, model.definition_of_layer().front())) {
+    return Refuse(LayerName(model.layer_count() - 1),
+                  "a head shares the weights of an embedding of as many entries");
+  }
   const Strategy& first = plan.stages.front().layer_runs.front().strategy;
   const Strategy& last = plan.stages.back().layer_runs.back().strategy;
-  if (first.tensor_parallel_degree != last.tensor_parallel_degree ||
-      first.context_parallel_degree != last.context_parallel_degree ||
-      first.rank_order != last.rank_order || first.sharding_level != last.sharding_level) {
+  if (!HoldTableAlike(first, last)) {
     return Refuse(LayerName(model.layer_count() - 1),
                   "a head that shares the embedding's weights is spread as the embedding is");
   }
-  if (plan.pipeline_parallel_degree() > 1 && first.sharding_level != ShardingLevel::kNone) {
+  if (plan.pipeline_parallel_degree() > 1 &&
+      first.sharding_level > LimitsOf(Target::kParplan).most_tied_sharding_in_pipeline) {
     return Refuse(LayerName(model.layer_count() - 1),
                   "weights that the head shares with an embedding on other ranks are not sharded");
   }
@@ -339,10 +344,7 @@ class ProgramMaker {
   int TiedGroup() {
     const StagePlan& first = plan_.stages.front();
     const StagePlan& last = plan_.stages.back();
-    if (!model_.layer(model_.layer_count() - 1).tied_embedding ||
-        first.first_rank == last.first_rank) {
-      return -1;
-    }
+    if (!HasTiedTable(model_) || first.first_rank == last.first_rank) return -1;
     for (const StagePlan* stage : {&first, &last}) {
       const int place = rank_ - stage->first_rank;
       if (place < 0 || place >= stage->rank_count) continue;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/model/device_memory.h"
+#include "planner/model/tied_table.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/baselines/candidate_search.h"
 #include "planner/search/baselines/stage_tables.h"
@@ -14,13 +15,12 @@
 namespace parplan {
 namespace {
 
-// A part of the space: all plans with these numbers and, where layers are alike, this
-// strategy of the transformer layers.
+// A part of the space: all plans with these numbers and of one of the `Spaces`.
 struct Candidate {
   size_t batch_index = 0;
   int pipeline_parallel_degree = 1;
   int64_t micro_batch_count = 1;
-  size_t choice = 0;
+  size_t space = 0;
   // No plan of it has a shorter step, and takes less time a sample.
   Seconds bound;
   Seconds bound_per_sample;
@@ -29,7 +29,7 @@ struct Candidate {
 bool MorePromising(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
     return std::tie(c.bound_per_sample, c.batch_index, c.pipeline_parallel_degree,
-                    c.micro_batch_count, c.choice);
+                    c.micro_batch_count, c.space);
   };
   return key(a) < key(b);
 }
@@ -82,8 +82,8 @@ class BaselineSearch {
 
   // Strategies of which a plan has one for all transformer layers; one empty choice where
   // these are free.
-  std::vector<std::optional<Strategy>> Choices(int pipeline_parallel_degree,
-                                               int64_t micro_batch_size) const {
+  std::vector<std::optional<Strategy>> TransformerStrategies(int pipeline_parallel_degree,
+                                                             int64_t micro_batch_size) const {
     const DimensionSet dimensions = problem_.dimensions();
     if (dimensions.has(SearchDimension::kPerLayer) &&
         dimensions.has(SearchDimension::kEndStrategies)) {
@@ -94,9 +94,10 @@ class BaselineSearch {
           problem_.model().layer_definitions()[run.definition_index];
       if (!IsTransformer(definition.kind)) continue;
       std::vector<std::optional<Strategy>> choices;
-      for (const Strategy& strategy : AllowedStrategies(
-               problem_, space_, definition, problem_.device_count() / pipeline_parallel_degree,
-               micro_batch_size, costs_.sequence_parallel(run.definition_index))) {
+      for (const Strategy& strategy :
+           AllowedStrategies(problem_, space_, run.definition_index,
+                             problem_.device_count() / pipeline_parallel_degree, micro_batch_size,
+                             costs_.sequence_parallel(run.definition_index))) {
         choices.emplace_back(strategy);
       }
       return choices;
@@ -104,10 +105,33 @@ class BaselineSearch {
     return {std::nullopt};
   }
 
-  SearchSpace SpaceOf(const std::optional<Strategy>& choice) const {
-    SearchSpace space = space_;
-    space.transformer_strategy = choice;
-    return space;
+  // The parts of the space such that in each layers may do as they like: one for each strategy
+  // of the transformer layers, where they have one, and for each way to spread a tied table.
+  std::vector<SearchSpace> Spaces(int pipeline_parallel_degree, int64_t micro_batch_size) const {
+    std::vector<SearchSpace> spaces;
+    for (const std::optional<Strategy>& choice :
+         TransformerStrategies(pipeline_parallel_degree, micro_batch_size)) {
+      SearchSpace space = space_;
+      space.transformer_strategy = choice;
+      if (!HasTiedTable(problem_.model())) {
+        spaces.push_back(space);
+        continue;
+      }
+      const int head = problem_.model().definition_of_layer().back();
+      std::vector<Strategy> ways;
+      for (const Strategy& way : AllowedStrategies(
+               problem_, space, head, problem_.device_count() / pipeline_parallel_degree,
+               micro_batch_size, costs_.sequence_parallel(head))) {
+        if (std::any_of(ways.begin(), ways.end(),
+                        [&way](const Strategy& other) { return HoldTableAlike(other, way); })) {
+          continue;
+        }
+        ways.push_back(way);
+        spaces.push_back(space);
+        spaces.back().table_strategy = way;
+      }
+    }
+    return spaces;
   }
 
   bool AllowsDepth(int64_t degree) const {
@@ -154,12 +178,12 @@ class BaselineSearch {
 
   void AddCandidates(size_t batch, int degree, int64_t count) {
     const PlanningProblem& problem = batches_[batch];
-    const auto choices = Choices(degree, problem.global_batch_size() / count);
-    for (size_t choice = 0; choice < choices.size(); ++choice) {
-      const StageTables tables(problem, costs_, SpaceOf(choices[choice]), degree, count);
+    const std::vector<SearchSpace> spaces = Spaces(degree, problem.global_batch_size() / count);
+    for (size_t space = 0; space < spaces.size(); ++space) {
+      const StageTables tables(problem, costs_, spaces[space], degree, count);
       if (!tables.usable()) continue;
       const Seconds bound = StepLowerBound(tables, StageBudget(degree));
-      candidates_.push_back({batch, degree, count, choice, bound,
+      candidates_.push_back({batch, degree, count, space, bound,
                              bound / static_cast<double>(problem.global_batch_size())});
     }
   }
@@ -171,8 +195,9 @@ class BaselineSearch {
     }
     const PlanningProblem& problem = batches_[candidate.batch_index];
     const int degree = candidate.pipeline_parallel_degree;
-    const auto choices = Choices(degree, problem.global_batch_size() / candidate.micro_batch_count);
-    const StageTables tables(problem, costs_, SpaceOf(choices[candidate.choice]), degree,
+    const std::vector<SearchSpace> spaces =
+        Spaces(degree, problem.global_batch_size() / candidate.micro_batch_count);
+    const StageTables tables(problem, costs_, spaces[candidate.space], degree,
                              candidate.micro_batch_count);
     std::optional<PredictedPlan>& best = best_of_batch_[candidate.batch_index];
     const CandidateOutcome outcome = SearchCandidate(problem, costs_, tables, meter_, best);

@@ -21,7 +21,7 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
   for (int definition : definition_of_layer_) {
     if (!entries_[definition].empty() || !usable_) continue;
     for (const Strategy& strategy :
-         AllowedStrategies(problem, space, definitions[definition], rank_count, micro_batch_size,
+         AllowedStrategies(problem, space, definition, rank_count, micro_batch_size,
                            costs.sequence_parallel(definition))) {
       entries_[definition].push_back(
           {.strategy = strategy,

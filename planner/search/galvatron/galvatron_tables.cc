@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/model/tied_table.h"
+
 namespace parplan {
 namespace {
 
@@ -136,6 +138,48 @@ int GalvatronTables::LayoutOf(const Strategy& strategy) {
 }
 
 std::vector<GalvatronTables> GalvatronTables::Choices(const StrategySpace& space) const {
+  std::vector<GalvatronTables> choices;
+  for (const GalvatronTables& choice : TransformerChoices(space)) {
+    choice.AddTableChoices(space, choices);
+  }
+  return choices;
+}
+
+void GalvatronTables::AddTableChoices(const StrategySpace& space,
+                                      std::vector<GalvatronTables>& choices) const {
+  const auto holds = [&space](const GalvatronKind& kind, size_t layer) {
+    return space.HoldsTiedTable(kind.definitions[layer]);
+  };
+  std::vector<Strategy> ways;
+  for (const GalvatronKind& kind : kinds_) {
+    for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
+      if (!holds(kind, layer)) continue;
+      for (const GalvatronOption& option : kind.options) {
+        const Strategy& way = option.strategies[layer];
+        if (std::none_of(ways.begin(), ways.end(),
+                         [&way](const Strategy& other) { return HoldTableAlike(other, way); })) {
+          ways.push_back(way);
+        }
+      }
+    }
+  }
+  if (ways.empty()) choices.push_back(*this);
+  for (const Strategy& way : ways) {
+    GalvatronTables choice = *this;
+    for (GalvatronKind& kind : choice.kinds_) {
+      std::erase_if(kind.options, [&](const GalvatronOption& option) {
+        for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
+          if (holds(kind, layer) && !HoldTableAlike(option.strategies[layer], way)) return true;
+        }
+        return false;
+      });
+      if (kind.options.empty()) choice.usable_ = false;
+    }
+    if (choice.usable_) choices.push_back(std::move(choice));
+  }
+}
+
+std::vector<GalvatronTables> GalvatronTables::TransformerChoices(const StrategySpace& space) const {
   if (space.dimensions().has(SearchDimension::kPerLayer)) return {*this};
   const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
   // The transformer layer of a unit.

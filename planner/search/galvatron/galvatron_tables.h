@@ -59,7 +59,8 @@ class GalvatronTables {
   const std::vector<int>& kind_of_unit() const { return kind_of_unit_; }
 
   // Tables such that plans of the space are those of one of them: this one, or, where all
-  // transformer layers are alike, one for each strategy of theirs.
+  // transformer layers are alike, one for each strategy of theirs, and one for each way to
+  // spread a tied table.
   std::vector<GalvatronTables> Choices(const StrategySpace& space) const;
 
   // No plan of so many micro-batches takes less: a stage of y seconds a micro-batch works
@@ -69,6 +70,9 @@ class GalvatronTables {
   Seconds LowerBound(int64_t micro_batch_count) const;
 
  private:
+  std::vector<GalvatronTables> TransformerChoices(const StrategySpace& space) const;
+  // Adds a choice for each way to spread the table; this one without a tied table.
+  void AddTableChoices(const StrategySpace& space, std::vector<GalvatronTables>& choices) const;
   void AddUnits(const StrategySpace& space);
   void AddOptions(const StrategySpace& space, const CostModel& costs, bool with_recompute,
                   GalvatronKind& kind);

@@ -45,7 +45,7 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   const double overhead = costs.step_overhead().value();
   double bound = most.value();
-  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+  for (const OptionMask& mask : RelaxedMasks(space, table)) {
     const MaskedOptions masked = MaskedOptionsOf(setting, mask);
     if (!masked.usable) continue;
     const LayerMenus menus(setting, mask);

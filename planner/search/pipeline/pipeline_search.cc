@@ -95,12 +95,14 @@ class CandidatePlans {
   void Dive(const OptionMask& mask) {
     const int layout_count = setting_.table().layout_count();
     for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
+      if (!LeavesTableThere(mask, layout)) continue;
       const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/false);
       MaskSearch search(setting_, part, classes_, evaluator_, meter_);
       if (search.LowerBound(most_) < most_) search.TryMix(most_, plans_);
       TakeMost();
     }
     for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
+      if (!LeavesTableThere(mask, layout)) continue;
       const SearchControl control = meter_.PartOf(kMostDiveStates);
       SearchMeter meter(control);
       const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/true);
@@ -110,6 +112,24 @@ class CandidatePlans {
       meter_.Add(meter);
       TakeMost();
     }
+  }
+
+  // Whether what holds a tied table has options beside which layers of `layout` move nothing:
+  // masks differ in these, and each is tried with its own layouts only.
+  bool LeavesTableThere(const OptionMask& mask, int layout) const {
+    const int definition_count = static_cast<int>(mask.size());
+    for (int definition = 0; definition < definition_count; ++definition) {
+      if (!setting_.space().HoldsTiedTable(definition) || mask[definition].empty()) continue;
+      const std::vector<StageOption>& options = setting_.table().options(definition);
+      for (size_t k = 0; k < options.size(); ++k) {
+        if (mask[definition][k] &&
+            setting_.table().Transition(definition, options[k].layout, layout) == Seconds()) {
+          return true;
+        }
+      }
+      return false;
+    }
+    return true;
   }
 
   void TakeMost() {
@@ -213,7 +233,7 @@ Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const 
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
   double bound = kInfinite;
-  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+  for (const OptionMask& mask : RelaxedMasks(space, table)) {
     if (meter.stopped()) return Seconds();
     MaskSearch search(setting, mask, classes, evaluator, meter);
     bound = std::min(bound, search.LowerBound(std::min(bound, most.value() - overhead)));

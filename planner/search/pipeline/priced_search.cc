@@ -144,7 +144,7 @@ Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
   const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
   const double overhead = costs.step_overhead().value();
   double bound = kInfinite;
-  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+  for (const OptionMask& mask : RelaxedMasks(space, table)) {
     const LayerMenus menus(setting, mask);
     PricedPipeline prices(setting, menus);
     const double enough = std::min(bound, most.value() - overhead);
@@ -164,10 +164,11 @@ PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel
   const double least = most.value() - overhead;
   double bound = kInfinite;
   Bytes usable = space.problem().usable_memory();
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
     Bytes excess;
-    for (const OptionMask& mask : PlanWideMasks(space, table)) {
+    for (const OptionMask& mask : masks) {
       const LayerMenus menus(setting, mask);
       PricedPipeline prices(setting, menus);
       const double each = prices.Bound(least, meter);

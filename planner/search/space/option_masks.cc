@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
+#include "planner/model/tied_table.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
@@ -69,9 +71,83 @@ MaskList Unbeaten(const OptionTable& table, MaskList masks) {
   return unbeaten;
 }
 
+// The definitions that hold a tied table; none where only one layer does.
+std::vector<int> TableHolders(const StrategySpace& space, const OptionTable& table) {
+  std::vector<int> holders;
+  int layer_count = 0;
+  for (const ModelLayerRun& run : space.problem().model().layer_runs()) {
+    const int definition = run.definition_index;
+    if (!space.HoldsTiedTable(definition) || table.options(definition).empty()) continue;
+    layer_count += run.layer_count;
+    if (std::find(holders.begin(), holders.end(), definition) == holders.end()) {
+      holders.push_back(definition);
+    }
+  }
+  if (layer_count < 2) holders.clear();
+  return holders;
+}
+
+// One mask for each way to spread the table that all holders have.
+MaskList SplitByTable(const OptionTable& table, const OptionMask& mask,
+                      const std::vector<int>& holders) {
+  MaskList split;
+  std::vector<const Strategy*> ways;
+  const int leader = holders.front();
+  for (size_t k = 0; k < mask[leader].size(); ++k) {
+    const Strategy& way = table.options(leader)[k].strategy;
+    if (!mask[leader][k] || std::any_of(ways.begin(), ways.end(), [&](const Strategy* other) {
+          return HoldTableAlike(*other, way);
+        })) {
+      continue;
+    }
+    ways.push_back(&way);
+    OptionMask part = mask;
+    for (const int holder : holders) {
+      const std::vector<StageOption>& options = table.options(holder);
+      for (size_t i = 0; i < options.size(); ++i) {
+        part[holder][i] = part[holder][i] && HoldTableAlike(options[i].strategy, way) ? 1 : 0;
+      }
+    }
+    if (!LeavesNoOption(part)) split.push_back(std::move(part));
+  }
+  return split;
+}
+
+// Of masks that differ in the holders' options only, those that are needed, where holders may
+// have any neighbours; of equals the first.
+MaskList WithoutWorseTables(const OptionTable& table, MaskList masks,
+                            const std::vector<int>& holders) {
+  // Whatever a holder does under `b` it may do under `a` for no more, in the same layout.
+  const auto beats = [&](const OptionMask& a, const OptionMask& b) {
+    for (const int holder : holders) {
+      const std::vector<StageOption>& options = table.options(holder);
+      for (size_t i = 0; i < options.size(); ++i) {
+        if (!b[holder][i]) continue;
+        bool is_beaten = false;
+        for (size_t j = 0; j < options.size() && !is_beaten; ++j) {
+          is_beaten = a[holder][j] && options[j].layout == options[i].layout &&
+                      options[j].NowhereWorse(options[i]);
+        }
+        if (!is_beaten) return false;
+      }
+    }
+    return true;
+  };
+  MaskList needed;
+  for (OptionMask& mask : masks) {
+    if (std::any_of(needed.begin(), needed.end(),
+                    [&](const OptionMask& other) { return beats(other, mask); })) {
+      continue;
+    }
+    std::erase_if(needed, [&](const OptionMask& other) { return beats(mask, other); });
+    needed.push_back(std::move(mask));
+  }
+  return needed;
+}
+
 }  // namespace
 
-std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table) {
+std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table) {
   if (!table.usable()) return {};
   const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
   const int definition_count = static_cast<int>(definitions.size());
@@ -116,6 +192,21 @@ std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTa
   const bool has_one_layout =
       !per_layer && !space.dimensions().has(SearchDimension::kEndStrategies);
   return has_one_layout ? Unbeaten(table, std::move(masks)) : masks;
+}
+
+std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table) {
+  MaskList relaxed = RelaxedMasks(space, table);
+  const std::vector<int> holders = TableHolders(space, table);
+  if (holders.empty()) return relaxed;
+  MaskList masks;
+  for (const OptionMask& mask : relaxed) {
+    MaskList split = SplitByTable(table, mask, holders);
+    if (space.dimensions().has(SearchDimension::kEndStrategies)) {
+      split = WithoutWorseTables(table, std::move(split), holders);
+    }
+    std::move(split.begin(), split.end(), std::back_inserter(masks));
+  }
+  return masks;
 }
 
 OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout) {

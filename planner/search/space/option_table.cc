@@ -119,7 +119,8 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
                       pipeline_parallel_degree_, with_selective);
     }
     const auto recompute_levels = space.RecomputeLevels(pricing->footprint());
-    for (const ShardingLevel sharding : space.ShardingLevels(strategy, pipeline_parallel_degree_)) {
+    for (const ShardingLevel sharding :
+         space.ShardingLevels(definition_index, strategy, pipeline_parallel_degree_)) {
       strategy.sharding_level = sharding;
       const int layout = LayoutOf(strategy, of_end);
       if (layout >= static_cast<int>(best.size())) best.resize(layout + 1);

@@ -161,9 +161,13 @@ using OptionMask = std::vector<std::vector<char>>;
 // Masks such that the best plans of the space are those within one of them: one mask of
 // everything where nothing binds layers to each other, else one for each choice that
 // concerns the whole plan (`StrategySpace::GoTogether`): the strategy of all transformer
-// layers, or the inner axis. Left out are masks that leave a definition without option,
-// and those of choices that are nowhere better than another.
+// layers, and how a tied table is spread. Left out are masks that leave a definition without
+// option, and those of choices that are nowhere better than another.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table);
+
+// The same but for the tied table, which in plans of these may be spread in several ways: fewer
+// masks, for lower bounds.
+std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table);
 
 // The part of a mask in which every definition that has options of `layout` has no others.
 OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout);

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/model/tied_table.h"
 #include "planner/search/space/strategy_tree.h"
 
 namespace parplan {
@@ -53,6 +54,7 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
                        layer.expert_count,
                        costs.sequence_parallel(index)};
     alike_.push_back(first_of_kind.try_emplace(kind, index).first->second);
+    holds_tied_table_.push_back(parplan::HoldsTiedTable(problem.model(), index));
   }
 }
 
@@ -182,11 +184,16 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
 }
 
 absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
-    const Strategy& bare, int pipeline_parallel_degree) const {
+    int definition_index, const Strategy& bare, int pipeline_parallel_degree) const {
   absl::InlinedVector<ShardingLevel, 4> levels = {ShardingLevel::kNone};
   if (bare.data_parallel_degree * bare.context_parallel_degree == 1) return levels;
-  const ShardingLevel most =
-      pipeline_parallel_degree > 1 ? target_.most_sharding_in_pipeline : ShardingLevel::kParameters;
+  ShardingLevel most = ShardingLevel::kParameters;
+  if (pipeline_parallel_degree > 1) {
+    most = target_.most_sharding_in_pipeline;
+    if (HoldsTiedTable(definition_index)) {
+      most = std::min(most, target_.most_tied_sharding_in_pipeline);
+    }
+  }
   const auto add = [&](SearchDimension dimension, ShardingLevel level) {
     if (dimensions_.has(dimension) && level <= most) levels.push_back(level);
   };
@@ -216,7 +223,8 @@ std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeli
        BareStrategies(definition_index, pipeline_parallel_degree, micro_batch_size)) {
     const auto recompute_levels = RecomputeLevels(
         costs_.layer_source(definition_index).Footprint(strategy, pipeline_parallel_degree));
-    for (const ShardingLevel sharding : ShardingLevels(strategy, pipeline_parallel_degree)) {
+    for (const ShardingLevel sharding :
+         ShardingLevels(definition_index, strategy, pipeline_parallel_degree)) {
       strategy.sharding_level = sharding;
       for (const RecomputeLevel recompute : recompute_levels) {
         strategy.recompute_level = recompute;
@@ -230,6 +238,9 @@ std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeli
 
 bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definition_b,
                                const Strategy& b) const {
+  if (HoldsTiedTable(definition_a) && HoldsTiedTable(definition_b) && !HoldTableAlike(a, b)) {
+    return false;
+  }
   if (dimensions_.has(kPerLayer)) return true;
   const bool transformer_a = IsTransformerLayer(definition_a);
   const bool transformer_b = IsTransformerLayer(definition_b);
@@ -254,6 +265,9 @@ bool StrategySpace::MayBeNeighbours(int definition_a, const Strategy& a, int def
 
 bool StrategySpace::MayReplace(int definition_index, const Strategy& strategy,
                                const Strategy& other) const {
+  if (HoldsTiedTable(definition_index) && strategy.sharding_level != other.sharding_level) {
+    return false;
+  }
   if (!dimensions_.has(kEndStrategies) && !SameEnds(strategy, other)) return false;
   return dimensions_.has(kPerLayer) || !IsTransformerLayer(definition_index) ||
          transformer_definition_count_ == 1;

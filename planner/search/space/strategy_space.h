@@ -45,17 +45,19 @@ class StrategySpace {
   int DefinitionLike(int definition_index) const { return alike_[definition_index]; }
   // What a bare strategy may be combined with, ascending, `kNone` first: each of
   // `Strategies` is a bare one with one of both.
-  absl::InlinedVector<ShardingLevel, 4> ShardingLevels(const Strategy& bare,
+  absl::InlinedVector<ShardingLevel, 4> ShardingLevels(int definition_index, const Strategy& bare,
                                                        int pipeline_parallel_degree) const;
   // Selective recomputation only where it keeps less than none.
   absl::InlinedVector<RecomputeLevel, 3> RecomputeLevels(const LayerFootprint& footprint) const;
 
   const PlanningProblem& problem() const { return problem_; }
   DimensionSet dimensions() const { return dimensions_; }
+  // Of planner/model/tied_table.h.
+  bool HoldsTiedTable(int definition_index) const { return holds_tied_table_[definition_index]; }
   const TargetLimits& target() const { return target_; }
 
   // Whether a plan may have both strategies, of layers of these definitions: by
-  // `per-layer` and `end-strategies`. Where ends follow the layers
+  // `per-layer`, `end-strategies` and a table that both hold. Where ends follow the layers
   // beside them and these differ, that is a matter of neighbours: `MayBeNeighbours`.
   bool GoTogether(int definition_a, const Strategy& a, int definition_b, const Strategy& b) const;
   // Whether layers of these definitions and strategies may follow one another, in one
@@ -86,6 +88,7 @@ class StrategySpace {
   int transformer_definition_count_ = 0;
   // [definition]
   std::vector<int> alike_;
+  std::vector<char> holds_tied_table_;
 };
 
 }  // namespace parplan

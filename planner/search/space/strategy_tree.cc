@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/model/tied_table.h"
+
 namespace parplan {
 namespace {
 
@@ -41,7 +43,8 @@ bool InSpace(const SearchSpace& space, const Strategy& strategy) {
 }
 
 // By dimensions and target.
-bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy) {
+bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy,
+                     bool holds_tied_table) {
   const DimensionSet dimensions = problem.dimensions();
   const TargetLimits& target = LimitsOf(problem.rules().target);
   const auto is_power_of_two = [](int degree) { return (degree & (degree - 1)) == 0; };
@@ -61,6 +64,10 @@ bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy) {
     return false;
   }
   const bool has_pipeline = strategy.rank_count() < problem.device_count();
+  if (has_pipeline && holds_tied_table &&
+      strategy.sharding_level > target.most_tied_sharding_in_pipeline) {
+    return false;
+  }
   return strategy.sharding_level == ShardingLevel::kNone ||
          (dimensions.has(SearchDimension::kParameterSharding) &&
           (!has_pipeline || strategy.sharding_level <= target.most_sharding_in_pipeline));
@@ -128,15 +135,23 @@ bool StrategyApplies(const LayerDefinition& definition, const Strategy& strategy
 }
 
 std::vector<Strategy> AllowedStrategies(const PlanningProblem& problem, const SearchSpace& space,
-                                        const LayerDefinition& definition, int rank_count,
+                                        int definition_index, int rank_count,
                                         int64_t micro_batch_size, bool sequence_parallel) {
+  const LayerDefinition& definition = problem.model().layer_definitions()[definition_index];
+  const bool holds_tied_table = HoldsTiedTable(problem.model(), definition_index);
   const int max_tensor_degree = problem.max_tensor_parallel_degree();
   std::vector<Strategy> allowed;
   for (Strategy strategy : StageStrategies(rank_count, space.recompute)) {
     const int tensor_degree = strategy.tensor_parallel_degree;
     if (tensor_degree > max_tensor_degree) continue;
     if (tensor_degree > 1 && !SplitsSomeTransformer(problem.model(), tensor_degree)) continue;
-    if (!InDeclaredSpace(problem, strategy) || !InSpace(space, strategy)) continue;
+    if (!InDeclaredSpace(problem, strategy, holds_tied_table) || !InSpace(space, strategy)) {
+      continue;
+    }
+    if (space.table_strategy && holds_tied_table &&
+        !HoldTableAlike(strategy, *space.table_strategy)) {
+      continue;
+    }
     if (space.transformer_strategy &&
         !DoesAs(problem, definition, strategy, *space.transformer_strategy)) {
       continue;

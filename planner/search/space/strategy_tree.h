@@ -43,6 +43,8 @@ struct SearchSpace {
   // All transformer layers do as this one, where set; so do embedding and head, but for
   // recomputation, where the problem has no `end-strategies`.
   std::optional<Strategy> transformer_strategy;
+  // Layers that hold a tied table hold it as under this one, where set.
+  std::optional<Strategy> table_strategy;
 };
 
 // Whether a layer of `definition` can be run under `strategy` in micro-batches
@@ -53,14 +55,14 @@ struct SearchSpace {
 bool StrategyApplies(const LayerDefinition& definition, const Strategy& strategy,
                      int64_t micro_batch_size);
 
-// The strategies of `space` for a layer of `definition` in a stage of
+// The strategies of `space` for a layer of a definition in a stage of
 // `rank_count` ranks that apply and that rules, dimensions and target of `problem`
 // allow, in ascending order. Embeddings and heads are split only as some transformer layer
 // of the model can be. `sequence_parallel` tells whether the layer was measured
 // with sequence parallelism; every strategy with tensor parallelism then uses
 // it. Empty when there are none.
 std::vector<Strategy> AllowedStrategies(const PlanningProblem& problem, const SearchSpace& space,
-                                        const LayerDefinition& definition, int rank_count,
+                                        int definition_index, int rank_count,
                                         int64_t micro_batch_size, bool sequence_parallel);
 
 }  // namespace parplan

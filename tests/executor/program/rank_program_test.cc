@@ -173,6 +173,29 @@ TEST_F(RefusedPlanTest, IsRefusedWholeWithItsReason) {
   Refuses(plan, "interleaved");
 }
 
+TEST_F(RefusedPlanTest, TablesOfEmbeddingAndHeadSpreadInTwoWays) {
+  const ModelSpec tied = SmallGpt(4, /*is_tied=*/true);
+  const auto refuses = [&](const Plan& plan, const std::string& why) {
+    EXPECT_THAT(RankProgram::Create(plan, tied, 0).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  ASSERT_OK(RankProgram::Create(good, tied, 0).status());
+  Plan plan = good;
+  plan.stages[1].layer_runs.back().strategy = {.tensor_parallel_degree = 2};
+  refuses(plan, "spread as the embedding is");
+  plan = good;
+  plan.stages[0].layer_runs.front().strategy.sharding_level = ShardingLevel::kOptimizer;
+  refuses(plan, "spread as the embedding is");
+  plan.stages[1].layer_runs.back().strategy.sharding_level = ShardingLevel::kOptimizer;
+  refuses(plan, "are not sharded");
+  EXPECT_OK(RankProgram::Create(plan, model, 0).status());
+  Plan one_stage = PlanOf(tied, 2, {6}, {data}, 8, 2);
+  one_stage.stages[0].layer_runs.front().strategy.sharding_level = ShardingLevel::kParameters;
+  refuses(one_stage, "spread as the embedding is");
+  one_stage.stages[0].layer_runs.back().strategy.sharding_level = ShardingLevel::kParameters;
+  EXPECT_OK(RankProgram::Create(one_stage, tied, 0).status());
+}
+
 TEST_F(RefusedPlanTest, DegreesThatDoNotDivide) {
   const Plan five = PlanOf(model, 5, {6}, {Strategy{.tensor_parallel_degree = 5}}, 8, 2);
   Refuses(five, "heads cannot be shared by 5 ranks");

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/predict_plan.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
 
@@ -151,6 +152,26 @@ TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
                 StatusIs(absl::StatusCode::kInternal, HasSubstr(mistake.told)));
     EXPECT_FALSE(CheckPlan(problem, plan, Prediction{}).ok());
   }
+}
+
+// Embedding and head hold the same table.
+TEST(CheckPlanStructure, WantsATiedTableSpreadInOneWay) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 2;
+  options.global_batch_size = 8;
+  const PlanningProblem tied = EstimatedProblem(options);
+  options.tied_embedding = false;
+  const PlanningProblem untied = EstimatedProblem(options);
+  Strategy data{.data_parallel_degree = 8, .sharding_level = ShardingLevel::kOptimizer};
+  Plan plan = PlanOf(tied, {.strategy = data});
+  EXPECT_OK(CheckPlanStructure(tied, plan));
+  plan.stages[0].layer_runs.back().strategy.sharding_level = ShardingLevel::kNone;
+  EXPECT_OK(CheckPlanStructure(untied, plan));
+  EXPECT_THAT(
+      CheckPlanStructure(tied, plan),
+      StatusIs(absl::StatusCode::kInternal,
+               HasSubstr("layer 3 shares a table with layer 0, which is spread otherwise")));
 }
 
 TEST(CheckPlan, FindsEveryFalsePromise) {

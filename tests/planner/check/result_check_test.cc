@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
 
@@ -211,6 +213,28 @@ TEST(CheckDeclaredSpace, MissesEveryDimension) {
     EXPECT_THAT(CheckDeclaredSpace(SyntheticProblem(options), plan),
                 StatusIs(absl::StatusCode::kInternal, HasSubstr("outside its space")));
   }
+}
+
+// Whole gradients of a table that two stages hold are added up by our executor; Megatron and
+// others scatter them behind that.
+TEST(CheckDeclaredSpace, KnowsWhoShardsATableOfTwoStages) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 2;
+  options.global_batch_size = 8;
+  const Strategy sharded{.data_parallel_degree = 4, .sharding_level = ShardingLevel::kOptimizer};
+  const PlanningProblem ours = EstimatedProblem(options);
+  const UniformPlan two_stages{.pipeline_parallel_degree = 2, .strategy = sharded};
+  EXPECT_OK(CheckPlanStructure(ours, PlanOf(ours, two_stages)));
+  EXPECT_THAT(CheckDeclaredSpace(ours, PlanOf(ours, two_stages)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("a tied table")));
+  options.rules.target = Target::kMegatron;
+  const PlanningProblem megatron = EstimatedProblem(options);
+  EXPECT_OK(CheckDeclaredSpace(megatron, PlanOf(megatron, two_stages)));
+  options.rules.target = Target::kParplan;
+  options.tied_embedding = false;
+  const PlanningProblem untied = EstimatedProblem(options);
+  EXPECT_OK(CheckDeclaredSpace(untied, PlanOf(untied, two_stages)));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/model/tied_table.h"
 #include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/estimated_problem.h"
@@ -162,6 +163,34 @@ TEST(LeastTimes, AreNoneWhereALayerHasNoStrategy) {
   EXPECT_FALSE(LeastTimesOf(problem, costs, space, 1, 8).usable);
   EXPECT_FALSE(OptionTable(problem, costs, space, 1, 8).usable());
   EXPECT_TRUE(LeastTimesOf(problem, costs, space, 2, 8).usable);
+}
+
+TEST(PlanWideMasks, SpreadATiedTableInOneWayEach) {
+  for (const int degree : {1, 4}) {
+    const PlanningProblem problem = EstimatedProblem(TwoNodes());
+    ASSERT_TRUE(HasTiedTable(problem.model()));
+    const CostModel costs = *CostModel::Create(problem);
+    const StrategySpace space(problem, costs);
+    const OptionTable table(problem, costs, space, degree, 8);
+    EXPECT_EQ(RelaxedMasks(space, table).size(), 1u);
+    const std::vector<OptionMask> masks = PlanWideMasks(space, table);
+    EXPECT_GT(masks.size(), 1u);
+    for (const OptionMask& mask : masks) {
+      EXPECT_EQ(std::count(mask[1].begin(), mask[1].end(), 0), 0);
+      int pair_count = 0;
+      for (size_t i = 0; i < mask[0].size(); ++i) {
+        for (size_t j = 0; j < mask[2].size(); ++j) {
+          if (!mask[0][i] || !mask[2][j]) continue;
+          ++pair_count;
+          const Strategy& embedding = table.options(0)[i].strategy;
+          const Strategy& head = table.options(2)[j].strategy;
+          EXPECT_TRUE(HoldTableAlike(embedding, head));
+          EXPECT_TRUE(degree == 1 || head.sharding_level == ShardingLevel::kNone);
+        }
+      }
+      EXPECT_GT(pair_count, 0);
+    }
+  }
 }
 
 // A plan with what it is compared by.

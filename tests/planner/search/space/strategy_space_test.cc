@@ -98,7 +98,9 @@ bool IsCanonical(const CostModel& costs, int definition_index, const Strategy& s
 }
 
 // With all dimensions the space has each strategy the check accepts and no other.
-void ExpectSpaceIsWhatTheCheckAccepts(const EstimatedOptions& options) {
+void ExpectSpaceIsWhatTheCheckAccepts(EstimatedOptions options) {
+  // Each layer by itself.
+  options.tied_embedding = false;
   const PlanningProblem problem = EstimatedProblem(options);
   const CostModel costs = *CostModel::Create(problem);
   const StrategySpace space(problem, costs);

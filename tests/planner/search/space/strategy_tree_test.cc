@@ -1,11 +1,14 @@
 #include "planner/search/space/strategy_tree.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/estimated_problem.h"
 #include "tests/support/synthetic_problem.h"
 
 namespace parplan {
@@ -103,8 +106,8 @@ TEST(AllowedStrategies, ObeyHeadsBatchAndRules) {
   SyntheticOptions options{.attention_head_count = 4, .global_batch_size = 4};
   options.rules.allow_sharded_data_parallel = false;
   const PlanningProblem problem = SyntheticProblem(options);
-  const LayerDefinition& decoder = problem.model().layer(1);
-  const LayerDefinition& head = problem.model().layer(problem.model().layer_count() - 1);
+  const int decoder = problem.model().definition_of_layer()[1];
+  const int head = problem.model().definition_of_layer().back();
   for (const Strategy& strategy : AllowedStrategies(problem, {}, decoder, 8, 4, true)) {
     EXPECT_LE(strategy.tensor_parallel_degree, 4);
     EXPECT_LE(strategy.data_parallel_degree, 4);
@@ -117,6 +120,29 @@ TEST(AllowedStrategies, ObeyHeadsBatchAndRules) {
   EXPECT_TRUE(AllowedStrategies(problem, {}, decoder, 8, 1, false).empty());
   const SearchSpace only_sharded{.sharding = SearchSpace::Sharding::kAlways};
   EXPECT_TRUE(AllowedStrategies(problem, only_sharded, decoder, 8, 4, false).empty());
+}
+
+TEST(AllowedStrategies, SpreadATiedTableInOneWay) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 2;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const Strategy way{.tensor_parallel_degree = 2,
+                     .data_parallel_degree = 4,
+                     .sharding_level = ShardingLevel::kParameters};
+  const SearchSpace space{.table_strategy = way};
+  EXPECT_GT(AllowedStrategies(problem, space, 1, 8, 8, false).size(), 1u);
+  for (const int end : {0, 2}) {
+    EXPECT_THAT(AllowedStrategies(problem, space, end, 8, 8, false), testing::ElementsAre(way));
+    // Nor is it sharded where two stages hold it, which decoders may be.
+    for (const Strategy& strategy : AllowedStrategies(problem, {}, end, 4, 8, false)) {
+      EXPECT_EQ(strategy.sharding_level, ShardingLevel::kNone);
+    }
+  }
+  const std::vector<Strategy> decoders = AllowedStrategies(problem, {}, 1, 4, 8, false);
+  EXPECT_TRUE(std::any_of(decoders.begin(), decoders.end(), [](const Strategy& strategy) {
+    return strategy.sharding_level == ShardingLevel::kParameters;
+  }));
 }
 
 TEST(Divisors, AreAllOfThemAscending) {

@@ -1,0 +1,26 @@
+#include "planner/model/tied_table.h"
+
+namespace parplan {
+
+bool HasTiedTable(const ModelSpec& model) {
+  return model.layer(model.layer_count() - 1).tied_embedding;
+}
+
+bool HoldsTiedTable(const ModelSpec& model, int definition_index) {
+  if (!HasTiedTable(model)) return false;
+  const LayerDefinition& layer = model.layer_definitions()[definition_index];
+  return layer.tied_embedding ||
+         (layer.kind == LayerKind::kEmbedding &&
+          layer.vocabulary_size == model.layer(model.layer_count() - 1).vocabulary_size);
+}
+
+// Tokens that ranks share do not enter: each rank of a context-parallel group has the same
+// part, whatever way its attention goes.
+bool HoldTableAlike(const Strategy& a, const Strategy& b) {
+  return a.tensor_parallel_degree == b.tensor_parallel_degree &&
+         a.context_parallel_degree == b.context_parallel_degree &&
+         a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order &&
+         a.sharding_level == b.sharding_level;
+}
+
+}  // namespace parplan
