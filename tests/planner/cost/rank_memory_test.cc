@@ -149,7 +149,7 @@ TEST(FootprintOf, SplitsMatricesAndPaddedTablesAndKeepsNormsWhole) {
 
 // What the sizes do not describe is on every rank, with experts as without.
 TEST(FootprintOf, TakesAGivenCountOfALayerWithExperts) {
-  LayerDefinition layer = Decoder(1024, 16, 512);
+  LayerDefinition layer = TestDecoder(1024, 16, 512);
   layer.expert_count = 8;
   layer.experts_per_token = 2;
   layer.expert_feed_forward_size = 2048;
