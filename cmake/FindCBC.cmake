@@ -4,7 +4,7 @@
 # With PARPLAN_STATIC_SOLVER its archives are linked, and the two functions of LAPACK they use,
 # where all of them are there: programs are 12 MB smaller with their libraries, and do not
 # depend on which LAPACK a machine has. Of Fortran's runtime LAPACK needs what tells of wrong
-# arguments, and planner/ilp does that instead.
+# arguments, and planner/planners/ilp does that instead.
 find_path(CBC_INCLUDE_DIR coin/CbcModel.hpp)
 set(parplan_cbc_names Cbc Cgl OsiClp Clp Osi CoinUtils)
 

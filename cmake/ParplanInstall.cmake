@@ -87,7 +87,7 @@ if(TARGET parplan_executor)
   install(TARGETS parplan_executor
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT libparplan-executor1
     NAMELINK_COMPONENT libparplan-executor-dev)
-  install(FILES "${PROJECT_SOURCE_DIR}/clients/executor/capi/parplan_executor.h"
+  install(FILES "${PROJECT_SOURCE_DIR}/executor/capi/parplan_executor.h"
     DESTINATION include/parplan COMPONENT libparplan-executor-dev)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/clients/python/parplan_executor"
     DESTINATION "${PARPLAN_PYTHON_DIR}" COMPONENT python3-parplan-executor

@@ -13,7 +13,7 @@
 #                                            # surroundings take longer to set up than they
 #     THREADED)                              # what ThreadSanitizer runs as well
 #
-# Includes are written from the root of the repository ("planner/base/units.h")
+# Includes are written from the root of the repository ("base/units.h")
 # or, for generated messages, from the generated root ("parplan/v1/plan.pb.h").
 
 set(PARPLAN_GENERATED_DIR "${PROJECT_BINARY_DIR}/gen")

@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
-#include "proto/tls/pem_files.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/service/tls/pem_files.h"
 
 namespace parplan {
 namespace {

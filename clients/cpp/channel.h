@@ -34,7 +34,7 @@ struct ChannelOptions {
 // tried again up to 4 times within its deadline; so are only those that may be
 // repeated without harm, which all are but `DeleteProfile` and the uploading
 // streams. INVALID_ARGUMENT (SPEC_INVALID) when the target is empty, and as
-// proto/tls/pem_files.h for files that cannot hold.
+// base/service/tls/pem_files.h for files that cannot hold.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // What a call of a client may be told.

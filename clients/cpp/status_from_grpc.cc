@@ -4,7 +4,7 @@
 #include <string>
 
 #include "parplan/v1/error_info.pb.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 namespace {

@@ -17,9 +17,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/digest.h"
 
 namespace parplan {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "clients/executor/program/activation_layout.h"
-#include "clients/executor/program/rank_program.h"
+#include "planner/program/activation_layout.h"
+#include "planner/program/rank_program.h"
 #include "clients/launch/launch_variables.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan::planctl {
 

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/files/input_files.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/profile_wire.h"

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/slurm_commands.h"
-#include "clients/planctl/commands/store_command.h"
+#include "server/main/store_command.h"
 #include "clients/planctl/exit_code.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "proto/wire/version.h"
 
 namespace parplan::planctl {

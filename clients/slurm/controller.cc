@@ -21,8 +21,8 @@
 #include "clients/slurm/deadline_work.h"
 #include "clients/slurm/job_bundle.h"
 #include "clients/slurm/job_question.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/json_file.h"
 

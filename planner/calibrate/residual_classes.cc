@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "planner/base/check.h"
-#include "planner/base/normal_score.h"
+#include "base/check.h"
+#include "base/normal_score.h"
 #include "planner/calibrate/student_t.h"
 
 namespace parplan {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

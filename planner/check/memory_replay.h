@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/rank_memory.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/plan.h"

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "planner/check/memory_replay.h"
 #include "planner/check/schedule_simulation.h"
 #include "planner/cost/cost_model.h"

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"

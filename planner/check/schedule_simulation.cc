@@ -5,7 +5,7 @@
 #include <queue>
 #include <tuple>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

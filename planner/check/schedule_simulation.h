@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/plan.h"
 
 namespace parplan {

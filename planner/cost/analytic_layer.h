@@ -3,7 +3,7 @@
 #ifndef PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
 #define PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/layer_operations.h"
 #include "planner/cost/matrix_time.h"
 #include "planner/model/coefficients.h"

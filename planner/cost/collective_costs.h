@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/collective_time.h"
 #include "planner/cost/fabric_time.h"
 #include "planner/cost/layer_needs.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/size_curve.h"
 #include "planner/model/profile_snapshot.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/collective_costs.h"
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_source.h"

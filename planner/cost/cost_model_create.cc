@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "planner/cost/cost_model.h"
 
 namespace parplan {

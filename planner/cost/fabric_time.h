@@ -3,7 +3,7 @@
 #ifndef PARPLAN_PLANNER_COST_FABRIC_TIME_H_
 #define PARPLAN_PLANNER_COST_FABRIC_TIME_H_
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/collective_time.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/hardware.h"

@@ -3,7 +3,7 @@
 #ifndef PARPLAN_PLANNER_COST_LAYER_COST_H_
 #define PARPLAN_PLANNER_COST_LAYER_COST_H_
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/rank_memory.h"
 #include "planner/model/plan.h"
 

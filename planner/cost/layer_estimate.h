@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 

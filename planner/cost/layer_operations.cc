@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/cost/optimizer_step.h"
 
 namespace parplan {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/layer_estimate.h"
 #include "planner/cost/layer_needs.h"
 #include "planner/cost/measured_layer_memory.h"

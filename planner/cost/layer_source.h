@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/analytic_layer.h"
 #include "planner/cost/layer_needs.h"
 #include "planner/cost/layer_profile.h"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/hardware.h"
 #include "planner/model/model_spec.h"

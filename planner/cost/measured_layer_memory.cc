@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

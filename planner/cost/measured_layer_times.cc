@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/layer_estimate.h"
 #include "planner/cost/layer_needs.h"
 #include "planner/cost/measured_table.h"

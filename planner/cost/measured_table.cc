@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 

@@ -3,7 +3,7 @@
 #ifndef PARPLAN_PLANNER_COST_MEMORY_OVERHEADS_H_
 #define PARPLAN_PLANNER_COST_MEMORY_OVERHEADS_H_
 
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 

@@ -3,7 +3,7 @@
 #ifndef PARPLAN_PLANNER_COST_OPTIMIZER_STEP_H_
 #define PARPLAN_PLANNER_COST_OPTIMIZER_STEP_H_
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/hardware.h"
 #include "planner/model/model_spec.h"

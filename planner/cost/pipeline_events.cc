@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/cost/pipeline_schedule.h"
 
 namespace parplan {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/cost/schedule_period.h"
 
 namespace parplan {

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/plan.h"
 
 namespace parplan {

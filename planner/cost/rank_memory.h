@@ -18,7 +18,7 @@
 #include <limits>
 
 #include "absl/types/span.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/activation_tensors.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/model_spec.h"

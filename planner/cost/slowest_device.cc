@@ -1,6 +1,6 @@
 #include "planner/cost/slowest_device.h"
 
-#include "planner/base/normal_score.h"
+#include "base/normal_score.h"
 
 namespace parplan {
 

@@ -14,7 +14,7 @@
 
 #include <vector>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/model/calibration.h"
 
 namespace parplan {

@@ -7,10 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
-#include "planner/base/normal_score.h"
-#include "planner/base/status_macros.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/normal_score.h"
+#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"

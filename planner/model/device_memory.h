@@ -3,7 +3,7 @@
 #ifndef PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
 #define PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 

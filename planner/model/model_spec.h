@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 

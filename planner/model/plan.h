@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/strategy.h"
 
 namespace parplan {

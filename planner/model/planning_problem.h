@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/hardware.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"

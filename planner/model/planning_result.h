@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/plan.h"
 #include "planner/model/search_summary.h"
 

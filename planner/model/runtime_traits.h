@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 
@@ -154,7 +154,7 @@ absl::Span<const RuntimeTraits> KnownRuntimes();
 const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
 
 // `parplan` as the executor runs today, of which memory is known array by array
-// (clients/executor/trainer). The defaults above are what it is meant to be on GPUs, and what
+// (executor/trainer). The defaults above are what it is meant to be on GPUs, and what
 // published runs are compared with.
 RuntimeTraits ExecutorTraits();
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 

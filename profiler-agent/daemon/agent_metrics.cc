@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "proto/metrics/build_metrics.h"
-#include "proto/metrics/certificate_metrics.h"
-#include "proto/metrics/process_metrics.h"
+#include "base/error.h"
+#include "base/service/metrics/build_metrics.h"
+#include "base/service/metrics/certificate_metrics.h"
+#include "base/service/metrics/process_metrics.h"
 #include "proto/wire/version.h"
 
 namespace parplan {

@@ -14,7 +14,7 @@
 #include "profiler-agent/measure/measurement.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "profiler-agent/upload/uploader.h"
-#include "proto/shell/watch_flags.h"
+#include "base/service/shell/watch_flags.h"
 
 namespace parplan {
 

@@ -4,9 +4,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "clients/device/comm/rendezvous_server.h"
-#include "planner/base/status_macros.h"
-#include "proto/shell/event_log.h"
+#include "executor/device/comm/rendezvous_server.h"
+#include "base/status_macros.h"
+#include "base/service/shell/event_log.h"
 
 namespace parplan {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "proto/wire/digest.h"
 
 namespace parplan {

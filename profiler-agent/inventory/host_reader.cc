@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "clients/device/backend/machine.h"
-#include "planner/base/error.h"
+#include "executor/device/backend/machine.h"
+#include "base/error.h"
 
 namespace parplan {
 namespace {
@@ -26,7 +26,7 @@ int CountOf(hwloc_topology_t topology, hwloc_obj_type_t type) {
   return std::max(hwloc_get_nbobjs_by_type(topology, type), 0);
 }
 
-// As the CPU back end of clients/device names it.
+// As the CPU back end of executor/device names it.
 std::string CpuModel(hwloc_topology_t topology) {
   for (const hwloc_obj_type_t type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_MACHINE}) {
     const hwloc_obj_t object = hwloc_get_obj_by_type(topology, type, 0);

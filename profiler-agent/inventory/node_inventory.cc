@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/canonical_text.h"
 #include "proto/wire/digest.h"
 
@@ -156,7 +156,7 @@ absl::StatusOr<Topology> ToTopology(const NodeInventory& inventory,
   if (!options.node.empty()) group.node_names = {options.node};
   group.devices_per_node = count;
   // A core's memory is the machine's by its hardware threads, or by more ranks than those; the
-  // CPU back end of clients/device tells it so.
+  // CPU back end of executor/device tells it so.
   group.device_memory = Bytes::Of(is_cpu ? inventory.host.memory_bytes /
                                                std::max({1, inventory.host.thread_count, count})
                                          : inventory.gpus.devices.front().memory_bytes);

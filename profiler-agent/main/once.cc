@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/resource_name.h"
 

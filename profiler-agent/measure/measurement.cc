@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/files/input_files.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "profiler-agent/measure/node_load.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/duration_wire.h"

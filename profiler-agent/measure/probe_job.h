@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "clients/device/ranks/rank_processes.h"
+#include "executor/device/ranks/rank_processes.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 

@@ -12,11 +12,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "clients/device/backend/device_backend.h"
-#include "clients/device/comm/communicator.h"
-#include "clients/device/comm/job.h"
-#include "clients/device/kernels/array_pool.h"
-#include "clients/executor/layer_probe/time_spread.h"
+#include "executor/device/backend/device_backend.h"
+#include "executor/device/comm/communicator.h"
+#include "executor/device/comm/job.h"
+#include "executor/device/kernels/array_pool.h"
+#include "executor/layer_probe/time_spread.h"
 #include "planner/model/profile_snapshot.h"
 
 namespace parplan {

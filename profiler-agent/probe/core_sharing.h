@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "clients/device/comm/communicator.h"
+#include "executor/device/comm/communicator.h"
 
 namespace parplan {
 

@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "clients/device/backend/device_backend.h"
-#include "clients/device/comm/communicator.h"
-#include "clients/device/kernels/layer_kernels.h"
-#include "planner/base/units.h"
+#include "executor/device/backend/device_backend.h"
+#include "executor/device/comm/communicator.h"
+#include "executor/device/kernels/layer_kernels.h"
+#include "base/units.h"
 
 namespace parplan {
 

@@ -4,8 +4,8 @@
 #define PARPLAN_PROFILER_AGENT_PROBE_PROBE_RANK_H_
 
 #include "absl/status/statusor.h"
-#include "clients/device/backend/device_backend.h"
-#include "clients/device/comm/job.h"
+#include "executor/device/backend/device_backend.h"
+#include "executor/device/comm/job.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 

@@ -10,9 +10,9 @@
 #include <tuple>
 #include <utility>
 
-#include "clients/executor/layer_probe/layer_probe.h"
-#include "clients/executor/layer_probe/memory_probe.h"
-#include "clients/executor/layer_probe/time_spread.h"
+#include "executor/layer_probe/layer_probe.h"
+#include "executor/layer_probe/memory_probe.h"
+#include "executor/layer_probe/time_spread.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "planner/model/model_spec.h"

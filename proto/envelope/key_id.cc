@@ -6,7 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/envelope/durable_file.h"
 #include "proto/envelope/rfc3339.h"
 

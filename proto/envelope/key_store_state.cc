@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/envelope/key_id.h"
 #include "proto/envelope/rfc3339.h"
 #include "proto/envelope/strict_json.h"

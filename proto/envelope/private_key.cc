@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "planner/base/check.h"
-#include "planner/base/error.h"
+#include "base/check.h"
+#include "base/error.h"
 
 namespace parplan {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
+#include "base/check.h"
+#include "base/error.h"
 #include "proto/envelope/key_id.h"
 #include "proto/envelope/openssl_handles.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "proto/envelope/payload_type.h"
 #include "proto/envelope/pre_authentication_encoding.h"
 #include "proto/envelope/verifier.h"

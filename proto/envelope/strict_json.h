@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 

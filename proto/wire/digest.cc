@@ -9,7 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "proto/wire/canonical_text.h"
 
 namespace parplan {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

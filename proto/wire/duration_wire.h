@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "planner/base/error.h"
-#include "planner/base/units.h"
+#include "base/error.h"
+#include "base/units.h"
 
 namespace parplan {
 

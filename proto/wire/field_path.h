@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/canonical_text.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "proto/wire/json_file.h"
 
 namespace parplan {

@@ -1,8 +1,8 @@
 #include "proto/wire/known_hardware.h"
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
+#include "base/check.h"
+#include "base/error.h"
 #include "proto/wire/field_path.h"
 
 namespace parplan {

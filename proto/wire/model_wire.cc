@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "planner/model/planning_problem.h"
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/field_path.h"

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "parplan/v1/model.pb.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "planner/model/model_spec.h"
 
 namespace parplan {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/profile_wire.h"
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "planner/model/planning_problem.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"

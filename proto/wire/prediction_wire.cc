@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/field_path.h"

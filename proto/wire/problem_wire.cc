@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/topology.h"
 #include "proto/wire/field_path.h"

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "parplan/v1/calibration.pb.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/embedded_files.h"
 #include "proto/wire/json_file.h"

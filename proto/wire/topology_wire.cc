@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "planner/model/planning_problem.h"
 #include "proto/wire/field_path.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "server/store/postgres_pool.h"
 #include "server/store/postgres_schema.h"
 #include "server/store/postgres_values.h"

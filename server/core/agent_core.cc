@@ -6,9 +6,9 @@
 #include <utility>
 #include <variant>
 
-#include "planner/base/check.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/agent_messages.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
 #include "server/core/stored_message.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "parplan/v1/plan.pb.h"
-#include "planner/search/find_plan.h"
+#include "planner/find_plan.h"
 #include "server/core/observer.h"
 #include "server/core/plan_question.h"
 #include "server/core/plan_search.h"

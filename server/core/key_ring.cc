@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "proto/envelope/signer.h"
 
 namespace parplan {

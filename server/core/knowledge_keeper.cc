@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/known_hardware.h"
 #include "proto/wire/published_calibration.h"

@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "planner/base/error.h"
-#include "planner/base/units.h"
+#include "base/error.h"
+#include "base/units.h"
 #include "planner/model/profile_snapshot.h"
 
 namespace parplan {

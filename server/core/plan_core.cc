@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/resource_name.h"

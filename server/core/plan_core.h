@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
-#include "planner/search/find_plan.h"
+#include "planner/find_plan.h"
 #include "server/core/call_context.h"
 #include "server/core/clock.h"
 #include "server/core/key_ring.h"

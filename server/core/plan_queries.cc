@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "proto/envelope/verdict.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/duration_wire.h"

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
-#include "planner/search/find_plan.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/find_plan.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/field_path.h"

@@ -18,10 +18,10 @@
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/model/planning_problem.h"
-#include "planner/search/find_plan.h"
+#include "planner/find_plan.h"
 #include "server/core/clock.h"
 #include "server/core/observer.h"
-#include "server/threads/worker_threads.h"
+#include "base/system/worker_threads.h"
 
 namespace parplan {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/part_of_node.h"
 #include "proto/wire/resource_name.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
+#include "base/check.h"
+#include "base/error.h"
 
 namespace parplan {
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/core/observer.h"
-#include "server/threads/worker_threads.h"
+#include "base/system/worker_threads.h"
 
 namespace parplan {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/field_path.h"
 #include "proto/wire/plan_wire.h"

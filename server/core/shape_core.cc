@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "planner/model/planning_problem.h"
 #include "proto/wire/field_path.h"
 #include "proto/wire/model_wire.h"

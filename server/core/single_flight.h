@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "parplan/v1/plan_service.pb.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "server/core/call_context.h"
 #include "server/core/clock.h"
 

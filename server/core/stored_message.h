@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 

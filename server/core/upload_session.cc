@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/profile_wire.h"

@@ -5,7 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "server/metrics/label.h"
 
 namespace parplan {

@@ -1,7 +1,7 @@
 #include "server/main/tls_check.h"
 
-#include "planner/base/status_macros.h"
-#include "proto/tls/pem_files.h"
+#include "base/status_macros.h"
+#include "base/service/tls/pem_files.h"
 
 namespace parplan {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "server/core/observer.h"
 
 namespace parplan {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 namespace {

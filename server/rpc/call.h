@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "server/core/call_context.h"
 #include "server/core/observer.h"
 #include "server/core/server_core.h"

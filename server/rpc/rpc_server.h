@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "proto/health/health_server.h"
+#include "base/service/health/health_server.h"
 #include "server/core/server_core.h"
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/call.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 namespace {

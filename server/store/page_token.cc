@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "server/store/page_token.h"
 #include "server/store/postgres_pool.h"
 #include "server/store/postgres_values.h"

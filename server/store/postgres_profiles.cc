@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "server/store/page_token.h"
 #include "server/store/postgres_page.h"
 #include "server/store/postgres_pool.h"

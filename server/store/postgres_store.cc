@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "server/store/postgres_pool.h"
 #include "server/store/postgres_schema.h"
 

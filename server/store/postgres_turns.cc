@@ -8,7 +8,7 @@
 #include <exception>
 #include <utility>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "server/store/postgres_pool.h"
 
 namespace parplan {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "server/store/stored_time.h"
 
 namespace parplan {

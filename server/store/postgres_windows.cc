@@ -8,7 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "server/store/postgres_pool.h"
 #include "server/store/postgres_store.h"
 #include "server/store/postgres_values.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "server/store/page_token.h"
 #include "server/store/sqlite_connection.h"
 

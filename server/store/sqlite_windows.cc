@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "server/store/sqlite_store.h"
 #include "server/store/store_errors.h"
 

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 

@@ -15,7 +15,7 @@
 //   hold (SQLite about 1 GB, PostgreSQL half of that).
 // * INTERNAL: our mistake.
 //
-// Two implementations pass one suite, tests/store/store_conformance.h: SQLite for
+// Two implementations pass one suite, tests/server/store/store_conformance.h: SQLite for
 // one server, PostgreSQL for several. Lists are newest first: the reverse of the
 // order in which their records were stored, whatever their times say.
 

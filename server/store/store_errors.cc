@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <benchmark/benchmark.h>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/cost/cost_model.h"
-#include "planner/ilp/ilp_planners.h"
-#include "planner/ilp/mesh_search.h"
+#include "planner/planners/ilp/ilp_planners.h"
+#include "planner/planners/ilp/mesh_search.h"
 #include "tests/support/estimated_problem.h"
 
 namespace parplan {

@@ -22,7 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "clients/planctl/import/galvatron_profile.h"
+#include "clients/import/galvatron_profile.h"
 #include "planner/cost/measured_layer_memory.h"
 #include "planner/cost/measured_layer_times.h"
 #include "planner/cost/size_curve.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "clients/planctl/import/oracle_case.h"
+#include "studies/oracle/oracle_case.h"
 #include "tests/benchmarks/timed_search.h"
 #include "tests/support/shared_data.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/cost/cost_model.h"
-#include "planner/search/find_plan.h"
+#include "planner/find_plan.h"
 #include "planner/search/space/strategy_space.h"
 #include "tests/benchmarks/exact_cases.h"
 #include "tests/benchmarks/timed_search.h"

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "planner/search/find_plan.h"
+#include "planner/find_plan.h"
 
 namespace parplan {
 namespace {

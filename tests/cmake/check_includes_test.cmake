@@ -8,7 +8,7 @@ cmake_minimum_required(VERSION 3.25)
 function(expect source line expected)
   file(REMOVE_RECURSE "${PLANTED}")
   file(WRITE "${PLANTED}/${source}" "// Planted.\n${line}\n")
-  file(WRITE "${PLANTED}/planner/base/beside.h" "// Included by others.\n")
+  file(WRITE "${PLANTED}/base/beside.h" "// Included by others.\n")
   execute_process(
     COMMAND "${CMAKE_COMMAND}" -DROOT=${PLANTED} -DRULES=${ROOT}/cmake/include_rules.txt
             -P "${ROOT}/cmake/CheckIncludes.cmake"
@@ -26,7 +26,7 @@ endfunction()
 set(outside "is a forbidden outside header")
 set(inside "is not among what .* may include")
 
-expect(planner/base/planted.h "#include <string>" "")
+expect(base/planted.h "#include <string>" "")
 expect(planner/search/planted.cc "#include \"planner/model/plan.h\"" "")
 expect(planner/search/planted.cc "#include \"absl/time/time.h\"" "")
 expect(server/rpc/planted.cc "#include <grpcpp/grpcpp.h>" "")
@@ -39,9 +39,9 @@ foreach(header grpcpp/grpcpp.h google/protobuf/message.h spdlog/spdlog.h prometh
         absl/time/clock.h absl/synchronization/mutex.h)
   expect(planner/search/planted.cc "#include <${header}>" "${outside}")
 endforeach()
-expect(planner/base/planted.cc "  #  include \"parplan/v1/plan.pb.h\"" "${outside}")
-expect(planner/check/planted.cc "#include \"planner/search/find_plan.h\"" "${inside}")
-expect(planner/base/planted.cc "#include \"planner/model/plan.h\"" "${inside}")
+expect(base/planted.cc "  #  include \"parplan/v1/plan.pb.h\"" "${outside}")
+expect(planner/check/planted.cc "#include \"planner/find_plan.h\"" "${inside}")
+expect(base/planted.cc "#include \"planner/model/plan.h\"" "${inside}")
 expect(planner/model/planted.cc "#include \"tests/support/twin.h\"" "${inside}")
 expect(server/core/planted.cc "#include \"server/rpc/service.h\"" "${inside}")
 expect(server/core/planted.cc "#include <grpcpp/grpcpp.h>" "${outside}")
@@ -49,7 +49,7 @@ expect(server/store/planted.cc "#include \"parplan/v1/plan.grpc.pb.h\"\n#include
        "${inside}")
 expect(clients/cpp/planted.cc "#include \"server/core/a.h\"" "${inside}")
 expect(clients/unheard_of/planted.cc "#include <string>" "its folder has no allow rule")
-expect(planner/base/planted.cc "#include \"beside.h\"" "from the root of the repository")
+expect(base/planted.cc "#include \"beside.h\"" "from the root of the repository")
 
 # Rules that let a folder of the top level include one above it are no rules.
 file(WRITE "${PLANTED}/rules.txt" "allow planner\nallow clients/cpp profiler-agent/upload\n")

@@ -20,8 +20,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "parplan/v1/agent_service.pb.h"
-#include "planner/base/check.h"
-#include "planner/base/error.h"
+#include "base/check.h"
+#include "base/error.h"
 #include "proto/wire/duration_wire.h"
 #include "server/core/agent_messages.h"
 #include "server/core/lease_keeper.h"

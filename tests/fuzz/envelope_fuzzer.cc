@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/signer.h"
 #include "proto/envelope/trust_bundle.h"

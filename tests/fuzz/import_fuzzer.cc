@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "clients/planctl/import/galvatron_plan.h"
-#include "clients/planctl/import/galvatron_profile.h"
-#include "clients/planctl/import/hugging_face.h"
+#include "clients/import/galvatron_plan.h"
+#include "clients/import/galvatron_profile.h"
+#include "clients/import/hugging_face.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/profile_wire.h"
 

@@ -14,7 +14,7 @@
 
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/profile.pb.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"

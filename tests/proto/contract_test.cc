@@ -11,7 +11,7 @@
 #include <string>
 
 #include "parplan/v1/error_info.pb.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "proto/wire/version.h"
 #include "tests/proto/contract_changes.h"
 #include "tests/proto/contract_lints.h"

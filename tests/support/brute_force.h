@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/search/stage/layer_assignment.h"
 
 namespace parplan {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <iostream>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
 #include "tests/support/brute_force_menus.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/rank_memory.h"
 #include "tests/support/brute_force_menus.h"

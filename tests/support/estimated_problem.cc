@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 
 namespace parplan {
 namespace {

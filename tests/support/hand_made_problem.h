@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/search_space.h"
 #include "tests/support/brute_force_menus.h"

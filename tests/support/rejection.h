@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 
 namespace parplan {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan {

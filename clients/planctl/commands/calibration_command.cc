@@ -12,8 +12,8 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/files.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/resource_name.h"
 

@@ -13,9 +13,9 @@
 #include "clients/planctl/commands/local_search_flags.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
-#include "clients/planctl/offline_planner.h"
-#include "clients/planctl/plan_view.h"
-#include "planner/base/status_macros.h"
+#include "clients/planctl/offline/offline_planner.h"
+#include "clients/planctl/view/plan_view.h"
+#include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan::planctl {

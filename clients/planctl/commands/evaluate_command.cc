@@ -8,9 +8,9 @@
 #include "clients/planctl/commands/given_plan.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/show_view.h"
-#include "clients/planctl/import/galvatron_plan.h"
-#include "clients/planctl/offline_planner.h"
-#include "planner/base/status_macros.h"
+#include "clients/import/galvatron_plan.h"
+#include "clients/planctl/offline/offline_planner.h"
+#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

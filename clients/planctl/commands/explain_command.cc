@@ -15,9 +15,9 @@
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
-#include "clients/planctl/offline_explainer.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "clients/planctl/offline/offline_explainer.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

@@ -8,8 +8,8 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
-#include "clients/planctl/import/galvatron_plan.h"
-#include "planner/base/status_macros.h"
+#include "clients/import/galvatron_plan.h"
+#include "base/status_macros.h"
 #include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/planctl/files.h"
-#include "clients/planctl/plan_view.h"
-#include "planner/base/status_macros.h"
+#include "clients/planctl/view/plan_view.h"
+#include "base/status_macros.h"
 #include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/import/galvatron_plan.h"
+#include "clients/import/galvatron_plan.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/plan.h"
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/hardware_view.h"
-#include "planner/base/status_macros.h"
+#include "clients/planctl/view/hardware_view.h"
+#include "base/status_macros.h"
 #include "proto/wire/hardware_library.h"
 
 namespace parplan::planctl {

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
-#include "clients/planctl/import/galvatron_profile.h"
-#include "clients/planctl/import/hugging_face.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "clients/import/galvatron_profile.h"
+#include "clients/import/hugging_face.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/wire/json_file.h"
 
 namespace parplan::planctl {

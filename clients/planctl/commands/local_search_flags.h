@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "clients/planctl/local_search.h"
+#include "clients/planctl/offline/local_search.h"
 
 namespace parplan::planctl {
 

@@ -12,7 +12,7 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/files.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 #include "proto/wire/json_file.h"
 
 namespace parplan::planctl {

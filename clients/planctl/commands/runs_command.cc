@@ -7,8 +7,8 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/runs/run_results.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

@@ -14,10 +14,10 @@
 #include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
-#include "clients/planctl/report/html.h"
-#include "clients/planctl/text_layout.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "clients/report/html.h"
+#include "clients/planctl/view/text_layout.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

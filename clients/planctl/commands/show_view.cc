@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/planctl/files.h"
-#include "planner/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace parplan::planctl {
 

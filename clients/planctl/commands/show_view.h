@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/plan_view.h"
+#include "clients/planctl/view/plan_view.h"
 
 namespace parplan::planctl {
 

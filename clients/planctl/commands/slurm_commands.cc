@@ -23,8 +23,8 @@
 #include "clients/slurm/job_log.h"
 #include "clients/slurm/node_files.h"
 #include "clients/slurm/slurm_config.h"
-#include "planner/base/error.h"
-#include "planner/base/status_macros.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "proto/envelope/trust_bundle.h"
 
 namespace parplan::planctl {

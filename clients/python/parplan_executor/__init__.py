@@ -1,6 +1,6 @@
 """Plans for training frameworks in Python: verified, and what each layer and rank has to do.
 
-Pure Python over libparplan_executor.so (clients/executor/capi/parplan_executor.h); needs no
+Pure Python over libparplan_executor.so (executor/capi/parplan_executor.h); needs no
 other package. `torch_mapping` says it in torch's words.
 """
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "planner/base/check.h"
-#include "planner/base/units.h"
+#include "base/check.h"
+#include "base/units.h"
 
 namespace parplan {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/model_spec.h"
 #include "planner/search/space/option_table.h"
 

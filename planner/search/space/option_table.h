@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/layer_pricing.h"
 #include "planner/model/planning_problem.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/search/base/tick_scale.h"
 #include "planner/search/stage/layer_assignment.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/search/stage/dense_kernels.h"
 
 namespace parplan {

@@ -20,7 +20,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/search/base/search_meter.h"
 
 namespace parplan {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/stage/stage_front.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/search/base/tick_scale.h"
 #include "planner/search/stage/assignment_bound.h"
 #include "planner/search/stage/capped_stage.h"

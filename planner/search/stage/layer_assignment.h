@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "planner/base/units.h"
+#include "base/units.h"
 #include "planner/model/strategy.h"
 #include "planner/search/base/search_meter.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "planner/search/base/tick_scale.h"
 
 namespace parplan {

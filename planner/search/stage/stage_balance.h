@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/base/units.h"
+#include "base/units.h"
 
 namespace parplan {
 

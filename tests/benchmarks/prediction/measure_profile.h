@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "clients/device/comm/job.h"
+#include "executor/device/comm/job.h"
 #include "parplan/v1/profile.pb.h"
 #include "tests/benchmarks/prediction/plan_sets.h"
 

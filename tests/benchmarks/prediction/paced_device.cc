@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "clients/device/comm/steady_clock.h"
-#include "planner/base/check.h"
-#include "planner/base/status_macros.h"
+#include "executor/device/comm/steady_clock.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "clients/device/backend/device_backend.h"
-#include "clients/device/kernels/layer_kernels.h"
+#include "executor/device/backend/device_backend.h"
+#include "executor/device/kernels/layer_kernels.h"
 
 namespace parplan {
 

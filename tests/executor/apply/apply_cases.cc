@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/plan_wire.h"

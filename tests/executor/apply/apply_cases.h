@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "clients/executor/apply/checked_plan.h"
+#include "executor/apply/checked_plan.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"

@@ -1,13 +1,13 @@
-#include "clients/executor/apply/checked_plan.h"
+#include "executor/apply/checked_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "tests/executor/apply/apply_cases.h"
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -1,7 +1,7 @@
 // Plans applied by ranks that are threads: a job goes on under another plan as if nothing had
 // happened, and an error ends it everywhere.
 
-#include "clients/executor/apply/plan_applier.h"
+#include "executor/apply/plan_applier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "clients/executor/apply/window_gather.h"
-#include "tests/device/comm/rank_threads.h"
+#include "executor/apply/window_gather.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/apply/apply_cases.h"
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/executor/trainer/run_plan.h"
 #include "tests/support/status_matchers.h"
 

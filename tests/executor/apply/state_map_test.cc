@@ -1,4 +1,4 @@
-#include "clients/executor/apply/state_map.h"
+#include "executor/apply/state_map.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -1,4 +1,4 @@
-#include "clients/executor/apply/step_meter.h"
+#include "executor/apply/step_meter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "clients/executor/capi/parplan_executor.h"
+#include "executor/capi/parplan_executor.h"
 
 #define VALUE(name) printf("%s = %d\n", #name, (int)(name))
 #define STRUCT(type) printf("%s: %zu bytes\n", #type, sizeof(type))

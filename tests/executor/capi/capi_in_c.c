@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clients/executor/capi/parplan_executor.h"
+#include "executor/capi/parplan_executor.h"
 
 #define EXPECT(condition)                                                                   \
   do {                                                                                      \

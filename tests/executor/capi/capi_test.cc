@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/executor/exec/exec_world.h"
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 
 namespace parplan {
 namespace {

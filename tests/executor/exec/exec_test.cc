@@ -17,8 +17,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "clients/device/backend/context_memory.h"
-#include "clients/executor/exec/exec_inputs.h"
+#include "executor/device/backend/context_memory.h"
+#include "executor/exec/exec_inputs.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "tests/executor/exec/exec_world.h"
 #include "tests/support/reserved_port.h"

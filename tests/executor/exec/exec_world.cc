@@ -18,15 +18,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "clients/device/backend/device_backend.h"
-#include "planner/base/check.h"
+#include "executor/device/backend/device_backend.h"
+#include "base/check.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/topology_wire.h"
 #include "tests/executor/apply/apply_cases.h"
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/proto/envelope/plan_fixture.h"
 
 extern char** environ;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/device/ranks/child_process.h"
+#include "executor/device/ranks/child_process.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"

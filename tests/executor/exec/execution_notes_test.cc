@@ -1,4 +1,4 @@
-#include "clients/executor/exec/execution_notes.h"
+#include "executor/exec/execution_notes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #define PARPLAN_TESTS_EXECUTOR_LAYER_PROBE_COUNTED_KERNELS_H_
 
 #include "absl/time/time.h"
-#include "tests/device/kernels/wrapped_kernels.h"
+#include "tests/executor/device/kernels/wrapped_kernels.h"
 
 namespace parplan {
 

@@ -1,4 +1,4 @@
-#include "clients/executor/layer_probe/layer_probe.h"
+#include "executor/layer_probe/layer_probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,10 +6,10 @@
 #include <mutex>
 #include <numeric>
 
-#include "clients/device/comm/job_fabric.h"
-#include "tests/device/comm/rank_threads.h"
+#include "executor/device/comm/job_fabric.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/layer_probe/counted_kernels.h"
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

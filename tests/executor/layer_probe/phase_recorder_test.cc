@@ -1,4 +1,4 @@
-#include "clients/executor/layer_probe/phase_recorder.h"
+#include "executor/layer_probe/phase_recorder.h"
 
 #include <gtest/gtest.h>
 

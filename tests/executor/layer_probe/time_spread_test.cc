@@ -1,4 +1,4 @@
-#include "clients/executor/layer_probe/time_spread.h"
+#include "executor/layer_probe/time_spread.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "clients/executor/report/execution_reporter.h"
+#include "executor/report/execution_reporter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "clients/executor/trainer/parameter_layout.h"
+#include "executor/trainer/parameter_layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 
 namespace parplan {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "clients/executor/program/rank_program.h"
-#include "planner/base/check.h"
-#include "tests/executor/program/program_cases.h"
+#include "planner/program/rank_program.h"
+#include "base/check.h"
+#include "tests/planner/program/program_cases.h"
 
 namespace parplan {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/device/kernels/wrapped_kernels.h"
+#include "tests/executor/device/kernels/wrapped_kernels.h"
 #include "tests/executor/trainer/plan_cases.h"
 #include "tests/executor/trainer/run_plan.h"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "clients/device/ranks/rank_environment.h"
-#include "clients/device/ranks/rank_processes.h"
+#include "executor/device/ranks/rank_environment.h"
+#include "executor/device/ranks/rank_processes.h"
 #include "tests/executor/trainer/plan_cases.h"
 #include "tests/executor/trainer/run_plan.h"
 #include "tests/support/status_matchers.h"

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "clients/device/comm/job_fabric.h"
-#include "clients/device/kernels/host_elements.h"
-#include "clients/executor/trainer/token_source.h"
-#include "planner/base/status_macros.h"
-#include "tests/device/comm/rank_threads.h"
+#include "executor/device/comm/job_fabric.h"
+#include "executor/device/kernels/host_elements.h"
+#include "executor/trainer/token_source.h"
+#include "base/status_macros.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

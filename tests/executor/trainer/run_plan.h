@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "clients/device/comm/job_fabric.h"
-#include "clients/device/kernels/array_pool.h"
-#include "clients/executor/trainer/rank_trainer.h"
+#include "executor/device/comm/job_fabric.h"
+#include "executor/device/kernels/array_pool.h"
+#include "executor/trainer/rank_trainer.h"
 
 namespace parplan {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "clients/executor/trainer/rank_trainer.h"
-#include "clients/executor/trainer/token_source.h"
+#include "executor/trainer/rank_trainer.h"
+#include "executor/trainer/token_source.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -1,4 +1,4 @@
-#include "clients/executor/windows/window_leaver.h"
+#include "executor/windows/window_leaver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "planner/base/error.h"
-#include "planner/base/normal_score.h"
+#include "base/error.h"
+#include "base/normal_score.h"
 #include "planner/calibrate/fit_parameters.h"
 
 namespace parplan {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "planner/base/normal_score.h"
+#include "base/normal_score.h"
 #include "planner/calibrate/student_t.h"
 
 namespace parplan {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "tests/planner/cost/small_problem.h"
 #include "tests/support/status_matchers.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/error.h"
-#include "planner/base/normal_score.h"
+#include "base/error.h"
+#include "base/normal_score.h"
 
 namespace parplan {
 namespace {

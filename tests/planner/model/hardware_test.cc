@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

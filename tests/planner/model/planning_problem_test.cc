@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "tests/planner/model/broken_rule.h"
 #include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"

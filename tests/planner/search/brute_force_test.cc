@@ -11,7 +11,7 @@
 
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
-#include "planner/search/exact/exact_search.h"
+#include "planner/planners/exact/exact_search.h"
 #include "planner/search/space/strategy_space.h"
 #include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"

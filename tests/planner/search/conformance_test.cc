@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/check/result_check.h"
-#include "planner/search/find_plan.h"
+#include "planner/find_plan.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"

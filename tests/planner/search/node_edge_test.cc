@@ -12,7 +12,7 @@
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
-#include "planner/search/exact/exact_search.h"
+#include "planner/planners/exact/exact_search.h"
 #include "tests/planner/search/weak_points.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"

@@ -11,7 +11,7 @@
 
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
-#include "planner/search/exact/exact_search.h"
+#include "planner/planners/exact/exact_search.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/brute_force_space.h"
 #include "tests/support/random_problem.h"

@@ -12,7 +12,7 @@
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/pipeline_schedule.h"
-#include "planner/search/pipeline/pipeline_bound.h"
+#include "planner/planners/exact/pipeline/pipeline_bound.h"
 #include "planner/search/space/strategy_space.h"
 #include "tests/planner/search/weak_points.h"
 #include "tests/support/estimated_problem.h"

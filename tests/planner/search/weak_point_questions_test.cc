@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "tests/planner/search/weak_points.h"

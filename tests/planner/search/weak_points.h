@@ -11,7 +11,7 @@
 
 #include <gmock/gmock.h>
 
-#include "planner/search/find_plan.h"
+#include "planner/find_plan.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

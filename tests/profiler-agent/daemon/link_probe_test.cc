@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/rpc/rpc_harness.h"
+#include "tests/server/rpc/rpc_harness.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "clients/executor/windows/window_leaver.h"
+#include "executor/windows/window_leaver.h"
 #include "tests/support/test_folder.h"
 
 namespace parplan {

@@ -17,10 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "clients/device/comm/rendezvous.h"
-#include "clients/device/comm/rendezvous_server.h"
+#include "executor/device/comm/rendezvous.h"
+#include "executor/device/comm/rendezvous_server.h"
 #include "profiler-agent/replicas/replica_order.h"
-#include "tests/rpc/rpc_harness.h"
+#include "tests/server/rpc/rpc_harness.h"
 #include "tests/support/reserved_port.h"
 #include "tests/support/status_matchers.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "clients/device/ranks/rank_environment.h"
+#include "executor/device/ranks/rank_environment.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 

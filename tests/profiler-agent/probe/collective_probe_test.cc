@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/device/comm/rank_threads.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "clients/device/ranks/core_order.h"
-#include "tests/device/comm/rank_threads.h"
+#include "executor/device/ranks/core_order.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

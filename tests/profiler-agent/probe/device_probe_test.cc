@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/device/comm/rank_threads.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

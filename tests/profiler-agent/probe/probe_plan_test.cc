@@ -13,7 +13,7 @@
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/profile_wire.h"
-#include "tests/executor/program/program_cases.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

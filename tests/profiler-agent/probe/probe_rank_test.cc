@@ -11,13 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "clients/device/backend/context_memory.h"
+#include "executor/device/backend/context_memory.h"
 #include "profiler-agent/inventory/node_inventory.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/profile_wire.h"
-#include "tests/device/comm/rank_threads.h"
-#include "tests/executor/program/program_cases.h"
+#include "tests/executor/device/comm/rank_threads.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

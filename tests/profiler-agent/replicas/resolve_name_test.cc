@@ -1,4 +1,4 @@
-// With name servers that say nothing or are not there; tests/replicas asks a real one.
+// With name servers that say nothing or are not there; tests/integration/replicas asks a real one.
 
 #include "profiler-agent/replicas/resolve_name.h"
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "planner/base/error.h"
-#include "tests/delivery/file_size_limit.h"
+#include "base/error.h"
+#include "tests/clients/delivery/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
 

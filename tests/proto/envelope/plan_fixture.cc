@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "planner/base/check.h"
+#include "base/check.h"
 #include "proto/envelope/signer.h"
 
 namespace parplan {

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "parplan/v1/plan.pb.h"
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "proto/envelope/private_key.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"

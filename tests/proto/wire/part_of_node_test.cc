@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planner/base/error.h"
+#include "base/error.h"
 #include "tests/proto/wire/small_profile.h"
 #include "tests/support/status_matchers.h"
 

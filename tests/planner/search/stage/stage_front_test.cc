@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/predict_plan.h"
-#include "planner/search/pipeline/stage_mix.h"
+#include "planner/planners/exact/pipeline/stage_mix.h"
 #include "planner/search/space/layout_classes.h"
 #include "planner/search/space/strategy_space.h"
 #include "tests/support/estimated_problem.h"

@@ -1,0 +1,72 @@
+#include "base/service/health/health_server.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace parplan {
+namespace {
+
+// Reflection is a plugin of every server of a process that turned it on; not of this one.
+class NoPlugins : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
+
+}  // namespace
+
+struct HealthServer::Server {
+  int port = 0;
+  grpc::CallbackGenericService nothing;
+  std::unique_ptr<grpc::Server> server;
+};
+
+absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
+    const std::string& address, const std::vector<std::string>& services) {
+  auto made = std::make_unique<Server>();
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  builder.SetOption(std::make_unique<NoPlugins>());
+  // A server wants a service besides health; this one refuses every method.
+  builder.RegisterCallbackGenericService(&made->nothing);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &made->port);
+  made->server = builder.BuildAndStart();
+  if (made->server == nullptr || made->port == 0) {
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                     absl::StrCat("cannot tell health on ", address,
+                                  "; is another program there, or is the address not of this "
+                                  "machine?"));
+  }
+  grpc::HealthCheckServiceInterface* const health = made->server->GetHealthCheckService();
+  health->SetServingStatus("", true);
+  for (const std::string& service : services) health->SetServingStatus(service, true);
+  return std::unique_ptr<HealthServer>(new HealthServer(std::move(made)));
+}
+
+HealthServer::HealthServer(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+
+HealthServer::~HealthServer() {
+  server_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+}
+
+void HealthServer::SetServing(bool is_serving) {
+  server_->server->GetHealthCheckService()->SetServingStatus(is_serving);
+}
+
+int HealthServer::port() const { return server_->port; }
+
+}  // namespace parplan

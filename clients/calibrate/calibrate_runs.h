@@ -1,0 +1,90 @@
+// A calibration from measured runs, whatever predicts them.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_CALIBRATE_CALIBRATE_RUNS_H_
+#define PARPLAN_CLIENTS_PLANCTL_CALIBRATE_CALIBRATE_RUNS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/units.h"
+#include "planner/calibrate/fit_coefficients.h"
+#include "planner/calibrate/fit_parameters.h"
+#include "planner/model/calibration.h"
+
+namespace parplan::planctl {
+
+// What a prediction says of a run, as far as it goes.
+struct RunPrediction {
+  std::optional<Seconds> step;
+  std::optional<Bytes> memory;
+  // What the classes of residuals ask; absent where nobody knows.
+  std::optional<Confidence> confidence;
+  std::optional<TensorParallelReach> tensor_parallel_reach;
+};
+
+// A run and a way to predict it.
+struct MeasuredRun {
+  std::string id;
+  // Of which the provenance tells: a data set, or a plan.
+  std::string source;
+  FitPlace place;
+  // What the slices took of it; a run may be fitted for one and not for the other.
+  std::optional<Seconds> step;
+  std::optional<Bytes> memory;
+  // Whether its residual may make ranges: not where `predict` only approximates.
+  bool makes_range = true;
+  // Pure: the same answer for the same calibration. Called a few hundred times.
+  std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
+};
+
+// One coefficient before and after.
+struct FittedCoefficient {
+  FitParameter parameter;
+  FittedParameter fitted;
+};
+
+// Residuals of the runs of one source, of one quantity.
+struct SourceResiduals {
+  ResidualQuantity quantity = ResidualQuantity::kStepDuration;
+  std::string source;
+  int64_t run_count = 0;
+  // Mean of |predicted / measured - 1| before and after.
+  double error_before = 0.0;
+  double error_after = 0.0;
+  // Mean of predicted / measured - 1 after.
+  double bias_after = 0.0;
+};
+
+struct CalibrateRequest {
+  // What the fit begins with, and shrinks to. Null: `Calibration::BuiltIn()`.
+  std::shared_ptr<const Calibration> base;
+  // Sources are made from the runs; `slice_rule_of` says how those of one were
+  // chosen.
+  std::string agent;
+  std::string fit_time;
+  std::function<std::string(const std::string& source)> slice_rule_of;
+};
+
+struct CalibrateResult {
+  Calibration calibration;
+  std::vector<FittedCoefficient> coefficients;
+  std::vector<SourceResiduals> residuals;
+  // Runs that could not be predicted, with the reason.
+  std::vector<std::string> skipped;
+};
+
+// Fits what steps tell and what memory tells, each in its turn, and makes the classes
+// of residuals. Classes of the base that the runs say nothing of are kept. Peaks below
+// 8 GB are fitted, but make no range: their relative errors are those of fixed costs.
+// INVALID_ARGUMENT (SPEC_INVALID) when no run is left to fit.
+absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
+                                              const CalibrateRequest& request);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_CALIBRATE_CALIBRATE_RUNS_H_

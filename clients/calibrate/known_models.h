@@ -1,0 +1,18 @@
+// Shapes of well-known models, for rows that give a name and leave the rest out.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_KNOWN_MODELS_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_KNOWN_MODELS_H_
+
+#include <string>
+
+#include "clients/calibrate/published_run.h"
+
+namespace parplan::accuracy {
+
+// Fills the sizes of the model that `name` names (`Llama 3.1 70B`, `LLAMA3_70B`), from
+// the configurations its authors published; nothing for an unknown one.
+void FillKnownModel(const std::string& name, PublishedModel* model);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_KNOWN_MODELS_H_

@@ -1,0 +1,24 @@
+// Arguments of Megatron's command line as facts of a run, with that program's
+// defaults where they are absent.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_MEGATRON_ARGUMENTS_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_MEGATRON_ARGUMENTS_H_
+
+#include "clients/calibrate/published_run.h"
+#include "clients/calibrate/row_fields.h"
+
+namespace parplan::accuracy {
+
+// Fills what `arguments` (names without leading dashes) say into `run`, whose id is
+// set. Faults name the argument. What the planner has no words for (latent
+// attention, 8-bit products, Mamba layers, ...) goes to `run->beyond`.
+//
+// Defaults as in megatron/training/arguments.py: feed-forward 4 x hidden, or
+// two thirds of that in steps of 64 for SwiGLU; head size hidden / heads; tied
+// embeddings; learned positions; dropout 0.1; fp32 unless --bf16 or --fp16.
+// The vocabulary is the tokenizer's: GPT-2's 50,257, or 30,522 for BERT.
+void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_MEGATRON_ARGUMENTS_H_

@@ -1,0 +1,138 @@
+#include "clients/calibrate/plain_model.h"
+
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "clients/calibrate/known_models.h"
+
+namespace parplan::accuracy {
+namespace {
+
+// Families of architectures by the names rows give them.
+struct Architecture {
+  absl::string_view word;
+  FeedForwardKind feed_forward_kind;
+  bool tied_embedding;
+  bool learned_positions;
+};
+constexpr Architecture kArchitectures[] = {
+    {"gpt", FeedForwardKind::kGelu, true, true},
+    {"opt", FeedForwardKind::kGelu, true, true},
+    {"bert", FeedForwardKind::kGelu, true, true},
+    {"mpt", FeedForwardKind::kGelu, true, false},
+    {"bloom", FeedForwardKind::kGelu, true, false},
+    {"llama", FeedForwardKind::kSwiglu, false, false},
+    {"mistral", FeedForwardKind::kSwiglu, false, false},
+    {"mixtral", FeedForwardKind::kSwiglu, false, false},
+    {"qwen", FeedForwardKind::kSwiglu, false, false},
+    {"moe", FeedForwardKind::kSwiglu, false, false},
+    {"nemotron", FeedForwardKind::kGelu, false, false},
+};
+
+void ReadFeedForward(const RowFields& fields, PublishedModel* model) {
+  if (const auto gated = fields.Flag({"swiglu", "gated"})) {
+    model->feed_forward_kind = *gated ? FeedForwardKind::kSwiglu : FeedForwardKind::kGelu;
+  }
+  if (const auto name = fields.Text({"activation", "mlp", "act"})) {
+    const std::string lower = absl::AsciiStrToLower(*name);
+    const bool gated = absl::StrContains(lower, "glu") || lower == "silu" || lower == "gated";
+    model->feed_forward_kind = gated ? FeedForwardKind::kSwiglu : FeedForwardKind::kGelu;
+  }
+  if (const auto width = fields.Count(
+          {"ffn", "ffn_hidden", "ffn_hidden_size", "intermediate", "intermediate_size", "d_ff"},
+          1)) {
+    model->feed_forward_size = *width;
+  } else if (model->feed_forward_size == 0 && model->feed_forward_kind == FeedForwardKind::kGelu) {
+    model->feed_forward_size = 4 * model->hidden_size;
+  }
+}
+
+void ReadExperts(const RowFields& fields, PublishedModel* model) {
+  model->expert_count = fields.Count({"experts", "num_experts", "n_experts", "moe_experts"}, 0)
+                            .value_or(model->expert_count);
+  if (model->expert_count > 0) {
+    const RowFields::Names names = {"top_k", "topk", "moe_topk", "moe_top_k", "experts_per_token"};
+    if (model->experts_per_token == 0 || fields.Has(names)) {
+      model->experts_per_token = fields.RequiredCount(names);
+    }
+    model->expert_feed_forward_size =
+        fields
+            .Count({"moe_ffn", "expert_ffn", "moe_ffn_hidden", "moe_ffn_hidden_size",
+                    "expert_ffn_hidden", "moe_intermediate"},
+                   1)
+            .value_or(model->feed_forward_size);
+    model->shared_expert_feed_forward_size =
+        fields.Count({"shared_expert_ffn", "moe_shared_ffn", "shared_ffn"}, 0).value_or(0);
+    model->dense_layer_count =
+        fields.Count({"dense_layers", "first_dense_layers", "first_k_dense"}, 0).value_or(0);
+    model->expert_layer_interval = fields.Count({"moe_layer_freq", "moe_interval"}, 1).value_or(1);
+  }
+  // Every layer has experts only, or there is a width for the others.
+  const bool dense_layers =
+      model->expert_count == 0 || model->dense_layer_count > 0 || model->expert_layer_interval > 1;
+  const int width = dense_layers ? model->feed_forward_size : model->expert_feed_forward_size;
+  if (width == 0) fields.Fault(dense_layers ? "ffn" : "moe_ffn", "is missing");
+}
+
+}  // namespace
+
+void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run) {
+  PublishedModel& model = run->model;
+  const std::string lower = absl::AsciiStrToLower(absl::StrCat(architecture, " ", model.name));
+  for (const Architecture& known : kArchitectures) {
+    if (!absl::StrContains(lower, known.word)) continue;
+    model.feed_forward_kind = known.feed_forward_kind;
+    model.tied_embedding = known.tied_embedding;
+    model.learned_positions = known.learned_positions;
+    break;
+  }
+  // BLOOM's models and their prequel add a bias by distance to the scores (ALiBi).
+  if (absl::StartsWith(run->source, "bigscience")) model.learned_positions = false;
+  model.encoder = absl::StrContains(lower, "bert");
+  if (absl::StrContains(lower, "t5")) {
+    run->beyond.push_back("encoder-decoder models are not read");
+  }
+  if (absl::StrContains(lower, "deepseek") ||
+      fields.Flag({"mla", "multi_latent_attention"}).value_or(false)) {
+    run->beyond.push_back("multi-latent attention is not modelled");
+  }
+  if (absl::StrContains(lower, "mamba") || absl::StrContains(lower, "hybrid") ||
+      absl::StrContains(lower, "nemotron-h") || absl::StrContains(lower, "nemotron_h")) {
+    run->beyond.push_back("Mamba layers are not modelled");
+  }
+  FillKnownModel(model.name, &model);
+  const auto require = [&fields](RowFields::Names names, int* size) {
+    if (*size == 0 || fields.Has(names)) *size = fields.RequiredCount(names);
+  };
+  require({"layers", "num_layers", "n_layers"}, &model.layer_count);
+  require({"hidden", "hidden_size", "d_model"}, &model.hidden_size);
+  require({"heads", "num_heads", "n_heads", "num_attention_heads"}, &model.attention_head_count);
+  require({"seq", "seq_len", "seq_length", "sequence_length", "max_seq_len"},
+          &model.sequence_length);
+  require({"vocab", "vocab_size", "vocabulary"}, &model.vocabulary_size);
+  model.key_value_head_count =
+      fields
+          .Count({"kv_heads", "num_kv_heads", "n_kv_heads", "num_query_groups", "query_groups",
+                  "gqa_groups", "num_key_value_heads"},
+                 1)
+          .value_or(model.key_value_head_count);
+  model.head_size = fields.Count({"head_dim", "head_size", "kv_channels", "kv_dim"}, 1).value_or(0);
+  if (const auto tied =
+          fields.Flag({"tied", "tied_embedding", "tied_embeddings", "tie_embeddings",
+                       "tie_word_embeddings", "share_embeddings_and_output_weights"})) {
+    model.tied_embedding = *tied;
+  }
+  if (const auto untied = fields.Flag({"untied", "untie", "untie_embeddings"})) {
+    model.tied_embedding = !*untied;
+  }
+  if (const auto positions = fields.Text({"pos", "positions", "position_embedding"})) {
+    model.learned_positions = absl::StrContains(*positions, "learned");
+  }
+  ReadFeedForward(fields, &model);
+  ReadExperts(fields, &model);
+}
+
+}  // namespace parplan::accuracy

@@ -1,0 +1,20 @@
+// The model of a published run where the row says it size by size.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_PLAIN_MODEL_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_PLAIN_MODEL_H_
+
+#include <string>
+
+#include "clients/calibrate/published_run.h"
+#include "clients/calibrate/row_fields.h"
+
+namespace parplan::accuracy {
+
+// Reads the section `model` into `run->model`, whose name is there already; what the row leaves out
+// comes from what is known of `architecture` and of the model's name. A size that nothing tells is
+// a fault of `fields`; what the planner has no words for goes to `run->beyond`.
+void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_PLAIN_MODEL_H_

@@ -1,0 +1,159 @@
+// Training runs that others measured and published, as rows of a file of schema
+// `published_runs/1` (docs/accuracy.md). Pure functions over texts.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_PUBLISHED_RUN_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_PUBLISHED_RUN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+#include "base/units.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/runtime_traits.h"
+#include "planner/model/strategy.h"
+
+namespace parplan::accuracy {
+
+// What was trained. 0: the row leaves it to a default that the comment names.
+struct PublishedModel {
+  std::string name;
+  // Encoder layers (BERT) in the place of decoder layers.
+  bool encoder = false;
+  int layer_count = 0;
+  int hidden_size = 0;
+  int attention_head_count = 0;
+  int key_value_head_count = 0;  // 0: attention_head_count
+  int head_size = 0;             // 0: hidden_size / attention_head_count
+  int feed_forward_size = 0;
+  FeedForwardKind feed_forward_kind = FeedForwardKind::kGelu;
+  int sequence_length = 0;
+  // As given; runtimes of the Megatron family pad it (to a multiple of 128 x tp).
+  int vocabulary_size = 0;
+  bool tied_embedding = true;
+  // A learned table of positions beside that of words (GPT, BERT).
+  bool learned_positions = false;
+  // Mixture of experts; 0 for none.
+  int expert_count = 0;
+  int experts_per_token = 0;
+  int expert_feed_forward_size = 0;
+  int shared_expert_feed_forward_size = 0;
+  // Layers with experts: from `dense_layer_count` on, each `expert_layer_interval`-th.
+  int dense_layer_count = 0;
+  int expert_layer_interval = 1;
+};
+
+struct PublishedHardware {
+  // As published, for example `A100-SXM-80GB`.
+  std::string device_name;
+  double memory_gb = 0.0;    // 0: not said
+  int devices_per_node = 0;  // 0: not said
+  int device_count = 0;
+  // The count is that of the usual machine, not of the run.
+  bool device_count_assumed = false;
+  bool heterogeneous = false;
+  std::string interconnect;
+};
+
+struct PublishedParallelism {
+  int tensor_parallel_degree = 1;
+  int pipeline_parallel_degree = 1;
+  int data_parallel_degree = 0;  // 0: from the device count
+  int context_parallel_degree = 1;
+  int expert_parallel_degree = 1;
+  // Of the experts; 0: the tensor-parallel degree.
+  int expert_tensor_parallel_degree = 0;
+  int virtual_stage_count = 1;
+  // ZeRO level 0 to 3, where said.
+  std::optional<int> zero_level;
+  // Where said.
+  std::optional<bool> sequence_parallel;
+  // Layers of each stage, where said.
+  std::vector<int> layers_per_stage;
+  // Embedding and head count as one layer each where layers are split into stages.
+  bool ends_count_as_layers = false;
+};
+
+// What a row says of its runtime beyond the name. Absent: the runtime's default.
+struct PublishedRuntime {
+  std::optional<AttentionKernel> attention_kernel;
+  std::optional<FlashKernel> flash_kernel;
+  // By torch.compile, which makes one kernel of element-wise operations.
+  std::optional<bool> compiled;
+  std::optional<bool> overlap_tensor_parallel;
+  std::optional<bool> dropout;
+  std::optional<bool> overlap_gradient_sync;
+  std::optional<bool> overlap_parameter_gather;
+  std::optional<bool> fp32_gradients;
+};
+
+// Which peak a source published; what a prediction is compared with.
+enum class MemoryView {
+  // Allocated tensors on the last rank: Megatron's tests write that rank's
+  // `torch.cuda.max_memory_allocated`.
+  kAllocatedLastRank = 1,
+  // The same on the fullest rank.
+  kAllocatedMax = 2,
+  // With what the caching allocator holds besides (`max_memory_reserved`).
+  kReservedMax = 3,
+  // All of the device that is not free, as nvidia-smi shows it.
+  kDeviceTotal = 4,
+};
+
+struct PublishedRun {
+  std::string id;
+  std::string source;
+  std::string split;
+  std::string framework;
+  std::string note;
+  PublishedModel model;
+  PublishedHardware hardware;
+  PublishedParallelism parallelism;
+  PublishedRuntime runtime;
+  int micro_batch_size = 0;
+  int64_t global_batch_size = 0;  // 0: not said
+  // `none`, `full`, `selective`; other texts are kept for `QuestionOf` to judge.
+  std::string recompute;
+  // Layers of each stage that recompute; 0: all.
+  int recompute_layer_count = 0;
+  // `fp16`, `bf16`, `fp32`, `bf16+fp32 grad accumulation`, other texts.
+  std::string precision;
+  // Where the row itself names the kind of its memory figure.
+  std::optional<MemoryView> memory_view;
+
+  std::optional<Seconds> step;
+  std::optional<Bytes> peak_memory;
+  // What stays allocated between steps.
+  std::optional<Bytes> allocated_memory;
+  // Known only where the source says so.
+  std::optional<bool> out_of_memory;
+
+  // Why the planner has no words for this run, one sentence an entry.
+  std::vector<std::string> beyond;
+};
+
+// A row that is not predicted.
+struct SkippedRun {
+  std::string id;
+  std::string source;
+  std::string reason;
+};
+
+struct PublishedRuns {
+  std::vector<PublishedRun> runs;  // in the order of the file
+  std::vector<SkippedRun> skipped;
+};
+
+// Reads a file. Unknown members are ignored and nulls count as absent; a known
+// member of another type, or the absence of one nothing can stand for, makes the
+// row skipped with a reason that names it, for example `model.layers is missing`.
+// INVALID_ARGUMENT (SPEC_INVALID) when the file as a whole is no such file: not
+// JSON, another schema, two rows of one id.
+absl::StatusOr<PublishedRuns> ReadPublishedRuns(const NamedText& file);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_PUBLISHED_RUN_H_

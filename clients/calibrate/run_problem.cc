@@ -1,0 +1,389 @@
+#include "clients/calibrate/run_problem.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "clients/calibrate/run_runtime.h"
+#include "clients/calibrate/run_stages.h"
+#include "clients/calibrate/run_system.h"
+#include "clients/import/model_facts.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan::accuracy {
+namespace {
+
+absl::Status Broken(const std::string& field, const std::string& rule) {
+  return FieldError(Reason::kSpecInvalid, field, rule);
+}
+
+// Places of the definitions in a `ModelSpec` made here.
+constexpr int kEmbedding = 0;
+constexpr int kHead = 1;
+
+int PaddedVocabularySize(int vocabulary_size, int tensor_parallel_degree) {
+  const int multiple = 128 * tensor_parallel_degree;
+  return (vocabulary_size + multiple - 1) / multiple * multiple;
+}
+
+bool HasExperts(const PublishedModel& model, int layer) {
+  return model.expert_count > 0 && layer >= model.dense_layer_count &&
+         (layer - model.dense_layer_count) % model.expert_layer_interval == 0;
+}
+
+LayerDefinition Table(const PublishedModel& model, LayerKind kind, int vocabulary_size) {
+  LayerDefinition table;
+  table.layer_definition_id = kind == LayerKind::kHead ? "head" : "embedding";
+  table.kind = kind;
+  table.hidden_size = model.hidden_size;
+  table.sequence_length = model.sequence_length;
+  table.vocabulary_size = vocabulary_size;
+  if (kind == LayerKind::kHead) {
+    table.tied_embedding = model.tied_embedding;
+  } else if (model.learned_positions) {
+    table.parameter_count =
+        int64_t{model.hidden_size} * (int64_t{vocabulary_size} + model.sequence_length);
+  }
+  return table;
+}
+
+LayerDefinition Block(const PublishedModel& model, bool with_experts) {
+  LayerDefinition block;
+  block.layer_definition_id = with_experts ? "experts" : "block";
+  block.kind = model.encoder ? LayerKind::kEncoder : LayerKind::kDecoder;
+  block.hidden_size = model.hidden_size;
+  block.attention_head_count = model.attention_head_count;
+  block.key_value_head_count = model.key_value_head_count;
+  block.head_size = model.head_size;
+  block.feed_forward_kind = model.feed_forward_kind;
+  block.sequence_length = model.sequence_length;
+  if (with_experts) {
+    block.expert_count = model.expert_count;
+    block.experts_per_token = model.experts_per_token;
+    block.expert_feed_forward_size = model.expert_feed_forward_size;
+    block.shared_expert_feed_forward_size = model.shared_expert_feed_forward_size;
+  } else {
+    block.feed_forward_size = model.feed_forward_size;
+  }
+  return block;
+}
+
+absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime) {
+  const PublishedModel& model = run.model;
+  const int vocabulary_size =
+      runtime.pads_vocabulary
+          ? PaddedVocabularySize(model.vocabulary_size, run.parallelism.tensor_parallel_degree)
+          : model.vocabulary_size;
+  std::vector<LayerDefinition> definitions = {Table(model, LayerKind::kEmbedding, vocabulary_size),
+                                              Table(model, LayerKind::kHead, vocabulary_size)};
+  std::vector<ModelLayerRun> runs = {{kEmbedding, 1}};
+  int dense = -1;
+  int expert = -1;
+  for (int layer = 0; layer < model.layer_count; ++layer) {
+    const bool with_experts = HasExperts(model, layer);
+    int& index = with_experts ? expert : dense;
+    if (index < 0) {
+      index = static_cast<int>(definitions.size());
+      definitions.push_back(Block(model, with_experts));
+    }
+    if (runs.back().definition_index == index) {
+      ++runs.back().layer_count;
+    } else {
+      runs.push_back({index, 1});
+    }
+  }
+  runs.push_back({kHead, 1});
+  for (LayerDefinition& definition : definitions) {
+    PARPLAN_ASSIGN_OR_RETURN(definition, LayerDefinition::Create(std::move(definition), "model"));
+  }
+  const std::string name = model.name.empty() ? run.id : model.name;
+  return ModelSpec::Create(ModelIdFrom(name), std::move(definitions), std::move(runs),
+                           runtime.precision, Optimizer::kAdam);
+}
+
+// The degrees of a run once everything is filled in.
+struct Degrees {
+  int tensor = 1;
+  int context = 1;
+  int data = 1;
+  int pipeline = 1;
+  int virtual_stage_count = 1;
+  int expert = 1;
+  int device_count = 0;
+  int devices_per_node = 0;
+};
+
+// Experts spread over tensor-parallel ranks too (Megatron's expert tensor degree)
+// hold as many parameters a rank as with `ep * etp / tp` groups of whole experts.
+absl::StatusOr<int> ExpertDegree(const PublishedParallelism& said,
+                                 std::vector<std::string>* assumptions) {
+  const int expert = said.expert_parallel_degree;
+  const int tensor = said.tensor_parallel_degree;
+  const int expert_tensor =
+      said.expert_tensor_parallel_degree > 0 ? said.expert_tensor_parallel_degree : tensor;
+  if (expert_tensor == tensor) return expert;
+  const int shards = expert * expert_tensor;
+  if (shards % tensor != 0) {
+    return Broken("parallel.etp", absl::StrCat("experts over ", expert, " x ", expert_tensor,
+                                               " ranks are not modelled beside a tensor-parallel "
+                                               "degree of ",
+                                               tensor));
+  }
+  assumptions->push_back(absl::StrCat("experts over ", expert, " x ", expert_tensor,
+                                      " ranks are taken as ", shards / tensor, " x ", tensor));
+  return shards / tensor;
+}
+
+absl::StatusOr<Degrees> DegreesOf(const PublishedRun& run, const DeviceDescription& device,
+                                  std::vector<std::string>* assumptions) {
+  const PublishedParallelism& said = run.parallelism;
+  Degrees degrees;
+  degrees.tensor = said.tensor_parallel_degree;
+  degrees.context = said.context_parallel_degree;
+  degrees.pipeline = said.pipeline_parallel_degree;
+  degrees.virtual_stage_count = degrees.pipeline > 1 ? said.virtual_stage_count : 1;
+  degrees.device_count = run.hardware.device_count;
+  degrees.devices_per_node = DevicesPerNode(run.hardware, device, assumptions);
+  if (run.model.expert_count > 0) {
+    PARPLAN_ASSIGN_OR_RETURN(degrees.expert, ExpertDegree(said, assumptions));
+  }
+  // One replica; one set of experts may take several.
+  const int64_t wanted =
+      int64_t{degrees.tensor} * degrees.context * degrees.pipeline * std::max(degrees.expert, 1);
+  if (wanted < 1 || wanted > kMaxDeviceCount || degrees.tensor > kMaxDeviceCount ||
+      degrees.context > kMaxDeviceCount || degrees.pipeline > kMaxDeviceCount) {
+    return Broken("parallel", absl::StrCat("tp x cp x pp x ep must be 1 to ", kMaxDeviceCount));
+  }
+  const int replica = degrees.tensor * degrees.context * degrees.pipeline;
+  const int unit = std::lcm(replica, degrees.tensor * degrees.expert * degrees.pipeline);
+  if (run.hardware.device_count_assumed && degrees.device_count % unit != 0) {
+    const int node = run.hardware.device_count;
+    degrees.device_count = (unit + node - 1) / node * node;
+    degrees.devices_per_node = std::min(degrees.devices_per_node, node);
+    assumptions->push_back(absl::StrCat("the assumed ", node, " devices do not hold ", unit,
+                                        " ranks; taken as ", degrees.device_count));
+  }
+  if (degrees.device_count % replica != 0) {
+    return Broken("hardware.n_gpus", absl::StrCat(degrees.device_count,
+                                                  " is no multiple of tp x cp x pp = ", replica));
+  }
+  degrees.data = degrees.device_count / replica;
+  const int said_data = said.data_parallel_degree;
+  // Some count context-parallel ranks as data-parallel ones.
+  if (said_data > 0 && said_data != degrees.data && said_data != degrees.data * degrees.context) {
+    return Broken("parallel.dp",
+                  absl::StrCat("is ", said_data, ", but ", degrees.device_count,
+                               " devices with tp x cp x pp = ", replica, " make ", degrees.data));
+  }
+  if (degrees.data * degrees.context % degrees.expert != 0) {
+    return Broken("parallel.ep", absl::StrCat(degrees.expert, " does not divide dp x cp = ",
+                                              degrees.data * degrees.context));
+  }
+  degrees.devices_per_node = std::min(degrees.devices_per_node, degrees.device_count);
+  if (degrees.device_count % degrees.devices_per_node != 0) {
+    return Broken("hardware.n_gpus",
+                  absl::StrCat(degrees.device_count, " devices do not fill nodes of ",
+                               degrees.devices_per_node));
+  }
+  return degrees;
+}
+
+absl::Status SetBatch(const PublishedRun& run, const Degrees& degrees, Plan* plan,
+                      std::vector<std::string>* assumptions) {
+  const int64_t samples = int64_t{run.micro_batch_size} * degrees.data;
+  // Only memory is compared then, and it does not depend on a longer step.
+  const bool only_memory = run.split == "memory-validation";
+  if (run.global_batch_size == 0) {
+    if (!only_memory) return Broken("batch.gbs", "is missing");
+    plan->micro_batch_count = 2 * degrees.pipeline;
+    assumptions->push_back("the batch is not said; taken as two micro-batches a stage");
+  } else {
+    if (run.global_batch_size % samples != 0) {
+      return Broken("batch.gbs",
+                    absl::StrCat(run.global_batch_size, " is no multiple of mbs x dp = ", samples));
+    }
+    plan->micro_batch_count = run.global_batch_size / samples;
+  }
+  const int64_t rest = plan->micro_batch_count % degrees.pipeline;
+  if (degrees.virtual_stage_count > 1 && rest != 0) {
+    if (!only_memory) {
+      return Broken("batch.gbs", absl::StrCat(plan->micro_batch_count,
+                                              " micro-batches are no multiple "
+                                              "of the stages, which interleaving needs here"));
+    }
+    assumptions->push_back(absl::StrCat(
+        plan->micro_batch_count, " micro-batches are taken as the next multiple of the stages"));
+    plan->micro_batch_count += degrees.pipeline - rest;
+  }
+  plan->global_batch_size = plan->micro_batch_count * samples;
+  return absl::OkStatus();
+}
+
+// Adds layer `index` to the runs of a stage.
+void AddLayer(const ModelSpec& model, int index, const Strategy& strategy, StagePlan* stage) {
+  if (!stage->layer_runs.empty()) {
+    StageLayerRun& last = stage->layer_runs.back();
+    if (last.strategy == strategy &&
+        model.definition_of_layer()[last.first_layer_index] == model.definition_of_layer()[index]) {
+      ++last.layer_count;
+      return;
+    }
+  }
+  stage->layer_runs.push_back({index, 1, strategy});
+}
+
+Strategy StrategyOf(const PublishedRun& run, const RunRuntime& runtime, const Degrees& degrees) {
+  Strategy strategy;
+  strategy.tensor_parallel_degree = degrees.tensor;
+  strategy.data_parallel_degree = degrees.data;
+  strategy.context_parallel_degree = degrees.context;
+  strategy.sequence_parallel = degrees.tensor > 1 && run.parallelism.sequence_parallel.value_or(
+                                                         runtime.default_sequence_parallel);
+  static constexpr ShardingLevel kLevels[] = {ShardingLevel::kNone, ShardingLevel::kOptimizer,
+                                              ShardingLevel::kGradients,
+                                              ShardingLevel::kParameters};
+  if (degrees.data * degrees.context > 1) {
+    strategy.sharding_level =
+        kLevels[run.parallelism.zero_level.value_or(runtime.default_zero_level)];
+  }
+  return strategy;
+}
+
+absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
+                            const ModelSpec& model, const Degrees& degrees,
+                            std::vector<std::string>* assumptions) {
+  Plan plan;
+  plan.device_count = degrees.device_count;
+  PARPLAN_RETURN_IF_ERROR(SetBatch(run, degrees, &plan, assumptions));
+  plan.virtual_stage_count = degrees.virtual_stage_count;
+  if (plan.virtual_stage_count > 1) plan.schedule = Schedule::kInterleaved;
+  const int stage_count = degrees.pipeline * degrees.virtual_stage_count;
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::vector<int> layers,
+      LayersPerStage(run, stage_count, runtime.fills_stages_from_front, assumptions));
+  const Strategy plain = StrategyOf(run, runtime, degrees);
+  const int ranks = degrees.device_count / degrees.pipeline;
+  int next = 0;
+  for (int index = 0; index < stage_count; ++index) {
+    StagePlan stage;
+    stage.first_rank = index % degrees.pipeline * ranks;
+    stage.rank_count = ranks;
+    if (index == 0) AddLayer(model, next++, plain, &stage);
+    for (int k = 0; k < layers[index]; ++k, ++next) {
+      Strategy strategy = plain;
+      // Layers after the embedding are counted from 1.
+      if ((run.recompute_layer_count == 0 || k < run.recompute_layer_count) &&
+          next % runtime.recompute_interval == 0) {
+        strategy.recompute_level = runtime.recompute_level;
+      }
+      if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
+      AddLayer(model, next, strategy, &stage);
+    }
+    if (index == stage_count - 1) AddLayer(model, next, plain, &stage);
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+// The cluster a source measured on, where it says; calibrations know clusters by name.
+struct SourceCluster {
+  absl::string_view source;
+  absl::string_view cluster;
+};
+constexpr SourceCluster kSourceClusters[] = {
+    {"vtrain", "vtrain"},       {"megatron-sc21", "selene"},     {"korthikanti", "selene"},
+    {"bigscience", "jean-zay"}, {"sailor-clariden", "clariden"},
+};
+
+std::string ClusterOf(const std::string& source) {
+  for (const SourceCluster& known : kSourceClusters) {
+    if (absl::StartsWith(source, known.source)) return std::string(known.cluster);
+  }
+  return kUnnamedCluster;
+}
+
+absl::StatusOr<Topology> TopologyOf(const Degrees& degrees, const Hardware& hardware,
+                                    const std::string& source) {
+  NodeGroup group;
+  group.node_group_id = "nodes";
+  group.device_kind = hardware.device.device_id;
+  group.devices_per_node = degrees.devices_per_node;
+  group.node_count = degrees.device_count / degrees.devices_per_node;
+  group.device_memory = hardware.device.memory;
+  std::vector<LinkTier> tiers = {{"node", degrees.devices_per_node}};
+  if (group.node_count > 1) tiers.push_back({"cluster", degrees.device_count});
+  return Topology::Create(ClusterOf(source), {group}, std::move(tiers), hardware.fabric.fabric_id);
+}
+
+absl::Status CheckDegrees(const PublishedModel& model, const Degrees& degrees) {
+  const int key_value =
+      model.key_value_head_count > 0 ? model.key_value_head_count : model.attention_head_count;
+  if (model.attention_head_count % degrees.tensor != 0 || key_value % degrees.tensor != 0) {
+    return Broken("parallel.tp",
+                  absl::StrCat(degrees.tensor, " does not divide the heads (",
+                               model.attention_head_count, ", key/value ", key_value, ")"));
+  }
+  if (degrees.context > 1 && model.sequence_length % (2 * degrees.context) != 0) {
+    return Broken("parallel.cp",
+                  absl::StrCat("twice ", degrees.context, " does not divide the sequence of ",
+                               model.sequence_length));
+  }
+  if (degrees.expert > 1 && model.expert_count % degrees.expert != 0) {
+    return Broken("parallel.ep", absl::StrCat(degrees.expert, " does not divide the ",
+                                              model.expert_count, " experts"));
+  }
+  return absl::OkStatus();
+}
+
+std::string JobKey(const PublishedRun& run, const RunQuestion& question) {
+  const PublishedModel& model = run.model;
+  return absl::StrJoin(
+      {run.source, absl::StrCat(model.layer_count, "x", model.hidden_size),
+       absl::StrCat("heads ", model.attention_head_count, "/", model.key_value_head_count),
+       absl::StrCat("ffn ", model.feed_forward_size),
+       absl::StrCat("experts ", model.expert_count, "/", model.experts_per_token),
+       absl::StrCat("seq ", model.sequence_length), absl::StrCat("vocab ", model.vocabulary_size),
+       run.precision,
+       absl::StrCat(question.plan.device_count, " ", question.hardware->device.device_id),
+       absl::StrCat("gbs ", question.plan.global_batch_size)},
+      ", ");
+}
+
+}  // namespace
+
+absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
+  RunQuestion question;
+  question.id = run.id;
+  std::vector<std::string>* assumptions = &question.assumptions;
+  PARPLAN_ASSIGN_OR_RETURN(const RunRuntime runtime, RuntimeOf(run, assumptions));
+  PARPLAN_ASSIGN_OR_RETURN(DeviceDescription device, DeviceOf(run.hardware));
+  PARPLAN_ASSIGN_OR_RETURN(const Degrees degrees, DegreesOf(run, device, assumptions));
+  PARPLAN_RETURN_IF_ERROR(CheckDegrees(run.model, degrees));
+  PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelOf(run, runtime));
+  PARPLAN_ASSIGN_OR_RETURN(question.plan, PlanOf(run, runtime, model, degrees, assumptions));
+  FabricDescription fabric =
+      FabricOf(run.hardware, device, degrees.devices_per_node, degrees.device_count, assumptions);
+  question.device_memory = device.memory;
+  question.hardware =
+      std::make_shared<const Hardware>(Hardware{std::move(device), std::move(fabric)});
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyOf(degrees, *question.hardware, run.source));
+  question.model = std::make_shared<const ModelSpec>(std::move(model));
+  question.topology = std::make_shared<const Topology>(std::move(topology));
+  question.runtime = runtime.traits;
+  question.memory_view = runtime.memory_view;
+  question.job_key = JobKey(run, question);
+  question.plan_key =
+      absl::StrCat(PlanGist(question.plan), ", ", question.plan.micro_batch_count,
+                   " micro-batches, ", question.plan.virtual_stage_count, " virtual stages",
+                   run.parallelism.sequence_parallel.value_or(runtime.default_sequence_parallel)
+                       ? ", sequence parallel"
+                       : "");
+  return question;
+}
+
+}  // namespace parplan::accuracy

@@ -1,0 +1,305 @@
+#include "clients/calibrate/run_runtime.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace parplan::accuracy {
+namespace {
+
+absl::Status Broken(const std::string& field, const std::string& rule) {
+  return FieldError(Reason::kSpecInvalid, field, rule);
+}
+
+// Programs by a word in `framework`, or else in `source`; the first that occurs
+// counts.
+struct KnownFramework {
+  absl::string_view word;
+  absl::string_view runtime_id;
+  int default_zero_level;
+  bool megatron_family;
+  // Trains without dropout unless told otherwise.
+  bool without_dropout;
+  // Uses sequence parallelism with tensor parallelism unless told otherwise.
+  bool sequence_parallel = false;
+};
+constexpr KnownFramework kFrameworks[] = {
+    {"deepspeed", "megatron-deepspeed", 0, true, false},
+    {"automodel", "fsdp", 3, false, true},
+    {"bridge", "megatron-core", 1, true, true, true},
+    {"nemo", "megatron-core", 1, true, true, true},
+    {"megatron-lm main", "megatron-core", 0, true, false},
+    {"megatron core", "megatron-core", 0, true, false},
+    {"megatron-core", "megatron-core", 0, true, false},
+    {"mcore", "megatron-core", 0, true, false},
+    {"megatron", "megatron-2021", 0, true, false},
+    {"foundry", "fsdp", 3, false, true},
+    {"mosaic", "fsdp", 3, false, true},
+    {"composer", "fsdp", 3, false, true},
+    {"torchtitan", "fsdp", 3, false, true, true},
+    {"fsdp", "fsdp", 3, false, true},
+};
+
+// Megatron-LM on devices younger than Megatron Core, which it runs on since (H100: 2023).
+// Sequence parallelism is what `--tp-comm-overlap` of its published runs needs.
+constexpr KnownFramework kLaterMegatron = {"megatron", "megatron-core", 0, true, false, true};
+constexpr absl::string_view kLaterDevices[] = {"h100", "h200", "h800",  "h20",  "gh200",
+                                               "b200", "b300", "gb200", "gb300"};
+
+// What sources leave open: "unknown (repo default)", "see repo". One entry a
+// source, by the beginning of its name.
+struct UnstatedDefault {
+  absl::string_view source;
+  absl::string_view recompute;
+  absl::string_view precision;
+};
+constexpr UnstatedDefault kUnstatedDefaults[] = {
+    // Neither is in the published plans; the steps are as long as fp32 makes them.
+    {"sailor", "none", "fp32"},
+};
+
+// Which peak a source publishes.
+struct SourceView {
+  absl::string_view source;
+  MemoryView view;
+};
+constexpr SourceView kSourceViews[] = {
+    // The writer of TensorBoard's file is the last rank.
+    {"megatron-ci", MemoryView::kAllocatedLastRank},
+    // Whole mebibytes, odd ones too: the device's tools print such, PyTorch does not.
+    {"sailor", MemoryView::kDeviceTotal},
+    // Read from the cluster's tools, rounded.
+    {"bigscience", MemoryView::kDeviceTotal},
+    // Prints max_reserved.
+    {"torchtitan", MemoryView::kReservedMax},
+};
+
+const KnownFramework* FindFramework(const PublishedRun& run) {
+  for (const std::string& text :
+       {absl::AsciiStrToLower(run.framework), absl::AsciiStrToLower(run.source)}) {
+    for (const KnownFramework& known : kFrameworks) {
+      if (!absl::StrContains(text, known.word)) continue;
+      const std::string device = absl::AsciiStrToLower(run.hardware.device_name);
+      const bool later = std::any_of(
+          std::begin(kLaterDevices), std::end(kLaterDevices),
+          [&device](absl::string_view word) { return absl::StrContains(device, word); });
+      return later && known.word == kLaterMegatron.word ? &kLaterMegatron : &known;
+    }
+  }
+  return nullptr;
+}
+
+MemoryView ViewOf(const PublishedRun& run) {
+  if (run.memory_view.has_value()) return *run.memory_view;
+  for (const SourceView& known : kSourceViews) {
+    if (absl::StartsWith(run.source, known.source)) return known.view;
+  }
+  const std::string note = absl::AsciiStrToLower(run.note);
+  if (absl::StrContains(note, "last rank")) return MemoryView::kAllocatedLastRank;
+  if (absl::StrContains(note, "reserved")) return MemoryView::kReservedMax;
+  if (absl::StrContains(note, "nvidia-smi") || absl::StrContains(note, "nvml") ||
+      absl::StrContains(note, "as read from")) {
+    return MemoryView::kDeviceTotal;
+  }
+  return MemoryView::kAllocatedMax;
+}
+
+// Whether a text says that nothing is known.
+bool SaysNothing(const std::string& lower) {
+  return lower.empty() || absl::StartsWith(lower, "unknown") || absl::StartsWith(lower, "see ") ||
+         absl::StartsWith(lower, "not ") || lower == "default";
+}
+
+std::string Filled(const PublishedRun& run, const std::string& text, const char* field,
+                   absl::string_view UnstatedDefault::*member, absl::string_view usual,
+                   std::vector<std::string>* assumptions) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (!SaysNothing(lower)) return lower;
+  std::string value(usual);
+  for (const UnstatedDefault& known : kUnstatedDefaults) {
+    if (absl::StartsWith(run.source, known.source)) value = std::string(known.*member);
+  }
+  assumptions->push_back(absl::StrCat(field, " is not said; taken as ", value));
+  return value;
+}
+
+absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
+  for (const char* word : {"fp8", "float8", "mxfp", "nvfp", "fp4", "int8"}) {
+    if (absl::StrContains(text, word)) {
+      return Broken("precision", absl::StrCat("`", text, "`: 8-bit products are not modelled"));
+    }
+  }
+  if (absl::StrContains(text, "bf16") || absl::StrContains(text, "bfloat16")) {
+    return Precision::kBf16;
+  }
+  if (absl::StrContains(text, "fp16") || absl::StrContains(text, "float16")) {
+    return Precision::kFp16;
+  }
+  if (absl::StrContains(text, "fp32") || absl::StrContains(text, "tf32")) return Precision::kFp32;
+  return Broken("precision", absl::StrCat("`", text, "` is no precision that is known here"));
+}
+
+// The first whole number in `text`; absent for none.
+std::optional<int> NumberIn(const std::string& text) {
+  const auto digit = std::find_if(text.begin(), text.end(), absl::ascii_isdigit);
+  if (digit == text.end()) return std::nullopt;
+  int number = 0;
+  for (auto at = digit; at != text.end() && absl::ascii_isdigit(*at) && number < 1000; ++at) {
+    number = 10 * number + (*at - '0');
+  }
+  return number;
+}
+
+absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
+  if (text == "no" || text == "off" || text == "false" || absl::StartsWith(text, "none")) {
+    runtime->recompute_level = RecomputeLevel::kNone;
+  } else if (absl::StartsWith(text, "full")) {
+    runtime->recompute_level = RecomputeLevel::kFull;
+  } else if (absl::StrContains(text, "2") || absl::StrContains(text, "every") ||
+             absl::StrContains(text, "layer")) {
+    // torchtitan's `selective` with a number: each such layer recomputes all.
+    runtime->recompute_level = RecomputeLevel::kFull;
+    runtime->recompute_interval = NumberIn(text).value_or(2);
+    if (runtime->recompute_interval < 1) {
+      return Broken("recompute", absl::StrCat("`", text, "` names no interval of layers"));
+    }
+  } else if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
+             absl::StartsWith(text, "core") || absl::StartsWith(text, "op") ||
+             absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {
+    runtime->recompute_level = RecomputeLevel::kSelective;
+    // What PyTorch's FSDP trainers call selective; Megatron's is of attention.
+    if (runtime->traits.runtime_id == "fsdp" && !absl::StrContains(text, "attention") &&
+        !absl::StrContains(text, "core")) {
+      runtime->traits.selective_recompute = SelectiveRecompute::kOperators;
+    }
+  } else {
+    return Broken("recompute", absl::StrCat("`", text, "` is no recomputation that is known here"));
+  }
+  return absl::OkStatus();
+}
+
+// What trainers on PyTorch's FSDP do in their own ways, by the word of `kFrameworks`.
+void RefineFsdp(absl::string_view word, RuntimeTraits* traits) {
+  if (word == "foundry" || word == "mosaic" || word == "composer") {
+    // llm-foundry's configurations and Composer as of the published tables:
+    // `attn_impl: triton`, decoupled_adamw operation by operation, PyTorch 1.13 and 2.0,
+    // fused cross-entropy on 16-bit logits.
+    traits->flash_kernel = FlashKernel::kFirst;
+    traits->fused_optimizer = false;
+    traits->recompute_stops_early = false;
+    traits->fp32_logits = false;
+  } else if (word == "torchtitan") {
+    // `mixed_precision_reduce` is float32.
+    traits->gradient_message_bytes = 4;
+  } else if (word == "automodel") {
+    // Transformer Engine's norms, linear maps and attention.
+    traits->flash_kernel = FlashKernel::kNative;
+    traits->fused_elementwise = true;
+  }
+}
+
+// What the row says of its runtime, over the preset.
+void Refine(const PublishedRun& run, const std::string& precision, bool megatron_family,
+            RuntimeTraits* traits) {
+  const PublishedRuntime& said = run.runtime;
+  if (absl::StartsWith(run.source, "sailor")) {
+    // Its models (third_party/Megatron-DeepSpeed: gpt_neo_model.py, opt_model.py) use
+    // neither attention dropout nor the fused kernels, which need 16 bits.
+    traits->attention_dropout = false;
+    traits->fused_softmax = false;
+    traits->fused_elementwise = false;
+  }
+  // CUDA_LAUNCH_BLOCKING=1 in its launch script (train/tr11-176B-ml/tr11-176B-ml.slurm:
+  // "the training will hang ... w/o this workaround"); the chronicles don't say since
+  // when.
+  if (absl::StartsWith(run.source, "bigscience")) traits->blocking_launches = true;
+  // Measured with Megatron-LM 3.0, as its paper says.
+  if (absl::StartsWith(run.source, "korthikanti")) {
+    const std::string runtime_id = "megatron-2022";
+    traits->runtime_id = runtime_id;
+    traits->overlap_tensor_parallel = true;
+  }
+  if (said.attention_kernel.has_value()) traits->attention_kernel = *said.attention_kernel;
+  if (said.flash_kernel.has_value()) traits->flash_kernel = *said.flash_kernel;
+  if (said.compiled.value_or(false)) traits->fused_elementwise = true;
+  if (said.overlap_tensor_parallel.has_value()) {
+    traits->overlap_tensor_parallel = *said.overlap_tensor_parallel;
+  }
+  if (said.dropout.has_value()) {
+    traits->attention_dropout = *said.dropout;
+    traits->hidden_dropout = *said.dropout;
+  }
+  if (said.overlap_gradient_sync.has_value()) {
+    traits->overlap_gradient_sync = *said.overlap_gradient_sync;
+  }
+  if (said.overlap_parameter_gather.has_value()) {
+    traits->overlap_parameter_gather = *said.overlap_parameter_gather;
+  }
+  // Megatron sums gradients in the precision of the parameters unless that is bf16
+  // or --accumulate-allreduce-grads-in-fp32 is given.
+  const bool fp16 = absl::StrContains(precision, "fp16") && !absl::StrContains(precision, "bf16");
+  std::optional<bool> fp32_gradients = said.fp32_gradients;
+  if (!fp32_gradients.has_value() && megatron_family) {
+    if (fp16 || traits->runtime_id != "megatron-deepspeed") fp32_gradients = !fp16;
+  }
+  if (absl::StrContains(precision, "fp32 grad")) {
+    fp32_gradients = true;
+    // DeepSpeed's BF16_Optimizer adds the 16-bit gradients of all layers to a buffer of
+    // its own after a micro-batch, and clears them before the next
+    // (update_hp_grads(clear_lp_grads=False) in its pipeline engine).
+    if (traits->runtime_id == "megatron-deepspeed") traits->separate_gradient_buffer = true;
+  }
+  if (fp32_gradients.has_value()) {
+    traits->gradient_bytes = *fp32_gradients ? 4 : 2;
+    traits->gradient_message_bytes = *fp32_gradients ? 4 : 2;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
+                                     std::vector<std::string>* assumptions) {
+  RunRuntime runtime;
+  const KnownFramework* known = FindFramework(run);
+  bool megatron_family = false;
+  if (known == nullptr) {
+    assumptions->push_back("framework is not known; taken as this house's executor");
+  } else {
+    const RuntimeTraits* preset = FindRuntime(known->runtime_id);
+    PARPLAN_CHECK(preset != nullptr);
+    runtime.traits = *preset;
+    runtime.default_zero_level = known->default_zero_level;
+    runtime.default_sequence_parallel = known->sequence_parallel;
+    megatron_family = known->megatron_family;
+    if (known->without_dropout) {
+      runtime.traits.attention_dropout = false;
+      runtime.traits.hidden_dropout = false;
+    }
+    if (known->runtime_id == "fsdp") RefineFsdp(known->word, &runtime.traits);
+  }
+  runtime.pads_vocabulary = megatron_family;
+  runtime.fills_stages_from_front = runtime.traits.runtime_id == "megatron-deepspeed";
+  runtime.memory_view = ViewOf(run);
+
+  const std::string precision =
+      Filled(run, run.precision, "precision", &UnstatedDefault::precision, "bf16", assumptions);
+  const absl::StatusOr<Precision> parsed_precision = PrecisionOf(precision);
+  if (!parsed_precision.ok()) return parsed_precision.status();
+  runtime.precision = *parsed_precision;
+
+  const std::string recompute =
+      Filled(run, run.recompute, "recompute", &UnstatedDefault::recompute, "none", assumptions);
+  PARPLAN_RETURN_IF_ERROR(SetRecompute(recompute, &runtime));
+
+  Refine(run, precision, megatron_family, &runtime.traits);
+  return runtime;
+}
+
+}  // namespace parplan::accuracy

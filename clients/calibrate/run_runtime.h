@@ -1,0 +1,41 @@
+// Runtime, precision, recomputation and kind of memory figure of a published run.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_RUNTIME_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_RUNTIME_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/calibrate/published_run.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/runtime_traits.h"
+#include "planner/model/strategy.h"
+
+namespace parplan::accuracy {
+
+// How a run computed, as far as neither model nor plan say.
+struct RunRuntime {
+  RuntimeTraits traits;
+  Precision precision = Precision::kBf16;
+  RecomputeLevel recompute_level = RecomputeLevel::kNone;
+  // Every how many layers one recomputes.
+  int recompute_interval = 1;
+  // Where the row does not say.
+  int default_zero_level = 0;
+  bool default_sequence_parallel = false;
+  // Vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
+  bool pads_vocabulary = false;
+  // DeepSpeed fills stages from the front where layers do not divide evenly.
+  bool fills_stages_from_front = false;
+  MemoryView memory_view = MemoryView::kAllocatedMax;
+};
+
+// INVALID_ARGUMENT (SPEC_INVALID) for a precision or recomputation the planner has
+// no words for. What was taken where the row is silent goes to `assumptions`.
+absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
+                                     std::vector<std::string>* assumptions);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_RUNTIME_H_

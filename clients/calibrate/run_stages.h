@@ -1,0 +1,31 @@
+// Which layers a run had on which stage.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_STAGES_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_STAGES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/calibrate/published_run.h"
+
+namespace parplan::accuracy {
+
+// `layer_count` layers in `stage_count` stages when it does not divide them:
+// from the front, ceil(layers / stages) to a stage as long as they last
+// (DeepSpeed's partition_balanced on equal weights), or, without `from_front` and
+// where that leaves a stage other than the last empty, one more to each of the
+// first stages.
+std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front);
+
+// Transformer layers of each (virtual) stage, first to last: as the row says, or
+// split evenly, with embedding and head as one layer each where the row says so.
+// INVALID_ARGUMENT (SPEC_INVALID) when the row's lists contradict each other or a
+// stage between the ends would be empty.
+absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int stage_count,
+                                                bool from_front,
+                                                std::vector<std::string>* assumptions);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_STAGES_H_

@@ -1,0 +1,49 @@
+// Devices and links of a published run, from the library of hardware.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_SYSTEM_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_SYSTEM_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/calibrate/published_run.h"
+#include "planner/model/hardware.h"
+
+namespace parplan::accuracy {
+
+// The adapters of a node as a text tells of them: `4x200Gb/s HDR IB per node`.
+struct AdapterText {
+  // As link ids of the library begin: `hdr`, `omnipath`, ...; empty for none.
+  std::string kind;
+  int count = 1;
+  int gigabits_per_second = 0;  // of one
+};
+
+// The first rate in Gb/s that a count or a kind of network goes with; absent for
+// none. A rate without a count is that of one adapter.
+std::optional<AdapterText> AdaptersIn(absl::string_view text);
+
+// The device by its name in the library of hardware, less what stands in brackets;
+// where `memory_gb` tells another size of memory, the variant of that size.
+// INVALID_ARGUMENT (SPEC_INVALID) when the library has none.
+absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
+
+// Devices that share the links of a node, as the row says or as in the usual machine.
+// Trays of GB200 and GB300 are four devices of an NVLink domain of 72: where a job takes
+// several racks a rack is the node, of 64 devices where such racks hold the job.
+int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
+                   std::vector<std::string>* assumptions);
+
+// The links of a job of `device_count` devices: the system that `hardware` names
+// (`Selene`), otherwise the device's links inside a node with the adapters it tells
+// of, otherwise what is usual for the device.
+FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescription& device,
+                           int devices_per_node, int device_count,
+                           std::vector<std::string>* assumptions);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_SYSTEM_H_

@@ -1,0 +1,158 @@
+// The other direction: a plan as Galvatron's strategy file.
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "clients/import/galvatron_plan.h"
+
+namespace parplan {
+namespace {
+
+absl::Status Refuse(absl::string_view field, absl::string_view rule) {
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat(rule, "; Galvatron's format can't hold that"));
+}
+
+// The settings a file has once for all layers.
+struct CommonSettings {
+  std::optional<ShardingLevel> default_level;
+  std::optional<bool> sequence_parallel;
+};
+
+absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
+                        CommonSettings* common) {
+  if (strategy.data_parallel_degree > 1 && strategy.sharding_level != ShardingLevel::kParameters) {
+    if (strategy.sharding_level == ShardingLevel::kOptimizer) {
+      return Refuse(absl::StrCat(field, ".sharding_level"), "shards optimizer state alone");
+    }
+    if (common->default_level.value_or(strategy.sharding_level) != strategy.sharding_level) {
+      return Refuse(absl::StrCat(field, ".sharding_level"),
+                    "shards gradients beside layers that shard nothing");
+    }
+    common->default_level = strategy.sharding_level;
+  }
+  if (strategy.context_kind == ContextKind::kUlysses && strategy.tensor_parallel_degree > 1) {
+    return Refuse(absl::StrCat(field, ".context_kind"), "is Ulysses beside tensor parallelism");
+  }
+  if (strategy.data_parallel_degree == 1 && strategy.sharding_level != ShardingLevel::kNone) {
+    return Refuse(absl::StrCat(field, ".sharding_level"), "shards without data parallelism");
+  }
+  if (strategy.recompute_level == RecomputeLevel::kSelective) {
+    return Refuse(absl::StrCat(field, ".recompute_level"), "recomputes attention alone");
+  }
+  if (strategy.tensor_parallel_degree > 1) {
+    if (common->sequence_parallel.value_or(strategy.sequence_parallel) !=
+        strategy.sequence_parallel) {
+      return Refuse(absl::StrCat(field, ".sequence_parallel"), "differs from layer to layer");
+    }
+    common->sequence_parallel = strategy.sequence_parallel;
+  }
+  return absl::OkStatus();
+}
+
+// The one degree of tensor parallelism or Ulysses.
+int InnerDegree(const Strategy& strategy) {
+  return strategy.context_kind == ContextKind::kUlysses ? strategy.context_parallel_degree
+                                                        : strategy.tensor_parallel_degree;
+}
+
+int RingDegree(const Strategy& strategy) {
+  return strategy.context_kind == ContextKind::kRing ? strategy.context_parallel_degree : 1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model) {
+  std::vector<int> degrees, consecutive, sharded, recompute, ulysses, rings, sizes;
+  std::vector<Strategy> ends;
+  CommonSettings common;
+  int layer = 0;
+  const int last_layer = model.layer_count() - 1;
+  if (last_layer < 2 || IsTransformer(model.layer(0).kind) ||
+      model.layer(last_layer).kind != LayerKind::kHead) {
+    return Refuse("model.layer_runs", "must start with an embedding and end with a head");
+  }
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const StagePlan& stage = plan.stages[i];
+    const std::string stage_field = absl::StrCat("stages[", i, "]");
+    if (stage.rank_count != plan.stages.front().rank_count) {
+      return Refuse(absl::StrCat(stage_field, ".rank_count"), "differs from stage to stage");
+    }
+    int transformer_count = 0;
+    for (size_t j = 0; j < stage.layer_runs.size(); ++j) {
+      const StageLayerRun& run = stage.layer_runs[j];
+      const Strategy& strategy = run.strategy;
+      const std::string field = absl::StrCat(stage_field, ".layer_runs[", j, "].strategy");
+      const absl::Status status = NoteCommon(field, strategy, &common);
+      if (!status.ok()) return status;
+      for (int k = 0; k < run.layer_count; ++k, ++layer) {
+        if (layer == 0 || layer == last_layer) {
+          if (strategy.recompute_level != RecomputeLevel::kNone) {
+            return Refuse(absl::StrCat(field, ".recompute_level"),
+                          "recomputes the embedding or the head");
+          }
+          if (strategy.rank_order != RankOrder::kTensorInnermost) {
+            return Refuse(absl::StrCat(field, ".rank_order"),
+                          "strides the tensor-parallel group of the embedding or the head");
+          }
+          ends.push_back(strategy);
+          continue;
+        }
+        if (layer > last_layer || !IsTransformer(model.layer(layer).kind)) {
+          return Refuse(field, "is of a layer that is no transformer layer");
+        }
+        ++transformer_count;
+        degrees.push_back(InnerDegree(strategy));
+        ulysses.push_back(strategy.context_kind == ContextKind::kUlysses);
+        rings.push_back(RingDegree(strategy));
+        consecutive.push_back(strategy.rank_order == RankOrder::kTensorInnermost);
+        sharded.push_back(strategy.data_parallel_degree > 1 &&
+                          strategy.sharding_level == ShardingLevel::kParameters);
+        recompute.push_back(strategy.recompute_level == RecomputeLevel::kFull);
+      }
+    }
+    if (transformer_count == 0) {
+      return Refuse(stage_field, "has no transformer layer");
+    }
+    sizes.push_back(transformer_count);
+  }
+  if (layer != last_layer + 1 || ends.size() != 2) {
+    return Refuse("stages", "must hold every layer of the model once");
+  }
+  if (ends[0] != ends[1]) {
+    return Refuse("stages", "has the embedding and the head under different strategies");
+  }
+
+  nlohmann::ordered_json file;
+  const auto text = [](const std::vector<int>& values) { return absl::StrJoin(values, ","); };
+  file["pp_deg"] = plan.stages.size();
+  file["tp_sizes_enc"] = text(degrees);
+  file["tp_consecutive_flags"] = text(consecutive);
+  file["dp_types_enc"] = text(sharded);
+  file["use_sp"] = text(ulysses);
+  file["checkpoint"] = text(recompute);
+  file["global_bsz"] = plan.global_batch_size;
+  file["chunks"] = plan.micro_batch_count;
+  file["pp_division"] = text(sizes);
+  file["pipeline_type"] = plan.schedule == Schedule::kGpipe ? "gpipe" : "pipedream_flush";
+  file["default_dp_type"] = common.default_level == ShardingLevel::kGradients ? "zero2" : "ddp";
+  file["vtp"] = InnerDegree(ends[0]);
+  file["vsp"] = ends[0].context_kind == ContextKind::kUlysses ? 1 : 0;
+  file["embed_sdp"] = ends[0].sharding_level == ShardingLevel::kParameters ? 1 : 0;
+  file["world_size"] = plan.device_count;
+  const bool has_rings =
+      RingDegree(ends[0]) > 1 ||
+      std::any_of(rings.begin(), rings.end(), [](int degree) { return degree > 1; });
+  if (has_rings) {
+    file["cp_sizes_enc"] = text(rings);
+    file["vcp"] = RingDegree(ends[0]);
+  }
+  return file.dump(4) + "\n";
+}
+
+}  // namespace parplan

@@ -1,0 +1,46 @@
+// Galvatron's times and memory as the layer measurements of a profile.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_LAYERS_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_LAYERS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "clients/import/galvatron_memory.h"
+#include "clients/import/galvatron_times.h"
+#include "parplan/v1/model.pb.h"
+#include "parplan/v1/profile.pb.h"
+#include "planner/model/model_spec.h"
+
+namespace parplan {
+
+// A model made by `BuildModelSpec`, so with the embedding first and the head
+// last; `definitions` are its definitions with defaults filled in.
+struct LayersOfModel {
+  std::vector<LayerDefinition> definitions;
+
+  const LayerDefinition& embedding() const { return definitions.front(); }
+  const LayerDefinition& head() const { return definitions.back(); }
+  const LayerDefinition& layer(int type) const { return definitions[type + 1]; }
+  int layer_type_count() const { return static_cast<int>(definitions.size()) - 2; }
+  // Images have a patch embedding, and a head that reads one token.
+  bool image() const { return embedding().kind == LayerKind::kPatchEmbedding; }
+};
+
+// Adds the timings of layers, embedding and head; notes what was split,
+// estimated or left out. See ImportGalvatron for the rules.
+void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model, v1::Profile* profile,
+                     std::vector<std::string>* notes);
+
+// Adds the memory of layers, embedding and head.
+void AddLayerMemories(const GalvatronMemory& memory, const LayersOfModel& model,
+                      v1::Profile* profile, std::vector<std::string>* notes);
+
+// The share of the embedding in a time measured for embedding and head
+// together: its share of their operations, at least 1 % and at most 99 %.
+double EmbeddingTimeShare(const LayersOfModel& model);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_LAYERS_H_

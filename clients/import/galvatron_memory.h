@@ -1,0 +1,75 @@
+// Galvatron's memory files, every generation, as one table.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_MEMORY_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_MEMORY_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+// Memory of one layer. Megabytes are 2^20 bytes in all of these.
+struct GalvatronLayerMemory {
+  int layer_type = 0;
+  bool sequence_parallel = false;
+  int sequence_length = 0;  // 0: not in the file
+  // fp32 bytes of the parameters of the whole layer.
+  double parameter_megabytes = 0.0;
+  // Per sample, by tensor-parallel degree.
+  std::map<int, double> activation_megabytes;
+  // The saved input of a recomputed layer, per sample, whole.
+  std::optional<double> checkpoint_megabytes;
+  // Computed from whole models.
+  bool differenced = false;
+};
+
+// Memory of embedding, head, or both, by tensor-parallel degree.
+struct GalvatronOtherMemory {
+  enum class Place { kBoth, kEmbedding, kHead };
+  Place place = Place::kBoth;
+  bool sequence_parallel = false;
+  std::vector<int> sequence_lengths;  // one a layer type, one for all, or none
+  // Of one device, not sharded: four times the fp32 bytes of its parameters.
+  std::map<int, double> state_megabytes;
+  // Per sample.
+  std::map<int, double> activation_megabytes;
+  bool differenced = false;
+};
+
+struct GalvatronMemory {
+  std::vector<GalvatronLayerMemory> layers;
+  std::vector<GalvatronOtherMemory> other;
+  int layer_type_count = 0;
+  // The `model_config` some files carry; null otherwise.
+  nlohmann::json model_config;
+  // What was left out or assumed, one sentence an entry.
+  std::vector<std::string> notes;
+};
+
+// Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of
+// one model, whose parameters and activations are added. Values that are
+// negative are left out with a note. INVALID_ARGUMENT (PROFILE_INVALID) with
+// file and field for values that are no sizes, mixtures of experts, and files
+// that hold no memory of a layer, with what is missing.
+absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files);
+
+// For files with raw blocks only: the memory of a layer as the difference of
+// two models of one layer type, and of embedding and head as what is left.
+// Raw models are sharded over their data-parallel ranks (ZeRO-3). Adds nothing
+// where that can't be done, and says why in `notes`.
+absl::Status ReadRawGalvatronMemory(const nlohmann::json& object, absl::string_view file_name,
+                                    GalvatronMemory* memory);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_MEMORY_H_

@@ -1,0 +1,322 @@
+#include "clients/import/galvatron_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "clients/import/galvatron_names.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr Reason kReason = Reason::kSpecInvalid;
+
+bool IsEmbedding(LayerKind kind) {
+  return kind == LayerKind::kEmbedding || kind == LayerKind::kPatchEmbedding;
+}
+
+absl::Status CheckModelEnds(const ModelSpec& model) {
+  if (model.layer_count() >= 3 && IsEmbedding(model.layer(0).kind) &&
+      model.layer(model.layer_count() - 1).kind == LayerKind::kHead) {
+    return absl::OkStatus();
+  }
+  return FieldError(kReason, "model.layer_runs",
+                    "must start with one embedding and end with one head for Galvatron's format");
+}
+
+// Reads the keys of one file.
+class PlanReader {
+ public:
+  PlanReader(const NamedText& file, const ModelSpec& model, const GalvatronPlanOptions& options)
+      : file_(file), model_(model), options_(options) {}
+
+  absl::StatusOr<GalvatronPlanImport> Read();
+
+ private:
+  // A whole number; `otherwise` when absent.
+  absl::StatusOr<int> Number(const char* key, int minimum, std::optional<int> otherwise) const;
+  // One number a layer (or, with `size` 0, as many as there are); as text with
+  // commas or a JSON list. `otherwise` for each when absent.
+  absl::StatusOr<std::vector<int>> List(const char* key, int size, int minimum, int maximum,
+                                        std::optional<int> otherwise) const;
+  absl::StatusOr<int> DeviceCount() const;
+  absl::StatusOr<std::vector<int>> StageSizes(int stage_count) const;
+  // What the file says of one layer.
+  struct LayerEntry {
+    int degree = 1;
+    int context = 1;
+    bool ulysses = false;
+    bool consecutive = true;
+    bool sharded = false;
+    bool recompute = false;
+  };
+  absl::StatusOr<Strategy> MakeStrategy(const std::string& field, const LayerEntry& entry);
+  absl::Status Error(absl::string_view field, absl::string_view rule) const {
+    return ImportError(kReason, file_.name, field, rule);
+  }
+
+  const NamedText& file_;
+  const ModelSpec& model_;
+  const GalvatronPlanOptions& options_;
+  json object_;
+  // Ranks of a stage.
+  int width_ = 1;
+  // Level of layers that do not shard parameters, at data-parallel degree > 1.
+  ShardingLevel default_level_ = ShardingLevel::kNone;
+  bool sequence_parallel_ = false;
+  bool approximated_ = false;
+};
+
+absl::StatusOr<int> PlanReader::Number(const char* key, int minimum,
+                                       std::optional<int> otherwise) const {
+  const auto found = object_.find(key);
+  if (found != object_.end()) return ReadCount(*found, minimum, kReason, file_.name, key);
+  if (otherwise.has_value()) return *otherwise;
+  return Error(key, "is missing");
+}
+
+absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, int size, int minimum,
+                                                  int maximum, std::optional<int> otherwise) const {
+  const auto found = object_.find(key);
+  if (found == object_.end()) {
+    if (otherwise.has_value()) return std::vector<int>(size, *otherwise);
+    return Error(key, "is missing");
+  }
+  std::vector<int> values;
+  if (found->is_string()) {
+    const std::string text = found->get<std::string>();
+    for (absl::string_view part : absl::StrSplit(text, ',')) {
+      int value = 0;
+      if (!absl::SimpleAtoi(part, &value)) {
+        return Error(key, "must be whole numbers with commas between them");
+      }
+      values.push_back(value);
+    }
+  } else if (found->is_array()) {
+    for (const json& entry : *found) {
+      PARPLAN_ASSIGN_OR_RETURN(const int value, ReadCount(entry, 0, kReason, file_.name, key));
+      values.push_back(value);
+    }
+  } else {
+    return Error(key, "must be a text of numbers with commas, or a list");
+  }
+  if (size > 0 && values.size() != static_cast<size_t>(size)) {
+    return Error(key, absl::StrCat("must have ", size,
+                                   " entries, one for each transformer layer of the model; it has ",
+                                   values.size()));
+  }
+  for (int value : values) {
+    if (value < minimum || value > maximum) {
+      return Error(key, absl::StrCat("must have values from ", minimum, " to ", maximum));
+    }
+  }
+  return values;
+}
+
+absl::StatusOr<int> PlanReader::DeviceCount() const {
+  if (options_.device_count > 0) return options_.device_count;
+  PARPLAN_ASSIGN_OR_RETURN(const int world_size, Number("world_size", 1, 0));
+  if (world_size > 0) return world_size;
+  const int named = ParseGalvatronFileName(file_.name).device_count;
+  if (named > 0) return named;
+  return Error("world_size",
+               "is missing, and the file name does not say the number of devices; "
+               "give the cluster");
+}
+
+absl::StatusOr<std::vector<int>> PlanReader::StageSizes(int stage_count) const {
+  const int layer_count = model_.layer_count() - 2;
+  if (stage_count > layer_count) {
+    return Error("pp_deg", absl::StrCat("must be at most the ", layer_count,
+                                        " transformer layers of the model"));
+  }
+  if (!object_.contains("pp_division")) {
+    std::vector<int> sizes(stage_count, layer_count / stage_count);
+    sizes.back() += layer_count % stage_count;
+    return sizes;
+  }
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<int> sizes,
+                           List("pp_division", stage_count, 1, layer_count, std::nullopt));
+  int64_t sum = 0;
+  for (int size : sizes) sum += size;
+  if (sum != layer_count) {
+    return Error("pp_division", absl::StrCat("must add up to the ", layer_count,
+                                             " transformer layers of the model, not to ", sum));
+  }
+  return sizes;
+}
+
+absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field,
+                                                  const LayerEntry& entry) {
+  if (int64_t{entry.degree} * entry.context > width_ ||
+      width_ % (entry.degree * entry.context) != 0) {
+    return Error(
+        field, absl::StrCat(
+                   "is ", entry.degree,
+                   entry.context > 1 ? absl::StrCat(" beside context degree ", entry.context) : "",
+                   ", which does not divide the ", width_, " devices of a stage"));
+  }
+  const bool ulysses = entry.ulysses && entry.degree > 1;
+  if (ulysses && entry.context > 1) {
+    return Error(field, "is Ulysses beside context parallelism, which parplan does not have");
+  }
+  if (ulysses && !entry.consecutive) {
+    return Error(field, "is Ulysses over strided devices, which parplan does not have");
+  }
+  Strategy strategy;
+  strategy.context_parallel_degree = entry.context;
+  if (!ulysses) {
+    strategy.tensor_parallel_degree = entry.degree;
+  } else if (options_.ulysses_as_data_parallel) {
+    approximated_ = true;
+  } else {
+    strategy.context_parallel_degree = entry.degree;
+    strategy.context_kind = ContextKind::kUlysses;
+  }
+  const int tensor = strategy.tensor_parallel_degree;
+  strategy.data_parallel_degree = width_ / tensor / strategy.context_parallel_degree;
+  if (tensor > 1 && width_ > tensor && !entry.consecutive) {
+    strategy.rank_order = RankOrder::kDataInnermost;
+  }
+  // Without data parallelism the engine reads its own files as replicated, also where
+  // Ulysses groups hold copies of the parameters.
+  if (strategy.data_parallel_degree > 1) {
+    strategy.sharding_level = entry.sharded ? ShardingLevel::kParameters : default_level_;
+  }
+  strategy.recompute_level = entry.recompute ? RecomputeLevel::kFull : RecomputeLevel::kNone;
+  strategy.sequence_parallel = sequence_parallel_ && tensor > 1;
+  return strategy;
+}
+
+// Appends one layer to a stage, to its last run where that is equal.
+void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, StagePlan* stage) {
+  const std::vector<int>& definitions = model.definition_of_layer();
+  if (!stage->layer_runs.empty()) {
+    StageLayerRun& run = stage->layer_runs.back();
+    if (run.strategy == strategy && definitions[run.first_layer_index] == definitions[layer]) {
+      ++run.layer_count;
+      return;
+    }
+  }
+  stage->layer_runs.push_back({layer, 1, strategy});
+}
+
+absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
+  PARPLAN_RETURN_IF_ERROR(CheckModelEnds(model_));
+  PARPLAN_ASSIGN_OR_RETURN(object_, ParseJsonObject(file_, kReason));
+  static constexpr const char* kKnownKeys[] = {
+      "pp_deg",     "tp_sizes_enc", "tp_consecutive_flags", "dp_types_enc",
+      "global_bsz", "chunks",       "pp_division",          "checkpoint",
+      "vsp",        "vtp",          "pipeline_type",        "default_dp_type",
+      "use_sp",     "embed_sdp",    "world_size",           "cp_sizes_enc",
+      "vcp"};
+  GalvatronPlanImport result;
+  for (const auto& [key, value] : object_.items()) {
+    if (std::find(std::begin(kKnownKeys), std::end(kKnownKeys), key) == std::end(kKnownKeys)) {
+      result.notes.push_back(
+          absl::StrCat(file_.name, ": `", key, "` is not known and was ignored"));
+    }
+  }
+  Plan& plan = result.plan;
+  const int layer_count = model_.layer_count() - 2;
+  PARPLAN_ASSIGN_OR_RETURN(plan.device_count, DeviceCount());
+  PARPLAN_ASSIGN_OR_RETURN(const int stage_count, Number("pp_deg", 1, std::nullopt));
+  if (plan.device_count % stage_count != 0) {
+    return Error("pp_deg", absl::StrCat("is ", stage_count, ", which does not divide ",
+                                        plan.device_count, " devices"));
+  }
+  width_ = plan.device_count / stage_count;
+  PARPLAN_ASSIGN_OR_RETURN(plan.global_batch_size, Number("global_bsz", 1, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(const int chunks, Number("chunks", 1, std::nullopt));
+  plan.micro_batch_count = options_.micro_batch_count > 0 ? options_.micro_batch_count : chunks;
+  if (plan.global_batch_size % plan.micro_batch_count != 0) {
+    return Error("chunks",
+                 absl::StrCat("is ", plan.micro_batch_count, ", which does not divide global_bsz ",
+                              plan.global_batch_size,
+                              "; micro-batches must be equal, "
+                              "give another number with "
+                              "--galvatron-micro-batches"));
+  }
+
+  const std::string schedule =
+      object_.value("pipeline_type", json("pipedream_flush")).is_string()
+          ? object_.value("pipeline_type", json("pipedream_flush")).get<std::string>()
+          : "";
+  if (schedule == "gpipe") {
+    plan.schedule = Schedule::kGpipe;
+  } else if (schedule != "pipedream_flush") {
+    return Error("pipeline_type", "must be `gpipe` or `pipedream_flush`");
+  }
+  if (object_.contains("default_dp_type")) {
+    if (object_["default_dp_type"] == "zero2") {
+      default_level_ = ShardingLevel::kGradients;
+    } else if (object_["default_dp_type"] != "ddp") {
+      return Error("default_dp_type", "must be `ddp` or `zero2`");
+    }
+  }
+  sequence_parallel_ = options_.sequence_parallel.value_or(object_.contains("use_sp"));
+
+  PARPLAN_ASSIGN_OR_RETURN(const auto degrees,
+                           List("tp_sizes_enc", layer_count, 1, plan.device_count, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(const auto consecutive,
+                           List("tp_consecutive_flags", layer_count, 0, 1, 1));
+  PARPLAN_ASSIGN_OR_RETURN(const auto sharded,
+                           List("dp_types_enc", layer_count, 0, 1, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(const auto recompute, List("checkpoint", layer_count, 0, 1, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const auto ulysses, List("use_sp", layer_count, 0, 1, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const auto context, List("cp_sizes_enc", layer_count, 1, 1 << 16, 1));
+  PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_context, Number("vcp", 1, 1));
+  PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_degree, Number("vtp", 1, 1));
+  PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_ulysses, Number("vsp", 0, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_sharded, Number("embed_sdp", 0, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const Strategy ends,
+                           MakeStrategy("vtp", {.degree = vocabulary_degree,
+                                                .context = vocabulary_context,
+                                                .ulysses = vocabulary_ulysses != 0,
+                                                .sharded = vocabulary_sharded != 0}));
+
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> sizes, StageSizes(stage_count));
+  int layer = 0;  // of the transformer layers
+  for (int i = 0; i < stage_count; ++i) {
+    StagePlan stage;
+    stage.first_rank = i * width_;
+    stage.rank_count = width_;
+    if (i == 0) AppendLayer(model_, 0, ends, &stage);
+    for (int end = layer + sizes[i]; layer < end; ++layer) {
+      PARPLAN_ASSIGN_OR_RETURN(const Strategy strategy,
+                               MakeStrategy(absl::StrCat("tp_sizes_enc[", layer, "]"),
+                                            {.degree = degrees[layer],
+                                             .context = context[layer],
+                                             .ulysses = ulysses[layer] != 0,
+                                             .consecutive = consecutive[layer] != 0,
+                                             .sharded = sharded[layer] != 0,
+                                             .recompute = recompute[layer] != 0}));
+      AppendLayer(model_, layer + 1, strategy, &stage);
+    }
+    if (i == stage_count - 1) AppendLayer(model_, model_.layer_count() - 1, ends, &stage);
+    plan.stages.push_back(std::move(stage));
+  }
+  if (approximated_) {
+    result.notes.push_back(
+        "Ulysses groups are taken as data-parallel groups of the same width; their all-to-alls are "
+        "left out");
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
+                                                        const ModelSpec& model,
+                                                        const GalvatronPlanOptions& options) {
+  return PlanReader(file, model, options).Read();
+}
+
+}  // namespace parplan

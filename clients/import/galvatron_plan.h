@@ -1,0 +1,66 @@
+// Galvatron's strategy files (`galvatron_config_*.json`), read and written.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_PLAN_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+struct GalvatronPlanOptions {
+  // Devices of the job. 0: `world_size` of the file, else what its name says.
+  int device_count = 0;
+  // In the place of `chunks`, for files whose chunks are not equal. 0: the
+  // file's.
+  int64_t micro_batch_count = 0;
+  // Whether tensor-parallel layers split activations along the sequence; not in
+  // the file. Default: yes from v2.4 on (files with `use_sp`), as its releases.
+  std::optional<bool> sequence_parallel;
+  // Take Ulysses groups as data-parallel ones of the same width: states and
+  // activations of a device are equal, the all-to-alls are left out. For profiles
+  // of which no all-to-all is known.
+  bool ulysses_as_data_parallel = false;
+};
+
+struct GalvatronPlanImport {
+  Plan plan;
+  // What was assumed, one sentence an entry.
+  std::vector<std::string> notes;
+};
+
+// The plan in `file` for `model`, whose first layer is the embedding, whose last
+// is the head, and which are one and one more than the file has layers. Both
+// get the strategy of `vtp`, `vsp` and `embed_sdp` (absent: degree 1). Absent
+// keys have the meaning of the release that did without them.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with file and field for what is no strategy
+// file, does not fit model or devices, or has no counterpart here: Ulysses beside
+// context parallelism or over strided devices, micro-batches of unequal size. Whether
+// the plan answers a problem is for `CheckPlanStructure` to say.
+absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
+                                                        const ModelSpec& model,
+                                                        const GalvatronPlanOptions& options);
+
+// `plan` as a strategy file. What `ImportGalvatronPlan` reads back to an equal
+// plan, given the same `sequence_parallel`. REQUIRES: the layers of `plan` are
+// those of `model`.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with the reason for plans that the format
+// can't hold: stages of unequal ranks or without a transformer layer, embedding
+// and head under different strategies or recomputed, a strided tensor-parallel
+// group for them, optimizer state sharded alone, layers that shard gradients
+// beside layers that shard nothing, sequence parallelism in some layers only, tensor
+// parallelism beside Ulysses in one layer, sharding over Ulysses ranks alone.
+absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_PLAN_H_

@@ -1,0 +1,187 @@
+#include "clients/import/model_facts.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "proto/wire/model_wire.h"
+
+namespace parplan {
+namespace {
+
+const char* KindName(v1::LayerKind kind) {
+  switch (kind) {
+    case v1::LAYER_KIND_ENCODER:
+      return "encoder";
+    case v1::LAYER_KIND_CROSS_DECODER:
+      return "cross-decoder";
+    default:
+      return "decoder";
+  }
+}
+
+absl::Status SetSize(const char* flag, std::optional<int> value, int* size) {
+  if (!value.has_value()) return absl::OkStatus();
+  if (*value < 1) return FieldError(Reason::kSpecInvalid, flag, "must be at least 1");
+  *size = *value;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
+  if (flags.model_id.has_value()) facts->model_id = *flags.model_id;
+  if (facts->runs.empty()) facts->runs.resize(flags.layer_counts.size());
+  if (!flags.layer_counts.empty() && flags.layer_counts.size() != facts->runs.size()) {
+    return FieldError(Reason::kSpecInvalid, "--layers",
+                      absl::StrCat("must be given ", facts->runs.size(),
+                                   " times, once for each kind of layer of the model"));
+  }
+  const size_t lengths = flags.sequence_lengths.size();
+  if (lengths > 1 && lengths != facts->runs.size()) {
+    return FieldError(Reason::kSpecInvalid, "--sequence-length",
+                      absl::StrCat("must be given once, or ", facts->runs.size(),
+                                   " times, once for each kind of layer of the model"));
+  }
+  for (size_t i = 0; i < facts->runs.size(); ++i) {
+    TransformerRunFacts& run = facts->runs[i];
+    if (flags.layer_kind.has_value()) run.kind = *flags.layer_kind;
+    if (flags.feed_forward_kind.has_value()) run.feed_forward_kind = *flags.feed_forward_kind;
+    std::optional<int> layer_count;
+    std::optional<int> sequence_length;
+    if (!flags.layer_counts.empty()) layer_count = flags.layer_counts[i];
+    if (lengths > 0) sequence_length = flags.sequence_lengths[lengths == 1 ? 0 : i];
+    const struct {
+      const char* flag;
+      std::optional<int> value;
+      int* size;
+    } sizes[] = {
+        {"--layers", layer_count, &run.layer_count},
+        {"--sequence-length", sequence_length, &run.sequence_length},
+        {"--hidden-size", flags.hidden_size, &run.hidden_size},
+        {"--attention-heads", flags.attention_head_count, &run.attention_head_count},
+        {"--key-value-heads", flags.key_value_head_count, &run.key_value_head_count},
+        {"--head-size", flags.head_size, &run.head_size},
+        {"--feed-forward-size", flags.feed_forward_size, &run.feed_forward_size},
+    };
+    for (const auto& size : sizes) {
+      PARPLAN_RETURN_IF_ERROR(SetSize(size.flag, size.value, size.size));
+    }
+  }
+  PARPLAN_RETURN_IF_ERROR(
+      SetSize("--vocabulary-size", flags.vocabulary_size, &facts->vocabulary_size));
+  if (flags.tied_embedding.has_value()) facts->tied_embedding = *flags.tied_embedding;
+  if (flags.precision.has_value()) facts->precision = *flags.precision;
+  if (flags.optimizer.has_value()) facts->optimizer = *flags.optimizer;
+  return absl::OkStatus();
+}
+
+std::vector<std::string> MissingModelFacts(const ModelFacts& facts) {
+  std::vector<std::string> missing;
+  if (facts.runs.empty()) missing.push_back("layer_count (--layers)");
+  for (size_t i = 0; i < facts.runs.size(); ++i) {
+    const TransformerRunFacts& run = facts.runs[i];
+    const std::string of = facts.runs.size() == 1 ? "" : absl::StrCat(" of layer type ", i);
+    const struct {
+      const char* name;
+      const char* flag;
+      bool known;
+    } needs[] = {
+        {"layer_count", "--layers", run.layer_count > 0},
+        {"hidden_size", "--hidden-size", run.hidden_size > 0},
+        {"attention_head_count", "--attention-heads", run.attention_head_count > 0},
+        {"feed_forward_size", "--feed-forward-size", run.feed_forward_size > 0},
+        {"feed_forward_kind", "--feed-forward-kind",
+         run.feed_forward_kind != v1::FEED_FORWARD_KIND_UNSPECIFIED},
+        {"layer_kind", "--layer-kind", run.kind != v1::LAYER_KIND_UNSPECIFIED},
+        {"sequence_length", "--sequence-length", run.sequence_length > 0},
+    };
+    for (const auto& need : needs) {
+      if (!need.known) missing.push_back(absl::StrCat(need.name, of, " (", need.flag, ")"));
+    }
+  }
+  if (facts.vocabulary_size == 0 && facts.patch_value_count == 0) {
+    missing.push_back("vocabulary_size (--vocabulary-size)");
+  }
+  return missing;
+}
+
+absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::string_view source) {
+  const std::vector<std::string> missing = MissingModelFacts(facts);
+  if (!missing.empty()) {
+    return FieldError(Reason::kSpecInvalid, source,
+                      absl::StrCat("these facts of the model are in no file; give a model "
+                                   "config or the flag: ",
+                                   absl::StrJoin(missing, ", ")));
+  }
+  const bool image = facts.patch_value_count > 0;
+  v1::ModelSpec model;
+  model.set_model_id(ModelIdFrom(facts.model_id));
+  model.set_precision(facts.precision == v1::PRECISION_UNSPECIFIED ? v1::PRECISION_BF16
+                                                                   : facts.precision);
+  model.set_optimizer(facts.optimizer == v1::OPTIMIZER_UNSPECIFIED ? v1::OPTIMIZER_ADAM
+                                                                   : facts.optimizer);
+
+  const auto add = [&model](const std::string& id, v1::LayerKind kind, int layer_count) {
+    v1::ModelLayerRun* run = model.add_layer_runs();
+    run->set_layer_definition_id(id);
+    run->set_layer_count(layer_count);
+    v1::LayerDefinition* definition = model.add_layer_definitions();
+    definition->set_layer_definition_id(id);
+    definition->set_kind(kind);
+    return definition;
+  };
+
+  const TransformerRunFacts& first = facts.runs.front();
+  v1::LayerDefinition* embedding =
+      add("embedding", image ? v1::LAYER_KIND_PATCH_EMBEDDING : v1::LAYER_KIND_EMBEDDING, 1);
+  embedding->set_hidden_size(first.hidden_size);
+  embedding->set_sequence_length(first.sequence_length);
+  embedding->set_vocabulary_size(image ? facts.patch_value_count : facts.vocabulary_size);
+
+  for (size_t i = 0; i < facts.runs.size(); ++i) {
+    const TransformerRunFacts& run = facts.runs[i];
+    int same_kind = 0;
+    for (const TransformerRunFacts& other : facts.runs) same_kind += other.kind == run.kind;
+    const std::string id =
+        same_kind == 1 ? std::string(KindName(run.kind)) : absl::StrCat(KindName(run.kind), "-", i);
+    v1::LayerDefinition* layer = add(id, run.kind, run.layer_count);
+    layer->set_hidden_size(run.hidden_size);
+    layer->set_attention_head_count(run.attention_head_count);
+    if (run.key_value_head_count != run.attention_head_count) {
+      layer->set_key_value_head_count(run.key_value_head_count);
+    }
+    if (int64_t{run.head_size} * run.attention_head_count != run.hidden_size) {
+      layer->set_head_size(run.head_size);
+    }
+    layer->set_feed_forward_size(run.feed_forward_size);
+    layer->set_feed_forward_kind(run.feed_forward_kind);
+    layer->set_sequence_length(run.sequence_length);
+  }
+
+  const TransformerRunFacts& last = facts.runs.back();
+  v1::LayerDefinition* head = add("head", v1::LAYER_KIND_HEAD, 1);
+  head->set_hidden_size(last.hidden_size);
+  head->set_sequence_length(last.sequence_length);
+  head->set_vocabulary_size(image ? facts.class_count : facts.vocabulary_size);
+  head->set_tied_embedding(facts.tied_embedding);
+
+  const absl::StatusOr<ModelSpec> checked = ModelFromProto(model, "model");
+  if (!checked.ok()) {
+    return FieldError(Reason::kSpecInvalid, source, checked.status().message());
+  }
+  return model;
+}
+
+std::string ModelIdFrom(absl::string_view text) {
+  std::string id(text.substr(0, 63));
+  for (char& c : id) {
+    if (!absl::ascii_isalnum(c) && c != '-' && c != '_' && c != '.') c = '-';
+  }
+  return id.empty() ? "model" : id;
+}
+
+}  // namespace parplan

@@ -1,0 +1,84 @@
+// What an importer knows of a model before it becomes a `v1::ModelSpec`.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_FACTS_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_FACTS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parplan/v1/model.pb.h"
+#include "base/error.h"
+
+namespace parplan {
+
+// Equal transformer layers one after the other. 0 and UNSPECIFIED: not known,
+// or the default of model.proto.
+struct TransformerRunFacts {
+  v1::LayerKind kind = v1::LAYER_KIND_UNSPECIFIED;
+  int layer_count = 0;
+  int hidden_size = 0;
+  int attention_head_count = 0;
+  int key_value_head_count = 0;
+  int head_size = 0;
+  int feed_forward_size = 0;
+  v1::FeedForwardKind feed_forward_kind = v1::FEED_FORWARD_KIND_UNSPECIFIED;
+  int sequence_length = 0;
+};
+
+// An embedding, runs of transformer layers and a head. Either words
+// (`vocabulary_size`) or image patches (`patch_value_count`, `class_count`).
+struct ModelFacts {
+  std::string model_id;
+  std::vector<TransformerRunFacts> runs;
+  int vocabulary_size = 0;
+  bool tied_embedding = false;
+  int patch_value_count = 0;
+  int class_count = 0;
+  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
+  v1::Optimizer optimizer = v1::OPTIMIZER_UNSPECIFIED;
+};
+
+// What the user says on the command line; every field wins over files. Scalars
+// hold for all runs.
+struct ModelFlags {
+  std::optional<std::string> model_id;
+  std::optional<v1::LayerKind> layer_kind;
+  std::vector<int> layer_counts;      // one a run
+  std::vector<int> sequence_lengths;  // one a run, or one for all
+  std::optional<int> hidden_size;
+  std::optional<int> attention_head_count;
+  std::optional<int> key_value_head_count;
+  std::optional<int> head_size;
+  std::optional<int> feed_forward_size;
+  std::optional<v1::FeedForwardKind> feed_forward_kind;
+  std::optional<int> vocabulary_size;
+  std::optional<bool> tied_embedding;
+  std::optional<v1::Precision> precision;
+  std::optional<v1::Optimizer> optimizer;
+};
+
+// Writes the flags over `facts`; makes as many runs as `layer_counts` has when
+// there are none. INVALID_ARGUMENT (SPEC_INVALID) for a list of the wrong
+// length or a value below 1.
+absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
+
+// Sizes the planner knows no layer without that are not in `facts`, each with
+// the flag that gives it: `feed_forward_size (--feed-forward-size)`.
+std::vector<std::string> MissingModelFacts(const ModelFacts& facts);
+
+// The model: embedding, runs, head. Precision defaults to bf16, optimizer to
+// Adam. INVALID_ARGUMENT (SPEC_INVALID), with `source` in front, for facts that
+// are missing (all of them) or contradict each other.
+absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::string_view source);
+
+// `text` with everything a model id may not have replaced by `-`, at most 63
+// characters; `model` when nothing is left.
+std::string ModelIdFrom(absl::string_view text);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_FACTS_H_

@@ -1,0 +1,51 @@
+// A text and the name of the file it came from, and the JSON in it.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_NAMED_TEXT_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_NAMED_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/error.h"
+
+namespace parplan {
+
+// Largest file an import reads.
+inline constexpr size_t kMaxImportBytes = size_t{64} << 20;
+
+// Largest count or size an import believes: far above any model, and small
+// enough that products of two stay exact.
+inline constexpr int kMaxImportCount = 1 << 24;
+
+// The importers are pure functions over these; planctl reads the files.
+struct NamedText {
+  // As the user gave it; some formats keep facts in file names.
+  std::string name;
+  std::string text;
+};
+
+// `name: field` with the rule that is broken, as INVALID_ARGUMENT (`reason`).
+absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
+                         absl::string_view rule);
+
+// The object `file` holds. INVALID_ARGUMENT (`reason`) with the file and the
+// place for anything else.
+absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason reason);
+
+// `value` as a finite number of at most 1e12 in magnitude.
+absl::StatusOr<double> ReadNumber(const nlohmann::json& value, Reason reason,
+                                  absl::string_view file_name, absl::string_view field);
+
+// `value` as a whole number from `minimum` to kMaxImportCount.
+absl::StatusOr<int> ReadCount(const nlohmann::json& value, int minimum, Reason reason,
+                              absl::string_view file_name, absl::string_view field);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_NAMED_TEXT_H_

@@ -1,0 +1,17 @@
+// `parplan-sidecar init`: waits for the plan of a job and puts it on the shared volume.
+
+#ifndef PARPLAN_CLIENTS_SIDECAR_INIT_COMMAND_H_
+#define PARPLAN_CLIENTS_SIDECAR_INIT_COMMAND_H_
+
+#include "absl/status/status.h"
+#include "clients/kubernetes/sidecar_flags.h"
+
+namespace parplan::sidecar {
+
+// Tries until there is a plan that holds, or the deadline has passed, and gives the last error
+// then. A plan that was refused is an error at once.
+absl::Status RunInit(const SidecarFlags& flags);
+
+}  // namespace parplan::sidecar
+
+#endif  // PARPLAN_CLIENTS_SIDECAR_INIT_COMMAND_H_

@@ -1,0 +1,109 @@
+// parplan-sidecar: stands between a pod and parplan-server. docs/kubernetes.md.
+
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "clients/kubernetes/init_command.h"
+#include "clients/kubernetes/run_command.h"
+#include "clients/kubernetes/sidecar_flags.h"
+#include "base/error.h"
+
+namespace parplan::sidecar {
+namespace {
+
+// As planctl's, where there is one for it.
+enum ExitStatus {
+  kOk = 0,
+  kFailed = 1,
+  kBadInput = 2,
+  kNothingFits = 3,
+  kMeasurementsMissing = 4,
+  kRefused = 5,
+  kUnavailable = 6,
+  kNotFound = 7,
+};
+
+ExitStatus ExitStatusOf(const absl::Status& status) {
+  if (status.ok()) return kOk;
+  if (const std::optional<ErrorDetail> detail = GetErrorDetail(status); detail.has_value()) {
+    switch (detail->reason) {
+      case Reason::kNoFeasiblePlan:
+        return kNothingFits;
+      case Reason::kProfileMissing:
+        return kMeasurementsMissing;
+      case Reason::kTopologyMismatch:
+      case Reason::kPlanExpired:
+      case Reason::kSignatureInvalid:
+      case Reason::kPayloadMalformed:
+      case Reason::kAudienceMismatch:
+        return kRefused;
+      default:
+        break;
+    }
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return kBadInput;
+    // The plan is for another model.
+    case absl::StatusCode::kFailedPrecondition:
+      return kRefused;
+    case absl::StatusCode::kNotFound:
+      return kNotFound;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kCancelled:
+      return kUnavailable;
+    default:
+      return kFailed;
+  }
+}
+
+int Main(int argc, char** argv) {
+  const std::variant<SidecarFlags, int> read = ReadFlags(argc, argv);
+  if (const int* const exit_status = std::get_if<int>(&read)) return *exit_status;
+  const auto& flags = std::get<SidecarFlags>(read);
+  absl::Status status;
+  if (flags.command == SidecarFlags::Command::kInit) {
+    // The first process of a container has no default actions.
+    for (const int signal : {SIGTERM, SIGINT}) {
+      std::signal(signal, [](int number) { ::_exit(128 + number); });
+    }
+    status = RunInit(flags);
+  } else {
+    // Before there are any threads.
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGTERM);
+    ::sigaddset(&signals, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    status = RunBeside(flags, signals);
+  }
+  if (!status.ok()) {
+    const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+    std::cerr << "parplan-sidecar: ";
+    if (detail.has_value()) std::cerr << ReasonName(detail->reason) << ": ";
+    std::cerr << std::string(status.message()) << std::endl;
+  }
+  return ExitStatusOf(status);
+}
+
+}  // namespace
+}  // namespace parplan::sidecar
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return parplan::sidecar::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "parplan-sidecar: " << error.what() << std::endl;
+    return 1;
+  }
+}

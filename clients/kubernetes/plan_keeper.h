@@ -1,0 +1,59 @@
+// Keeps the plan on the volume up to date while a job runs.
+
+#ifndef PARPLAN_CLIENTS_SIDECAR_PLAN_KEEPER_H_
+#define PARPLAN_CLIENTS_SIDECAR_PLAN_KEEPER_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "clients/kubernetes/plan_fetcher.h"
+#include "clients/kubernetes/plan_files.h"
+#include "clients/kubernetes/plan_volume.h"
+#include "clients/kubernetes/sidecar_metrics.h"
+#include "parplan/v1/plan.pb.h"
+
+namespace parplan::sidecar {
+
+// `Look` is for one thread; what it says of the plan, for any.
+class PlanKeeper {
+ public:
+  // Starts from the plan on the volume, which is verified again: NOT_FOUND (RESOURCE_NOT_FOUND)
+  // where there is none, and the errors of PlanVerifier, but for PLAN_EXPIRED: a job goes on
+  // under the plan it has.
+  static absl::StatusOr<std::unique_ptr<PlanKeeper>> Open(const PlanFilesOptions& files,
+                                                          const PlanWanted& wanted,
+                                                          const ChannelOptions& server);
+
+  // Looks for a newer plan of the same job and writes it to the volume as the next generation.
+  // What failed is in the log; a plan that was refused changes nothing.
+  LookOutcome Look(absl::Time now, absl::Duration timeout);
+
+  // The plan on the volume.
+  v1::PlanPayload payload() const;
+  int64_t generation() const;
+
+ private:
+  PlanKeeper(PlanFilesOptions files, std::unique_ptr<PlanVolume> volume, PlanFetcher fetcher,
+             v1::PlanPayload payload)
+      : files_(std::move(files)),
+        volume_(std::move(volume)),
+        fetcher_(std::move(fetcher)),
+        payload_(std::move(payload)),
+        generation_(volume_->generation()) {}
+
+  const PlanFilesOptions files_;
+  const std::unique_ptr<PlanVolume> volume_;
+  PlanFetcher fetcher_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  v1::PlanPayload payload_;
+  int64_t generation_;
+};
+
+}  // namespace parplan::sidecar
+
+#endif  // PARPLAN_CLIENTS_SIDECAR_PLAN_KEEPER_H_

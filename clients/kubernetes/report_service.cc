@@ -1,0 +1,174 @@
+#include "clients/kubernetes/report_service.h"
+
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "parplan/v1/execution_service.grpc.pb.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace parplan::sidecar {
+namespace {
+
+// Windows that are written to disk together.
+constexpr size_t kBatchSize = 256;
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+absl::Status Broken(const char* field, const char* rule) {
+  return FieldError(Reason::kSpecInvalid, absl::StrCat("window.", field), rule);
+}
+
+// What no server takes is refused before it is acknowledged; servers look closer.
+absl::Status CheckWindow(const v1::MeasuredWindow& window) {
+  if (window.rank() < 0) return Broken("rank", "must be at least 0");
+  if (window.first_step() < 0) return Broken("first_step", "must be at least 0");
+  if (window.step_count() < 1) return Broken("step_count", "must be at least 1");
+  const google::protobuf::Duration& step = window.median_step_duration();
+  if (step.seconds() < 0 || step.nanos() < 0 || (step.seconds() == 0 && step.nanos() == 0)) {
+    return Broken("median_step_duration", "must be above 0");
+  }
+  return absl::OkStatus();
+}
+
+class Service : public v1::ExecutionService::Service {
+ public:
+  Service(WindowJournal& journal, ReportService::Observer observer)
+      : journal_(journal), observer_(std::move(observer)) {}
+
+  grpc::Status CreateExecution(grpc::ServerContext*, const v1::CreateExecutionRequest* request,
+                               v1::Execution* execution) override {
+    const absl::StatusOr<std::string> name = journal_.Begin(*request);
+    return name.ok() ? Answer(*name, execution) : ToGrpc(name.status());
+  }
+
+  grpc::Status ReportMetrics(grpc::ServerContext*,
+                             grpc::ServerReader<v1::ReportMetricsRequest>* stream,
+                             v1::ReportMetricsResponse* response) override {
+    std::string name;
+    std::vector<v1::MeasuredWindow> batch;
+    v1::ReportMetricsRequest request;
+    while (stream->Read(&request)) {
+      if (name.empty()) name = request.execution();
+      if (!request.execution().empty() && request.execution() != name) {
+        return ToGrpc(FieldError(Reason::kSpecInvalid, "execution",
+                                 "must be that of the first message, or empty"));
+      }
+      const absl::Status good = CheckWindow(request.window());
+      if (!good.ok()) {
+        // Those before it are kept.
+        (void)Keep(name, batch, *response);
+        return ToGrpc(good);
+      }
+      batch.push_back(std::move(*request.mutable_window()));
+      if (batch.size() == kBatchSize) {
+        const absl::Status kept = Keep(name, batch, *response);
+        if (!kept.ok()) return ToGrpc(kept);
+      }
+    }
+    return ToGrpc(Keep(name, batch, *response));
+  }
+
+  grpc::Status CompleteExecution(grpc::ServerContext*, const v1::CompleteExecutionRequest* request,
+                                 v1::Execution* execution) override {
+    return Close(request->name(), v1::Execution::SUCCEEDED, "", execution);
+  }
+
+  grpc::Status FailExecution(grpc::ServerContext*, const v1::FailExecutionRequest* request,
+                             v1::Execution* execution) override {
+    return Close(request->name(), v1::Execution::FAILED, request->reason(), execution);
+  }
+
+  grpc::Status GetExecution(grpc::ServerContext*, const v1::GetExecutionRequest* request,
+                            v1::Execution* execution) override {
+    return Answer(request->name(), execution);
+  }
+
+ private:
+  absl::Status Keep(const std::string& name, std::vector<v1::MeasuredWindow>& batch,
+                    v1::ReportMetricsResponse& response) {
+    PARPLAN_RETURN_IF_ERROR(journal_.Append(name, batch));
+    observer_(name, batch);
+    response.set_stored_window_count(response.stored_window_count() +
+                                     static_cast<int64_t>(batch.size()));
+    batch.clear();
+    return absl::OkStatus();
+  }
+
+  grpc::Status Close(const std::string& name, v1::Execution::State outcome,
+                     const std::string& reason, v1::Execution* execution) {
+    const absl::Status closed = journal_.Close(name, outcome, reason);
+    return closed.ok() ? Answer(name, execution) : ToGrpc(closed);
+  }
+
+  grpc::Status Answer(const std::string& name, v1::Execution* execution) const {
+    absl::StatusOr<v1::Execution> known = journal_.Get(name);
+    if (!known.ok()) return ToGrpc(known.status());
+    *execution = *std::move(known);
+    return grpc::Status::OK;
+  }
+
+  WindowJournal& journal_;
+  const ReportService::Observer observer_;
+};
+
+}  // namespace
+
+struct ReportService::Server {
+  std::unique_ptr<Service> service;
+  std::unique_ptr<grpc::Server> server;
+};
+
+absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::string& socket_path,
+                                                                    WindowJournal& journal,
+                                                                    Observer observer) {
+  constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
+  if (socket_path.empty() || socket_path.size() > kLongestPath) {
+    return FieldError(Reason::kSpecInvalid, "--socket",
+                      absl::StrCat("must be a path of 1 to ", kLongestPath, " bytes"));
+  }
+  auto made = std::make_unique<Server>();
+  made->service = std::make_unique<Service>(journal, std::move(observer));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  // Reporters ask now and then whether the connection holds, as they do with a server.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
+  // One rank of a job reports, now and then.
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  builder.AddListeningPort(absl::StrCat("unix:", socket_path), grpc::InsecureServerCredentials());
+  builder.RegisterService(made->service.get());
+  made->server = builder.BuildAndStart();
+  // The trainer may run as another user of the pod's group.
+  if (made->server == nullptr || ::chmod(socket_path.c_str(), 0660) != 0) {
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                     absl::StrCat("cannot make the socket ", socket_path,
+                                  "; name another with --socket, in a folder that this user may "
+                                  "write to"));
+  }
+  // The name that clients watch before they call any service (clients/cpp/channel.cc).
+  made->server->GetHealthCheckService()->SetServingStatus("parplan.v1.PlanService", true);
+  return std::unique_ptr<ReportService>(new ReportService(std::move(made)));
+}
+
+ReportService::ReportService(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+
+ReportService::~ReportService() {
+  server_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+}
+
+}  // namespace parplan::sidecar

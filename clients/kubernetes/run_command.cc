@@ -1,0 +1,240 @@
+#include "clients/kubernetes/run_command.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "clients/cpp/channel.h"
+#include "executor/report/execution_sink.h"
+#include "clients/kubernetes/drift_meter.h"
+#include "clients/kubernetes/forwarder.h"
+#include "clients/kubernetes/plan_keeper.h"
+#include "clients/kubernetes/report_service.h"
+#include "clients/kubernetes/sidecar_metrics.h"
+#include "clients/kubernetes/window_journal.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/service/health/health_server.h"
+#include "base/service/shell/event_log.h"
+#include "base/service/shell/port_file.h"
+#include "proto/wire/duration_wire.h"
+
+namespace parplan::sidecar {
+namespace {
+
+// So that a look under way, of all its calls, does not hold up the end of the pod.
+constexpr absl::Duration kLongestLook = absl::Seconds(10);
+constexpr absl::Duration kLongestTelling = absl::Seconds(10);
+
+// One call for one task of the journal.
+absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task,
+                                    absl::Duration timeout) {
+  switch (task.kind) {
+    case JournalTask::Kind::kOpen:
+      return sink.Create(task.request.parent(), task.request.request_id(), timeout);
+    case JournalTask::Kind::kSend:
+      PARPLAN_RETURN_IF_ERROR(sink.Report(task.execution, task.windows, timeout));
+      return task.execution;
+    case JournalTask::Kind::kClose:
+      PARPLAN_RETURN_IF_ERROR(task.outcome == v1::Execution::SUCCEEDED
+                                  ? sink.Complete(task.execution, timeout)
+                                  : sink.Fail(task.execution, task.reason, timeout));
+      return task.execution;
+    case JournalTask::Kind::kAbandon:
+      PARPLAN_RETURN_IF_ERROR(sink.Abandon(task.execution, task.reason, timeout));
+      return task.execution;
+  }
+  return absl::InternalError("no such task");
+}
+
+void LogTry(const JournalTask& task, const absl::Status& status, bool may_retry) {
+  if (status.ok()) {
+    // Windows are many.
+    if (task.kind == JournalTask::Kind::kSend) return;
+    const char* const event = task.kind == JournalTask::Kind::kOpen      ? "execution opened"
+                              : task.kind == JournalTask::Kind::kAbandon ? "execution abandoned"
+                                                                         : "execution closed";
+    LogEvent("info", event, {{"plan", task.request.parent()}, {"execution", task.execution}});
+    return;
+  }
+  LogEvent(may_retry ? "warning" : "error",
+           may_retry ? "the server could not be told" : "the server refused",
+           {{"plan", task.request.parent()},
+            {"windows", absl::StrCat(task.windows.size())},
+            {"message", std::string(status.message())}});
+}
+
+class Sidecar {
+ public:
+  explicit Sidecar(const SidecarFlags& flags) : flags_(flags), drift_(flags.drift_limit) {}
+  ~Sidecar() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    if (looker_.joinable()) looker_.join();
+    // Who calls what comes after ends first.
+    service_.reset();
+    metrics_.reset();
+    forwarder_.reset();
+  }
+
+  absl::Status Start() {
+    PARPLAN_ASSIGN_OR_RETURN(keeper_, PlanKeeper::Open(flags_.files, flags_.wanted, flags_.server));
+    drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());
+    PARPLAN_ASSIGN_OR_RETURN(journal_, WindowJournal::Open({.folder = flags_.state_dir}));
+    forwarder_ = std::make_unique<Forwarder>(
+        *journal_, [this](const JournalTask& task) { return Tell(task); }, ForwarderOptions(),
+        LogTry);
+    metrics_ = std::make_unique<SidecarMetrics>(
+        [this] { return Figures(); }, flags_.server.certificate_file, flags_.server.ca_file);
+    int metrics_port = 0;
+    if (!flags_.watch.metrics_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_->Serve(flags_.watch.metrics_listen));
+    }
+    if (!flags_.socket.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(
+          service_, ReportService::Start(flags_.socket, *journal_,
+                                         [this](const std::string& name,
+                                                absl::Span<const v1::MeasuredWindow> windows) {
+                                           Observe(name, windows);
+                                         }));
+    }
+    looker_ = std::thread([this] { KeepLooking(); });
+    // Last: who is healthy serves.
+    if (!flags_.watch.health_listen.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(flags_.watch.health_listen));
+    }
+    const int port = health_ == nullptr ? 0 : health_->port();
+    PARPLAN_RETURN_IF_ERROR(WritePortFile(flags_.watch.health_port_file, port));
+    PARPLAN_RETURN_IF_ERROR(WritePortFile(flags_.watch.metrics_port_file, metrics_port));
+    LogEvent("info", "started",
+             {{"plan", keeper_->payload().plan()},
+              {"generation", absl::StrCat(keeper_->generation())},
+              {"server", flags_.server.target},
+              {"socket", flags_.socket},
+              {"port", absl::StrCat(port)},
+              {"metrics_port", absl::StrCat(metrics_port)},
+              {"waiting", absl::StrCat(journal_->counts().waiting_window_count)},
+              {"resident_bytes", absl::StrCat(ResidentBytes())}});
+    return absl::OkStatus();
+  }
+
+  // The job's containers have ended, or are about to.
+  absl::Status End() {
+    LogEvent("info", "ending");
+    const absl::Time end = absl::Now() + flags_.drain_time;
+    (void)forwarder_->Flush(flags_.drain_time);
+    // What was taken meanwhile is told, too; after this nothing is.
+    service_.reset();
+    // A trainer that was killed closed nothing. Where this is a restart beside one that lives, its
+    // next windows open its execution again.
+    journal_->Abandon("the pod ended before its job said how it went");
+    const bool is_told = forwarder_->Flush(std::max(end - absl::Now(), absl::ZeroDuration()));
+    const JournalCounts counts = journal_->counts();
+    LogEvent(is_told ? "info" : "error", "ended",
+             {{"received", absl::StrCat(counts.received_window_count)},
+              {"forwarded", absl::StrCat(counts.forwarded_window_count)},
+              {"refused", absl::StrCat(counts.refused_window_count)},
+              {"waiting", absl::StrCat(counts.waiting_window_count)}});
+    if (is_told) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                     absl::StrCat(counts.waiting_window_count,
+                                  " windows could not be brought to the server, nor how their "
+                                  "executions ended; they are in ",
+                                  flags_.state_dir, ", and the next sidecar there brings them"));
+  }
+
+ private:
+  // On the forwarder's thread. After a server that could not be reached it connects anew, with
+  // the certificates there are then.
+  absl::StatusOr<std::string> Tell(const JournalTask& task) {
+    if (sink_ == nullptr) {
+      absl::StatusOr<std::unique_ptr<ExecutionSink>> sink = MakeServerSink(flags_.server);
+      // A file that is just being renewed is no reason to give anything up.
+      if (!sink.ok()) return absl::UnavailableError(sink.status().message());
+      sink_ = *std::move(sink);
+    }
+    absl::StatusOr<std::string> told =
+        Deliver(*sink_, task, std::min(flags_.call_timeout, kLongestTelling));
+    if (absl::IsUnavailable(told.status()) || absl::IsUnauthenticated(told.status())) {
+      sink_.reset();
+    }
+    return told;
+  }
+
+  SidecarFigures Figures() const {
+    SidecarFigures figures;
+    figures.journal = journal_->counts();
+    figures.drift = drift_.Get();
+    figures.failed_try_count = forwarder_->failure_count();
+    figures.generation = keeper_->generation();
+    const absl::StatusOr<absl::Time> expiry =
+        TimestampFromProto(keeper_->payload().expire_time(), "expire_time");
+    if (expiry.ok()) figures.plan_expiry = *expiry;
+    return figures;
+  }
+
+  void Observe(const std::string& name, absl::Span<const v1::MeasuredWindow> windows) {
+    drift_.Add(absl::string_view(name).substr(0, name.find("/executions/")), windows);
+    const Drift drift = drift_.Get();
+    // Told when it begins and when it ends.
+    if (was_drifting_.exchange(drift.is_drifting) == drift.is_drifting) return;
+    LogEvent(drift.is_drifting ? "warning" : "info",
+             drift.is_drifting ? "steps take another time than predicted"
+                               : "steps take the time that was predicted",
+             {{"measured_over_predicted", absl::StrCat(drift.step_ratio.value_or(0.0))}});
+  }
+
+  void KeepLooking() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!changed_.wait_for(lock, absl::ToChronoNanoseconds(flags_.look_interval),
+                              [this] { return is_ending_; })) {
+      lock.unlock();
+      const LookOutcome outcome =
+          keeper_->Look(absl::Now(), std::min(flags_.call_timeout, kLongestLook));
+      metrics_->CountLook(outcome);
+      if (outcome == LookOutcome::kNew) {
+        drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());
+      }
+      lock.lock();
+    }
+  }
+
+  const SidecarFlags& flags_;
+  DriftMeter drift_;
+  std::atomic<bool> was_drifting_ = false;
+  std::unique_ptr<PlanKeeper> keeper_;
+  std::unique_ptr<WindowJournal> journal_;
+  // Null until the forwarder needs it.
+  std::unique_ptr<ExecutionSink> sink_;
+  std::unique_ptr<Forwarder> forwarder_;
+  std::unique_ptr<SidecarMetrics> metrics_;
+  std::unique_ptr<ReportService> service_;
+  std::unique_ptr<HealthServer> health_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ending_ = false;  // Guarded by mutex_.
+  std::thread looker_;
+};
+
+}  // namespace
+
+absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals) {
+  Sidecar sidecar(flags);
+  PARPLAN_RETURN_IF_ERROR(sidecar.Start());
+  int signal = 0;
+  while (signal != SIGTERM && signal != SIGINT) ::sigwait(&signals, &signal);
+  return sidecar.End();
+}
+
+}  // namespace parplan::sidecar

@@ -1,0 +1,20 @@
+// `parplan-sidecar run`: stands beside a job until a signal ends it.
+
+#ifndef PARPLAN_CLIENTS_SIDECAR_RUN_COMMAND_H_
+#define PARPLAN_CLIENTS_SIDECAR_RUN_COMMAND_H_
+
+#include <csignal>
+
+#include "absl/status/status.h"
+#include "clients/kubernetes/sidecar_flags.h"
+
+namespace parplan::sidecar {
+
+// `signals` are blocked in all threads and waited for here. UNAVAILABLE where not all of what
+// the job reported could be brought to the server: it stays in the state folder. Other errors
+// come before anything is served.
+absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals);
+
+}  // namespace parplan::sidecar
+
+#endif  // PARPLAN_CLIENTS_SIDECAR_RUN_COMMAND_H_

@@ -1,0 +1,55 @@
+// What the sidecar tells Prometheus about itself and its job (docs/kubernetes.md).
+
+#ifndef PARPLAN_CLIENTS_SIDECAR_SIDECAR_METRICS_H_
+#define PARPLAN_CLIENTS_SIDECAR_SIDECAR_METRICS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "clients/kubernetes/drift_meter.h"
+#include "clients/kubernetes/window_journal.h"
+
+namespace parplan::sidecar {
+
+// What is read whenever somebody asks.
+struct SidecarFigures {
+  JournalCounts journal;
+  Drift drift;
+  int64_t failed_try_count = 0;
+  int64_t generation = 0;
+  absl::Time plan_expiry = absl::InfiniteFuture();
+};
+
+enum class LookOutcome { kSame, kNew, kRefused, kFailed };
+
+// Safe to use from any thread.
+class SidecarMetrics {
+ public:
+  // `figures` is called on threads of the HTTP server. When the certificates of these files end is
+  // told, too; empty paths are left out.
+  SidecarMetrics(std::function<SidecarFigures()> figures, const std::string& certificate_file,
+                 const std::string& ca_file);
+  ~SidecarMetrics();
+
+  // Serves them over plain HTTP at `/metrics` of `address`, HOST:PORT, as long as this lives;
+  // port 0 takes a free one, which is given back. UNAVAILABLE when it cannot be had.
+  absl::StatusOr<int> Serve(const std::string& address);
+
+  // Somebody looked for a newer plan.
+  void CountLook(LookOutcome outcome);
+
+ private:
+  struct Series;
+  const std::shared_ptr<Series> series_;
+};
+
+// Resident memory of this process in bytes; 0 where it is not known.
+int64_t ResidentBytes();
+
+}  // namespace parplan::sidecar
+
+#endif  // PARPLAN_CLIENTS_SIDECAR_SIDECAR_METRICS_H_

@@ -1,0 +1,101 @@
+#include "clients/planctl/offline/offline_explainer.h"
+
+#include <utility>
+#include <variant>
+
+#include "clients/planctl/offline/offline_planner.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/check/plan_check.h"
+#include "planner/cost/cost_model.h"
+#include "planner/find_plan.h"
+#include "proto/wire/rules_wire.h"
+
+namespace parplan::planctl {
+namespace {
+
+constexpr double kMore = 1.1;
+
+absl::StatusOr<PlanTerms> TermsOfGiven(const ExplainContext& context, const Plan& plan) {
+  v1::PlanSpec spec = context.spec;
+  spec.set_global_batch_size(plan.global_batch_size);
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           ProblemOfPlan(spec, context.profiles, plan, context.calibration));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  return TermsOf(problem, costs, plan);
+}
+
+// The question as `planner` is asked it, for one plan.
+absl::StatusOr<PlanningProblem> Question(const ExplainContext& context, const Plan& plan,
+                                         const std::string& planner) {
+  v1::PlanSpec spec = context.spec;
+  if (spec.global_batch_size() == 0) spec.set_global_batch_size(plan.global_batch_size);
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           OfflineProblem(spec, context.profiles, context.calibration));
+  return problem.WithRules(RulesForOnePlan(problem.rules(), planner));
+}
+
+bool HasNoCandidates(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() && detail->reason == Reason::kNoFeasiblePlan;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanExplanation> ExplainOffline(const ExplainContext& context, const Plan& plan,
+                                               const Plan& rival) {
+  PARPLAN_ASSIGN_OR_RETURN(PlanTerms of_plan, TermsOfGiven(context, plan));
+  PARPLAN_ASSIGN_OR_RETURN(PlanTerms of_rival, TermsOfGiven(context, rival));
+  return Explain(std::move(of_plan), std::move(of_rival));
+}
+
+absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& plan,
+                                     const std::string& planner, const SearchWatch& watch) {
+  PARPLAN_ASSIGN_OR_RETURN(PlanTerms of_plan, TermsOfGiven(context, plan));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(context.spec.options()));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, Question(context, plan, planner));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  WhyNot why_not;
+  why_not.planner = planner;
+  const absl::StatusOr<LocalSearch> search = SearchHere(problem, planner, options, watch);
+  if (HasNoCandidates(search.status())) {
+    why_not.has_no_candidates = true;
+    return why_not;
+  }
+  PARPLAN_RETURN_IF_ERROR(search.status());
+  if (const auto* found = std::get_if<PlanFound>(&search->result)) {
+    why_not.explanation = Explain(std::move(of_plan), TermsOf(problem, costs, found->plan));
+    return why_not;
+  }
+  const auto* nothing = std::get_if<NothingFits>(&search->result);
+  if (nothing == nullptr) {
+    why_not.stopped_early = true;
+    return why_not;
+  }
+  why_not.smallest_device_memory = nothing->smallest_device_memory;
+  why_not.smallest_device_count = nothing->smallest_device_count;
+  // The plan it would make with just enough.
+  PARPLAN_ASSIGN_OR_RETURN(const LocalSearch smallest,
+                           SearchHere(problem.WithUsableMemory(nothing->smallest_usable_memory),
+                                      planner, options, watch));
+  if (const auto* found = std::get_if<PlanFound>(&smallest.result)) {
+    why_not.smallest = TermsOf(problem, costs, found->plan);
+  }
+  return why_not;
+}
+
+absl::StatusOr<std::vector<Sensitivity>> SensitivitiesOffline(const ExplainContext& context,
+                                                              const Plan& plan,
+                                                              const SearchWatch& watch) {
+  PARPLAN_RETURN_IF_ERROR(TermsOfGiven(context, plan).status());
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(context.spec.options()));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, Question(context, plan, options.planner));
+  return Sensitivities(problem, plan, kMore,
+                       [&](const PlanningProblem& more) -> absl::StatusOr<PlanningResult> {
+                         PARPLAN_ASSIGN_OR_RETURN(
+                             LocalSearch search, SearchHere(more, options.planner, options, watch));
+                         return std::move(search.result);
+                       });
+}
+
+}  // namespace parplan::planctl

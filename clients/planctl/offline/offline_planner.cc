@@ -1,0 +1,262 @@
+#include "clients/planctl/offline/offline_planner.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/check/plan_check.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/predict_plan.h"
+#include "planner/find_plan.h"
+#include "proto/wire/comparison_wire.h"
+#include "proto/wire/digest.h"
+#include "proto/wire/hardware_wire.h"
+#include "proto/wire/known_hardware.h"
+#include "proto/wire/part_of_node.h"
+#include "proto/wire/plan_wire.h"
+#include "proto/wire/problem_wire.h"
+#include "proto/wire/published_calibration.h"
+#include "proto/wire/rules_wire.h"
+#include "proto/wire/topology_wire.h"
+#include "proto/wire/version.h"
+
+namespace parplan::planctl {
+namespace {
+
+// The fields of a payload that say what it was made from. No name, no times:
+// nobody issued it.
+v1::PlanPayload PayloadOf(const PlanningProblem& problem, const std::string& planner,
+                          const Plan& plan, const Prediction& prediction,
+                          const SearchSummary& search) {
+  v1::PlanPayload payload;
+  payload.set_cluster(problem.topology().cluster());
+  for (const std::string& node : problem.topology().NodeNames()) payload.add_node_names(node);
+  payload.set_topology_digest(TopologyDigest(problem.topology()));
+  payload.set_profile_digest(problem.profile().digest());
+  payload.set_model_digest(ModelDigest(problem.model()));
+  if (problem.hardware() != nullptr) {
+    payload.set_hardware_digest(HardwareDigest(*problem.hardware()));
+  }
+  payload.set_calibration_digest(problem.calibration().content().digest);
+  payload.set_runtime_id(problem.rules().runtime.runtime_id);
+  payload.set_planner_version(kVersion);
+  payload.set_planner(planner);
+  FillPayload(plan, prediction, search, problem.model(), &payload);
+  return payload;
+}
+
+absl::StatusOr<PlanView> ViewOf(const PlanningProblem& problem, const std::string& planner,
+                                const Plan& plan, const Prediction& prediction,
+                                const SearchSummary& search) {
+  PARPLAN_ASSIGN_OR_RETURN(PlanView view,
+                           ViewOfPayload(PayloadOf(problem, planner, plan, prediction, search)));
+  view.model_id = problem.model().model_id();
+  view.devices = absl::StrCat(problem.device_count(), " × ", problem.node_group().device_kind);
+  return view;
+}
+
+bool IsProfileMissing(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() && detail->reason == Reason::kProfileMissing;
+}
+
+// A rival without any plan of its kind (pure tensor parallelism over more devices
+// than heads) is a row too, not the end of the comparison.
+absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
+                                              const std::string& planner,
+                                              const PlanningOptions& options,
+                                              const SearchWatch& watch) {
+  const PlanningProblem asked = problem.WithRules(RulesForOnePlan(problem.rules(), planner));
+  const absl::StatusOr<LocalSearch> search = SearchHere(asked, planner, options, watch);
+  if (search.ok()) return ComparisonToProto(planner, search->result);
+  const std::optional<ErrorDetail> detail = GetErrorDetail(search.status());
+  if (!detail.has_value() || detail->reason != Reason::kNoFeasiblePlan) return search.status();
+  v1::PlannerComparison row;
+  row.set_planner(planner);
+  return row;
+}
+
+// The problem of `spec` under `rules`, which stand in the place of its own.
+absl::StatusOr<PlanningProblem> ProblemUnder(
+    PlanningRules rules, const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    const std::shared_ptr<const Calibration>& calibration) {
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, TopologyFromProto(spec.topology(), "topology"));
+  if (topology.node_groups().size() != 1) {
+    return FieldError(Reason::kSpecInvalid, "topology.node_groups",
+                      "must have exactly one group; plan for each kind of node by itself");
+  }
+  Knowledge knowledge;
+  PARPLAN_ASSIGN_OR_RETURN(knowledge.hardware, KnownHardware(topology));
+  knowledge.calibration = calibration != nullptr ? calibration : PublishedCalibration();
+  const NodeGroup& group = topology.node_groups().front();
+  if (profiles.empty()) {
+    if (knowledge.hardware == nullptr) {
+      return FieldError(
+          Reason::kSpecInvalid, "--profile",
+          absl::StrCat("is needed: no data sheet is known of `", group.device_kind,
+                       "` to estimate from; name a profile file, or one of the devices of "
+                       "`planctl hardware list` in the cluster file"));
+    }
+    rules.allow_estimates = true;
+    return ProblemWithRules(spec, rules, std::move(knowledge));
+  }
+  const bool can_estimate = rules.allow_estimates && knowledge.hardware != nullptr;
+  std::vector<const v1::Profile*> newest_first;
+  for (const v1::Profile& profile : profiles) newest_first.push_back(&profile);
+  absl::StatusOr<ProfileSnapshot> snapshot =
+      SnapshotOfNodes(newest_first, group.device_kind, group.devices_per_node);
+  if (snapshot.ok()) {
+    knowledge.profile = std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
+  } else if (!can_estimate || !IsProfileMissing(snapshot.status())) {
+    return snapshot.status();
+  }
+  return ProblemWithRules(spec, rules, std::move(knowledge));
+}
+
+int LargestTensorParallelDegree(const Plan& plan) {
+  int degree = 1;
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      degree = std::max(degree, run.strategy.tensor_parallel_degree);
+    }
+  }
+  return degree;
+}
+
+// The rules of `options` as far as they leave open what `plan` does.
+absl::StatusOr<PlanningRules> RulesOfPlan(const v1::PlanningOptions& options, const Plan& plan,
+                                          int devices_per_node) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions read, OptionsFromProto(options));
+  PlanningRules rules = RulesForOnePlan(read.rules, /*planner=*/"");
+  rules.schedule = plan.schedule;
+  rules.dimensions = DimensionSet::All();
+  rules.target = Target::kParplan;
+  rules.smallest_global_batch_size = 0;
+  if (rules.max_tensor_parallel_degree == 0) {
+    rules.max_tensor_parallel_degree =
+        std::max(devices_per_node, LargestTensorParallelDegree(plan));
+  }
+  if (rules.micro_batch_count != 0 && rules.micro_batch_count != plan.micro_batch_count) {
+    return FieldError(Reason::kSpecInvalid, "--micro-batches",
+                      absl::StrCat("is ", rules.micro_batch_count, ", and the plan has ",
+                                   plan.micro_batch_count, "; leave the flag out"));
+  }
+  return rules;
+}
+
+// What a plan that somebody gave does wrong, as their mistake.
+absl::Status NoPlanOfThese(const absl::Status& broken) {
+  std::string fact(broken.message());
+  if (const std::optional<ErrorDetail> detail = GetErrorDetail(broken); detail.has_value()) {
+    const auto found = detail->metadata.find("fact");
+    if (found != detail->metadata.end()) fact = found->second;
+  }
+  return FieldError(Reason::kSpecInvalid, "plan",
+                    absl::StrCat("is none for this model, cluster and flags: ", fact));
+}
+
+}  // namespace
+
+absl::StatusOr<PlanningProblem> OfflineProblem(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    const std::shared_ptr<const Calibration>& calibration) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
+  return ProblemUnder(options.rules, spec, profiles, calibration);
+}
+
+absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
+                                     const std::vector<v1::Profile>& profiles,
+                                     const std::shared_ptr<const Calibration>& calibration,
+                                     const SearchWatch& watch) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           OfflineProblem(spec, profiles, calibration));
+  PARPLAN_ASSIGN_OR_RETURN(const LocalSearch search,
+                           SearchHere(problem, options.planner, options, watch));
+  if (const auto* nothing = std::get_if<NothingFits>(&search.result)) {
+    return NothingFitsError(problem, options.planner, *nothing);
+  }
+  if (const auto* stopped = std::get_if<StoppedEmpty>(&search.result)) {
+    return StoppedEmptyError(stopped->search);
+  }
+  const PlanFound& found = std::get<PlanFound>(search.result);
+  PARPLAN_ASSIGN_OR_RETURN(
+      PlanView view, ViewOf(problem, options.planner, found.plan, found.prediction, found.search));
+  *view.payload.mutable_search() = SearchSummaryToProto(found.search, search.cpu, search.wall);
+  view.cpu_seconds = search.cpu.value();
+  view.wall_seconds = search.wall.value();
+  for (const PredictedPlan& rival : found.alternatives) {
+    view.alternatives.push_back(RivalOf(rival));
+  }
+  for (const PredictedPlan& rival : found.memory_front) {
+    view.memory_front.push_back(RivalOf(rival));
+  }
+  view.notes = found.notes;
+  if (options.compare_baselines) {
+    for (const std::string& name : PlannerNames()) {
+      if (name == options.planner) {
+        view.comparisons.push_back(ComparisonToProto(name, search.result));
+      } else if (absl::c_linear_search(BaselineNames(), name)) {
+        PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name, options, watch));
+        view.comparisons.push_back(std::move(row));
+      }
+    }
+  }
+  return view;
+}
+
+absl::StatusOr<PlanningProblem> ProblemOfPlan(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
+    const std::shared_ptr<const Calibration>& calibration) {
+  v1::PlanSpec question = spec;
+  if (question.global_batch_size() == 0) question.set_global_batch_size(plan.global_batch_size);
+  if (question.global_batch_size() != plan.global_batch_size) {
+    return FieldError(
+        Reason::kSpecInvalid, "--batch",
+        absl::StrCat("is ", question.global_batch_size(), ", and the plan is for ",
+                     plan.global_batch_size, " samples a step; leave the flag out, or plan anew"));
+  }
+  const int devices_per_node =
+      spec.topology().node_groups().empty() ? 1 : spec.topology().node_groups(0).devices_per_node();
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningRules rules,
+                           RulesOfPlan(spec.options(), plan, devices_per_node));
+  PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
+                           ProblemUnder(rules, question, profiles, calibration));
+  if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
+    return NoPlanOfThese(broken);
+  }
+  return problem;
+}
+
+absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
+                                         const std::vector<v1::Profile>& profiles, const Plan& plan,
+                                         const std::shared_ptr<const Calibration>& calibration) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           ProblemOfPlan(spec, profiles, plan, calibration));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  SearchSummary none;
+  none.limit = SearchLimit::kMethod;
+  return ViewOf(problem, kGivenPlanner, plan, PredictPlan(problem, costs, plan), none);
+}
+
+absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
+    const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
+    const std::shared_ptr<const Calibration>& calibration, const SearchWatch& watch) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           OfflineProblem(spec, profiles, calibration));
+  std::vector<v1::PlannerComparison> rows;
+  for (const std::string& name : PlannerNames()) {
+    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name, options, watch));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace parplan::planctl

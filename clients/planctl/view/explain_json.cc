@@ -1,0 +1,107 @@
+// ExplainJson: stable members, documented in docs/planctl.md. Times are seconds, sizes
+// bytes, both as numbers.
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
+#include "clients/planctl/offline/offline_explainer.h"
+#include "parplan/v1/plan.pb.h"
+
+namespace parplan::planctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json TermsObject(const PlanTerms& terms) {
+  Json object;
+  object["gist"] = PlanGist(terms.plan);
+  object["step_seconds"] = terms.prediction.step.value();
+  object["samples_per_second"] = terms.prediction.samples_per_second;
+  object["busiest_stage"] = terms.step.stage_index;
+  object["fullest_stage"] = terms.memory.stage_index;
+  object["peak_memory_bytes_upper"] = terms.memory.upper.count();
+  object["usable_memory_bytes"] = terms.prediction.usable_memory.count();
+  object["bytes_left"] = terms.memory.left.count();
+  object["bound_by"] = terms.memory.left < Bytes() ? "does_not_fit"
+                       : terms.memory.binds        ? "memory"
+                                                   : "none";
+  object["memory_items"] = Json::object();
+  for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+    std::string name = v1::MemoryItemKind_Name(static_cast<v1::MemoryItemKind>(kind + 1));
+    name = absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"MEMORY_ITEM_KIND_", ""}}));
+    object["memory_items"][name] = terms.memory.items.size[kind].count();
+  }
+  return object;
+}
+
+Json ExplanationObject(const PlanExplanation& explanation) {
+  Json object;
+  object["time_ratio"] = explanation.time_ratio;
+  object["plan"] = TermsObject(explanation.plan);
+  object["rival"] = TermsObject(explanation.rival);
+  object["differences"] = Json::array();
+  for (const PlanExplanation::Difference& difference : explanation.differences) {
+    Json item;
+    item["term"] = std::string(difference.name);
+    item["plan_seconds"] = difference.plan.value();
+    item["rival_seconds"] = difference.rival.value();
+    object["differences"].push_back(std::move(item));
+  }
+  return object;
+}
+
+Json WhyNotObject(const WhyNot& why_not) {
+  Json object;
+  object["planner"] = why_not.planner;
+  object["feasible"] = why_not.explanation.has_value();
+  if (why_not.explanation.has_value()) {
+    object["explanation"] = ExplanationObject(*why_not.explanation);
+    return object;
+  }
+  object["has_no_candidates"] = why_not.has_no_candidates;
+  object["stopped_early"] = why_not.stopped_early;
+  object["smallest_device_memory_bytes"] = why_not.smallest_device_memory.count();
+  object["smallest_device_count"] = why_not.smallest_device_count.value_or(0);
+  if (why_not.smallest.has_value()) object["smallest"] = TermsObject(*why_not.smallest);
+  return object;
+}
+
+Json SensitivityObject(const Sensitivity& sensitivity) {
+  Json object;
+  object["resource"] = std::string(ResourceName(sensitivity.resource));
+  object["factor"] = sensitivity.factor;
+  object["kept_step_seconds"] = sensitivity.kept_step.value();
+  if (sensitivity.best.has_value()) {
+    object["best_step_seconds"] = sensitivity.best->prediction.step.value();
+    object["best_gist"] = PlanGist(sensitivity.best->plan);
+    object["best_global_batch_size"] = sensitivity.best->plan.global_batch_size;
+  }
+  object["plan_changes"] = sensitivity.plan_changes;
+  object["gain"] = sensitivity.gain;
+  return object;
+}
+
+}  // namespace
+
+std::string ExplainJson(const ExplainAnswer& answer) {
+  Json object;
+  if (answer.against.has_value()) object["against"] = ExplanationObject(*answer.against);
+  if (!answer.why_not.empty()) {
+    object["why_not"] = Json::array();
+    for (const WhyNot& why_not : answer.why_not) {
+      object["why_not"].push_back(WhyNotObject(why_not));
+    }
+  }
+  if (!answer.sensitivities.empty()) {
+    object["sensitivities"] = Json::array();
+    for (const Sensitivity& sensitivity : answer.sensitivities) {
+      object["sensitivities"].push_back(SensitivityObject(sensitivity));
+    }
+  }
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace parplan::planctl

@@ -1,0 +1,165 @@
+// ExplainText.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/planctl/offline/offline_explainer.h"
+#include "clients/report/html.h"
+#include "clients/planctl/view/text_layout.h"
+
+namespace parplan::planctl {
+namespace {
+
+using report::Change;
+using report::Percent;
+using report::Size;
+using report::Time;
+
+// Where the values of a plan's head start.
+constexpr int kValueColumn = 13;
+
+std::string PaddedLeft(const std::string& text, int columns) {
+  const int missing = columns - ColumnCount(text);
+  return missing > 0 ? absl::StrCat(std::string(static_cast<size_t>(missing), ' '), text) : text;
+}
+
+// `+1.20 ms`, `-3.40 GB`, `±0`.
+template <typename Value, typename Text>
+std::string Signed(Value from, Value to, Text text) {
+  if (from == to) return "±0";
+  return from < to ? absl::StrCat("+", text(to - from)) : absl::StrCat("-", text(from - to));
+}
+
+std::string Row(absl::string_view name, const std::string& of_plan, const std::string& of_rival,
+                const std::string& difference) {
+  return absl::StrCat("  ", absl::StrFormat("%-28s", name), PaddedLeft(of_plan, 12),
+                      PaddedLeft(of_rival, 12), PaddedLeft(difference, 14), "\n");
+}
+
+std::string BoundBy(const PlanTerms& terms) {
+  const MemoryTerms& memory = terms.memory;
+  const Bytes usable = terms.prediction.usable_memory;
+  if (memory.left < Bytes()) {
+    return absl::StrCat("does not fit: stage ", memory.stage_index, " lacks ",
+                        Size(memory.upper - usable), " of the ", Size(memory.upper),
+                        " it may need");
+  }
+  return absl::StrCat(memory.binds ? "memory of stage " : "nothing of memory: stage ",
+                      memory.stage_index, memory.binds ? ", which has " : " has ",
+                      Size(memory.left), " left of ", Size(usable));
+}
+
+std::string Head(const char* label, const PlanTerms& terms) {
+  std::string text =
+      absl::StrFormat("%-12s %s\n", label, WrapGist(PlanGist(terms.plan), kValueColumn));
+  absl::StrAppendFormat(
+      &text, "%-12s %s\n", "",
+      Wrap(absl::StrCat(terms.plan.micro_batch_count, " micro-batches of ",
+                        terms.plan.micro_batch_size(), ", ", report::Name(terms.plan.schedule),
+                        "; step ", Time(terms.prediction.step), ", ",
+                        report::Rate(terms.prediction.samples_per_second), " samples/s"),
+           kValueColumn));
+  absl::StrAppendFormat(&text, "%-12s %s\n", "  bound by", Wrap(BoundBy(terms), kValueColumn));
+  return text;
+}
+
+std::string ExplanationText(const std::string& name, const PlanExplanation& explanation) {
+  const PlanTerms& plan = explanation.plan;
+  const PlanTerms& rival = explanation.rival;
+  std::string text = absl::StrCat("against ", name, ": the plan ");
+  if (explanation.time_ratio >= 1.0) {
+    absl::StrAppend(&text, "needs ", Percent(1.0 - 1.0 / explanation.time_ratio),
+                    " less time a sample\n");
+  } else {
+    absl::StrAppend(&text, "needs ", Percent(1.0 / explanation.time_ratio - 1.0),
+                    " more time a sample\n");
+  }
+  absl::StrAppend(&text, Head("this plan", plan), Head("the rival", rival), "\n");
+  const double samples = static_cast<double>(plan.plan.global_batch_size) /
+                         static_cast<double>(rival.plan.global_batch_size);
+  absl::StrAppend(&text, Row("time of a step", "this plan", "the rival", "difference"));
+  for (const PlanExplanation::Difference& difference : explanation.differences) {
+    absl::StrAppend(&text, Row(difference.name, Time(difference.plan), Time(difference.rival),
+                               Signed(difference.plan, difference.rival, &Time)));
+  }
+  const Seconds rival_step = rival.prediction.step * samples;
+  absl::StrAppend(&text,
+                  Row("together", Time(plan.prediction.step), Time(rival_step),
+                      Signed(plan.prediction.step, rival_step, &Time)),
+                  "  ",
+                  Wrap(absl::StrCat("Of the busiest device: stage ", plan.step.stage_index,
+                                    " here, stage ", rival.step.stage_index, " there",
+                                    samples == 1.0 ? "." : "; the rival's for as many samples."),
+                       2),
+                  "\n\n");
+  absl::StrAppend(&text,
+                  Row("memory of the fullest device", "this plan", "the rival", "difference"));
+  for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+    const Bytes of_plan = plan.memory.items.size[kind];
+    const Bytes of_rival = rival.memory.items.size[kind];
+    if (of_plan == Bytes() && of_rival == Bytes()) continue;
+    absl::StrAppend(&text, Row(report::Name(static_cast<MemoryItemKind>(kind)), Size(of_plan),
+                               Size(of_rival), Signed(of_plan, of_rival, &Size)));
+  }
+  absl::StrAppend(&text, Row("at most", Size(plan.memory.upper), Size(rival.memory.upper),
+                             Signed(plan.memory.upper, rival.memory.upper, &Size)));
+  return text;
+}
+
+std::string WhyNotText(const WhyNot& why_not) {
+  if (why_not.explanation.has_value()) {
+    return ExplanationText(absl::StrCat("`", why_not.planner, "`"), *why_not.explanation);
+  }
+  std::string text = absl::StrCat("why not `", why_not.planner, "`: ");
+  if (why_not.has_no_candidates) {
+    absl::StrAppend(&text, "it has no plan for these devices, heads and batch");
+  } else if (why_not.stopped_early) {
+    absl::StrAppend(&text, "not known, a limit ended its search before any plan was found");
+  } else {
+    absl::StrAppend(&text, "nothing of it fits; devices with ",
+                    Size(why_not.smallest_device_memory), " would do");
+    if (why_not.smallest_device_count.has_value()) {
+      absl::StrAppend(&text, ", or ", *why_not.smallest_device_count, " of these");
+    }
+  }
+  text = absl::StrCat(Wrap(text, 2), "\n");
+  if (why_not.smallest.has_value()) {
+    absl::StrAppend(&text, Head("its smallest", *why_not.smallest));
+  }
+  return text;
+}
+
+std::string SensitivityText(const std::vector<Sensitivity>& sensitivities) {
+  std::string text = absl::StrFormat("%-34s %12s %12s %12s\n", "what more would buy", "same plan",
+                                     "best plan", "time saved");
+  for (const Sensitivity& sensitivity : sensitivities) {
+    const std::string name =
+        absl::StrCat(Change(sensitivity.factor - 1.0), " ", ResourceName(sensitivity.resource));
+    absl::StrAppend(
+        &text, "  ", absl::StrFormat("%-32s", name), " ",
+        PaddedLeft(Time(sensitivity.kept_step), 12), " ",
+        PaddedLeft(sensitivity.best.has_value() ? Time(sensitivity.best->prediction.step) : "–",
+                   12),
+        " ", PaddedLeft(Percent(sensitivity.gain), 12), "\n");
+    if (sensitivity.plan_changes) {
+      absl::StrAppend(&text, "      ", WrapGist(PlanGist(sensitivity.best->plan), 6), "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ExplainText(const ExplainAnswer& answer) {
+  std::vector<std::string> parts;
+  if (answer.against.has_value()) parts.push_back(ExplanationText("the rival", *answer.against));
+  for (const WhyNot& why_not : answer.why_not) parts.push_back(WhyNotText(why_not));
+  if (!answer.sensitivities.empty()) parts.push_back(SensitivityText(answer.sensitivities));
+  std::string text;
+  for (const std::string& part : parts) absl::StrAppend(&text, text.empty() ? "" : "\n", part);
+  return text;
+}
+
+}  // namespace parplan::planctl

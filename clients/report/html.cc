@@ -1,0 +1,303 @@
+#include "clients/report/html.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace parplan::report {
+namespace {
+
+constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// The code point at the front of `text` and its length in bytes; length 0 when
+// the bytes are no UTF-8 (RFC 3629: no overlong forms, no surrogates).
+struct CodePoint {
+  uint32_t value = 0;
+  size_t length = 0;
+};
+
+CodePoint Decode(absl::string_view text) {
+  const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const uint32_t first = byte(0);
+  if (first < 0x80) return {first, 1};
+  size_t length = 0;
+  uint32_t value = 0;
+  uint32_t smallest = 0;
+  if (first >= 0xC2 && first < 0xE0) {
+    length = 2, value = first & 0x1F, smallest = 0x80;
+  } else if (first >= 0xE0 && first < 0xF0) {
+    length = 3, value = first & 0x0F, smallest = 0x800;
+  } else if (first >= 0xF0 && first < 0xF5) {
+    length = 4, value = first & 0x07, smallest = 0x10000;
+  } else {
+    return {};
+  }
+  if (text.size() < length) return {};
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    value = value << 6 | (byte(i) & 0x3F);
+  }
+  if (value < smallest || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return {};
+  return {value, length};
+}
+
+bool IsControl(uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
+
+// Marks that turn the direction of text would let a name rewrite its
+// surroundings; noncharacters have no business in a page.
+bool IsUnwelcome(uint32_t value) {
+  return value == 0x061C || value == 0x200E || value == 0x200F ||
+         (value >= 0x202A && value <= 0x202E) || (value >= 0x2066 && value <= 0x2069) ||
+         (value >= 0xFDD0 && value <= 0xFDEF) || (value & 0xFFFE) == 0xFFFE;
+}
+
+// Three significant digits without an exponent.
+std::string ThreeDigits(double value) {
+  if (value >= 99.95) return absl::StrFormat("%.0f", value);
+  if (value >= 9.995) return absl::StrFormat("%.1f", value);
+  return absl::StrFormat("%.2f", value);
+}
+
+// The largest of `units`, each 1000 times the one before, in which `value`
+// (in units of the first) rounds to 1 or more.
+template <size_t kCount>
+std::string WithUnit(double value, const char* const (&units)[kCount]) {
+  size_t unit = 0;
+  while (unit + 1 < kCount && value >= 999.5) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return absl::StrCat(ThreeDigits(value), " ", units[unit]);
+}
+
+}  // namespace
+
+std::string Clean(absl::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint point = Decode(text);
+    const size_t length = std::max<size_t>(point.length, 1);
+    if (point.length == 0 || IsUnwelcome(point.value)) {
+      absl::StrAppend(&clean, kReplacement);
+    } else if (IsControl(point.value)) {
+      clean += ' ';
+    } else {
+      absl::StrAppend(&clean, text.substr(0, length));
+    }
+    text.remove_prefix(length);
+  }
+  return clean;
+}
+
+std::string Escape(absl::string_view text) {
+  std::string escaped;
+  for (const char c : Clean(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string Shorten(absl::string_view text, int max_characters) {
+  std::string clean = Clean(text);
+  int characters = 0;
+  size_t cut = 0;  // where the character before the last allowed one ends
+  for (size_t at = 0; at < clean.size(); at += Decode(absl::string_view(clean).substr(at)).length) {
+    if (characters == max_characters - 1) cut = at;
+    if (++characters > max_characters) return absl::StrCat(clean.substr(0, cut), "…");
+  }
+  return clean;
+}
+
+std::string Time(Seconds seconds) {
+  static constexpr const char* kUnits[] = {"µs", "ms", "s"};
+  if (!seconds.is_finite()) return "–";
+  if (seconds.value() <= 0.0) return "0 s";
+  if (seconds.value() >= 7200.0) return absl::StrCat(ThreeDigits(seconds.value() / 3600.0), " h");
+  return WithUnit(seconds.value() * 1e6, kUnits);
+}
+
+std::string Size(Bytes bytes) {
+  static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB"};
+  if (bytes.count() < 1000) return absl::StrCat(bytes.count(), " B");
+  return WithUnit(bytes.as_double() / 1e3, kUnits);
+}
+
+std::string Percent(double ratio) {
+  if (!std::isfinite(ratio)) return "–";
+  return absl::StrFormat("%.1f %%", 100.0 * ratio);
+}
+
+std::string Rate(double value) {
+  return std::isfinite(value) ? ThreeDigits(value) : std::string("–");
+}
+
+std::string Range(int first, int count) {
+  return count <= 1 ? absl::StrCat(first) : absl::StrCat(first, "–", first + count - 1);
+}
+
+std::string Count(int64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+const char* Name(MemoryItemKind kind) {
+  switch (kind) {
+    case MemoryItemKind::kParameters:
+      return "parameters";
+    case MemoryItemKind::kGradients:
+      return "gradients";
+    case MemoryItemKind::kOptimizerStates:
+      return "optimizer states";
+    case MemoryItemKind::kActivations:
+      return "activations";
+    case MemoryItemKind::kCheckpoints:
+      return "checkpoints";
+    case MemoryItemKind::kTransient:
+      return "transient";
+    case MemoryItemKind::kContext:
+      return "context";
+    case MemoryItemKind::kMasterParameters:
+      return "master parameters";
+    case MemoryItemKind::kGatheredParameters:
+      return "gathered parameters";
+    case MemoryItemKind::kLogits:
+      return "logits";
+    case MemoryItemKind::kCommunicators:
+      return "communicators";
+    case MemoryItemKind::kWorkspace:
+      return "workspace";
+    case MemoryItemKind::kFragmentation:
+      return "fragmentation";
+  }
+  return "";
+}
+
+const char* Name(TimeItemKind kind) {
+  switch (kind) {
+    case TimeItemKind::kForwardCompute:
+      return "forward";
+    case TimeItemKind::kBackwardCompute:
+      return "backward";
+    case TimeItemKind::kRecompute:
+      return "recompute";
+    case TimeItemKind::kTensorParallel:
+      return "tensor parallel";
+    case TimeItemKind::kShardedDataParallel:
+      return "sharded data parallel";
+    case TimeItemKind::kResharding:
+      return "resharding";
+    case TimeItemKind::kLaunch:
+      return "launching kernels";
+    case TimeItemKind::kContextParallel:
+      return "context parallel";
+    case TimeItemKind::kExpertParallel:
+      return "expert parallel";
+  }
+  return "";
+}
+
+std::string EndOfSearch(SearchLimit limit) {
+  switch (limit) {
+    case SearchLimit::kNone:
+      return "";
+    case SearchLimit::kTime:
+      return "its limit of time";
+    case SearchLimit::kStates:
+      return "its limit of states";
+    case SearchLimit::kCancelled:
+      return "an interrupt";
+    case SearchLimit::kMethod:
+      return "the planner's own method";
+  }
+  return "";
+}
+
+std::string Change(double ratio) {
+  if (!std::isfinite(ratio)) return "–";
+  if (std::abs(ratio) < 5e-5) return "±0 %";
+  return absl::StrFormat("%+.*f %%", std::abs(ratio) < 0.00095 ? 2 : 1, 100.0 * ratio);
+}
+
+const char* Name(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return "1F1B";
+    case Schedule::kGpipe:
+      return "GPipe";
+    case Schedule::kInterleaved:
+      return "interleaved 1F1B";
+  }
+  return "";
+}
+
+std::string StrategyWords(const Strategy& strategy) {
+  const bool tensor = strategy.tensor_parallel_degree > 1;
+  const bool data = strategy.data_parallel_degree > 1;
+  std::string words;
+  if (tensor) absl::StrAppend(&words, "tensor parallel ", strategy.tensor_parallel_degree);
+  if (strategy.sequence_parallel) words += " with sequence parallelism";
+  if (tensor && data) {
+    words += strategy.rank_order == RankOrder::kTensorInnermost ? " on neighbouring devices, "
+                                                                : " on distant devices, ";
+  }
+  if (data) absl::StrAppend(&words, "data parallel ", strategy.data_parallel_degree);
+  if (strategy.context_parallel_degree > 1) {
+    const bool rings = strategy.context_kind == ContextKind::kRing;
+    absl::StrAppend(&words, words.empty() ? "" : ", ",
+                    rings ? "context parallel " : "sequences split by all-to-all (Ulysses) ",
+                    strategy.context_parallel_degree);
+  }
+  if (words.empty()) words = "one device";
+  if (strategy.expert_parallel_degree > 1) {
+    absl::StrAppend(&words, ", expert parallel ", strategy.expert_parallel_degree);
+  }
+  switch (strategy.sharding_level) {
+    case ShardingLevel::kNone:
+      break;
+    case ShardingLevel::kOptimizer:
+      words += " with optimizer states sharded";
+      break;
+    case ShardingLevel::kGradients:
+      words += " with optimizer states and gradients sharded";
+      break;
+    case ShardingLevel::kParameters:
+      words += " with parameters sharded";
+      break;
+  }
+  if (strategy.recompute_level == RecomputeLevel::kFull) words += ", activations recomputed";
+  if (strategy.recompute_level == RecomputeLevel::kSelective) {
+    words += ", activations of attention recomputed";
+  }
+  return words;
+}
+
+std::string Letter(int index) {
+  std::string letters;
+  for (int rest = index + 1; rest > 0; rest = (rest - 1) / 26) {
+    letters.insert(letters.begin(), static_cast<char>('A' + (rest - 1) % 26));
+  }
+  return letters;
+}
+
+}  // namespace parplan::report

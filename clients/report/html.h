@@ -1,0 +1,68 @@
+// Text and numbers as the report writes them.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_HTML_H_
+#define PARPLAN_CLIENTS_PLANCTL_REPORT_HTML_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "base/units.h"
+#include "planner/model/plan.h"
+#include "planner/model/search_summary.h"
+
+namespace parplan::report {
+
+// Valid UTF-8 with nothing that a browser acts on: control characters become
+// spaces; bytes that are no UTF-8, noncharacters and marks that turn the
+// direction of text become U+FFFD.
+std::string Clean(absl::string_view text);
+
+// `Clean`, then safe as HTML content and between quotes.
+std::string Escape(absl::string_view text);
+
+// `Clean`, and at most `max_characters` long; a text that was cut ends with `…`.
+std::string Shorten(absl::string_view text, int max_characters);
+
+// `12.3 ms`, `1.24 s`, `2.50 h`: three significant digits; `0 s`; `–` when not
+// finite.
+std::string Time(Seconds seconds);
+
+// `15.8 GB`: decimal units, three significant digits; `0 B`.
+std::string Size(Bytes bytes);
+
+// `12.3 %`.
+std::string Percent(double ratio);
+
+// `18.7`, `1240`: three significant digits at least; `–` when not finite.
+std::string Rate(double value);
+
+// `4` for one, `4–7` for several.
+std::string Range(int first, int count);
+
+// `1 layer`, `3 layers`.
+std::string Count(int64_t count, absl::string_view noun);
+
+// Words of an item, for example `optimizer states`.
+const char* Name(MemoryItemKind kind);
+const char* Name(TimeItemKind kind);
+
+// What ended a search without a proof, after `ended by`; empty where nothing did.
+std::string EndOfSearch(SearchLimit limit);
+
+// `+3.1 %`, `-12.0 %`, `±0 %`.
+std::string Change(double ratio);
+
+// `1F1B`, `GPipe` or `interleaved 1F1B`.
+const char* Name(Schedule schedule);
+
+// What a strategy does, for example `tensor parallel 4, data parallel 2 with
+// parameters sharded, recomputed`.
+std::string StrategyWords(const Strategy& strategy);
+
+// `A` to `Z`, `AA` and so on: how a chart refers to the n-th strategy.
+std::string Letter(int index);
+
+}  // namespace parplan::report
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_HTML_H_

@@ -1,0 +1,64 @@
+// A plan that may be run here: verified, made for this model and this topology, and possible
+// for the executor as a whole.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_CHECKED_PLAN_H_
+#define PARPLAN_CLIENTS_EXECUTOR_APPLY_CHECKED_PLAN_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "executor/device/backend/device_backend.h"
+#include "planner/program/rank_program.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+#include "planner/model/topology.h"
+#include "proto/envelope/verified_plan.h"
+
+namespace parplan {
+
+// A value.
+class CheckedPlan {
+ public:
+  // FAILED_PRECONDITION with `field` in its metadata where `model` (SPEC_INVALID) or
+  // `topology` (TOPOLOGY_MISMATCH) is not what the plan was made for; INVALID_ARGUMENT where
+  // the payload is no plan or the executor cannot run all of it.
+  static absl::StatusOr<CheckedPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
+                                            const Topology& topology);
+
+  // Whether `device` is what rank `rank` of `world_size` ranks needs: FAILED_PRECONDITION
+  // (TOPOLOGY_MISMATCH) naming the field of the topology that says otherwise. Memory may fall
+  // short by 2 %: machines report a little less at every start.
+  absl::Status CheckDevice(int rank, int world_size, const DeviceFacts& device) const;
+
+  // What `rank` of the job has to do. REQUIRES: 0 <= rank < plan().device_count.
+  absl::StatusOr<RankProgram> ProgramOf(int rank) const {
+    return RankProgram::Create(plan_, model_, rank);
+  }
+
+  // `clusters/{cluster}/plans/{plan}`.
+  const std::string& name() const { return name_; }
+  const std::string& model_digest() const { return model_digest_; }
+  absl::Time expire_time() const { return expire_time_; }
+  const Plan& plan() const { return plan_; }
+  const Prediction& prediction() const { return prediction_; }
+  const ModelSpec& model() const { return model_; }
+  const Topology& topology() const { return topology_; }
+
+ private:
+  CheckedPlan(ModelSpec model, Topology topology)
+      : model_(std::move(model)), topology_(std::move(topology)) {}
+
+  std::string name_;
+  std::string model_digest_;
+  absl::Time expire_time_;
+  Plan plan_;
+  Prediction prediction_;
+  ModelSpec model_;
+  Topology topology_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_CHECKED_PLAN_H_

@@ -1,0 +1,91 @@
+// Measures the steps of a trainer, window by window.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_METER_H_
+#define PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_METER_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "executor/device/comm/communicator.h"
+#include "executor/device/comm/steady_clock.h"
+#include "executor/device/kernels/array_pool.h"
+#include "executor/device/kernels/layer_kernels.h"
+#include "executor/apply/step_window.h"
+#include "executor/trainer/trainer_observer.h"
+
+namespace parplan {
+
+// The observer of one trainer, of its thread. Costs two looks at a clock for each layer and
+// collective of a step.
+class StepMeter : public TrainerObserver {
+ public:
+  struct Options {
+    int rank = 0;
+    // Steps of a window, at least 1.
+    int window_step_count = 10;
+    // Of a device that works behind its caller: the meter then waits for it wherever a phase
+    // ends, in the first step of each window only, which is left out of the step time. Null
+    // where what was called is done.
+    LayerKernels* kernels = nullptr;
+    // As StepWindow.
+    Bytes context_memory;
+    std::function<absl::Duration()> now = SteadyNow;
+  };
+  // `pool` outlives it.
+  StepMeter(const Options& options, ArrayPool& pool);
+
+  // A communicator whose waits count for what its group is for (GroupSpec::purpose). The meter
+  // outlives it and its pending work.
+  std::unique_ptr<Communicator> Meter(const std::string& purpose, const std::vector<int>& ranks,
+                                      std::unique_ptr<Communicator> inner);
+
+  void Enter(TrainerPhase phase, int layer_index) override;
+
+  // Around each step, which counts from 0.
+  void BeginStep(int64_t step);
+  // The window, where it is full.
+  std::optional<StepWindow> EndStep();
+  // The window so far; nothing where no step has ended in it.
+  std::optional<StepWindow> Flush();
+
+ private:
+  class Metered;
+  // Operation, participants, stride, bytes.
+  using CollectiveKey = std::tuple<Operation, int, int, int64_t>;
+  using PhaseTimes = std::array<absl::Duration, kStepPhaseCount>;
+
+  absl::Duration Now() const { return options_.now(); }
+  // Time from `begin` to now that was spent in a communicator.
+  void AddWait(StepPhase wait, absl::Duration begin);
+  void AddCollective(const CollectiveKey& key, absl::Duration time);
+
+  const Options options_;
+  ArrayPool& pool_;
+  // Of this step.
+  TrainerPhase phase_ = TrainerPhase::kOutside;
+  PhaseTimes times_ = {};
+  absl::Duration since_;
+  absl::Duration waited_;
+  absl::Duration waited_before_;
+  absl::Duration begin_;
+  bool takes_phases_ = true;
+  // Of this window.
+  int64_t first_step_ = 0;
+  int step_count_ = 0;
+  std::vector<absl::Duration> steps_;
+  std::vector<PhaseTimes> phases_;
+  std::map<CollectiveKey, std::vector<absl::Duration>> collectives_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_METER_H_

@@ -1,0 +1,224 @@
+#include "executor/device/comm/cpu_communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/device/comm/cpu_task.h"
+#include "executor/device/comm/steady_clock.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+// A rank that sleeps looks after the job so often.
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(10);
+
+}  // namespace
+
+// An operation and how it ended.
+class CpuCommunicator::Task : public CpuTask {
+ public:
+  using CpuTask::CpuTask;
+  // Guarded by the mutex of the communicator until `is_over`.
+  absl::Status result;
+  std::atomic<bool> is_over = false;
+};
+
+class CpuCommunicator::Work : public PendingWork {
+ public:
+  Work(CpuCommunicator& communicator, std::shared_ptr<Task> task)
+      : communicator_(communicator), task_(std::move(task)) {}
+  absl::Status Wait() override { return communicator_.Await(*task_); }
+  bool IsDone() override {
+    if (!task_->is_over.load(std::memory_order_acquire)) communicator_.Progress();
+    return task_->is_over.load(std::memory_order_acquire);
+  }
+
+ private:
+  CpuCommunicator& communicator_;
+  const std::shared_ptr<Task> task_;
+};
+
+CpuCommunicator::CpuCommunicator(CpuGroup group) : group_(std::move(group)) {
+  shaped_links_.resize(size());
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank() || group_.shapes.empty() || !group_.shapes[other].is_shaped()) continue;
+    shaped_links_[other] =
+        std::make_unique<ShapedLink>(group_.links->link(other), group_.shapes[other]);
+  }
+}
+
+CpuCommunicator::~CpuCommunicator() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  FailLocked(absl::AbortedError("the communicator is gone"));
+}
+
+Link& CpuCommunicator::LinkTo(int rank) {
+  if (shaped_links_[rank] != nullptr) return *shaped_links_[rank];
+  return group_.links->link(rank);
+}
+
+absl::StatusOr<std::shared_ptr<CpuCommunicator::Task>> CpuCommunicator::Enqueue(
+    const CollectiveCall& call) {
+  PARPLAN_RETURN_IF_ERROR(CheckCall(call, rank(), size(), name()));
+  auto task = std::make_shared<Task>(call, rank(), size());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  tasks_.push_back(task);
+  open_count_.fetch_add(1, std::memory_order_release);
+  return task;
+}
+
+absl::StatusOr<std::unique_ptr<PendingWork>> CpuCommunicator::Start(const CollectiveCall& call) {
+  PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<Task> task, Enqueue(call));
+  if (!Progress() || IsBusy()) {
+    if (group_.on_started) group_.on_started();
+  }
+  return std::make_unique<Work>(*this, std::move(task));
+}
+
+absl::Status CpuCommunicator::Run(const CollectiveCall& call) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<Task> task, Enqueue(call));
+  return Await(*task);
+}
+
+absl::Status CpuCommunicator::RunTogether(absl::Span<const CollectiveCall> calls) {
+  std::vector<std::shared_ptr<Task>> tasks;
+  absl::Status result;
+  for (const CollectiveCall& call : calls) {
+    absl::StatusOr<std::shared_ptr<Task>> task = Enqueue(call);
+    if (!task.ok()) {
+      result = task.status();
+      break;
+    }
+    tasks.push_back(*std::move(task));
+  }
+  for (const std::shared_ptr<Task>& task : tasks) {
+    const absl::Status status = Await(*task);
+    if (result.ok()) result = status;
+  }
+  return result;
+}
+
+bool CpuCommunicator::Progress() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return ProgressLocked();
+}
+
+bool CpuCommunicator::ProgressLocked() {
+  const auto link_to = [this](int other) -> Link& { return LinkTo(other); };
+  bool has_moved = false;
+  Ways taken(size());
+  for (size_t index = 0; index < tasks_.size();) {
+    Task& task = *tasks_[index];
+    // Messages on one way keep the order of the operations.
+    if (task.ways().Meets(taken)) {
+      taken.Add(task.ways());
+      ++index;
+      continue;
+    }
+    const absl::StatusOr<bool> moved = task.Progress(link_to);
+    if (!moved.ok()) {
+      const int other = task.AwaitedRank();
+      // What happened to the job explains more than a broken connection does.
+      const absl::Status health = group_.job == nullptr ? absl::OkStatus() : group_.job->Health();
+      FailLocked(!health.ok() ? health
+                              : absl::Status(moved.status().code(),
+                                             absl::StrCat(OperationName(task.call().operation),
+                                                          " of ", name(), " with rank ",
+                                                          other < 0 ? -1 : group_.job_ranks[other],
+                                                          ": ", moved.status().message())));
+      return true;
+    }
+    has_moved |= *moved;
+    if (!task.IsDone()) {
+      taken.Add(task.ways());
+      ++index;
+      continue;
+    }
+    const CollectiveCall& call = task.call();
+    CommunicatorStats::Entry& entry = stats_.entries[static_cast<int>(call.operation)];
+    ++entry.call_count;
+    entry.byte_count += WholeBytes(call, size());
+    entry.busy += SteadyNow() - task.start();
+    task.is_over.store(true, std::memory_order_release);
+    open_count_.fetch_sub(1, std::memory_order_release);
+    tasks_.erase(tasks_.begin() + static_cast<int64_t>(index));
+  }
+  return has_moved;
+}
+
+absl::Status CpuCommunicator::Await(Task& task) {
+  const auto link_to = [this](int other) -> Link& { return LinkTo(other); };
+  while (true) {
+    const uint32_t ticket = group_.links->Ticket();
+    absl::Duration longest = kLongestSleep;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const bool has_moved = !task.is_over.load(std::memory_order_acquire) && ProgressLocked();
+      if (task.is_over.load(std::memory_order_acquire)) return task.result;
+      if (has_moved) continue;
+      const absl::Status health = group_.job == nullptr ? absl::OkStatus() : group_.job->Health();
+      if (!health.ok()) {
+        FailLocked(health);
+        continue;
+      }
+      if (SteadyNow() - task.start() > group_.operation_timeout) {
+        const int other = task.AwaitedRank();
+        FailLocked(absl::DeadlineExceededError(
+            absl::StrCat(OperationName(task.call().operation), " of ", name(), " took longer than ",
+                         absl::FormatDuration(group_.operation_timeout), ", waiting for rank ",
+                         other < 0 ? -1 : group_.job_ranks[other])));
+        continue;
+      }
+      for (const std::shared_ptr<Task>& open : tasks_) {
+        const absl::Duration wait = open->UntilWritable(link_to);
+        if (wait > absl::ZeroDuration()) longest = std::min(longest, wait);
+      }
+      group_.links->Prepare();
+    }
+    group_.links->AwaitChange(ticket, longest);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    group_.links->Absorb();
+  }
+}
+
+void CpuCommunicator::FailLocked(const absl::Status& status) {
+  if (failure_.ok()) failure_ = status;
+  for (const std::shared_ptr<Task>& task : tasks_) {
+    task->result = failure_;
+    task->is_over.store(true, std::memory_order_release);
+    open_count_.fetch_sub(1, std::memory_order_release);
+  }
+  tasks_.clear();
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> CpuCommunicator::Split(int color, int key) {
+  const int own[2] = {color, key};
+  std::vector<int> all(2 * size());
+  PARPLAN_RETURN_IF_ERROR(AllGather(ElementType::kByte, own, all.data(), sizeof(own)));
+  const int split = split_count_++;
+  if (color < 0) return nullptr;
+  std::vector<std::pair<int, int>> members;
+  for (int other = 0; other < size(); ++other) {
+    if (all[2 * other] == color) members.push_back({all[2 * other + 1], other});
+  }
+  std::sort(members.begin(), members.end());
+  std::vector<int> job_ranks;
+  for (const auto& [unused, other] : members) job_ranks.push_back(group_.job_ranks[other]);
+  return group_.make_part(absl::StrCat(name(), "/", split, ".", color), job_ranks);
+}
+
+void CpuCommunicator::Abort(absl::string_view reason) {
+  if (group_.job != nullptr) group_.job->Abort(std::string(reason));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  FailLocked(absl::AbortedError(reason));
+}
+
+CommunicatorStats CpuCommunicator::Stats() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return stats_;
+}
+
+}  // namespace parplan

@@ -1,0 +1,217 @@
+#include "executor/device/comm/job_fabric.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "executor/device/comm/frame.h"
+#include "executor/device/comm/shared_memory_links.h"
+#include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tcp_links.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kSpinsWithOwnCore = 2000;
+constexpr int kSpinsWithSharedCore = 50;
+
+// Processes that can share memory have the same: one boot of one machine, one namespace of
+// processes.
+std::string MachineName() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::array<char, 128> space = {};
+  const ssize_t size = ::readlink("/proc/self/ns/pid", space.data(), space.size() - 1);
+  return absl::StrCat(boot, "/", absl::string_view(space.data(), std::max<ssize_t>(size, 0)), "/",
+                      ::getuid());
+}
+
+int CoreCount() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
+  return CPU_COUNT(&cores);
+}
+
+}  // namespace
+
+// A communicator that the fabric's thread may look after.
+class JobFabric::Member : public CpuCommunicator {
+ public:
+  Member(CpuGroup group, ProgressThread* progress)
+      : CpuCommunicator(std::move(group)), progress_(progress) {
+    if (progress_ != nullptr) progress_->Add(this);
+  }
+  ~Member() override {
+    if (progress_ != nullptr) progress_->Remove(this);
+  }
+
+ private:
+  ProgressThread* const progress_;
+};
+
+absl::StatusOr<std::unique_ptr<JobFabric>> JobFabric::Join(JobFabricOptions options) {
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous,
+                           Rendezvous::Join(options.rendezvous, options.token, options.rank,
+                                            options.world_size, options.join_timeout));
+  const bool is_local = options.host == "127.0.0.1";
+  PARPLAN_ASSIGN_OR_RETURN(Listener listener,
+                           Listener::Open(is_local ? options.host : "", /*port=*/0));
+  std::unique_ptr<JobFabric> fabric(
+      new JobFabric(std::move(options), std::move(rendezvous), std::move(listener)));
+  PARPLAN_RETURN_IF_ERROR(fabric->Introduce());
+  return fabric;
+}
+
+JobFabric::JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rendezvous,
+                     Listener listener)
+    : options_(std::move(options)),
+      rendezvous_(std::move(rendezvous)),
+      listener_(std::move(listener)) {
+  if (options_.has_progress_thread) progress_ = std::make_unique<ProgressThread>();
+}
+
+JobFabric::~JobFabric() = default;
+
+absl::Status JobFabric::Introduce() {
+  const std::string own = absl::StrCat(MachineName(), " ", options_.host, ":", listener_.port());
+  PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(absl::StrCat("rank/", options_.rank), own));
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string other,
+                             rendezvous_->Get(absl::StrCat("rank/", rank), options_.join_timeout));
+    const std::pair<std::string, std::string> parts = absl::StrSplit(other, ' ');
+    machines_.push_back(parts.first);
+    addresses_.push_back(parts.second);
+  }
+  return absl::OkStatus();
+}
+
+int JobFabric::SpinCount() const {
+  if (options_.spin_count >= 0) return options_.spin_count;
+  const auto neighbours = std::count(machines_.begin(), machines_.end(), machines_[options_.rank]);
+  // A rank that is bound to one core has it to itself.
+  const int cores = CoreCount();
+  return cores == 1 || neighbours <= cores ? kSpinsWithOwnCore : kSpinsWithSharedCore;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> JobFabric::MakeGroup(const std::string& name,
+                                                                   const std::vector<int>& ranks) {
+  const auto own = std::find(ranks.begin(), ranks.end(), options_.rank);
+  if (own == ranks.end() || std::set<int>(ranks.begin(), ranks.end()).size() != ranks.size() ||
+      std::any_of(ranks.begin(), ranks.end(),
+                  [this](int rank) { return rank < 0 || rank >= options_.world_size; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", name, " of ranks ", absl::StrJoin(ranks, ","),
+                     ": name distinct ranks of the job, rank ", options_.rank, " among them"));
+  }
+  const std::string key = absl::StrCat(name, ":", absl::StrJoin(ranks, ","));
+  const std::string id = absl::StrCat(key, "#", group_counts_[key]++);
+  CpuGroup group{.name = absl::StrCat(name, "[", absl::StrJoin(ranks, ","), "]"),
+                 .rank = static_cast<int>(own - ranks.begin()),
+                 .job_ranks = ranks,
+                 .operation_timeout = options_.operation_timeout,
+                 .job = this,
+                 .make_part = [this](const std::string& part, const std::vector<int>& members) {
+                   return MakeGroup(part, members);
+                 }};
+  PARPLAN_ASSIGN_OR_RETURN(group.links, Connect(id, ranks, group.rank));
+  if (options_.shape) {
+    for (const int other : ranks) {
+      group.shapes.push_back(other == options_.rank ? LinkShape()
+                                                    : options_.shape(options_.rank, other));
+    }
+  }
+  if (progress_ != nullptr) group.on_started = [this] { progress_->Wake(); };
+  return std::make_unique<Member>(std::move(group), progress_.get());
+}
+
+absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::Connect(const std::string& id,
+                                                            const std::vector<int>& ranks,
+                                                            int own) {
+  const bool is_one_machine = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return machines_[rank] == machines_[options_.rank];
+  });
+  if (ranks.size() == 1 || (is_one_machine && options_.transport == TransportKind::kAutomatic)) {
+    return ShareMemory(id, ranks, own);
+  }
+  return ConnectSockets(id, ranks, own);
+}
+
+absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::ShareMemory(const std::string& id,
+                                                                const std::vector<int>& ranks,
+                                                                int own) {
+  const int size = static_cast<int>(ranks.size());
+  std::unique_ptr<SharedSegment> segment;
+  const std::string key = absl::StrCat("memory/", id);
+  if (own == 0) {
+    PARPLAN_ASSIGN_OR_RETURN(segment, SharedSegment::Make(size));
+    if (size > 1) PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(key, segment->path()));
+    for (int other = 1; other < size; ++other) {
+      PARPLAN_RETURN_IF_ERROR(
+          rendezvous_->Get(absl::StrCat(key, "/", other), options_.join_timeout).status());
+    }
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string path, rendezvous_->Get(key, options_.join_timeout));
+    PARPLAN_ASSIGN_OR_RETURN(segment, SharedSegment::Open(path, size));
+    PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(absl::StrCat(key, "/", own), "open"));
+  }
+  segment->Close();
+  return std::make_unique<SharedMemoryLinks>(std::move(segment), own, size, SpinCount());
+}
+
+absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::ConnectSockets(const std::string& id,
+                                                                   const std::vector<int>& ranks,
+                                                                   int own) {
+  const absl::Duration deadline = SteadyNow() + options_.join_timeout;
+  std::vector<Socket> connections(ranks.size());
+  // To those before this one it goes itself, the others come.
+  for (int other = 0; other < own; ++other) {
+    PARPLAN_ASSIGN_OR_RETURN(connections[other],
+                             Socket::Connect(addresses_[ranks[other]], deadline));
+    PARPLAN_RETURN_IF_ERROR(WriteFrame(connections[other],
+                                       {.kind = FrameKind::kHello,
+                                        .number = static_cast<uint32_t>(options_.rank),
+                                        .key = options_.token,
+                                        .value = id},
+                                       deadline));
+  }
+  for (size_t other = own + 1; other < ranks.size(); ++other) {
+    PARPLAN_ASSIGN_OR_RETURN(connections[other], AwaitVisitor(id, ranks[other], deadline));
+  }
+  return std::make_unique<TcpLinks>(std::move(connections));
+}
+
+absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
+                                               absl::Duration deadline) {
+  // Strangers may come too, and one that says nothing keeps others waiting so long.
+  constexpr absl::Duration kPatience = absl::Seconds(1);
+  while (true) {
+    const auto visitor = visitors_.find({id, rank});
+    if (visitor != visitors_.end()) {
+      Socket socket = std::move(visitor->second);
+      visitors_.erase(visitor);
+      return socket;
+    }
+    PARPLAN_RETURN_IF_ERROR(Health());
+    const absl::Duration now = SteadyNow();
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", options_.rank, " waited in vain for rank ", rank, " to join ", id));
+    }
+    absl::StatusOr<Socket> socket =
+        listener_.Accept(std::min(deadline, now + absl::Milliseconds(100)));
+    if (!socket.ok()) continue;
+    const absl::StatusOr<Frame> hello = ReadFrame(*socket, SteadyNow() + kPatience);
+    if (!hello.ok() || hello->kind != FrameKind::kHello || hello->key != options_.token) continue;
+    visitors_[{hello->value, static_cast<int>(hello->number)}] = *std::move(socket);
+  }
+}
+
+}  // namespace parplan

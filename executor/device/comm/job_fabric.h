@@ -1,0 +1,112 @@
+// What a rank of a job has to talk to the others: the rendezvous, and communicators for
+// any groups of ranks, through shared memory where all of a group are on one machine and
+// through TCP elsewhere.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_COMM_JOB_FABRIC_H_
+#define PARPLAN_CLIENTS_DEVICE_COMM_JOB_FABRIC_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "executor/device/comm/communicator.h"
+#include "executor/device/comm/cpu_communicator.h"
+#include "executor/device/comm/job.h"
+#include "executor/device/comm/progress_thread.h"
+#include "executor/device/comm/rendezvous.h"
+#include "executor/device/comm/shaped_link.h"
+#include "executor/device/comm/socket.h"
+
+namespace parplan {
+
+enum class TransportKind {
+  // Shared memory within a machine, TCP between machines.
+  kAutomatic,
+  kTcp,
+};
+
+struct JobFabricOptions {
+  // "HOST:PORT" of the rendezvous, and what it asks for.
+  std::string rendezvous;
+  std::string token;
+  int rank = 0;
+  int world_size = 1;
+  // By which other machines reach this one.
+  std::string host = "127.0.0.1";
+  TransportKind transport = TransportKind::kAutomatic;
+  // To join, and to make a group: ranks may start that far apart.
+  absl::Duration join_timeout = absl::Minutes(2);
+  absl::Duration operation_timeout = absl::Minutes(5);
+  // Looks before a waiting rank sleeps: -1 chooses by the cores this rank may use.
+  int spin_count = -1;
+  // A thread that moves what was started while this rank computes.
+  bool has_progress_thread = true;
+  // Of the way from one rank of the job to another; not given: as fast as it is.
+  std::function<LinkShape(int from, int to)> shape;
+};
+
+// Of one rank. To be used by one thread, as its communicators are.
+class JobFabric : public Job {
+ public:
+  // Waits until all ranks have joined. The errors of Rendezvous::Join and Get.
+  static absl::StatusOr<std::unique_ptr<JobFabric>> Join(JobFabricOptions options);
+  // REQUIRES: its communicators are gone.
+  ~JobFabric() override;
+
+  int rank() const override { return options_.rank; }
+  int world_size() const override { return options_.world_size; }
+  absl::Duration operation_timeout() const override { return options_.operation_timeout; }
+
+  // The communicator of `ranks` of the job, in that order, which all of them ask for; other
+  // ranks do not. Several groups of the same ranks have several names. `name` is what the
+  // group is for, for example `tensor`. INVALID_ARGUMENT where `ranks` are not distinct
+  // ranks of the job with this one among them.
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
+                                                          const std::vector<int>& ranks) override;
+
+  absl::Status Publish(const std::string& key, const std::string& value) override {
+    return rendezvous_->Set(key, value);
+  }
+  absl::StatusOr<std::string> Await(const std::string& key) override {
+    return rendezvous_->Get(key, options_.join_timeout);
+  }
+  absl::Status Health() override { return rendezvous_->Health(); }
+  void Abort(const std::string& why) override { rendezvous_->Abort(why); }
+  Rendezvous& rendezvous() { return *rendezvous_; }
+
+ private:
+  class Member;
+
+  JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rendezvous, Listener listener);
+  absl::Status Introduce();
+  absl::StatusOr<std::unique_ptr<LinkSet>> Connect(const std::string& id,
+                                                   const std::vector<int>& ranks, int own);
+  absl::StatusOr<std::unique_ptr<LinkSet>> ShareMemory(const std::string& id,
+                                                       const std::vector<int>& ranks, int own);
+  absl::StatusOr<std::unique_ptr<LinkSet>> ConnectSockets(const std::string& id,
+                                                          const std::vector<int>& ranks, int own);
+  absl::StatusOr<Socket> AwaitVisitor(const std::string& id, int rank, absl::Duration deadline);
+  int SpinCount() const;
+
+  const JobFabricOptions options_;
+  const std::unique_ptr<Rendezvous> rendezvous_;
+  const Listener listener_;
+  // [rank of the job] the machine, and where it listens.
+  std::vector<std::string> machines_;
+  std::vector<std::string> addresses_;
+  // Groups made under a name so far.
+  std::map<std::string, int> group_counts_;
+  // Connections for groups that this rank has not come to: by group and rank of the job.
+  std::map<std::pair<std::string, int>, Socket> visitors_;
+  std::unique_ptr<ProgressThread> progress_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_COMM_JOB_FABRIC_H_

@@ -1,0 +1,19 @@
+// Combines two buffers element by element.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_COMM_REDUCE_ELEMENTS_H_
+#define PARPLAN_CLIENTS_DEVICE_COMM_REDUCE_ELEMENTS_H_
+
+#include <cstdint>
+
+#include "executor/device/comm/communicator.h"
+
+namespace parplan {
+
+// result[i] = base[i] combined with arrived[i]. `result` may be `base`. bf16 is added in
+// fp32 and rounded to the nearest, ties to even. REQUIRES: `type` is not kByte.
+void ReduceElements(ElementType type, Reduction reduction, const char* base, const char* arrived,
+                    int64_t count, char* result);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_COMM_REDUCE_ELEMENTS_H_

@@ -1,0 +1,68 @@
+// A rank's side of the rendezvous (rendezvous_server.h).
+
+#ifndef PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_H_
+#define PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "executor/device/comm/frame.h"
+#include "executor/device/comm/socket.h"
+
+namespace parplan {
+
+// Safe to use from any thread.
+class Rendezvous {
+ public:
+  // `address`: "HOST:PORT" of the server. Waits up to `patience` for it to listen.
+  // PERMISSION_DENIED with the server's reason when it refuses the rank.
+  static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const std::string& address,
+                                                          const std::string& token, int rank,
+                                                          int world_size, absl::Duration patience);
+  // Says good-bye.
+  ~Rendezvous();
+
+  // Tells all ranks a fact that never changes. A second, different value of the same key
+  // ends the job.
+  absl::Status Set(const std::string& key, const std::string& value);
+  // The fact; waits up to `patience` for it. DEADLINE_EXCEEDED naming the key, or what
+  // `Health` says.
+  absl::StatusOr<std::string> Get(const std::string& key, absl::Duration patience);
+  // Ends the job for all ranks.
+  void Abort(const std::string& why);
+
+  // OK while all ranks are there; else UNAVAILABLE naming the rank that was lost, or ABORTED.
+  // Costs one load while all is well.
+  absl::Status Health() const;
+  bool IsHealthy() const { return is_healthy_.load(std::memory_order_acquire); }
+
+ private:
+  Rendezvous(Socket socket, int rank);
+  void Listen();
+  void Fail(const absl::Status& status);
+
+  const Socket socket_;
+  const int rank_;
+  std::atomic<bool> is_healthy_ = true;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_, as is writing to the socket.
+  std::map<uint32_t, std::string> answers_;
+  uint32_t question_count_ = 0;
+  absl::Status failure_;
+  bool is_leaving_ = false;
+  std::thread thread_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_H_

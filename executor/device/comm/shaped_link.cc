@@ -1,0 +1,43 @@
+#include "executor/device/comm/shaped_link.h"
+
+#include <algorithm>
+
+#include "executor/device/comm/steady_clock.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+// Bytes go in pieces that take so long, and at least `kLeastPieceBytes`.
+constexpr absl::Duration kPiece = absl::Microseconds(400);
+constexpr int64_t kLeastPieceBytes = 4096;
+// A sender that was late may catch up with so much.
+constexpr absl::Duration kCredit = absl::Microseconds(300);
+
+}  // namespace
+
+void ShapedLink::BeginMessage() {
+  link_.BeginMessage();
+  if (shape_.latency > absl::ZeroDuration()) next_ = std::max(next_, SteadyNow() + shape_.latency);
+}
+
+absl::StatusOr<int64_t> ShapedLink::Write(absl::Span<const char> data) {
+  const absl::Duration now = SteadyNow();
+  if (now < next_) return 0;
+  if (shape_.bytes_per_second <= 0.0) return link_.Write(data);
+  const auto piece =
+      std::max(kLeastPieceBytes,
+               static_cast<int64_t>(shape_.bytes_per_second * absl::ToDoubleSeconds(kPiece)));
+  PARPLAN_ASSIGN_OR_RETURN(const int64_t count, link_.Write(data.subspan(0, piece)));
+  if (count > 0) {
+    next_ = std::max(next_, now - kCredit) +
+            absl::Seconds(static_cast<double>(count) / shape_.bytes_per_second);
+  }
+  return count;
+}
+
+absl::Duration ShapedLink::UntilWritable() {
+  return std::max(absl::ZeroDuration(), next_ - SteadyNow());
+}
+
+}  // namespace parplan

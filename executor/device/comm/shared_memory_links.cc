@@ -1,0 +1,199 @@
+#include "executor/device/comm/shared_memory_links.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace parplan {
+namespace {
+
+// Of each ring; half a core's second-level cache or less, since what was just written is
+// to be read from there. A page more than sizes messages like to have, so that such a message
+// with what it says of itself is sent at once, and its sender has done with it.
+constexpr int64_t kRingBytes = 512 * 1024 + 4096;
+// A writer tells its reader after so many bytes, so that both are busy.
+constexpr int64_t kMostBytesAtOnce = 64 * 1024;
+constexpr size_t kLineBytes = 64;
+
+// What wakes a rank. Counts changes of any ring it writes to or reads from.
+struct alignas(kLineBytes) Bell {
+  std::atomic<uint32_t> changes;
+  std::atomic<uint32_t> sleepers;
+};
+
+// Bytes ever written and ever read, on lines of their own: each has one writer.
+struct Counters {
+  alignas(kLineBytes) std::atomic<uint64_t> written;
+  alignas(kLineBytes) std::atomic<uint64_t> read;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+// [bell of each rank] [counters of each ordered pair] [ring of each ordered pair]
+int64_t CountersOffset(int size) { return static_cast<int64_t>(sizeof(Bell)) * size; }
+int64_t RingsOffset(int size) {
+  const int64_t end = CountersOffset(size) + static_cast<int64_t>(sizeof(Counters)) * size * size;
+  return (end + 4095) / 4096 * 4096;
+}
+int64_t SegmentBytes(int size) { return RingsOffset(size) + kRingBytes * size * size; }
+
+Bell& BellOf(char* data, int rank) { return reinterpret_cast<Bell*>(data)[rank]; }
+Counters& CountersOf(char* data, int size, int from, int to) {
+  return reinterpret_cast<Counters*>(data + CountersOffset(size))[from * size + to];
+}
+char* RingOf(char* data, int size, int from, int to) {
+  return data + RingsOffset(size) + kRingBytes * (static_cast<int64_t>(from) * size + to);
+}
+
+void RingBell(Bell& bell) {
+  bell.changes.fetch_add(1, std::memory_order_seq_cst);
+  if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
+  ::syscall(SYS_futex, &bell.changes, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+absl::Status SystemError(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+void Relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(int descriptor, int size) {
+  std::unique_ptr<SharedSegment> segment(new SharedSegment());
+  segment->descriptor_ = descriptor;
+  const int64_t bytes = SegmentBytes(size);
+  void* const data =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, /*offset=*/0);
+  if (data == MAP_FAILED) return SystemError("cannot map the shared memory of a group");
+  segment->data_ = static_cast<char*>(data);
+  segment->byte_count_ = bytes;
+  segment->path_ = absl::StrCat("/proc/", ::getpid(), "/fd/", descriptor);
+  return segment;
+}
+
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Make(int size) {
+  const int descriptor = ::memfd_create("parplan-group", MFD_CLOEXEC);
+  if (descriptor < 0) return SystemError("cannot make shared memory for a group");
+  // New pages are zero, which is how bells and counters begin.
+  if (::ftruncate(descriptor, SegmentBytes(size)) != 0) {
+    const absl::Status error = SystemError("cannot size the shared memory of a group");
+    ::close(descriptor);
+    return error;
+  }
+  return Map(descriptor, size);
+}
+
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(const std::string& path,
+                                                                   int size) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return SystemError(absl::StrCat("cannot open shared memory ", path));
+  return Map(descriptor, size);
+}
+
+SharedSegment::~SharedSegment() {
+  if (data_ != nullptr) ::munmap(data_, byte_count_);
+  Close();
+}
+
+void SharedSegment::Close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+// Both rings between this rank and another.
+class SharedMemoryLinks::Ring : public Link {
+ public:
+  Ring(char* data, int size, int rank, int other)
+      : out_(CountersOf(data, size, rank, other)),
+        in_(CountersOf(data, size, other, rank)),
+        out_bytes_(RingOf(data, size, rank, other)),
+        in_bytes_(RingOf(data, size, other, rank)),
+        other_bell_(BellOf(data, other)) {}
+
+  absl::StatusOr<int64_t> Write(absl::Span<const char> data) override {
+    const uint64_t written = out_.written.load(std::memory_order_relaxed);
+    const uint64_t read = out_.read.load(std::memory_order_acquire);
+    const int64_t room = kRingBytes - static_cast<int64_t>(written - read);
+    const int64_t count = std::min({static_cast<int64_t>(data.size()), room, kMostBytesAtOnce});
+    if (count <= 0) return 0;
+    const int64_t offset = static_cast<int64_t>(written % kRingBytes);
+    const int64_t first = std::min(count, kRingBytes - offset);
+    std::memcpy(out_bytes_ + offset, data.data(), first);
+    std::memcpy(out_bytes_, data.data() + first, count - first);
+    out_.written.store(written + count, std::memory_order_release);
+    RingBell(other_bell_);
+    return count;
+  }
+
+  absl::StatusOr<absl::Span<const char>> Read() override {
+    const uint64_t read = in_.read.load(std::memory_order_relaxed);
+    const uint64_t written = in_.written.load(std::memory_order_acquire);
+    const int64_t offset = static_cast<int64_t>(read % kRingBytes);
+    const int64_t count = std::min(static_cast<int64_t>(written - read), kRingBytes - offset);
+    return absl::MakeConstSpan(in_bytes_ + offset, count);
+  }
+
+  void Consume(int64_t size) override {
+    if (size == 0) return;
+    in_.read.store(in_.read.load(std::memory_order_relaxed) + size, std::memory_order_release);
+    RingBell(other_bell_);
+  }
+
+ private:
+  Counters& out_;
+  Counters& in_;
+  char* const out_bytes_;
+  const char* const in_bytes_;
+  Bell& other_bell_;
+};
+
+SharedMemoryLinks::SharedMemoryLinks(std::unique_ptr<SharedSegment> segment, int rank, int size,
+                                     int spin_count)
+    : segment_(std::move(segment)), rank_(rank), spin_count_(spin_count), rings_(size) {
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) continue;
+    rings_[other] = std::make_unique<Ring>(segment_->data(), size, rank, other);
+  }
+}
+
+SharedMemoryLinks::~SharedMemoryLinks() = default;
+
+Link& SharedMemoryLinks::link(int rank) {
+  PARPLAN_CHECK(rings_[rank] != nullptr);
+  return *rings_[rank];
+}
+
+uint32_t SharedMemoryLinks::Ticket() {
+  return BellOf(segment_->data(), rank_).changes.load(std::memory_order_seq_cst);
+}
+
+void SharedMemoryLinks::AwaitChange(uint32_t ticket, absl::Duration longest) {
+  Bell& bell = BellOf(segment_->data(), rank_);
+  for (int spin = 0; spin < spin_count_; ++spin) {
+    if (bell.changes.load(std::memory_order_relaxed) != ticket) return;
+    Relax();
+  }
+  bell.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const timespec timeout = absl::ToTimespec(longest);
+  // Returns at once where the bell has rung since the ticket was taken.
+  ::syscall(SYS_futex, &bell.changes, FUTEX_WAIT, ticket, &timeout, nullptr, 0);
+  bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace parplan

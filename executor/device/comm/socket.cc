@@ -1,0 +1,201 @@
+#include "executor/device/comm/socket.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "executor/device/comm/steady_clock.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+// Between two tries to connect where nobody listens yet.
+constexpr absl::Duration kBetweenTries = absl::Milliseconds(20);
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+absl::StatusOr<Addresses> Resolve(const std::string& host, const std::string& port, int flags) {
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  const int error =
+      ::getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot resolve ", host, ": ", ::gai_strerror(error)));
+  }
+  return Addresses(found, &::freeaddrinfo);
+}
+
+absl::Status SystemError(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+// Small messages wait for nothing; and a machine that is gone with no word of it is asked
+// after: 10 s after its last word, then every 5 s, until four questions are unanswered. Who
+// waits for it to send hears of it so. A limit for what was sent (TCP_USER_TIMEOUT) would end
+// jobs whose ranks compute for longer than that and read nothing meanwhile.
+void SetUp(int descriptor) {
+  const auto set = [descriptor](int level, int name, int value) {
+    ::setsockopt(descriptor, level, name, &value, sizeof(value));
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+// False at the deadline.
+absl::StatusOr<bool> Await(int descriptor, short events, absl::Duration deadline) {
+  while (true) {
+    const absl::Duration left = deadline - SteadyNow();
+    if (left <= absl::ZeroDuration()) return false;
+    pollfd interest = {.fd = descriptor, .events = events, .revents = 0};
+    // Infinite deadlines are waited for in pieces.
+    const timespec timeout = absl::ToTimespec(std::min(left, absl::Hours(1)));
+    const int count = ::ppoll(&interest, 1, &timeout, nullptr);
+    if (count > 0) return true;
+    if (count < 0 && errno != EINTR) return SystemError("poll");
+  }
+}
+
+}  // namespace
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  if (this != &other) {
+    Close();
+    descriptor_ = other.Release();
+  }
+  return *this;
+}
+
+int Socket::Release() { return std::exchange(descriptor_, -1); }
+
+void Socket::Close() {
+  if (descriptor_ >= 0) ::close(Release());
+}
+
+void Socket::Shutdown() {
+  if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
+}
+
+absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duration deadline) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", address, "\" is no address: give HOST:PORT"));
+  }
+  const absl::string_view host =
+      absl::StripSuffix(absl::StripPrefix(absl::string_view(address).substr(0, colon), "["), "]");
+  PARPLAN_ASSIGN_OR_RETURN(const Addresses addresses,
+                           Resolve(std::string(host), address.substr(colon + 1), /*flags=*/0));
+  while (true) {
+    int error = 0;
+    for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
+      Socket socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket.is_open()) continue;
+      error = 0;
+      if (::connect(socket.descriptor(), each->ai_addr, each->ai_addrlen) != 0) error = errno;
+      if (error == EINPROGRESS) {
+        PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket.descriptor(), POLLOUT, deadline));
+        socklen_t length = sizeof(error);
+        ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
+        if (!ready) error = ETIMEDOUT;
+      }
+      if (error == 0) {
+        SetUp(socket.descriptor());
+        return socket;
+      }
+    }
+    if (SteadyNow() + kBetweenTries >= deadline) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot connect to ", address, ": ", std::strerror(error)));
+    }
+    ::usleep(static_cast<useconds_t>(absl::ToInt64Microseconds(kBetweenTries)));
+  }
+}
+
+absl::Status Socket::WriteAll(absl::string_view data, absl::Duration deadline) const {
+  while (!data.empty()) {
+    const ssize_t count =
+        ::send(descriptor_, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count > 0) {
+      data.remove_prefix(count);
+      continue;
+    }
+    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+      return SystemError("the other side is gone");
+    }
+    PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLOUT, deadline));
+    if (!ready) return absl::DeadlineExceededError("the other side takes nothing");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Socket::ReadAll(char* data, int64_t size, absl::Duration deadline) const {
+  while (size > 0) {
+    const ssize_t count = ::recv(descriptor_, data, size, MSG_DONTWAIT);
+    if (count > 0) {
+      data += count;
+      size -= count;
+      continue;
+    }
+    if (count == 0) return absl::UnavailableError("the other side closed the connection");
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+      return SystemError("the other side is gone");
+    }
+    PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLIN, deadline));
+    if (!ready) return absl::DeadlineExceededError("the other side says nothing");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Listener> Listener::Open(const std::string& host, int port) {
+  PARPLAN_ASSIGN_OR_RETURN(const Addresses addresses,
+                           Resolve(host, absl::StrCat(port), AI_PASSIVE));
+  for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
+    Socket socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, 0));
+    if (!socket.is_open()) continue;
+    const int on = 1;
+    ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (::bind(socket.descriptor(), each->ai_addr, each->ai_addrlen) != 0 ||
+        ::listen(socket.descriptor(), SOMAXCONN) != 0) {
+      continue;
+    }
+    sockaddr_storage bound = {};
+    socklen_t length = sizeof(bound);
+    ::getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&bound), &length);
+    const int chosen =
+        ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                          : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+    return Listener(std::move(socket), chosen);
+  }
+  return SystemError(absl::StrCat("cannot listen on ", host, ":", port));
+}
+
+absl::StatusOr<Socket> Listener::Accept(absl::Duration deadline) const {
+  PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket_.descriptor(), POLLIN, deadline));
+  if (!ready) return absl::DeadlineExceededError("nobody connected");
+  Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket.is_open()) return SystemError("accept");
+  SetUp(socket.descriptor());
+  return socket;
+}
+
+}  // namespace parplan

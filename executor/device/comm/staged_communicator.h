@@ -1,0 +1,48 @@
+// Collectives between buffers that another communicator cannot read, as a GPU's: they are
+// copied to the host, exchanged there, and copied back. Slow and always right, so several ranks
+// can be tested on one GPU.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_COMM_STAGED_COMMUNICATOR_H_
+#define PARPLAN_CLIENTS_DEVICE_COMM_STAGED_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "executor/device/comm/communicator.h"
+
+namespace parplan {
+
+// Copies between a device and the host, each after what the device was given before, and ended
+// on return.
+class StagingCopies {
+ public:
+  virtual ~StagingCopies() = default;
+  virtual absl::Status ToHost(const void* device, void* host, int64_t byte_count) = 0;
+  virtual absl::Status FromHost(const void* host, void* device, int64_t byte_count) = 0;
+};
+
+class StagedCommunicator : public Communicator {
+ public:
+  // Between memory of the host goes `inner`. `copies` outlives this and its pending work.
+  StagedCommunicator(std::unique_ptr<Communicator> inner, StagingCopies& copies);
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  const std::string& name() const override { return inner_->name(); }
+  // Reads `send` before it returns. What was received is in place after `Wait` only.
+  absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override;
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
+  void Abort(absl::string_view reason) override { inner_->Abort(reason); }
+  CommunicatorStats Stats() const override { return inner_->Stats(); }
+
+ private:
+  class Work;
+
+  const std::unique_ptr<Communicator> inner_;
+  StagingCopies& copies_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_COMM_STAGED_COMMUNICATOR_H_

@@ -1,0 +1,47 @@
+// A communicator that takes the time its owner spends in it.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_COMM_TIMED_COMMUNICATOR_H_
+#define PARPLAN_CLIENTS_DEVICE_COMM_TIMED_COMMUNICATOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "executor/device/comm/communicator.h"
+#include "executor/device/comm/steady_clock.h"
+
+namespace parplan {
+
+// What a rank's thread spent in communicators instead of computing: waiting for others and
+// moving bytes, in all of `Start`, `Run`, `RunTogether`, `Split` and `PendingWork::Wait`.
+// Of that thread.
+struct WaitMeter {
+  absl::Duration waited;
+  std::function<absl::Duration()> now = SteadyNow;
+};
+
+class TimedCommunicator : public Communicator {
+ public:
+  // Adds to `meter`, which several communicators may share and which outlives this one and
+  // its pending work.
+  TimedCommunicator(std::unique_ptr<Communicator> inner, WaitMeter* meter);
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  const std::string& name() const override { return inner_->name(); }
+  absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override;
+  absl::Status Run(const CollectiveCall& call) override;
+  absl::Status RunTogether(absl::Span<const CollectiveCall> calls) override;
+  // Parts add to the same meter.
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
+  void Abort(absl::string_view reason) override { inner_->Abort(reason); }
+  CommunicatorStats Stats() const override { return inner_->Stats(); }
+
+ private:
+  const std::unique_ptr<Communicator> inner_;
+  WaitMeter* const meter_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_COMM_TIMED_COMMUNICATOR_H_

@@ -1,0 +1,173 @@
+// Which rows of which head the blocks, warps and lanes of attention work on, and how these come
+// into tiles in shared memory and back.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_ROWS_H_
+#define PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_ROWS_H_
+
+#include "executor/device/cuda/attention_strip.h"
+#include "executor/device/cuda/block_sums.h"
+#include "executor/device/cuda/language.h"
+#include "executor/device/kernels/layer_kernels.h"
+
+namespace parplan::cuda {
+
+// How a block of attention is cut. Warps have 16 rows each.
+template <typename T>
+struct AttentionTiles {
+  static constexpr bool kIsShort = sizeof(T) == 2;
+  static constexpr int kWarps = kIsShort ? 4 : 2;
+  static constexpr int kThreads = kWarps * kWarpSize;
+  static constexpr int kRows = kWarps * kStripRows;
+  // Tiles of 8 columns of scores: keys of the passes over keys, queries of those over queries.
+  static constexpr int kKeyTiles = kIsShort ? 8 : 4;
+  static constexpr int kKeys = 8 * kKeyTiles;
+  static constexpr int kQueryTiles = 4;
+  static constexpr int kQueries = 8 * kQueryTiles;
+
+  template <int kSize>
+  static constexpr int Bytes(int rows) {
+    return rows * TileStride<T, kSize> * static_cast<int>(sizeof(T));
+  }
+  template <int kSize>
+  static constexpr int ForwardBytes() {
+    return Bytes<kSize>(kRows + 2 * kKeys);
+  }
+  template <int kSize>
+  static constexpr int QueryBytes() {
+    return Bytes<kSize>(2 * kRows + 2 * kKeys);
+  }
+  template <int kSize>
+  static constexpr int KeyBytes() {
+    return Bytes<kSize>(2 * kRows + 2 * kQueries) + 2 * kQueries * static_cast<int>(sizeof(float));
+  }
+};
+
+// Keys that query `index` of a sample sees.
+__device__ __forceinline__ int64_t SeenKeys(const AttentionShape& shape, int64_t index) {
+  if (!shape.is_causal) return shape.key_count;
+  const int64_t seen = index + shape.first_query + 1;
+  return seen < 0 ? 0 : seen < shape.key_count ? seen : shape.key_count;
+}
+
+// Where a head of a sample begins.
+__device__ __forceinline__ int64_t QueryOffset(const AttentionShape& shape, int64_t sample,
+                                               int head) {
+  return sample * shape.query_sample_stride + static_cast<int64_t>(head) * shape.head_size;
+}
+__device__ __forceinline__ int64_t KeyValueOffset(const AttentionShape& shape, int64_t sample,
+                                                  int key_value_head) {
+  return sample * shape.key_value_sample_stride +
+         static_cast<int64_t>(key_value_head) * shape.head_size;
+}
+__device__ __forceinline__ int64_t OutputOffset(const AttentionShape& shape, int64_t sample,
+                                                int head) {
+  return sample * shape.output_sample_stride + static_cast<int64_t>(head) * shape.head_size;
+}
+__device__ __forceinline__ int64_t KeptOffset(const AttentionShape& shape, int64_t sample,
+                                              int head) {
+  return (sample * shape.head_count + head) * shape.query_count;
+}
+
+// Rows of one head in memory: queries, keys, values, or gradients of outputs.
+template <typename T>
+struct HeadRows {
+  const T* first;
+  // In elements, from one row to the next.
+  int64_t stride;
+  int64_t count;
+};
+template <typename T>
+__device__ __forceinline__ HeadRows<T> QueriesOf(const AttentionShape& shape, const T* q,
+                                                 int64_t sample, int head) {
+  return {q + QueryOffset(shape, sample, head), shape.query_stride, shape.query_count};
+}
+// Of keys and of values.
+template <typename T>
+__device__ __forceinline__ HeadRows<T> KeysOf(const AttentionShape& shape, const T* k,
+                                              int64_t sample, int key_value_head) {
+  return {k + KeyValueOffset(shape, sample, key_value_head), shape.key_value_stride,
+          shape.key_count};
+}
+template <typename T>
+__device__ __forceinline__ HeadRows<T> OutputsOf(const AttentionShape& shape, const T* output,
+                                                 int64_t sample, int head) {
+  return {output + OutputOffset(shape, sample, head), shape.output_stride, shape.query_count};
+}
+
+// Rows from `begin` on as a tile of kRows; zero beyond the last. All threads of the block call it.
+template <int kSize, int kRows, typename T>
+__device__ __forceinline__ void LoadRows(const HeadRows<T>& rows, int64_t begin, int head_size,
+                                         bool is_wide, T* tile) {
+  LoadTile<T, kSize, kRows>(rows.first + begin * rows.stride, rows.stride, rows.count - begin,
+                            head_size, is_wide, AttentionTiles<T>::kThreads, tile);
+}
+
+// The next tiles of a loop: as LoadRows of both, once no thread reads what was there, and before
+// any reads what comes.
+template <int kSize, int kRows, typename T>
+__device__ __forceinline__ void NextTiles(const HeadRows<T>& one, const HeadRows<T>& other,
+                                          int64_t begin, int head_size, bool is_wide, T* tile,
+                                          T* other_tile) {
+  __syncthreads();
+  LoadRows<kSize, kRows>(one, begin, head_size, is_wide, tile);
+  LoadRows<kSize, kRows>(other, begin, head_size, is_wide, other_tile);
+  __syncthreads();
+}
+
+// What a lane works on: rows `row` and `row + 8` of the sequence, in the strip of its warp, which
+// begins at row `strip` of the block's tile; and columns 2t and 2t + 1 of tiles of 8.
+struct LanePlace {
+  int64_t first;  // Row of the sequence that the block begins with.
+  int strip;
+  int64_t row;
+  int t;
+};
+template <typename T>
+__device__ __forceinline__ LanePlace PlaceOfLane() {
+  LanePlace place;
+  place.first = static_cast<int64_t>(blockIdx.x) * AttentionTiles<T>::kRows;
+  place.strip = static_cast<int>(threadIdx.x) / kWarpSize * kStripRows;
+  place.row = place.first + place.strip + LaneOfWarp() / 4;
+  place.t = LaneOfWarp() % 4;
+  return place;
+}
+
+// Of kernels that have a warp for each [sample][head][query]: its index, and where its output lies.
+__device__ __forceinline__ int64_t OutputOfWarp() {
+  return static_cast<int64_t>(blockIdx.x) * (kRowThreads / kWarpSize) +
+         static_cast<int>(threadIdx.x) / kWarpSize;
+}
+__device__ __forceinline__ int64_t OutputOffset(const AttentionShape& shape, int64_t index) {
+  const int64_t query = index % shape.query_count;
+  const int head = static_cast<int>(index / shape.query_count % shape.head_count);
+  const int64_t sample = index / shape.query_count / shape.head_count;
+  return OutputOffset(shape, sample, head) + query * shape.output_stride;
+}
+
+// Rows of a strip, `row` and `row + 8`, of what a lane has of it, times `factors`.
+template <typename T, int kSize>
+__device__ __forceinline__ void StoreStrip(const float (&values)[kSize / 8][4],
+                                           const float (&factors)[2], int64_t row,
+                                           int64_t row_count, int size, bool adds, T* to,
+                                           int64_t stride) {
+  const int t = LaneOfWarp() % 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (row + 8 * half >= row_count) continue;
+    T* const out = to + (row + 8 * half) * stride;
+#pragma unroll
+    for (int tile = 0; tile < kSize / 8; ++tile) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const int column = 8 * tile + 2 * t + k;
+        if (column >= size) continue;
+        const float value = values[tile][2 * half + k] * factors[half];
+        out[column] = FromFloat<T>(adds ? ToFloat(out[column]) + value : value);
+      }
+    }
+  }
+}
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_ROWS_H_

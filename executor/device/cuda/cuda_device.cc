@@ -1,0 +1,80 @@
+#include "executor/device/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "executor/device/cuda/cuda_status.h"
+#include "executor/device/cuda/cuda_stopwatch.h"
+#include "executor/device/cuda/nccl_communicator.h"
+
+namespace parplan::cuda {
+namespace {
+
+absl::StatusOr<std::string> PlaceOf(int device) {
+  std::array<char, 32> bus = {};
+  PARPLAN_RETURN_IF_CUDA_ERROR(
+      ::cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device));
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return absl::StrCat(boot, "/", bus.data());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupWay groups) {
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(device));
+  PARPLAN_ASSIGN_OR_RETURN(std::string place, PlaceOf(device));
+  return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(queue), groups, std::move(place)));
+}
+
+absl::StatusOr<std::unique_ptr<LayerKernels>> CudaDevice::MakeKernels(ElementType type) {
+  std::unique_ptr<LayerKernels> kernels = MakeDeviceKernels(type, *queue_);
+  if (kernels == nullptr) {
+    return absl::UnimplementedError("the cuda back end computes in fp32 and bf16 only");
+  }
+  return kernels;
+}
+
+std::unique_ptr<Stopwatch> CudaDevice::MakeStopwatch() {
+  return std::make_unique<CudaStopwatch>(queue_->compute_stream());
+}
+
+absl::StatusOr<bool> CudaDevice::ShareDevice(Job& job, const std::vector<int>& ranks) {
+  PARPLAN_RETURN_IF_ERROR(job.Publish(absl::StrCat("device/", job.rank()), place_));
+  std::set<std::string> places;
+  for (const int rank : ranks) {
+    PARPLAN_ASSIGN_OR_RETURN(std::string place, job.Await(absl::StrCat("device/", rank)));
+    places.insert(std::move(place));
+  }
+  return places.size() < ranks.size();
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::MakeGroup(Job& job,
+                                                                    const std::string& name,
+                                                                    const std::vector<int>& ranks) {
+  const auto own = std::find(ranks.begin(), ranks.end(), job.rank());
+  if (own == ranks.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("group ", name, ": rank ", job.rank(),
+                                                   " is not among ", absl::StrJoin(ranks, ",")));
+  }
+  bool is_staged = groups_ == GroupWay::kStaged;
+  if (groups_ == GroupWay::kAutomatic) {
+    PARPLAN_ASSIGN_OR_RETURN(is_staged, ShareDevice(job, ranks));
+  }
+  if (is_staged) {
+    PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> inner, job.MakeGroup(name, ranks));
+    return std::make_unique<StagedCommunicator>(std::move(inner), *this);
+  }
+  const std::string key = absl::StrCat(name, ":", absl::StrJoin(ranks, ","));
+  return NcclCommunicator::Create({.name = absl::StrCat(name, "[", absl::StrJoin(ranks, ","), "]"),
+                                   .id = absl::StrCat(key, "#", group_counts_[key]++),
+                                   .rank = static_cast<int>(own - ranks.begin()),
+                                   .size = static_cast<int>(ranks.size()),
+                                   .job = &job,
+                                   .queue = queue_.get()});
+}
+
+}  // namespace parplan::cuda

@@ -1,0 +1,60 @@
+// A GPU as one rank uses it.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_DEVICE_H_
+#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_DEVICE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/device/backend/device_backend.h"
+#include "executor/device/backend/load_backend.h"
+#include "executor/device/comm/staged_communicator.h"
+#include "executor/device/cuda/cuda_memory.h"
+#include "executor/device/cuda/cuda_queue.h"
+
+namespace parplan::cuda {
+
+class CudaDevice : public Device, public StagingCopies {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int device, GroupWay groups);
+
+  absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) override;
+  DeviceMemory& memory() override { return memory_; }
+  std::unique_ptr<Stopwatch> MakeStopwatch() override;
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(Job& job, const std::string& name,
+                                                          const std::vector<int>& ranks) override;
+  absl::Status CopyFromHost(const void* host, void* device, Bytes size) override {
+    return queue_->CopyFromHost(host, device, size.count());
+  }
+  absl::Status CopyToHost(const void* device, void* host, Bytes size) override {
+    return queue_->CopyToHost(device, host, size.count());
+  }
+  absl::Status Synchronize() override { return queue_->Synchronize(); }
+
+ private:
+  CudaDevice(std::unique_ptr<CudaQueue> queue, GroupWay groups, std::string place)
+      : queue_(std::move(queue)), groups_(groups), place_(std::move(place)) {}
+  absl::Status ToHost(const void* device, void* host, int64_t byte_count) override {
+    return queue_->CopyToHost(device, host, byte_count);
+  }
+  absl::Status FromHost(const void* host, void* device, int64_t byte_count) override {
+    return queue_->CopyFromHost(host, device, byte_count);
+  }
+  // Whether a GPU has two of the ranks.
+  absl::StatusOr<bool> ShareDevice(Job& job, const std::vector<int>& ranks);
+
+  const std::unique_ptr<CudaQueue> queue_;
+  const GroupWay groups_;
+  // Where it is, among all machines.
+  const std::string place_;
+  CudaMemory memory_;
+  // Groups made under a name so far.
+  std::map<std::string, int> group_counts_;
+};
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_DEVICE_H_

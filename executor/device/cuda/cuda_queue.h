@@ -1,0 +1,70 @@
+// The work of one GPU in its order: a stream, what its kernels share, and the first error.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_QUEUE_H_
+#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_QUEUE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/statusor.h"
+#include "executor/device/cuda/kernel_queue.h"
+#include "executor/device/cuda/matrix_products.h"
+
+namespace parplan::cuda {
+
+// Of the thread that made it, but for `Fail`.
+class CudaQueue : public KernelQueue {
+ public:
+  // Makes `device` the calling thread's.
+  static absl::StatusOr<std::unique_ptr<CudaQueue>> Create(int device);
+  ~CudaQueue() override;
+
+  int device() const { return device_; }
+  cudaStream_t compute_stream() const { return stream_; }
+
+  void* stream() override { return stream_; }
+  void* Scratch(int64_t byte_count) override;
+  const int32_t* Upload(const int32_t* tokens, int64_t count) override;
+  void Multiply(ElementType type, const MatrixProduct& product) override;
+  absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) override;
+  absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override;
+  absl::Status Synchronize() override;
+  void CheckLaunch(const char* kernel) override;
+  void Fail(const absl::Status& status) override;
+
+ private:
+  // Memory that grows: nothing is lost of it but what was in it.
+  struct Growing {
+    void* data = nullptr;
+    int64_t byte_count = 0;
+  };
+  // Tokens on their way: the host's copy, which the GPU reads later, and the mark after that.
+  struct Slot {
+    Growing host;
+    cudaEvent_t copied = nullptr;
+  };
+
+  explicit CudaQueue(int device) : device_(device) {}
+  // False after an error.
+  bool Check(cudaError_t error, const char* what);
+  bool Grow(Growing& memory, int64_t byte_count, bool is_host);
+  absl::Status status();
+
+  const int device_;
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<MatrixProducts> products_;
+  Growing scratch_;
+  Growing tokens_;
+  std::array<Slot, 4> slots_;
+  size_t next_slot_ = 0;
+  std::mutex mutex_;
+  absl::Status status_;  // Guarded by mutex_.
+};
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_QUEUE_H_

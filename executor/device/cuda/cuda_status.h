@@ -1,0 +1,36 @@
+// What CUDA's libraries answer, as a status.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STATUS_H_
+#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STATUS_H_
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace parplan::cuda {
+
+// `what` was called, as in `cudaMalloc of 4096 bytes`.
+inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const absl::StatusCode code = error == cudaErrorMemoryAllocation
+                                    ? absl::StatusCode::kResourceExhausted
+                                    : absl::StatusCode::kInternal;
+  return absl::Status(
+      code, absl::StrCat(what, ": ", cudaGetErrorName(error), ", ", cudaGetErrorString(error)));
+}
+
+inline absl::Status CublasStatus(cublasStatus_t status, absl::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(what, ": ", cublasLtGetStatusName(status), ", ",
+                                          cublasLtGetStatusString(status)));
+}
+
+}  // namespace parplan::cuda
+
+#define PARPLAN_RETURN_IF_CUDA_ERROR(call) \
+  PARPLAN_RETURN_IF_ERROR(::parplan::cuda::CudaStatus(call, #call))
+
+#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STATUS_H_

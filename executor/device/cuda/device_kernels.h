@@ -1,0 +1,375 @@
+// LayerKernels over a queue: which kernel does what, in how many blocks. Included once for each
+// language (language.h).
+
+#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_DEVICE_KERNELS_H_
+#define PARPLAN_CLIENTS_DEVICE_CUDA_DEVICE_KERNELS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "executor/device/cuda/attention_kernels.h"
+#include "executor/device/cuda/element_kernels.h"
+#include "executor/device/cuda/kernel_queue.h"
+#include "executor/device/cuda/language.h"
+#include "executor/device/cuda/row_kernels.h"
+#include "executor/device/kernels/layer_kernels.h"
+
+namespace parplan::cuda {
+
+template <typename T>
+class DeviceKernels : public LayerKernels {
+ public:
+  explicit DeviceKernels(KernelQueue& queue) : queue_(queue) {}
+
+  ElementType type() const override {
+    return std::is_same_v<T, float> ? ElementType::kFloat32 : ElementType::kBfloat16;
+  }
+  absl::Status Synchronize() override { return queue_.Synchronize(); }
+  absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) override {
+    return queue_.CopyFromHost(host, device, byte_count);
+  }
+  absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
+    return queue_.CopyToHost(device, host, byte_count);
+  }
+
+  void Zero(void* data, int64_t count) override {
+    if (IsWide(count, {data})) {
+      Each(count / kN, ZeroWork<T, kN>{Out(data)});
+    } else {
+      Each(count, ZeroWork<T, 1>{Out(data)});
+    }
+  }
+
+  void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
+                int64_t row_count, int64_t row_size) override {
+    if (IsWide(row_size | from_stride | to_stride, {from, to})) {
+      Each(row_count * (row_size / kN),
+           CopyRowsWork<T, kN>{In(from), from_stride / kN, Out(to), to_stride / kN, row_size / kN});
+    } else {
+      Each(row_count * row_size,
+           CopyRowsWork<T, 1>{In(from), from_stride, Out(to), to_stride, row_size});
+    }
+  }
+
+  void Multiply(const MatrixProduct& product) override {
+    if (product.m > 0 && product.n > 0) queue_.Multiply(type(), product);
+  }
+
+  void Add(const void* x, void* y, int64_t count) override {
+    if (IsWide(count, {x, y})) {
+      Each(count / kN, AddWork<T, kN>{In(x), Out(y)});
+    } else {
+      Each(count, AddWork<T, 1>{In(x), Out(y)});
+    }
+  }
+
+  void Scale(double factor, void* y, int64_t count) override {
+    if (IsWide(count, {y})) {
+      Each(count / kN, ScaleWork<T, kN>{static_cast<float>(factor), Out(y)});
+    } else {
+      Each(count, ScaleWork<T, 1>{static_cast<float>(factor), Out(y)});
+    }
+  }
+
+  void AddBiasToColumns(const void* bias, void* y, int64_t row_count, int64_t row_size,
+                        int64_t first_column, int64_t column_count) override {
+    if (IsWide(row_size | first_column | column_count, {bias, y})) {
+      Each(row_count * (column_count / kN),
+           AddBiasWork<T, kN>{In(bias), Out(y), row_size / kN, first_column / kN,
+                              column_count / kN});
+    } else {
+      Each(row_count * column_count,
+           AddBiasWork<T, 1>{In(bias), Out(y), row_size, first_column, column_count});
+    }
+  }
+
+  void AddColumnsOfRows(const void* dy, int64_t row_count, int64_t row_size, int64_t first_column,
+                        int64_t column_count, void* bias_gradient) override {
+    AddColumns(ColumnElement<T>{In(dy) + first_column, row_size}, row_count, column_count,
+               Out(bias_gradient));
+  }
+
+  void Norm(NormKind kind, const void* x, const void* gain, const void* bias, void* y, void* kept,
+            int64_t row_count, int64_t row_size) override {
+    if (row_count == 0) return;
+    const bool has_mean = kind == NormKind::kLayerNorm;
+    if (IsWide(row_size, {x, gain, y})) {
+      PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0, (NormRows<T, kN>),
+                     has_mean, In(x), In(gain), In(bias), Out(y), Numbers(kept), row_size);
+    } else {
+      PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0, (NormRows<T, 1>),
+                     has_mean, In(x), In(gain), In(bias), Out(y), Numbers(kept), row_size);
+    }
+  }
+
+  void NormBackward(NormKind kind, const void* dy, const void* x, const void* gain,
+                    const void* kept, void* dx, void* gain_gradient, void* bias_gradient,
+                    int64_t row_count, int64_t row_size) override {
+    if (row_count == 0) return;
+    const bool has_mean = kind == NormKind::kLayerNorm;
+    const float* const numbers = Numbers(kept);
+    if (IsWide(row_size, {dy, x, gain, dx})) {
+      PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0,
+                     (NormRowsBackward<T, kN>), has_mean, In(dy), In(x), In(gain), numbers, Out(dx),
+                     row_size);
+    } else {
+      PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0,
+                     (NormRowsBackward<T, 1>), has_mean, In(dy), In(x), In(gain), numbers, Out(dx),
+                     row_size);
+    }
+    AddColumns(ColumnNormal<T>{In(dy), In(x), numbers, row_size}, row_count, row_size,
+               Out(gain_gradient));
+    if (has_mean) {
+      AddColumns(ColumnElement<T>{In(dy), row_size}, row_count, row_size, Out(bias_gradient));
+    }
+  }
+
+  void Gelu(const void* x, void* y, int64_t count) override {
+    if (IsWide(count, {x, y})) {
+      Each(count / kN, GeluWork<T, kN>{In(x), Out(y)});
+    } else {
+      Each(count, GeluWork<T, 1>{In(x), Out(y)});
+    }
+  }
+  void GeluBackward(const void* x, const void* dy, void* dx, int64_t count) override {
+    if (IsWide(count, {x, dy, dx})) {
+      Each(count / kN, GeluBackwardWork<T, kN>{In(x), In(dy), Out(dx)});
+    } else {
+      Each(count, GeluBackwardWork<T, 1>{In(x), In(dy), Out(dx)});
+    }
+  }
+
+  void Swiglu(const void* x, void* y, int64_t row_count, int64_t row_size) override {
+    if (IsWide(row_size, {x, y})) {
+      Each(row_count * (row_size / kN), SwigluWork<T, kN>{In(x), Out(y), row_size / kN});
+    } else {
+      Each(row_count * row_size, SwigluWork<T, 1>{In(x), Out(y), row_size});
+    }
+  }
+  void SwigluBackward(const void* x, const void* dy, void* dx, int64_t row_count,
+                      int64_t row_size) override {
+    if (IsWide(row_size, {x, dy, dx})) {
+      Each(row_count * (row_size / kN),
+           SwigluBackwardWork<T, kN>{In(x), In(dy), Out(dx), row_size / kN});
+    } else {
+      Each(row_count * row_size, SwigluBackwardWork<T, 1>{In(x), In(dy), Out(dx), row_size});
+    }
+  }
+
+  void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
+                 void* output, void* kept) override {
+    ForHeadSize(shape, [&](auto size) { Attend<size()>(shape, q, k, v, output, kept); });
+  }
+  void AttentionBackward(const AttentionShape& shape, const void* q, const void* k, const void* v,
+                         const void* output, const void* kept, const void* output_gradient,
+                         void* dq, void* dk, void* dv) override {
+    ForHeadSize(shape, [&](auto size) {
+      AttendBackward<size()>(shape, q, k, v, output, kept, output_gradient, dq, dk, dv);
+    });
+  }
+  void MergeAttention(const AttentionShape& shape, const void* part, const void* part_kept,
+                      void* output, void* kept) override {
+    const int64_t warps = shape.sample_count * shape.head_count * shape.query_count;
+    if (warps == 0) return;
+    PARPLAN_LAUNCH(queue_, WarpBlocks(warps), dim3(kRowThreads), 0, (MergeOutputs<T>), shape,
+                   In(part), Numbers(part_kept), Out(output), Numbers(kept));
+  }
+  void Rotate(const RotaryShape& shape, bool turns_back, void* x) override {
+    Each(shape.token_count * (shape.head_size / 2),
+         RotateWork<T>{Out(x), shape.sample_count, shape.row_stride, shape.first_position,
+                       shape.head_count, shape.head_size, turns_back});
+  }
+
+  void Embed(const int32_t* tokens, int64_t token_count, const void* table, int64_t first_token,
+             int64_t row_count, int64_t row_size, void* y) override {
+    const int32_t* const own = token_count == 0 ? nullptr : queue_.Upload(tokens, token_count);
+    if (own == nullptr) return;
+    PARPLAN_LAUNCH(queue_, dim3(Blocks(token_count)), dim3(kRowThreads), 0, (EmbedRows<T>), own,
+                   In(table), first_token, row_count, row_size, Out(y));
+  }
+  void EmbedBackward(const int32_t* tokens, int64_t token_count, const void* dy,
+                     int64_t first_token, int64_t row_count, int64_t row_size,
+                     void* table_gradient) override {
+    const int32_t* const own = token_count == 0 ? nullptr : queue_.Upload(tokens, token_count);
+    if (own == nullptr) return;
+    PARPLAN_LAUNCH(queue_, dim3(Blocks(token_count)), dim3(kRowThreads), 0, (EmbedRowsBackward<T>),
+                   own, token_count, In(dy), first_token, row_count, row_size, Out(table_gradient));
+  }
+
+  void LargestLogits(const void* logits, int64_t row_count, int64_t row_size,
+                     void* largest) override {
+    if (row_count == 0) return;
+    PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0, (LargestOfRows<T>),
+                   In(logits), Numbers(largest), row_size);
+  }
+  void SumLogits(const void* logits, const int32_t* targets, const void* largest, int64_t row_count,
+                 int64_t row_size, int64_t first_column, void* sums) override {
+    const int32_t* const own = row_count == 0 ? nullptr : queue_.Upload(targets, row_count);
+    if (own == nullptr) return;
+    PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0, (SumRowExponentials<T>),
+                   In(logits), own, Numbers(largest), row_size, first_column, Numbers(sums));
+  }
+  void LogitGradients(void* logits, const int32_t* targets, const void* largest, const void* sums,
+                      double factor, int64_t row_count, int64_t row_size,
+                      int64_t first_column) override {
+    const int32_t* const own = row_count == 0 ? nullptr : queue_.Upload(targets, row_count);
+    if (own == nullptr) return;
+    PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0, (LogitGradientRows<T>),
+                   Out(logits), own, Numbers(largest), Numbers(sums), static_cast<float>(factor),
+                   row_size, first_column);
+  }
+
+  void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
+                void* first_moments, void* second_moments, void* masters, void* parameters,
+                int64_t count) override {
+    const double steps = static_cast<double>(step);
+    Each(count, AdamWork<T>{
+                    .beta1 = static_cast<float>(settings.beta1),
+                    .beta2 = static_cast<float>(settings.beta2),
+                    .rate = static_cast<float>(settings.learning_rate /
+                                               (1.0 - std::pow(settings.beta1, steps))),
+                    .correction = static_cast<float>(1.0 / (1.0 - std::pow(settings.beta2, steps))),
+                    .epsilon = static_cast<float>(settings.epsilon),
+                    .gradients = In(gradients),
+                    .first = Numbers(first_moments),
+                    .second = Numbers(second_moments),
+                    .masters = Numbers(masters),
+                    .parameters = Out(parameters)});
+  }
+  void SgdStep(const SgdSettings& settings, const void* gradients, void* moments, void* masters,
+               void* parameters, int64_t count) override {
+    Each(count, SgdWork<T>{.momentum = static_cast<float>(settings.momentum),
+                           .rate = static_cast<float>(settings.learning_rate),
+                           .gradients = In(gradients),
+                           .moments = Numbers(moments),
+                           .masters = Numbers(masters),
+                           .parameters = Out(parameters)});
+  }
+
+ private:
+  static constexpr int kN = kWide<T>;
+  // Of kernels that go over elements, 8 blocks an SM of a large GPU.
+  static constexpr int64_t kMostBlocks = 2048;
+
+  static const T* In(const void* data) { return static_cast<const T*>(data); }
+  static T* Out(void* data) { return static_cast<T*>(data); }
+  static const float* Numbers(const void* data) { return static_cast<const float*>(data); }
+  static float* Numbers(void* data) { return static_cast<float*>(data); }
+  static unsigned Blocks(int64_t count) { return static_cast<unsigned>(count); }
+  static dim3 WarpBlocks(int64_t warps) {
+    constexpr int64_t kWarps = kRowThreads / kWarpSize;
+    return dim3(Blocks((warps + kWarps - 1) / kWarps));
+  }
+
+  // Whether all of a few counts, or-ed together, are of whole packs, and arrays begin with one.
+  static bool IsWide(int64_t counts, std::initializer_list<const void*> arrays) {
+    static_assert((kN & (kN - 1)) == 0);
+    if (counts % kN != 0) return false;
+    return std::all_of(arrays.begin(), arrays.end(), [](const void* array) {
+      return reinterpret_cast<uintptr_t>(array) % (kN * sizeof(T)) == 0;
+    });
+  }
+
+  template <typename Work>
+  void Each(int64_t count, Work work) {
+    if (count <= 0) return;
+    const int64_t blocks = std::min(kMostBlocks, (count + kRowThreads - 1) / kRowThreads);
+    PARPLAN_LAUNCH(queue_, dim3(Blocks(blocks)), dim3(kRowThreads), 0, (ForEach<Work>), count,
+                   work);
+  }
+
+  // y += the sums of columns.
+  template <typename Value>
+  void AddColumns(Value value, int64_t row_count, int64_t column_count, T* y) {
+    if (row_count == 0 || column_count == 0) return;
+    // Enough blocks to fill a GPU, and rows enough in each.
+    constexpr int64_t kLeastRows = 64;
+    constexpr int64_t kMostChunks = 64;
+    const int64_t chunks = std::min(kMostChunks, (row_count + kLeastRows - 1) / kLeastRows);
+    const int64_t chunk_rows = (row_count + chunks - 1) / chunks;
+    auto* const parts = static_cast<float*>(
+        queue_.Scratch(chunks * column_count * static_cast<int64_t>(sizeof(float))));
+    if (parts == nullptr) return;
+    const dim3 grid(Blocks((column_count + kColumnThreads - 1) / kColumnThreads), Blocks(chunks));
+    PARPLAN_LAUNCH(queue_, grid, dim3(kColumnThreads, kColumnRows), 0, (SumColumnChunks<Value>),
+                   value, row_count, column_count, chunk_rows, parts);
+    Each(column_count, AddChunksWork<T>{parts, chunks, column_count, y});
+  }
+
+  // Calls work(size) with the smallest size there are kernels for.
+  template <typename Work>
+  void ForHeadSize(const AttentionShape& shape, Work work) {
+    if (shape.sample_count == 0 || shape.head_count == 0) return;
+    if (shape.head_size <= 32) {
+      work(std::integral_constant<int, 32>());
+    } else if (shape.head_size <= 64) {
+      work(std::integral_constant<int, 64>());
+    } else if (shape.head_size <= 128) {
+      work(std::integral_constant<int, 128>());
+    } else {
+      queue_.Fail(absl::UnimplementedError(
+          "head_size: the cuda back end has attention of heads of up to 128 elements"));
+    }
+  }
+
+  static float ScoreScale(const AttentionShape& shape) {
+    return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)));
+  }
+  static bool IsWide(const AttentionShape& shape, std::initializer_list<const void*> arrays) {
+    return IsWide(shape.head_size | shape.query_stride | shape.key_value_stride |
+                      shape.output_stride | shape.query_sample_stride |
+                      shape.key_value_sample_stride | shape.output_sample_stride,
+                  arrays);
+  }
+  // Of tiles of rows.
+  static dim3 AttentionGrid(const AttentionShape& shape, int64_t row_count, int head_count) {
+    constexpr int64_t kRows = AttentionTiles<T>::kRows;
+    return dim3(Blocks((row_count + kRows - 1) / kRows), static_cast<unsigned>(head_count),
+                Blocks(shape.sample_count));
+  }
+
+  template <int kSize>
+  void Attend(const AttentionShape& shape, const void* q, const void* k, const void* v,
+              void* output, void* kept) {
+    using Tiles = AttentionTiles<T>;
+    if (shape.query_count == 0) return;
+    PARPLAN_LAUNCH(queue_, AttentionGrid(shape, shape.query_count, shape.head_count),
+                   dim3(Tiles::kThreads), (Tiles::template ForwardBytes<kSize>()),
+                   (AttendForward<T, kSize>), shape, IsWide(shape, {q, k, v}), ScoreScale(shape),
+                   In(q), In(k), In(v), Out(output), Numbers(kept));
+  }
+
+  template <int kSize>
+  void AttendBackward(const AttentionShape& shape, const void* q, const void* k, const void* v,
+                      const void* output, const void* kept, const void* output_gradient, void* dq,
+                      void* dk, void* dv) {
+    using Tiles = AttentionTiles<T>;
+    const bool is_wide = IsWide(shape, {q, k, v, output_gradient});
+    const float scale = ScoreScale(shape);
+    const int64_t rows = shape.sample_count * shape.head_count * shape.query_count;
+    auto* const common = static_cast<float*>(
+        queue_.Scratch(std::max<int64_t>(1, rows) * static_cast<int64_t>(sizeof(float))));
+    if (common == nullptr) return;
+    if (rows > 0) {
+      PARPLAN_LAUNCH(queue_, WarpBlocks(rows), dim3(kRowThreads), 0, (SumOutputGradients<T>), shape,
+                     In(output), In(output_gradient), common);
+      PARPLAN_LAUNCH(queue_, AttentionGrid(shape, shape.query_count, shape.head_count),
+                     dim3(Tiles::kThreads), (Tiles::template QueryBytes<kSize>()),
+                     (AttendBackwardToQueries<T, kSize>), shape, is_wide, scale, In(q), In(k),
+                     In(v), Numbers(kept), common, In(output_gradient), Out(dq));
+    }
+    if (shape.key_count == 0) return;
+    PARPLAN_LAUNCH(queue_, AttentionGrid(shape, shape.key_count, shape.key_value_head_count),
+                   dim3(Tiles::kThreads), (Tiles::template KeyBytes<kSize>()),
+                   (AttendBackwardToKeys<T, kSize>), shape, is_wide, scale, In(q), In(k), In(v),
+                   Numbers(kept), common, In(output_gradient), Out(dk), Out(dv));
+  }
+
+  KernelQueue& queue_;
+};
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_DEVICE_KERNELS_H_

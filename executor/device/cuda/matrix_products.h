@@ -1,0 +1,48 @@
+// Matrix products by cuBLASLt, which is asked for the best algorithm of a shape once.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_MATRIX_PRODUCTS_H_
+#define PARPLAN_CLIENTS_DEVICE_CUDA_MATRIX_PRODUCTS_H_
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/device/kernels/layer_kernels.h"
+
+namespace parplan::cuda {
+
+// Of one device and thread; fp32 (without TF32) and bf16, summed in fp32.
+class MatrixProducts {
+ public:
+  static absl::StatusOr<std::unique_ptr<MatrixProducts>> Create();
+  ~MatrixProducts();
+  MatrixProducts(const MatrixProducts&) = delete;
+  MatrixProducts& operator=(const MatrixProducts&) = delete;
+
+  // Puts it on `stream`. UNIMPLEMENTED where the library has no algorithm for the shape.
+  absl::Status Multiply(ElementType type, const MatrixProduct& product, cudaStream_t stream);
+
+ private:
+  // Type, transpositions, m, n, k, whether it adds, and to what power of two a, b and c are
+  // aligned.
+  using Key = std::tuple<ElementType, bool, bool, int64_t, int64_t, int64_t, bool, int, int, int>;
+  struct Choice;
+
+  MatrixProducts() = default;
+  absl::StatusOr<std::unique_ptr<Choice>> Choose(ElementType type, const MatrixProduct& product,
+                                                 const Key& key);
+
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+  std::map<Key, std::unique_ptr<Choice>> choices_;
+};
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_MATRIX_PRODUCTS_H_

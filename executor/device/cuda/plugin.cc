@@ -1,0 +1,120 @@
+// The one function that the plugin exports, and the back end behind it.
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/device/backend/plugin.h"
+#include "executor/device/cuda/cuda_device.h"
+#include "executor/device/cuda/cuda_status.h"
+
+namespace parplan::cuda {
+namespace {
+
+std::string Release(int major, int minor, int patch) {
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+}
+
+// Those that are loaded, which need not be those of the build. One that does not tell is left
+// out.
+std::vector<std::pair<std::string, std::string>> Libraries() {
+  std::vector<std::pair<std::string, std::string>> libraries;
+  int version = 0;
+  if (::cudaRuntimeGetVersion(&version) == cudaSuccess) {
+    libraries.emplace_back("cuda_runtime", Release(version / 1000, version % 1000 / 10, 0));
+  }
+  if (::ncclGetVersion(&version) == ncclSuccess) {
+    libraries.emplace_back("nccl", Release(version / 10000, version % 10000 / 100, version % 100));
+  }
+  // MAJOR * 10000 + MINOR * 100 + PATCH since 11, before with a factor of 1000.
+  const size_t cublas = ::cublasLtGetVersion();
+  if (cublas >= 100000) {
+    libraries.emplace_back("cublaslt", Release(static_cast<int>(cublas / 10000),
+                                               static_cast<int>(cublas % 10000 / 100),
+                                               static_cast<int>(cublas % 100)));
+  }
+  return libraries;
+}
+
+class CudaBackend : public DeviceBackend {
+ public:
+  CudaBackend(int device_count, GroupWay groups) : device_count_(device_count), groups_(groups) {}
+
+  const std::string& name() const override { return name_; }
+  int device_count() const override { return device_count_; }
+
+  absl::StatusOr<DeviceFacts> Describe(int device) const override {
+    cudaDeviceProp properties;
+    PARPLAN_RETURN_IF_CUDA_ERROR(::cudaGetDeviceProperties(&properties, device));
+    return DeviceFacts{.kind = properties.name,
+                       .memory = Bytes::Of(static_cast<int64_t>(properties.totalGlobalMem)),
+                       .libraries = Libraries()};
+  }
+
+  absl::StatusOr<std::unique_ptr<Device>> Open(int device) override {
+    if (device < 0 || device >= device_count_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device ", device, ": the cuda back end has ", device_count_, " devices"));
+    }
+    return CudaDevice::Open(device, groups_);
+  }
+
+ private:
+  const std::string name_ = "cuda";
+  const int device_count_;
+  const GroupWay groups_;
+};
+
+PluginFindings Look() {
+  PluginFindings findings;
+  int driver = 0;
+  int runtime = 0;
+  // Without a driver the first gives 0.
+  static_cast<void>(::cudaDriverGetVersion(&driver));
+  static_cast<void>(::cudaRuntimeGetVersion(&runtime));
+  findings.driver_version = driver;
+  findings.runtime_version = runtime;
+  int count = 0;
+  const cudaError_t error = ::cudaGetDeviceCount(&count);
+  // It is told here, and no later call shall find it.
+  static_cast<void>(::cudaGetLastError());
+  if (error == cudaErrorInsufficientDriver) {
+    findings.state = driver == 0 ? PluginState::kNoDriver : PluginState::kDriverTooOld;
+  } else if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+    findings.state = PluginState::kNoDevice;
+  } else if (error == cudaSuccess) {
+    findings.state = PluginState::kReady;
+  } else {
+    std::snprintf(findings.text, sizeof(findings.text), "%s, %s", cudaGetErrorName(error),
+                  cudaGetErrorString(error));
+  }
+  return findings;
+}
+
+DeviceBackend* Open(const BackendOptions& options, PluginFindings& findings) {
+  int count = 0;
+  const cudaError_t error = ::cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    std::snprintf(findings.text, sizeof(findings.text), "%s", cudaGetErrorString(error));
+    return nullptr;
+  }
+  return new CudaBackend(count, options.groups);
+}
+
+}  // namespace
+}  // namespace parplan::cuda
+
+extern "C" __attribute__((visibility("default"))) const parplan::DevicePlugin*
+parplan_device_plugin() {
+  static const parplan::DevicePlugin plugin = {.abi = parplan::kPluginAbi,
+                                               .release = parplan::PluginRelease(),
+                                               .look = parplan::cuda::Look,
+                                               .open = parplan::cuda::Open};
+  return &plugin;
+}

@@ -1,0 +1,251 @@
+// Operations on rows: norms, logits, embeddings, and sums of columns. A block of kRowThreads
+// works on a row where nothing else is said. Nothing here adds up in an order that chance
+// decides.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ROW_KERNELS_H_
+#define PARPLAN_CLIENTS_DEVICE_CUDA_ROW_KERNELS_H_
+
+#include "executor/device/cuda/block_sums.h"
+#include "executor/device/cuda/language.h"
+
+namespace parplan::cuda {
+
+// Added to variances, as on the processor.
+inline constexpr float kNormEpsilon = 1e-5f;
+
+// The sum of f(element, column) over a row, N elements at a time; of `size` elements, a multiple
+// of N.
+template <int N, typename T, typename F>
+__device__ __forceinline__ float RowSum(const T* row, int64_t size, F f) {
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < size / N; i += kRowThreads) {
+    const Pack<T, N> pack = LoadPack<N>(row, i);
+    for (int k = 0; k < N; ++k) sum += f(ToFloat(pack.elements[k]), i * N + k);
+  }
+  return BlockSum(sum);
+}
+
+template <typename T, int N>
+__global__ void NormRows(bool has_mean, const T* x, const T* gain, const T* bias, T* y, float* kept,
+                         int64_t row_size) {
+  const int64_t row = blockIdx.x;
+  const T* const in = x + row * row_size;
+  float mean = 0.0f;
+  if (has_mean) {
+    mean = RowSum<N>(in, row_size, [](float value, int64_t) { return value; }) /
+           static_cast<float>(row_size);
+  }
+  const float squares = RowSum<N>(
+      in, row_size, [=](float value, int64_t) { return (value - mean) * (value - mean); });
+  const float reciprocal = 1.0f / sqrtf(squares / static_cast<float>(row_size) + kNormEpsilon);
+  for (int64_t i = threadIdx.x; i < row_size / N; i += kRowThreads) {
+    Pack<T, N> pack = LoadPack<N>(in, i);
+    const Pack<T, N> g = LoadPack<N>(gain, i);
+    for (int k = 0; k < N; ++k) {
+      float value = (ToFloat(pack.elements[k]) - mean) * reciprocal * ToFloat(g.elements[k]);
+      if (has_mean) value += ToFloat(bias[i * N + k]);
+      pack.elements[k] = FromFloat<T>(value);
+    }
+    StorePack<N>(y + row * row_size, i, pack);
+  }
+  if (threadIdx.x == 0) {
+    kept[2 * row] = mean;
+    kept[2 * row + 1] = reciprocal;
+  }
+}
+
+// dx += r (d - mean(d) - n mean(d n)) with d = dy gain and n = (x - mean) r.
+template <typename T, int N>
+__global__ void NormRowsBackward(bool has_mean, const T* dy, const T* x, const T* gain,
+                                 const float* kept, T* dx, int64_t row_size) {
+  const int64_t row = blockIdx.x;
+  const T* const in = x + row * row_size;
+  const T* const d = dy + row * row_size;
+  const float mean = kept[2 * row];
+  const float reciprocal = kept[2 * row + 1];
+  const float share = 1.0f / static_cast<float>(row_size);
+  const float scaled = share * RowSum<N>(d, row_size, [=](float value, int64_t i) {
+                         return value * ToFloat(gain[i]) * (ToFloat(in[i]) - mean) * reciprocal;
+                       });
+  float plain = 0.0f;
+  if (has_mean) {
+    plain = share * RowSum<N>(d, row_size,
+                              [=](float value, int64_t i) { return value * ToFloat(gain[i]); });
+  }
+  for (int64_t i = threadIdx.x; i < row_size / N; i += kRowThreads) {
+    const Pack<T, N> values = LoadPack<N>(in, i);
+    const Pack<T, N> slopes = LoadPack<N>(d, i);
+    const Pack<T, N> gains = LoadPack<N>(gain, i);
+    Pack<T, N> out = LoadPack<N>(static_cast<const T*>(dx + row * row_size), i);
+    for (int k = 0; k < N; ++k) {
+      const float normal = (ToFloat(values.elements[k]) - mean) * reciprocal;
+      const float slope = ToFloat(slopes.elements[k]) * ToFloat(gains.elements[k]);
+      out.elements[k] =
+          FromFloat<T>(ToFloat(out.elements[k]) + reciprocal * (slope - plain - normal * scaled));
+    }
+    StorePack<N>(dx + row * row_size, i, out);
+  }
+}
+
+// What is added up down a column: an element, or one times the normal of a norm's input.
+template <typename T>
+struct ColumnElement {
+  const T* data;
+  int64_t row_stride;
+  __device__ float operator()(int64_t row, int64_t column) const {
+    return ToFloat(data[row * row_stride + column]);
+  }
+};
+template <typename T>
+struct ColumnNormal {
+  const T* dy;
+  const T* x;
+  const float* kept;
+  int64_t row_stride;
+  __device__ float operator()(int64_t row, int64_t column) const {
+    const int64_t at = row * row_stride + column;
+    return ToFloat(dy[at]) * (ToFloat(x[at]) - kept[2 * row]) * kept[2 * row + 1];
+  }
+};
+
+inline constexpr int kColumnThreads = 32;
+inline constexpr int kColumnRows = 8;
+
+// Sums of the rows of chunk blockIdx.y, for kColumnThreads columns a block: parts[chunk][column].
+// Blocks of kColumnThreads x kColumnRows.
+template <typename Value>
+__global__ void SumColumnChunks(Value value, int64_t row_count, int64_t column_count,
+                                int64_t chunk_rows, float* parts) {
+  __shared__ float sums[kColumnRows][kColumnThreads];
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * chunk_rows;
+  const int64_t last = first + chunk_rows < row_count ? first + chunk_rows : row_count;
+  float sum = 0.0f;
+  if (column < column_count) {
+    for (int64_t row = first + threadIdx.y; row < last; row += kColumnRows) {
+      sum += value(row, column);
+    }
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= column_count) return;
+  for (int k = 1; k < kColumnRows; ++k) sum += sums[k][threadIdx.x];
+  parts[static_cast<int64_t>(blockIdx.y) * column_count + column] = sum;
+}
+
+// y[column] += the sum of the chunks.
+template <typename T>
+struct AddChunksWork {
+  const float* parts;
+  int64_t chunk_count;
+  int64_t column_count;
+  T* y;
+  __device__ void operator()(int64_t column) const {
+    float sum = 0.0f;
+    for (int64_t chunk = 0; chunk < chunk_count; ++chunk) {
+      sum += parts[chunk * column_count + column];
+    }
+    y[column] = FromFloat<T>(ToFloat(y[column]) + sum);
+  }
+};
+
+template <typename T>
+__global__ void LargestOfRows(const T* logits, float* largest, int64_t row_size) {
+  const T* const row = logits + static_cast<int64_t>(blockIdx.x) * row_size;
+  float most = -INFINITY;
+  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads) most = fmaxf(most, ToFloat(row[i]));
+  most = BlockMax(most);
+  if (threadIdx.x == 0) largest[blockIdx.x] = most;
+}
+
+template <typename T>
+__global__ void SumRowExponentials(const T* logits, const int32_t* targets, const float* largest,
+                                   int64_t row_size, int64_t first_column, float* sums) {
+  const int64_t row = blockIdx.x;
+  const T* const in = logits + row * row_size;
+  const float most = largest[row];
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads) sum += expf(ToFloat(in[i]) - most);
+  sum = BlockSum(sum);
+  if (threadIdx.x != 0) return;
+  const int64_t column = targets[row] - first_column;
+  sums[2 * row] = sum;
+  sums[2 * row + 1] = column < 0 || column >= row_size ? 0.0f : ToFloat(in[column]) - most;
+}
+
+template <typename T>
+__global__ void LogitGradientRows(T* logits, const int32_t* targets, const float* largest,
+                                  const float* sums, float factor, int64_t row_size,
+                                  int64_t first_column) {
+  const int64_t row = blockIdx.x;
+  T* const out = logits + row * row_size;
+  const float most = largest[row];
+  const float share = factor / sums[2 * row];
+  const int64_t target = targets[row] - first_column;
+  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads) {
+    out[i] = FromFloat<T>(expf(ToFloat(out[i]) - most) * share - (i == target ? factor : 0.0f));
+  }
+}
+
+template <typename T>
+__global__ void EmbedRows(const int32_t* tokens, const T* table, int64_t first_token,
+                          int64_t row_count, int64_t row_size, T* y) {
+  const int64_t row = tokens[blockIdx.x] - first_token;
+  const bool is_here = row >= 0 && row < row_count;
+  T* const out = y + static_cast<int64_t>(blockIdx.x) * row_size;
+  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads) {
+    out[i] = is_here ? table[row * row_size + i] : FromFloat<T>(0.0f);
+  }
+}
+
+// Tokens that a block looks at before it adds up their rows.
+inline constexpr int kTokenChunk = 1024;
+
+// A block a token. The first place of a token adds up the rows of all its places, so that each
+// row of the table has one writer.
+template <typename T>
+__global__ void EmbedRowsBackward(const int32_t* tokens, int64_t token_count, const T* dy,
+                                  int64_t first_token, int64_t row_count, int64_t row_size,
+                                  T* table_gradient) {
+  __shared__ int was_before;
+  __shared__ int place_count;
+  __shared__ int16_t places[kTokenChunk];
+  const int64_t first = blockIdx.x;
+  const int32_t token = tokens[first];
+  const int64_t row = token - first_token;
+  if (row < 0 || row >= row_count) return;
+  if (threadIdx.x == 0) was_before = 0;
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < first; i += kRowThreads) {
+    if (tokens[i] == token) was_before = 1;
+  }
+  __syncthreads();
+  if (was_before != 0) return;
+  T* const out = table_gradient + row * row_size;
+  for (int64_t begin = first; begin < token_count; begin += kTokenChunk) {
+    const int64_t end = begin + kTokenChunk < token_count ? begin + kTokenChunk : token_count;
+    for (int64_t i = begin + threadIdx.x; i < end; i += kRowThreads) {
+      places[i - begin] = tokens[i] == token ? 1 : 0;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      int found = 0;
+      for (int i = 0; i < static_cast<int>(end - begin); ++i) {
+        if (places[i] != 0) places[found++] = static_cast<int16_t>(i);
+      }
+      place_count = found;
+    }
+    __syncthreads();
+    const int count = place_count;
+    for (int64_t column = threadIdx.x; count > 0 && column < row_size; column += kRowThreads) {
+      float sum = 0.0f;
+      for (int k = 0; k < count; ++k) sum += ToFloat(dy[(begin + places[k]) * row_size + column]);
+      out[column] = FromFloat<T>(ToFloat(out[column]) + sum);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_ROW_KERNELS_H_

@@ -1,0 +1,35 @@
+// Softmax attention on the processor, a few queries at a time, so that memory grows with
+// the sequence and not with its square: the backward pass computes the weights again from
+// the logarithms of their sums (Dao et al. 2022, section 3).
+
+#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ATTENTION_H_
+#define PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ATTENTION_H_
+
+#include <vector>
+
+#include "executor/device/kernels/layer_kernels.h"
+
+namespace parplan {
+
+// Arguments as those of `LayerKernels::Attention`. T: float or double.
+template <typename T>
+class CpuAttention {
+ public:
+  void Forward(const AttentionShape& shape, const T* q, const T* k, const T* v, T* output, T* kept);
+  void Backward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* output,
+                const T* kept, const T* output_gradient, T* dq, T* dk, T* dv);
+  static void Merge(const AttentionShape& shape, const T* part, const T* part_kept, T* output,
+                    T* kept);
+
+ private:
+  // Weights of a block of queries, and their gradients.
+  std::vector<T> weights_;
+  std::vector<T> gradients_;
+};
+
+extern template class CpuAttention<float>;
+extern template class CpuAttention<double>;
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ATTENTION_H_

@@ -1,0 +1,34 @@
+// Rotary positions on the processor.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ROTARY_H_
+#define PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ROTARY_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "executor/device/kernels/layer_kernels.h"
+
+namespace parplan {
+
+// Keeps sines and cosines of all positions it has seen. T: float or double.
+template <typename T>
+class CpuRotary {
+ public:
+  // As `LayerKernels::Rotate`.
+  void Turn(const RotaryShape& shape, bool turns_back, T* x);
+
+ private:
+  // [position] the cosines of all pairs, then their sines.
+  const T* Turns(int head_size, int64_t position_count);
+
+  // By head size.
+  std::map<int, std::vector<T>> turns_;
+};
+
+extern template class CpuRotary<float>;
+extern template class CpuRotary<double>;
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ROTARY_H_

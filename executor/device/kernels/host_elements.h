@@ -1,0 +1,32 @@
+// Elements of a device's arrays as numbers of the host: for what a training step needs little
+// of, and for tests.
+
+#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_HOST_ELEMENTS_H_
+#define PARPLAN_CLIENTS_DEVICE_KERNELS_HOST_ELEMENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/device/comm/communicator.h"
+#include "executor/device/kernels/layer_kernels.h"
+
+namespace parplan {
+
+// bf16 rounds to the nearest, ties to even; infinities and NaN stay.
+uint16_t RoundToBfloat16(float value);
+float FromBfloat16(uint16_t bits);
+
+// `values` as elements of `type` from `data` on. REQUIRES: `type` is not kByte.
+absl::Status WriteElements(LayerKernels& kernels, ElementType type, absl::Span<const double> values,
+                           void* data);
+// `count` elements of `type` from `data` on, after everything called so far. REQUIRES: `type`
+// is not kByte.
+absl::StatusOr<std::vector<double>> ReadElements(LayerKernels& kernels, ElementType type,
+                                                 const void* data, int64_t count);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_HOST_ELEMENTS_H_

@@ -1,0 +1,158 @@
+#include "executor/exec/exec_inputs.h"
+
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "clients/files/input_files.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/envelope/trust_bundle.h"
+#include "proto/envelope/verifier.h"
+#include "proto/wire/digest.h"
+
+namespace parplan {
+namespace {
+
+// This program among planner/model/runtime.h's.
+constexpr char kRuntimeId[] = "parplan";
+
+// Verifies and checks the plan in a file.
+class PlanReader {
+ public:
+  PlanReader(const ExecFlags& flags, TrustBundle trust, ModelSpec model, Topology topology,
+             absl::Time now)
+      : verifier_(std::move(trust)),
+        model_(std::move(model)),
+        topology_(std::move(topology)),
+        takes_any_runtime_(flags.takes_any_runtime),
+        now_(now) {
+    expected_.cluster = topology_.cluster();
+    expected_.job_id = flags.job_id;
+    expected_.node_name = flags.node_name;
+    expected_.topology_digest = TopologyDigest(topology_);
+  }
+
+  absl::StatusOr<CheckedPlan> Read(const std::string& path) const {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, ReadEnvelopeFile(path));
+    PARPLAN_ASSIGN_OR_RETURN(const VerifiedPlan verified,
+                             verifier_.Verify(envelope, expected_, now_));
+    PARPLAN_RETURN_IF_ERROR(CheckRuntime(verified.payload().runtime_id()));
+    return CheckedPlan::Create(verified, model_, topology_);
+  }
+
+ private:
+  // What another program would need says nothing of what this one will measure.
+  absl::Status CheckRuntime(const std::string& runtime_id) const {
+    if (takes_any_runtime_ || runtime_id.empty() || runtime_id == kRuntimeId) {
+      return absl::OkStatus();
+    }
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,
+                     absl::StrCat("runtime_id: the plan was predicted for \"", runtime_id,
+                                  "\", this program is \"", kRuntimeId,
+                                  "\"; ask for a plan for it, or give --any-runtime"),
+                     {{"field", "runtime_id"}});
+  }
+
+  const PlanVerifier verifier_;
+  const ModelSpec model_;
+  const Topology topology_;
+  ExpectedAudience expected_;
+  const bool takes_any_runtime_;
+  const absl::Time now_;
+};
+
+absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens(const ExecFlags& flags,
+                                                        const ModelSpec& model) {
+  const LayerDefinition& first = model.layer(0);
+  if (flags.text.empty()) return MakeSyntheticTokens(first.vocabulary_size, flags.seed);
+  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadInputFile(flags.text));
+  return MakeTextTokens(std::move(text), first.sequence_length, first.vocabulary_size, flags.seed);
+}
+
+OptimizerSettings OptimizerOf(const ExecFlags& flags, const ModelSpec& model) {
+  OptimizerSettings settings = SettingsOf(model.optimizer());
+  if (flags.learning_rate > 0.0) {
+    std::visit([&](auto& any) { any.learning_rate = flags.learning_rate; }, settings);
+  }
+  return settings;
+}
+
+absl::StatusOr<LinkShape> ParseShape(const nlohmann::json& object, const std::string& field) {
+  if (!object.is_object()) return FieldError(Reason::kSpecInvalid, field, "must be an object");
+  LinkShape shape;
+  for (const auto& [name, value] : object.items()) {
+    const std::string path = absl::StrCat(field, ".", name);
+    if (name != "bytes_per_second" && name != "latency_seconds") {
+      return FieldError(Reason::kSpecInvalid, path, "no such field");
+    }
+    const double number = value.is_number() ? value.get<double>() : -1.0;
+    if (!(number > 0.0) || number > 1e18) {
+      return FieldError(Reason::kSpecInvalid, path, "must be a number above 0");
+    }
+    if (name == "bytes_per_second") {
+      shape.bytes_per_second = number;
+    } else {
+      shape.latency = absl::Seconds(number);
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<std::function<LinkShape(int, int)>> ParseLinkShapes(absl::string_view json,
+                                                                   const std::string& file_name) {
+  const nlohmann::json object =
+      nlohmann::json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    return FieldError(Reason::kSpecInvalid, file_name, "must be a JSON object");
+  }
+  const std::set<std::string> known = {"ranks_per_node", "between_nodes", "within_node"};
+  for (const auto& [name, value] : object.items()) {
+    if (!known.contains(name)) {
+      return FieldError(Reason::kSpecInvalid, absl::StrCat(file_name, ": ", name), "no such field");
+    }
+  }
+  const std::string ranks_field = absl::StrCat(file_name, ": ranks_per_node");
+  if (!object.contains("ranks_per_node") || !object["ranks_per_node"].is_number_integer()) {
+    return FieldError(Reason::kSpecInvalid, ranks_field, "must be a whole number");
+  }
+  const auto ranks_per_node = object["ranks_per_node"].get<int64_t>();
+  if (ranks_per_node < 1) return FieldError(Reason::kSpecInvalid, ranks_field, "at least 1");
+  LinkShape between;
+  LinkShape within;
+  for (const auto& [name, shape] :
+       {std::pair("between_nodes", &between), std::pair("within_node", &within)}) {
+    if (!object.contains(name)) continue;
+    PARPLAN_ASSIGN_OR_RETURN(*shape, ParseShape(object[name], absl::StrCat(file_name, ": ", name)));
+  }
+  return [=](int from, int to) {
+    return from / ranks_per_node == to / ranks_per_node ? within : between;
+  };
+}
+
+absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now) {
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, ReadTrustFile(flags.trust));
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ReadModelFile(flags.model));
+  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, ReadTopologyFile(flags.topology));
+  const PlanReader reader(flags, std::move(trust), model, topology, now);
+  PARPLAN_ASSIGN_OR_RETURN(CheckedPlan plan, reader.Read(flags.plan));
+  ExecInputs inputs = {.plan = std::move(plan), .optimizer = OptimizerOf(flags, model)};
+  if (!flags.swap_to.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(inputs.swap_to, reader.Read(flags.swap_to));
+    if (flags.swap_at >= flags.steps) {
+      return FieldError(Reason::kSpecInvalid, "--swap-at", "must be below --steps");
+    }
+  }
+  PARPLAN_ASSIGN_OR_RETURN(inputs.tokens, MakeTokens(flags, model));
+  if (!flags.shape_links.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(flags.shape_links));
+    PARPLAN_ASSIGN_OR_RETURN(inputs.shape, ParseLinkShapes(text, flags.shape_links));
+  }
+  return inputs;
+}
+
+}  // namespace parplan

@@ -1,0 +1,43 @@
+// What parplan-exec reads before it trains: files become values, or are refused.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_INPUTS_H_
+#define PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_INPUTS_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "executor/device/comm/shaped_link.h"
+#include "executor/apply/checked_plan.h"
+#include "executor/exec/exec_flags.h"
+#include "executor/trainer/layer_state.h"
+#include "executor/trainer/token_source.h"
+
+namespace parplan {
+
+struct ExecInputs {
+  CheckedPlan plan;
+  std::optional<CheckedPlan> swap_to;
+  std::unique_ptr<TokenSource> tokens;
+  OptimizerSettings optimizer;
+  // As JobFabricOptions; empty: links as they are.
+  std::function<LinkShape(int from, int to)> shape;
+};
+
+// Reads and verifies everything the flags name, at `now`. The errors of PlanVerifier and
+// CheckedPlan, and INVALID_ARGUMENT naming the file that cannot be read.
+absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
+
+// {"ranks_per_node": 2, "between_nodes": {"bytes_per_second": 1e8, "latency_seconds": 1e-4},
+// "within_node": {...}}: ranks in order on nodes of so many; links that are not named, and
+// figures, are as they are. INVALID_ARGUMENT naming the field.
+absl::StatusOr<std::function<LinkShape(int from, int to)>> ParseLinkShapes(
+    absl::string_view json, const std::string& file_name);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_INPUTS_H_

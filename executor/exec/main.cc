@@ -1,0 +1,157 @@
+// parplan-exec: trains a model exactly as a verified plan says. docs/executor.md.
+
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "executor/device/backend/load_backend.h"
+#include "executor/device/ranks/rank_environment.h"
+#include "executor/device/ranks/rank_processes.h"
+#include "executor/exec/exec_flags.h"
+#include "executor/exec/exec_inputs.h"
+#include "executor/exec/execution_notes.h"
+#include "executor/exec/rank_run.h"
+#include "executor/report/execution_sink.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+enum ExitStatus {
+  kOk = 0,
+  kFailed = 1,
+  kBadInput = 2,
+  kRefused = 5,
+  kNoBackend = 6,
+};
+
+// For telling the server of a job that has failed.
+constexpr absl::Duration kCloseTimeout = absl::Seconds(20);
+
+ExitStatus ExitStatusOf(const absl::Status& status) {
+  if (status.ok()) return kOk;
+  if (GetBackendFault(status).has_value()) return kNoBackend;
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (detail.has_value()) {
+    switch (detail->reason) {
+      case Reason::kSignatureInvalid:
+      case Reason::kPayloadMalformed:
+      case Reason::kPlanExpired:
+      case Reason::kAudienceMismatch:
+      case Reason::kTopologyMismatch:
+        return kRefused;
+      default:
+        break;
+    }
+    // The plan is good and for another model.
+    if (absl::IsFailedPrecondition(status)) return kRefused;
+  }
+  return absl::IsInvalidArgument(status) ? kBadInput : kFailed;
+}
+
+// The reason first, where there is one.
+void Tell(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  std::cerr << "parplan-exec: ";
+  if (detail.has_value()) std::cerr << ReasonName(detail->reason) << ": ";
+  std::cerr << status.message() << std::endl;
+}
+
+int RunAsRank(const ExecFlags& flags, const RankEnvironment& self) {
+  bool joined = false;
+  const absl::Status status = RunRank(flags, self, joined);
+  if (status.ok()) return kOk;
+  Tell(status);
+  const bool is_hearsay = joined && (absl::IsUnavailable(status) || absl::IsAborted(status));
+  return is_hearsay ? kExitAfterAnother : ExitStatusOf(status);
+}
+
+// What ranks would refuse.
+absl::Status Check(const ExecFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const ExecInputs inputs, ReadInputs(flags, absl::Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
+                           LoadBackend(flags.backend));
+  for (int rank = 0; rank < flags.ranks; ++rank) {
+    PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts facts,
+                             backend->Describe(rank % backend->device_count()));
+    PARPLAN_RETURN_IF_ERROR(inputs.plan.CheckDevice(rank, flags.ranks, facts));
+  }
+  return absl::OkStatus();
+}
+
+// What rank 0 could not close any more, because it was killed, for example.
+void CloseExecutions(const ExecFlags& flags, const std::string& notes, const absl::Status& cause) {
+  for (const std::string& execution : LeftOpen(notes)) {
+    const absl::Status told = FailExecution([&flags] { return MakeServerSink(flags.server); },
+                                            execution, std::string(cause.message()), kCloseTimeout);
+    if (!told.ok()) Tell(told);
+  }
+}
+
+int Launch(const ExecFlags& flags, int argc, char** argv) {
+  // Once, and before there are any processes.
+  const absl::Status checked = Check(flags);
+  if (!checked.ok()) {
+    Tell(checked);
+    return ExitStatusOf(checked);
+  }
+  RankProcessesOptions options = {.rank_count = flags.ranks, .argv = {"/proc/self/exe"}};
+  for (int k = 1; k < argc; ++k) options.argv.emplace_back(argv[k]);
+  options.pins = flags.pins;
+  options.heeds_signals = true;
+  options.grace = absl::Seconds(flags.grace_seconds);
+  if (flags.time_limit_seconds > 0.0) options.time_limit = absl::Seconds(flags.time_limit_seconds);
+  absl::StatusOr<std::unique_ptr<RankProcesses>> ranks = RankProcesses::Start(std::move(options));
+  if (!ranks.ok()) {
+    Tell(ranks.status());
+    return kFailed;
+  }
+  const absl::Status status = (*ranks)->Wait();
+  const std::string notes = (*ranks)->results().front();
+  // From here on a signal ends this process at once.
+  ranks->reset();
+  if (status.ok()) return kOk;
+  Tell(status);
+  CloseExecutions(flags, notes, status);
+  return kFailed;
+}
+
+int Run(int argc, char** argv) {
+  ExecFlags flags;
+  const int parsed = ParseFlags(argc, argv, flags);
+  if (parsed >= 0) return parsed;
+  const absl::StatusOr<std::optional<RankEnvironment>> self = RankEnvironment::FromEnvironment();
+  if (!self.ok()) {
+    Tell(self.status());
+    return kBadInput;
+  }
+  // Ranks of ours have the launcher's arguments. Within the job of another launcher --ranks
+  // still starts ranks of ours.
+  const bool is_ours = self->has_value() && (*self)->launcher == Launcher::kParplan;
+  if (flags.ranks > 0 && !is_ours) return Launch(flags, argc, argv);
+  if (self->has_value()) return RunAsRank(flags, **self);
+  std::cerr << "parplan-exec: give --ranks N, or start it by torchrun, mpirun or srun "
+               "(docs/ranks.md)"
+            << std::endl;
+  return kBadInput;
+}
+
+}  // namespace
+}  // namespace parplan
+
+int main(int argc, char** argv) {
+  try {
+    return parplan::Run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "parplan-exec: " << error.what() << std::endl;
+    return 1;
+  }
+}

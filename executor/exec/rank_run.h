@@ -1,0 +1,18 @@
+// One rank of a job, from joining to its end.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_RANK_RUN_H_
+#define PARPLAN_CLIENTS_EXECUTOR_EXEC_RANK_RUN_H_
+
+#include "absl/status/status.h"
+#include "executor/device/ranks/rank_environment.h"
+#include "executor/exec/exec_flags.h"
+
+namespace parplan {
+
+// Joins the job as `self`, trains, and at rank 0 prints losses and the table, reports to the
+// server and writes the results. `joined` is set once errors may be those of other ranks.
+absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_RANK_RUN_H_

@@ -1,0 +1,50 @@
+// Takes the time of a trainer's phases, layer by layer, without what it spends in
+// communicators.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
+#define PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "executor/device/comm/timed_communicator.h"
+#include "executor/device/kernels/layer_kernels.h"
+#include "executor/trainer/trainer_observer.h"
+
+namespace parplan {
+
+// Waits for the device wherever a phase changes or goes on to a layer of another kind; layers
+// of one kind that follow one another are not held up.
+class PhaseRecorder : public TrainerObserver {
+ public:
+  // `kind_of_layer[layer]`: what the layer's time is added to, from 0. `kernels` may be null
+  // where nothing runs later than it is called. All outlive it.
+  PhaseRecorder(LayerKernels* kernels, const WaitMeter* meter, std::vector<int> kind_of_layer,
+                std::function<absl::Duration()> now);
+
+  void Enter(TrainerPhase phase, int layer_index) override;
+
+  // Since the last `Clear`, of phases that have ended. Kind -1: phases of no single layer.
+  absl::Duration TimeOf(TrainerPhase phase, int kind) const;
+  void Clear();
+
+ private:
+  size_t SlotOf(TrainerPhase phase, int kind) const {
+    return static_cast<size_t>(phase) * (kind_count_ + 1) + static_cast<size_t>(kind + 1);
+  }
+
+  LayerKernels* const kernels_;
+  const WaitMeter* const meter_;
+  const std::vector<int> kind_of_layer_;
+  const std::function<absl::Duration()> now_;
+  size_t kind_count_ = 0;
+  std::vector<absl::Duration> times_;
+  size_t slot_ = 0;
+  absl::Duration since_;
+  absl::Duration waited_before_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_

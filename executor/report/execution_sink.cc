@@ -1,0 +1,65 @@
+#include "executor/report/execution_sink.h"
+
+#include <utility>
+
+#include "clients/cpp/execution_client.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+// As execution_service.proto takes it.
+constexpr size_t kMaxReasonSize = 1024;
+
+class ServerSink : public ExecutionSink {
+ public:
+  explicit ServerSink(std::shared_ptr<grpc::Channel> channel) : client_(std::move(channel)) {}
+
+  absl::StatusOr<std::string> Create(const std::string& plan, const std::string& request_id,
+                                     absl::Duration timeout) override {
+    v1::CreateExecutionRequest request;
+    request.set_parent(plan);
+    request.set_request_id(request_id);
+    PARPLAN_ASSIGN_OR_RETURN(const v1::Execution execution,
+                             client_.Create(std::move(request), {.timeout = timeout}));
+    return execution.name();
+  }
+  absl::Status Report(const std::string& execution, absl::Span<const v1::MeasuredWindow> windows,
+                      absl::Duration timeout) override {
+    return client_.Report(execution, windows, {.timeout = timeout}).status();
+  }
+  absl::Status Complete(const std::string& execution, absl::Duration timeout) override {
+    v1::CompleteExecutionRequest request;
+    request.set_name(execution);
+    return client_.Complete(request, {.timeout = timeout}).status();
+  }
+  absl::Status Fail(const std::string& execution, const std::string& reason,
+                    absl::Duration timeout) override {
+    return End(execution, reason, /*is_abandoned=*/false, timeout);
+  }
+  absl::Status Abandon(const std::string& execution, const std::string& reason,
+                       absl::Duration timeout) override {
+    return End(execution, reason, /*is_abandoned=*/true, timeout);
+  }
+
+ private:
+  absl::Status End(const std::string& execution, const std::string& reason, bool is_abandoned,
+                   absl::Duration timeout) {
+    v1::FailExecutionRequest request;
+    request.set_name(execution);
+    request.set_reason(reason.substr(0, kMaxReasonSize));
+    request.set_abandoned(is_abandoned);
+    return client_.Fail(request, {.timeout = timeout}).status();
+  }
+
+  ExecutionClient client_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ExecutionSink>> MakeServerSink(const ChannelOptions& options) {
+  PARPLAN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, MakeChannel(options));
+  return std::make_unique<ServerSink>(std::move(channel));
+}
+
+}  // namespace parplan

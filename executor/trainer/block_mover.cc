@@ -1,0 +1,128 @@
+#include "executor/trainer/block_mover.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+int PlaceIn(const std::vector<int>& ranks, int rank) {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+}  // namespace
+
+BlockMover::BlockMover(LayerKernels& kernels, ArrayPool& pool, int rank, int64_t width)
+    : kernels_(kernels),
+      pool_(pool),
+      rank_(rank),
+      width_(width),
+      element_size_(ElementSize(kernels.type())) {}
+
+BlockMover::Place BlockMover::PlaceOf(const ActivationBlock& block,
+                                      const ActivationLayout& layout) const {
+  // A block lies within one interval of the layout's tokens, so its tokens follow one
+  // another, each with all samples of the layout.
+  return {.first = layout.RowOf(rank_, block.samples.begin, block.tokens.begin) * width_,
+          .stride = layout.SampleCount() * width_,
+          .row_size = block.samples.size() * width_};
+}
+
+void* BlockMover::At(const Array& array, int64_t element) const {
+  return array.At(element, element_size_);
+}
+
+absl::Status BlockMover::Send(const ReshardProgram& program, const ActivationLayout& layout,
+                              Array from, Communicator& group, const std::vector<int>& ranks,
+                              Outbox& outbox) {
+  PARPLAN_RETURN_IF_ERROR(Finish(outbox));
+  bool is_sent_in_place = false;
+  for (const Transfer& send : program.sends) {
+    const int64_t count = send.block.row_count() * width_;
+    const Place place = PlaceOf(send.block, layout);
+    const void* data = At(from, place.first);
+    if (place.is_dense()) {
+      is_sent_in_place = true;
+    } else {
+      PARPLAN_ASSIGN_OR_RETURN(Array packed,
+                               pool_.Take(ArrayUse::kTransient, Bytes::Of(count * element_size_)));
+      kernels_.CopyRows(data, place.stride, packed.data(), place.row_size, send.block.tokens.size(),
+                        place.row_size);
+      data = packed.data();
+      outbox.rows.push_back(std::move(packed));
+    }
+    PARPLAN_ASSIGN_OR_RETURN(outbox.works.emplace_back(),
+                             group.Start({.operation = Operation::kSend,
+                                          .type = kernels_.type(),
+                                          .count = count,
+                                          .send = data,
+                                          .peer = PlaceIn(ranks, send.peer)}));
+  }
+  if (is_sent_in_place) outbox.rows.push_back(std::move(from));
+  return absl::OkStatus();
+}
+
+absl::Status BlockMover::Receive(const ReshardProgram& program, const ActivationLayout& layout,
+                                 Array& to, Communicator& group, const std::vector<int>& ranks) {
+  // Null where a block arrives in its place.
+  std::vector<Array> arrived;
+  std::vector<CollectiveCall> calls;
+  for (const Transfer& receive : program.receives) {
+    const int64_t count = receive.block.row_count() * width_;
+    const Place place = PlaceOf(receive.block, layout);
+    void* data = At(to, place.first);
+    arrived.emplace_back();
+    if (!place.is_dense()) {
+      PARPLAN_ASSIGN_OR_RETURN(arrived.back(),
+                               pool_.Take(ArrayUse::kTransient, Bytes::Of(count * element_size_)));
+      data = arrived.back().data();
+    }
+    calls.push_back({.operation = Operation::kReceive,
+                     .type = kernels_.type(),
+                     .count = count,
+                     .receive = data,
+                     .peer = PlaceIn(ranks, receive.peer)});
+  }
+  PARPLAN_RETURN_IF_ERROR(group.RunTogether(calls));
+  for (size_t k = 0; k < calls.size(); ++k) {
+    if (arrived[k].is_null()) continue;
+    const ActivationBlock& block = program.receives[k].block;
+    const Place place = PlaceOf(block, layout);
+    kernels_.CopyRows(arrived[k].data(), place.row_size, At(to, place.first), place.stride,
+                      block.tokens.size(), place.row_size);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Array> BlockMover::Reshard(const ReshardProgram& program,
+                                          const ActivationLayout& before,
+                                          const ActivationLayout& after, Array from,
+                                          Communicator& group, const std::vector<int>& ranks) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      Array to,
+      pool_.Take(ArrayUse::kTransient, Bytes::Of(after.RowCount() * width_ * element_size_)));
+  for (const ActivationBlock& block : program.copies) {
+    const Place source = PlaceOf(block, before);
+    const Place target = PlaceOf(block, after);
+    kernels_.CopyRows(At(from, source.first), source.stride, At(to, target.first), target.stride,
+                      block.tokens.size(), source.row_size);
+  }
+  Outbox outbox;
+  PARPLAN_RETURN_IF_ERROR(Send(program, before, std::move(from), group, ranks, outbox));
+  PARPLAN_RETURN_IF_ERROR(Receive(program, after, to, group, ranks));
+  PARPLAN_RETURN_IF_ERROR(Finish(outbox));
+  return to;
+}
+
+absl::Status BlockMover::Finish(Outbox& outbox) {
+  for (const std::unique_ptr<PendingWork>& work : outbox.works) {
+    PARPLAN_RETURN_IF_ERROR(work->Wait());
+  }
+  outbox.works.clear();
+  outbox.rows.clear();
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

@@ -1,0 +1,226 @@
+#include "executor/trainer/layer_state.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "executor/device/kernels/host_elements.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+LayerState::LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,
+                       const OptimizerSettings& optimizer)
+    : tools_(tools), layout_(layout), group_(group), optimizer_(optimizer) {
+  const int64_t ranks = group_ == nullptr ? 1 : group_->size();
+  shard_size_ = (layout_.size + ranks - 1) / ranks;
+  padded_size_ = shard_size_ * ranks;
+}
+
+absl::StatusOr<std::unique_ptr<LayerState>> LayerState::Create(const LayerTools& tools,
+                                                               const ParameterLayout& layout,
+                                                               Communicator* gradient_group,
+                                                               int layer_index, uint64_t seed,
+                                                               const OptimizerSettings& optimizer) {
+  std::unique_ptr<LayerState> state(new LayerState(tools, layout, gradient_group, optimizer));
+  PARPLAN_RETURN_IF_ERROR(state->Fill(layer_index, seed));
+  return state;
+}
+
+absl::Status LayerState::Fill(int layer_index, uint64_t seed) {
+  LayerKernels& kernels = tools_.kernels();
+  PARPLAN_ASSIGN_OR_RETURN(Array whole, tools_.Take(ArrayUse::kParameters, padded_size_));
+  kernels.Zero(whole.data(), padded_size_);
+  for (const ParameterTensor& tensor : layout_.tensors) {
+    std::vector<double> values;
+    values.reserve(tensor.local_size());
+    for (int64_t row = 0; row < tensor.local_row_count; ++row) {
+      for (int64_t column = 0; column < tensor.local_column_count; ++column) {
+        values.push_back(InitialElement(seed, layer_index, tensor, tensor.first_row + row,
+                                        tensor.first_column + column));
+      }
+    }
+    PARPLAN_RETURN_IF_ERROR(
+        WriteElements(kernels, kernels.type(), values, tools_.At(whole.data(), tensor.offset)));
+  }
+  if (Shards(ShardingLevel::kParameters)) {
+    PARPLAN_ASSIGN_OR_RETURN(parameters_, tools_.Take(ArrayUse::kParameters, shard_size_));
+    kernels.CopyRows(tools_.At(whole.data(), group_->rank() * shard_size_), shard_size_,
+                     parameters_.data(), shard_size_, 1, shard_size_);
+  } else {
+    parameters_ = std::move(whole);
+    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kGradients, padded_size_));
+    kernels.Zero(gradients_.data(), padded_size_);
+  }
+  if (Shards(ShardingLevel::kGradients)) {
+    gradients_.Reset();
+    PARPLAN_ASSIGN_OR_RETURN(gradient_shard_, tools_.Take(ArrayUse::kGradients, shard_size_));
+    kernels.Zero(gradient_shard_.data(), shard_size_);
+  }
+  return MakeOptimizerStates();
+}
+
+OptimizerSettings SettingsOf(Optimizer optimizer) {
+  if (optimizer == Optimizer::kSgd) return SgdSettings{.momentum = 0.0};
+  return AdamSettings{};
+}
+
+absl::Status LayerState::MakeOptimizerStates() {
+  LayerKernels& kernels = tools_.kernels();
+  const bool is_sharded = Shards(ShardingLevel::kOptimizer);
+  const int64_t size = is_sharded ? shard_size_ : padded_size_;
+  const auto* const sgd = std::get_if<SgdSettings>(&optimizer_);
+  if (sgd == nullptr || sgd->momentum != 0.0) {
+    PARPLAN_ASSIGN_OR_RETURN(first_moments_,
+                             tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));
+  }
+  if (std::holds_alternative<AdamSettings>(optimizer_)) {
+    PARPLAN_ASSIGN_OR_RETURN(second_moments_,
+                             tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));
+  }
+  if (kernels.statistics_type() == kernels.type()) return absl::OkStatus();
+  // Masters begin with what the rounded parameters are.
+  const bool is_part = is_sharded && !Shards(ShardingLevel::kParameters);
+  const int64_t first = is_part ? group_->rank() * shard_size_ : 0;
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::vector<double> values,
+      ReadElements(kernels, kernels.type(), tools_.At(parameters_.data(), first), size));
+  PARPLAN_ASSIGN_OR_RETURN(masters_, tools_.TakeStatistics(ArrayUse::kMasterParameters, size));
+  return WriteElements(kernels, kernels.statistics_type(), values, masters_.data());
+}
+
+absl::StatusOr<const void*> LayerState::Parameters() {
+  if (!Shards(ShardingLevel::kParameters)) return parameters_.data();
+  if (gathered_.is_null()) {
+    PARPLAN_ASSIGN_OR_RETURN(gathered_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
+    PARPLAN_RETURN_IF_ERROR(group_->AllGather(tools_.kernels().type(), parameters_.data(),
+                                              gathered_.data(), shard_size_));
+  }
+  return gathered_.data();
+}
+
+void LayerState::Release() { gathered_.Reset(); }
+
+absl::StatusOr<void*> LayerState::Gradients() {
+  if (gradients_.is_null()) {
+    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
+    tools_.kernels().Zero(gradients_.data(), padded_size_);
+  }
+  return gradients_.data();
+}
+
+absl::Status LayerState::SumShared() {
+  if (!tools_.is_sequence_parallel() || layout_.size == layout_.first_shared) {
+    return absl::OkStatus();
+  }
+  return tools_.setting().tensor->AllReduce(tools_.kernels().type(),
+                                            tools_.At(gradients_.data(), layout_.first_shared),
+                                            layout_.size - layout_.first_shared);
+}
+
+absl::Status LayerState::EndBackward() {
+  if (!Shards(ShardingLevel::kGradients)) return absl::OkStatus();
+  PARPLAN_RETURN_IF_ERROR(SumShared());
+  void* const part = tools_.At(gradients_.data(), group_->rank() * shard_size_);
+  PARPLAN_RETURN_IF_ERROR(
+      group_->ReduceScatter(tools_.kernels().type(), gradients_.data(), part, shard_size_));
+  tools_.kernels().Add(part, gradient_shard_.data(), shard_size_);
+  gradients_.Reset();
+  return absl::OkStatus();
+}
+
+LayerState::~LayerState() {
+  // Its buffers are others' from here on.
+  if (synchronization_ != nullptr) synchronization_->Wait().IgnoreError();
+}
+
+absl::Status LayerState::StartSynchronize() {
+  is_synchronizing_ = true;
+  if (Shards(ShardingLevel::kGradients)) return absl::OkStatus();
+  PARPLAN_RETURN_IF_ERROR(SumShared());
+  if (group_ == nullptr) return absl::OkStatus();
+  CollectiveCall call;
+  call.type = tools_.kernels().type();
+  call.send = gradients_.data();
+  if (Shards(ShardingLevel::kOptimizer)) {
+    // In place: the shard stays where it lies among the others.
+    call.operation = Operation::kReduceScatter;
+    call.count = shard_size_;
+    call.receive = tools_.At(gradients_.data(), group_->rank() * shard_size_);
+  } else {
+    call.operation = Operation::kAllReduce;
+    call.count = padded_size_;
+    call.receive = gradients_.data();
+  }
+  PARPLAN_ASSIGN_OR_RETURN(synchronization_, group_->Start(call));
+  return absl::OkStatus();
+}
+
+absl::Status LayerState::Synchronize() {
+  if (!is_synchronizing_) PARPLAN_RETURN_IF_ERROR(StartSynchronize());
+  is_synchronizing_ = false;
+  if (synchronization_ == nullptr) return absl::OkStatus();
+  const absl::Status status = synchronization_->Wait();
+  synchronization_.reset();
+  return status;
+}
+
+absl::Status LayerState::AddUpWith(Communicator& other, const ParameterTensor& tensor) {
+  PARPLAN_CHECK(!Shards(ShardingLevel::kOptimizer));
+  return other.AllReduce(tools_.kernels().type(), tools_.At(gradients_.data(), tensor.offset),
+                         tensor.local_size());
+}
+
+absl::Status LayerState::Step(int64_t step) {
+  LayerKernels& kernels = tools_.kernels();
+  const bool is_sharded = Shards(ShardingLevel::kOptimizer);
+  const int64_t first = is_sharded ? group_->rank() * shard_size_ : 0;
+  const int64_t count = is_sharded ? shard_size_ : padded_size_;
+  const void* const gradients = Shards(ShardingLevel::kGradients)
+                                    ? gradient_shard_.data()
+                                    : tools_.At(gradients_.data(), first);
+  void* const parameters = Shards(ShardingLevel::kParameters)
+                               ? parameters_.data()
+                               : tools_.At(parameters_.data(), first);
+  if (const auto* const adam = std::get_if<AdamSettings>(&optimizer_)) {
+    kernels.AdamStep(*adam, step, gradients, first_moments_.data(), second_moments_.data(),
+                     masters_.data(), parameters, count);
+  } else {
+    kernels.SgdStep(std::get<SgdSettings>(optimizer_), gradients, first_moments_.data(),
+                    masters_.data(), parameters, count);
+  }
+  if (Shards(ShardingLevel::kGradients)) {
+    kernels.Zero(gradient_shard_.data(), shard_size_);
+  } else {
+    kernels.Zero(gradients_.data(), padded_size_);
+  }
+  if (!is_sharded || Shards(ShardingLevel::kParameters)) return absl::OkStatus();
+  return group_->AllGather(kernels.type(), parameters, parameters_.data(), shard_size_);
+}
+
+std::vector<StatePart> LayerState::Parts() {
+  const auto of = [this](StateKind kind, const Array& array, bool is_sharded, ElementType type) {
+    const int64_t first = is_sharded ? std::min(layout_.size, group_->rank() * shard_size_) : 0;
+    const int64_t end = is_sharded ? first + shard_size_ : layout_.size;
+    return StatePart{.kind = kind,
+                     .data = array.data(),
+                     .first = first,
+                     .count = std::min(end, layout_.size) - first,
+                     .type = type};
+  };
+  const LayerKernels& kernels = tools_.kernels();
+  std::vector<StatePart> parts = {
+      of(StateKind::kParameters, parameters_, Shards(ShardingLevel::kParameters), kernels.type())};
+  const bool shards_states = Shards(ShardingLevel::kOptimizer);
+  const std::pair<StateKind, const Array*> states[] = {
+      {StateKind::kMasters, &masters_},
+      {StateKind::kFirstMoments, &first_moments_},
+      {StateKind::kSecondMoments, &second_moments_}};
+  for (const auto& [kind, array] : states) {
+    if (array->is_null()) continue;
+    parts.push_back(of(kind, *array, shards_states, kernels.statistics_type()));
+  }
+  return parts;
+}
+
+}  // namespace parplan

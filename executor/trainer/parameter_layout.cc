@@ -1,0 +1,156 @@
+#include "executor/trainer/parameter_layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "executor/device/comm/collective_program.h"
+#include "executor/trainer/mix_bits.h"
+#include "base/check.h"
+
+namespace parplan {
+namespace {
+
+// GPT-2's. Matrices that write to the residual stream are initialised smaller.
+constexpr double kDeviation = 0.02;
+constexpr double kSmallDeviation = 0.005;
+
+// In (0, 1).
+double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
+
+uint64_t HashOfName(const std::string& name) {
+  uint64_t hash = 0;
+  for (const char letter : name) hash = MixBits(hash ^ static_cast<unsigned char>(letter));
+  return hash;
+}
+
+class LayoutMaker {
+ public:
+  LayoutMaker(int parts, int part) : parts_(parts), part_(part) {}
+
+  void Add(const char* name, int64_t rows, int64_t columns, SplitAxis axis, InitialValue initial) {
+    ParameterTensor tensor{.name = name,
+                           .row_count = rows,
+                           .column_count = columns,
+                           .axis = axis,
+                           .initial = initial,
+                           .local_row_count = rows,
+                           .local_column_count = columns};
+    if (axis == SplitAxis::kRows) {
+      tensor.first_row = PartBegin(rows, part_, parts_);
+      tensor.local_row_count = PartBegin(rows, part_ + 1, parts_) - tensor.first_row;
+    } else if (axis == SplitAxis::kColumns) {
+      tensor.first_column = PartBegin(columns, part_, parts_);
+      tensor.local_column_count = PartBegin(columns, part_ + 1, parts_) - tensor.first_column;
+    }
+    layout_.tensors.push_back(std::move(tensor));
+  }
+
+  ParameterLayout Make() {
+    std::stable_partition(
+        layout_.tensors.begin(), layout_.tensors.end(),
+        [](const ParameterTensor& tensor) { return tensor.axis != SplitAxis::kNone; });
+    for (ParameterTensor& tensor : layout_.tensors) {
+      tensor.offset = layout_.size;
+      layout_.size += tensor.local_size();
+      if (tensor.axis != SplitAxis::kNone) layout_.first_shared = layout_.size;
+    }
+    return std::move(layout_);
+  }
+
+ private:
+  const int parts_;
+  const int part_;
+  ParameterLayout layout_;
+};
+
+void AddNorm(const char* gain, const char* bias, int64_t hidden, bool has_bias,
+             LayoutMaker& maker) {
+  maker.Add(gain, 1, hidden, SplitAxis::kNone, InitialValue::kOne);
+  if (has_bias) maker.Add(bias, 1, hidden, SplitAxis::kNone, InitialValue::kZero);
+}
+
+void AddTransformer(const LayerDefinition& layer, LayoutMaker& maker) {
+  const int64_t hidden = layer.hidden_size;
+  const int64_t query = int64_t{layer.attention_head_count} * layer.head_size;
+  const int64_t key_value = int64_t{layer.key_value_head_count} * layer.head_size;
+  const int64_t inner = layer.feed_forward_size;
+  const bool is_gpt = layer.feed_forward_kind == FeedForwardKind::kGelu;
+  const bool has_biases =
+      is_gpt && layer.parameter_count > 2 * hidden * (query + key_value + inner) + 2 * hidden;
+  // Those of one product lie together.
+  maker.Add("query", query, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  maker.Add("key", key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  maker.Add("value", key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  maker.Add("projection", hidden, query, SplitAxis::kColumns, InitialValue::kSmallNormal);
+  if (is_gpt) {
+    maker.Add("first", inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  } else {
+    maker.Add("gate", inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
+    maker.Add("up", inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  }
+  maker.Add("second", hidden, inner, SplitAxis::kColumns, InitialValue::kSmallNormal);
+  AddNorm("attention_norm_gain", "attention_norm_bias", hidden, has_biases, maker);
+  AddNorm("feed_forward_norm_gain", "feed_forward_norm_bias", hidden, has_biases, maker);
+  if (!has_biases) return;
+  // One row an element, so that they are shared as the rows of their matrices are.
+  maker.Add("query_bias", query, 1, SplitAxis::kRows, InitialValue::kZero);
+  maker.Add("value_bias", key_value, 1, SplitAxis::kRows, InitialValue::kZero);
+  maker.Add("first_bias", inner, 1, SplitAxis::kRows, InitialValue::kZero);
+  maker.Add("projection_bias", 1, hidden, SplitAxis::kNone, InitialValue::kZero);
+  maker.Add("second_bias", 1, hidden, SplitAxis::kNone, InitialValue::kZero);
+}
+
+}  // namespace
+
+const ParameterTensor& ParameterLayout::Find(const std::string& name) const {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(),
+                   [&](const ParameterTensor& tensor) { return tensor.name == name; });
+  PARPLAN_CHECK(found != tensors.end());
+  return *found;
+}
+
+bool ParameterLayout::Has(const std::string& name) const {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const ParameterTensor& tensor) { return tensor.name == name; });
+}
+
+ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_parallel_degree,
+                                   int tensor_rank) {
+  LayoutMaker maker(tensor_parallel_degree, tensor_rank);
+  if (IsTransformer(layer.kind)) {
+    AddTransformer(layer, maker);
+  } else {
+    if (!layer.tied_embedding) {
+      maker.Add("table", layer.vocabulary_size, layer.hidden_size, SplitAxis::kRows,
+                InitialValue::kNormal);
+    }
+    const int64_t hidden = layer.hidden_size;
+    const int64_t rest =
+        layer.parameter_count - (layer.tied_embedding ? 0 : hidden * layer.vocabulary_size);
+    if (layer.kind == LayerKind::kHead) {
+      AddNorm("norm_gain", "norm_bias", hidden, /*has_bias=*/rest > hidden, maker);
+    } else if (rest >= hidden * layer.sequence_length) {
+      maker.Add("positions", rest / hidden, hidden, SplitAxis::kNone, InitialValue::kSmallNormal);
+    }
+  }
+  return maker.Make();
+}
+
+double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& tensor, int64_t row,
+                      int64_t column) {
+  if (tensor.initial == InitialValue::kZero) return 0.0;
+  if (tensor.initial == InitialValue::kOne) return 1.0;
+  const uint64_t place = static_cast<uint64_t>(row * tensor.column_count + column);
+  const uint64_t stream =
+      MixBits(seed ^ MixBits(static_cast<uint64_t>(layer_index) ^ HashOfName(tensor.name)));
+  const uint64_t bits = MixBits(stream ^ place);
+  // Box and Muller.
+  const double normal = std::sqrt(-2.0 * std::log(Uniform(bits))) *
+                        std::cos(2.0 * std::numbers::pi * Uniform(MixBits(bits)));
+  return normal * (tensor.initial == InitialValue::kNormal ? kDeviation : kSmallDeviation);
+}
+
+}  // namespace parplan

@@ -1,0 +1,254 @@
+#include "executor/trainer/rank_trainer.h"
+
+#include <utility>
+
+#include "executor/trainer/trainer_layer.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+
+// A stage of the plan on this rank.
+class RankTrainer::Stage {
+ public:
+  Stage(RankTrainer& trainer, const StageProgram& program) : to_(trainer), program_(program) {}
+
+  // `embedding`: where an earlier stage of this rank has it.
+  absl::Status Prepare(TrainerLayer* embedding) {
+    for (const LayerProgram& layer : program_.layers) {
+      const LayerDefinition& definition = to_.model_.layer_definitions()[layer.definition_index];
+      TrainerLayer::Setting setting{.tools = {.kernels = to_.setting_.kernels,
+                                              .pool = to_.setting_.pool,
+                                              .tensor = to_.Group(layer.tensor_group),
+                                              .context = to_.Group(layer.context_group),
+                                              .definition = &definition,
+                                              .strategy = layer.strategy,
+                                              .layout = layer.layout,
+                                              .rank = to_.program_.rank},
+                                    .program = layer,
+                                    .gradient_group = to_.Group(layer.gradient_group),
+                                    .tokens = to_.setting_.tokens,
+                                    .optimizer = to_.setting_.optimizer,
+                                    .seed = to_.setting_.seed,
+                                    .micro_batch_size = to_.program_.micro_batch_size,
+                                    .global_token_count = to_.program_.micro_batch_size *
+                                                          to_.program_.micro_batch_count *
+                                                          definition.sequence_length,
+                                    .observer = to_.setting_.observer};
+      if (definition.tied_embedding) {
+        if (embedding == nullptr && !layers_.empty() && IsEmbedding(*layers_.front())) {
+          embedding = layers_.front().get();
+        }
+        setting.tied = embedding;
+        setting.copies_embedding = embedding == nullptr;
+      }
+      PARPLAN_ASSIGN_OR_RETURN(layers_.emplace_back(), TrainerLayer::Create(setting));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Forward(int64_t micro_batch) {
+    Array x;
+    if (program_.receive_forward_group >= 0) {
+      to_.Enter(TrainerPhase::kReceive);
+      PARPLAN_ASSIGN_OR_RETURN(x, TakeRows(layers_.front()->program().layout));
+      PARPLAN_RETURN_IF_ERROR(to_.mover_.Receive(
+          program_.receive_forward, layers_.front()->program().layout, x,
+          *to_.Group(program_.receive_forward_group), to_.RanksOf(program_.receive_forward_group)));
+    }
+    for (size_t k = 0; k < layers_.size(); ++k) {
+      const LayerProgram& layer = layers_[k]->program();
+      if (!layer.enter.is_empty()) {
+        to_.Enter(TrainerPhase::kReshard, layer.layer_index);
+        PARPLAN_ASSIGN_OR_RETURN(
+            x, to_.mover_.Reshard(layer.enter, layers_[k - 1]->program().layout, layer.layout,
+                                  std::move(x), *to_.Group(program_.stage_group),
+                                  to_.RanksOf(program_.stage_group)));
+      }
+      to_.Enter(TrainerPhase::kForward, layer.layer_index);
+      PARPLAN_ASSIGN_OR_RETURN(x, layers_[k]->Forward(to_.step_count_, micro_batch, std::move(x)));
+    }
+    if (program_.send_forward_group < 0) return absl::OkStatus();
+    to_.Enter(TrainerPhase::kSend);
+    return to_.mover_.Send(program_.send_forward, layers_.back()->program().layout, std::move(x),
+                           *to_.Group(program_.send_forward_group),
+                           to_.RanksOf(program_.send_forward_group), sent_forward_);
+  }
+
+  // `is_last`: of this stage in this step, so that gradients are whole on this rank.
+  absl::Status Backward(int64_t micro_batch, bool is_last) {
+    Array dx;
+    if (program_.receive_backward_group >= 0) {
+      to_.Enter(TrainerPhase::kReceive);
+      PARPLAN_ASSIGN_OR_RETURN(dx, TakeRows(layers_.back()->program().layout));
+      PARPLAN_RETURN_IF_ERROR(to_.mover_.Receive(program_.receive_backward,
+                                                 layers_.back()->program().layout, dx,
+                                                 *to_.Group(program_.receive_backward_group),
+                                                 to_.RanksOf(program_.receive_backward_group)));
+    }
+    for (size_t k = layers_.size(); k-- > 0;) {
+      const LayerProgram& layer = layers_[k]->program();
+      to_.Enter(TrainerPhase::kBackward, layer.layer_index);
+      PARPLAN_ASSIGN_OR_RETURN(
+          dx, layers_[k]->Backward(to_.step_count_, micro_batch, std::move(dx), to_.loss_));
+      if (is_last) {
+        to_.Enter(TrainerPhase::kGradientSync, layer.layer_index);
+        PARPLAN_RETURN_IF_ERROR(layers_[k]->state().StartSynchronize());
+      }
+      if (!layer.leave_backward.is_empty()) {
+        to_.Enter(TrainerPhase::kReshard, layer.layer_index);
+        PARPLAN_ASSIGN_OR_RETURN(
+            dx,
+            to_.mover_.Reshard(layer.leave_backward, layer.layout, layers_[k - 1]->program().layout,
+                               std::move(dx), *to_.Group(program_.stage_group),
+                               to_.RanksOf(program_.stage_group)));
+      }
+    }
+    if (program_.send_backward_group < 0) return absl::OkStatus();
+    to_.Enter(TrainerPhase::kSend);
+    return to_.mover_.Send(program_.send_backward, layers_.front()->program().layout, std::move(dx),
+                           *to_.Group(program_.send_backward_group),
+                           to_.RanksOf(program_.send_backward_group), sent_backward_);
+  }
+
+  // Waits until everything sent has arrived.
+  absl::Status Finish() {
+    PARPLAN_RETURN_IF_ERROR(to_.mover_.Finish(sent_forward_));
+    return to_.mover_.Finish(sent_backward_);
+  }
+
+  int index() const { return program_.stage_index; }
+  std::vector<std::unique_ptr<TrainerLayer>>& layers() { return layers_; }
+
+ private:
+  bool IsEmbedding(const TrainerLayer& layer) const { return layer.program().layer_index == 0; }
+  absl::StatusOr<Array> TakeRows(const ActivationLayout& layout) const {
+    const int64_t elements = layout.RowCount() * to_.model_.layer(0).hidden_size;
+    return to_.setting_.pool->Take(ArrayUse::kTransient,
+                                   Bytes::Of(elements * ElementSize(to_.setting_.kernels->type())));
+  }
+
+  RankTrainer& to_;
+  const StageProgram& program_;
+  std::vector<std::unique_ptr<TrainerLayer>> layers_;
+  BlockMover::Outbox sent_forward_;
+  BlockMover::Outbox sent_backward_;
+};
+
+RankTrainer::RankTrainer(const RankProgram& program, const ModelSpec& model,
+                         const TrainerSetting& setting)
+    : program_(program),
+      model_(model),
+      setting_(setting),
+      mover_(*setting.kernels, *setting.pool, program.rank, model.layer(0).hidden_size) {}
+
+RankTrainer::~RankTrainer() = default;
+
+absl::StatusOr<std::unique_ptr<RankTrainer>> RankTrainer::Create(const RankProgram& program,
+                                                                 const ModelSpec& model,
+                                                                 const TrainerSetting& setting) {
+  std::unique_ptr<RankTrainer> trainer(new RankTrainer(program, model, setting));
+  PARPLAN_RETURN_IF_ERROR(trainer->Prepare());
+  return trainer;
+}
+
+absl::Status RankTrainer::Prepare() {
+  for (const GroupSpec& group : program_.groups) {
+    PARPLAN_ASSIGN_OR_RETURN(groups_.emplace_back(), setting_.make_group(group));
+    if (group.purpose == "loss") loss_group_ = groups_.back().get();
+  }
+  TrainerLayer* embedding = nullptr;
+  for (const StageProgram& stage : program_.stages) {
+    stages_.push_back(std::make_unique<Stage>(*this, stage));
+    PARPLAN_RETURN_IF_ERROR(stages_.back()->Prepare(embedding));
+    TrainerLayer* const first = stages_.back()->layers().front().get();
+    if (first->program().layer_index == 0) embedding = first;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> RankTrainer::Step() {
+  loss_ = 0.0;
+  std::vector<int64_t> backward_counts(stages_.size());
+  for (const PipelinePass& pass : program_.passes) {
+    const int index = pass.stage_index / program_.pipeline_parallel_degree;
+    Stage& stage = *stages_[index];
+    if (!pass.is_backward) {
+      PARPLAN_RETURN_IF_ERROR(stage.Forward(pass.micro_batch));
+      continue;
+    }
+    const bool is_last = ++backward_counts[index] == program_.micro_batch_count;
+    PARPLAN_RETURN_IF_ERROR(stage.Backward(pass.micro_batch, is_last));
+  }
+  Enter(TrainerPhase::kSend);
+  for (const std::unique_ptr<Stage>& stage : stages_) PARPLAN_RETURN_IF_ERROR(stage->Finish());
+  PARPLAN_RETURN_IF_ERROR(SynchronizeGradients());
+  ++step_count_;
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      Enter(TrainerPhase::kOptimizer, layer->program().layer_index);
+      PARPLAN_RETURN_IF_ERROR(layer->state().Step(step_count_));
+    }
+  }
+  Enter(TrainerPhase::kLoss);
+  if (loss_group_ != nullptr) {
+    PARPLAN_RETURN_IF_ERROR(AddUpLoss());
+  }
+  PARPLAN_RETURN_IF_ERROR(setting_.kernels->Synchronize());
+  Enter(TrainerPhase::kOutside);
+  return loss_;
+}
+
+absl::Status RankTrainer::AddUpLoss() {
+  // Groups exchange memory of the device.
+  PARPLAN_ASSIGN_OR_RETURN(const Array sum,
+                           setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(loss_))));
+  PARPLAN_RETURN_IF_ERROR(setting_.kernels->CopyFromHost(&loss_, sum.data(), sizeof(loss_)));
+  PARPLAN_RETURN_IF_ERROR(loss_group_->AllReduce(ElementType::kFloat64, sum.data(), 1));
+  return setting_.kernels->CopyToHost(sum.data(), &loss_, sizeof(loss_));
+}
+
+absl::Status RankTrainer::SynchronizeGradients() {
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      Enter(TrainerPhase::kGradientSync, layer->program().layer_index);
+      PARPLAN_RETURN_IF_ERROR(layer->state().Synchronize());
+    }
+  }
+  if (program_.tied_group < 0) return absl::OkStatus();
+  // Both ends have the table of their own.
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      if (!layer->layout().Has("table")) continue;
+      PARPLAN_RETURN_IF_ERROR(
+          layer->state().AddUpWith(*Group(program_.tied_group), layer->layout().Find("table")));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void RankTrainer::VisitStates(
+    const std::function<void(int, const ParameterLayout&, const std::vector<StatePart>&)>& visit) {
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      visit(layer->program().layer_index, layer->layout(), layer->state().Parts());
+    }
+  }
+}
+
+absl::Status RankTrainer::VisitParameters(
+    const std::function<void(int, const ParameterTensor&, const void*)>& visit) {
+  const int64_t element_size = ElementSize(setting_.kernels->type());
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
+      PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, layer->state().Parameters());
+      for (const ParameterTensor& tensor : layer->layout().tensors) {
+        visit(layer->program().layer_index, tensor,
+              static_cast<const char*>(parameters) + tensor.offset * element_size);
+      }
+      layer->state().Release();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

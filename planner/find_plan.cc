@@ -1,0 +1,171 @@
+#include "planner/find_plan.h"
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/cost/cost_model.h"
+#include "planner/planners/ilp/ilp_planners.h"
+#include "planner/planners/baselines/baseline_search.h"
+#include "planner/planners/baselines/baselines.h"
+#include "planner/planners/baselines/uniform_search.h"
+#include "planner/planners/exact/exact_search.h"
+#include "planner/planners/galvatron/galvatron_search.h"
+
+namespace parplan {
+namespace {
+
+using Search = std::function<std::optional<PlanningResult>(const PlanningProblem&, const CostModel&,
+                                                           const SearchControl&)>;
+
+struct Planner {
+  std::string name;
+  bool is_baseline = false;
+  bool gives_alternatives = false;
+  bool gives_front = false;
+  bool takes_alpha = false;
+  Search search;
+};
+
+Search OfGalvatron(GalvatronVariant variant) {
+  return [variant](const PlanningProblem& problem, const CostModel& costs,
+                   const SearchControl& control) {
+    return SearchGalvatron(problem, costs, variant, control);
+  };
+}
+
+Search OfBaseline(const std::string& name) {
+  return
+      [name](const PlanningProblem& problem, const CostModel& costs, const SearchControl& control) {
+        return SearchBaseline(problem, costs, *SpaceOfBaseline(name, problem), control);
+      };
+}
+
+Search OfGrid(const UniformGrid& grid) {
+  return
+      [grid](const PlanningProblem& problem, const CostModel& costs, const SearchControl& control) {
+        return SearchUniform(problem, costs, grid, control);
+      };
+}
+
+// The default first.
+const std::vector<Planner>& Planners() {
+  static const auto* const planners = [] {
+    auto* const list = new std::vector<Planner>{
+        {.name = "exact", .gives_alternatives = true, .gives_front = true, .search = SearchExact},
+        {.name = "galvatron", .search = OfGalvatron(GalvatronVariant::kGalvatron)},
+        {.name = "galvatron-base", .search = OfGalvatron(GalvatronVariant::kGalvatronBase)},
+        {.name = "galvatron-bmw", .search = OfGalvatron(GalvatronVariant::kGalvatronBmw)},
+        {.name = "min-memory-ilp",
+         .gives_alternatives = true,
+         .takes_alpha = true,
+         .search = SearchMinMemoryIlp},
+        {.name = "alpa-like", .gives_alternatives = true, .search = SearchAlpaLike},
+    };
+    for (const char* name : {"dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d"}) {
+      list->push_back({.name = name, .is_baseline = true, .search = OfBaseline(name)});
+    }
+    list->push_back({.name = "megatron", .is_baseline = true, .search = OfGrid(MegatronGrid())});
+    list->push_back({.name = "fsdp-best", .is_baseline = true, .search = OfGrid(FsdpGrid())});
+    return list;
+  }();
+  return *planners;
+}
+
+std::vector<std::string> NamesWhere(const std::function<bool(const Planner&)>& is_wanted) {
+  std::vector<std::string> names;
+  for (const Planner& planner : Planners()) {
+    if (is_wanted(planner)) names.push_back(planner.name);
+  }
+  return names;
+}
+
+absl::Status GivesOnePlan(absl::string_view field, absl::string_view planner,
+                          const std::vector<std::string>& others) {
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("planner `", planner, "` gives one plan only; leave it out, or ",
+                                 "ask ", absl::StrJoin(others, " or ")));
+}
+
+// Whether the planner does what the rules ask of it.
+absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
+  if (rules.top_plan_count > 1 && !planner.gives_alternatives) {
+    return GivesOnePlan("options.top_plan_count", planner.name, PlannersWithAlternatives());
+  }
+  if (rules.wants_memory_front && !planner.gives_front) {
+    return GivesOnePlan("options.wants_memory_front", planner.name, PlannersWithFront());
+  }
+  if (rules.ilp_alpha_bytes_per_second.has_value() && !planner.takes_alpha) {
+    return FieldError(Reason::kSpecInvalid, "options.ilp_alpha_bytes_per_second",
+                      absl::StrCat("planner `", planner.name, "` has no alpha; leave it out, or ",
+                                   "ask min-memory-ilp"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const std::vector<std::string>& PlannerNames() {
+  static const auto* const names =
+      new std::vector<std::string>(NamesWhere([](const Planner&) { return true; }));
+  return *names;
+}
+
+const std::vector<std::string>& BaselineNames() {
+  static const auto* const names = new std::vector<std::string>(
+      NamesWhere([](const Planner& planner) { return planner.is_baseline; }));
+  return *names;
+}
+
+const std::vector<std::string>& PlannersWithAlternatives() {
+  static const auto* const names = new std::vector<std::string>(
+      NamesWhere([](const Planner& planner) { return planner.gives_alternatives; }));
+  return *names;
+}
+
+const std::vector<std::string>& PlannersWithFront() {
+  static const auto* const names = new std::vector<std::string>(
+      NamesWhere([](const Planner& planner) { return planner.gives_front; }));
+  return *names;
+}
+
+PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner) {
+  rules.top_plan_count = 1;
+  rules.wants_memory_front = false;
+  if (planner != "min-memory-ilp") rules.ilp_alpha_bytes_per_second.reset();
+  return rules;
+}
+
+absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
+                                        const SearchControl& control) {
+  const Planner* chosen = nullptr;
+  for (const Planner& known : Planners()) {
+    if (known.name == planner) chosen = &known;
+  }
+  if (chosen == nullptr) {
+    return FieldError(Reason::kSpecInvalid, "planner",
+                      absl::StrCat("`", planner, "` is unknown; use one of ",
+                                   absl::StrJoin(PlannerNames(), ", ")));
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckRulesOf(*chosen, problem.rules()));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  std::optional<PlanningResult> result = chosen->search(problem, costs, control);
+  if (!result) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
+        absl::StrCat("planner `", planner, "` has no strategy for all layers on ",
+                     problem.device_count(),
+                     " device(s): degrees must divide devices, heads and micro-batch, stages need "
+                     "a layer each, and all that within the space and the target; change the "
+                     "number of devices, global_batch_size, the rules or the planner"));
+  }
+  return *std::move(result);
+}
+
+}  // namespace parplan

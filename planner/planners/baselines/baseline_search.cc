@@ -1,0 +1,302 @@
+#include "planner/planners/baselines/baseline_search.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "planner/model/device_memory.h"
+#include "planner/model/tied_table.h"
+#include "planner/search/base/search_meter.h"
+#include "planner/planners/baselines/candidate_search.h"
+#include "planner/planners/baselines/stage_tables.h"
+#include "planner/planners/baselines/step_bound.h"
+
+namespace parplan {
+namespace {
+
+// A part of the space: all plans with these numbers and of one of the `Spaces`.
+struct Candidate {
+  size_t batch_index = 0;
+  int pipeline_parallel_degree = 1;
+  int64_t micro_batch_count = 1;
+  size_t space = 0;
+  // No plan of it has a shorter step, and takes less time a sample.
+  Seconds bound;
+  Seconds bound_per_sample;
+};
+
+bool MorePromising(const Candidate& a, const Candidate& b) {
+  const auto key = [](const Candidate& c) {
+    return std::tie(c.bound_per_sample, c.batch_index, c.pipeline_parallel_degree,
+                    c.micro_batch_count, c.space);
+  };
+  return key(a) < key(b);
+}
+
+// Two steps are as long where they differ by less than rounding can explain.
+constexpr double kProofTolerance = 1e-9;
+
+Seconds PerSample(const PredictedPlan& plan) {
+  return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
+}
+
+// Whether a runtime keeps what the tables of a stage do not have.
+bool KeepsMoreThanTables(const RuntimeTraits& runtime) {
+  return runtime.keep_stage_outputs || runtime.widens_gradients_in_step ||
+         runtime.flatten_gradient_buckets || !runtime.keep_16_bit_parameters;
+}
+
+class BaselineSearch {
+ public:
+  BaselineSearch(const PlanningProblem& problem, const CostModel& costs, const SearchSpace& space,
+                 const SearchControl& control)
+      : problem_(problem), costs_(costs), space_(space), control_(control), meter_(control) {
+    for (const int64_t size : problem.GlobalBatchSizes()) {
+      batches_.push_back(problem.WithGlobalBatchSize(size));
+    }
+    best_of_batch_.resize(batches_.size());
+  }
+
+  // Nothing when no candidate has a strategy for every layer.
+  std::optional<PlanningResult> Run() {
+    ListCandidates();
+    if (candidates_.empty() && !meter_.stopped()) return std::nullopt;
+    std::sort(candidates_.begin(), candidates_.end(), MorePromising);
+    for (size_t index = 0; index < candidates_.size() && meter_.Ask(); ++index) {
+      next_ = index;
+      Visit(candidates_[index]);
+      if (meter_.stopped()) break;
+      next_ = index + 1;
+      Report();
+    }
+    return Result();
+  }
+
+ private:
+  // What the tensors of a stage's device may take.
+  Bytes StageBudget(int pipeline_parallel_degree) const {
+    return costs_.overheads().TensorBudget(problem_.usable_memory(), pipeline_parallel_degree,
+                                           problem_.device_count() / pipeline_parallel_degree);
+  }
+
+  // Strategies of which a plan has one for all transformer layers; one empty choice where
+  // these are free.
+  std::vector<std::optional<Strategy>> TransformerStrategies(int pipeline_parallel_degree,
+                                                             int64_t micro_batch_size) const {
+    const DimensionSet dimensions = problem_.dimensions();
+    if (dimensions.has(SearchDimension::kPerLayer) &&
+        dimensions.has(SearchDimension::kEndStrategies)) {
+      return {std::nullopt};
+    }
+    for (const ModelLayerRun& run : problem_.model().layer_runs()) {
+      const LayerDefinition& definition =
+          problem_.model().layer_definitions()[run.definition_index];
+      if (!IsTransformer(definition.kind)) continue;
+      std::vector<std::optional<Strategy>> choices;
+      for (const Strategy& strategy :
+           AllowedStrategies(problem_, space_, run.definition_index,
+                             problem_.device_count() / pipeline_parallel_degree, micro_batch_size,
+                             costs_.sequence_parallel(run.definition_index))) {
+        choices.emplace_back(strategy);
+      }
+      return choices;
+    }
+    return {std::nullopt};
+  }
+
+  // The parts of the space such that in each layers may do as they like: one for each strategy
+  // of the transformer layers, where they have one, and for each way to spread a tied table.
+  std::vector<SearchSpace> Spaces(int pipeline_parallel_degree, int64_t micro_batch_size) const {
+    std::vector<SearchSpace> spaces;
+    for (const std::optional<Strategy>& choice :
+         TransformerStrategies(pipeline_parallel_degree, micro_batch_size)) {
+      SearchSpace space = space_;
+      space.transformer_strategy = choice;
+      if (!HasTiedTable(problem_.model())) {
+        spaces.push_back(space);
+        continue;
+      }
+      const int head = problem_.model().definition_of_layer().back();
+      std::vector<Strategy> ways;
+      for (const Strategy& way : AllowedStrategies(
+               problem_, space, head, problem_.device_count() / pipeline_parallel_degree,
+               micro_batch_size, costs_.sequence_parallel(head))) {
+        if (std::any_of(ways.begin(), ways.end(),
+                        [&way](const Strategy& other) { return HoldTableAlike(other, way); })) {
+          continue;
+        }
+        ways.push_back(way);
+        spaces.push_back(space);
+        spaces.back().table_strategy = way;
+      }
+    }
+    return spaces;
+  }
+
+  bool AllowsDepth(int64_t degree) const {
+    if (space_.pipeline_parallel_degree && degree != *space_.pipeline_parallel_degree) return false;
+    const DimensionSet dimensions = problem_.dimensions();
+    const TargetLimits& target = LimitsOf(problem_.rules().target);
+    if (target.only_powers_of_two && (degree & (degree - 1)) != 0) return false;
+    if (degree == 1) return true;
+    if (!dimensions.has(SearchDimension::kPipeline)) return false;
+    if (problem_.rules().schedule == Schedule::kGpipe && !dimensions.has(SearchDimension::kGpipe)) {
+      return false;
+    }
+    if (dimensions.has(SearchDimension::kUnevenStages)) return true;
+    const std::vector<int>& layers = problem_.model().definition_of_layer();
+    const auto transformer_count = std::count_if(layers.begin(), layers.end(), [this](int index) {
+      return IsTransformer(problem_.model().layer_definitions()[index].kind);
+    });
+    return transformer_count % degree == 0;
+  }
+
+  void ListCandidates() {
+    // Several stages a device are none of these planners'.
+    if (problem_.rules().schedule == Schedule::kInterleaved) {
+      listed_all_ = true;
+      return;
+    }
+    for (size_t batch = 0; batch < batches_.size(); ++batch) {
+      std::vector<int64_t> counts = Divisors(batches_[batch].global_batch_size());
+      if (const int64_t wanted = problem_.rules().micro_batch_count; wanted != 0) {
+        std::erase_if(counts, [wanted](int64_t count) { return count != wanted; });
+      }
+      for (const int64_t degree : Divisors(problem_.device_count())) {
+        if (degree > problem_.max_pipeline_parallel_degree()) break;
+        if (!AllowsDepth(degree)) continue;
+        for (const int64_t count : counts) {
+          if (!meter_.Ask()) return;
+          if (count > kMaxForwardPassCount / degree) continue;
+          AddCandidates(batch, static_cast<int>(degree), count);
+        }
+      }
+    }
+    listed_all_ = true;
+  }
+
+  void AddCandidates(size_t batch, int degree, int64_t count) {
+    const PlanningProblem& problem = batches_[batch];
+    const std::vector<SearchSpace> spaces = Spaces(degree, problem.global_batch_size() / count);
+    for (size_t space = 0; space < spaces.size(); ++space) {
+      const StageTables tables(problem, costs_, spaces[space], degree, count);
+      if (!tables.usable()) continue;
+      const Seconds bound = StepLowerBound(tables, StageBudget(degree));
+      candidates_.push_back({batch, degree, count, space, bound,
+                             bound / static_cast<double>(problem.global_batch_size())});
+    }
+  }
+
+  void Visit(const Candidate& candidate) {
+    if (best_ && candidate.bound_per_sample >= PerSample(*best_)) {
+      meter_.Prune(1);
+      return;
+    }
+    const PlanningProblem& problem = batches_[candidate.batch_index];
+    const int degree = candidate.pipeline_parallel_degree;
+    const std::vector<SearchSpace> spaces =
+        Spaces(degree, problem.global_batch_size() / candidate.micro_batch_count);
+    const StageTables tables(problem, costs_, spaces[candidate.space], degree,
+                             candidate.micro_batch_count);
+    std::optional<PredictedPlan>& best = best_of_batch_[candidate.batch_index];
+    const CandidateOutcome outcome = SearchCandidate(problem, costs_, tables, meter_, best);
+    if (best && (!best_ || IsBetterPlan(*best, *best_))) best_ = best;
+    smallest_usable_memory_ = std::min(smallest_usable_memory_, outcome.smallest_usable_memory);
+    if (meter_.stopped()) return;
+    const Seconds proved =
+        std::max(candidate.bound, outcome.proved_bound.value_or(candidate.bound));
+    visited_bound_per_sample_ = std::min(visited_bound_per_sample_,
+                                         proved / static_cast<double>(problem.global_batch_size()));
+  }
+
+  // No plan of the space is faster: neither of a candidate visited nor, as they are
+  // sorted, of those to come. Of the best plan's batch.
+  Seconds Bound() const {
+    Seconds bound = visited_bound_per_sample_;
+    if (next_ < candidates_.size()) bound = std::min(bound, candidates_[next_].bound_per_sample);
+    if (!listed_all_) bound = Seconds();
+    const int64_t batch =
+        best_ ? best_->plan.global_batch_size : batches_.back().global_batch_size();
+    bound = bound * static_cast<double>(batch);
+    if (best_) bound = std::min(bound, best_->prediction.step);
+    return bound.is_finite() ? bound : Seconds();
+  }
+
+  void Report() const {
+    if (!control_.on_progress) return;
+    SearchProgress progress{.done_candidate_count = static_cast<int64_t>(next_),
+                            .total_candidate_count = static_cast<int64_t>(candidates_.size()),
+                            .bound = Bound(),
+                            .expanded_state_count = meter_.expanded_state_count()};
+    if (best_) progress.incumbent = best_->prediction.step;
+    control_.on_progress(progress);
+  }
+
+  SearchSummary Summary() const {
+    SearchSummary summary{.bound = Bound(),
+                          .expanded_state_count = meter_.expanded_state_count(),
+                          .pruned_state_count = meter_.pruned_state_count(),
+                          .candidate_count = static_cast<int64_t>(candidates_.size())};
+    bool proved = !meter_.stopped();
+    if (best_) {
+      const Seconds step = best_->prediction.step;
+      summary.gap_ratio = std::clamp((step - summary.bound) / step, 0.0, 1.0);
+      proved = summary.bound >= step * (1.0 - kProofTolerance);
+    } else {
+      summary.gap_ratio = proved ? 0.0 : 1.0;
+    }
+    summary.termination = proved ? Termination::kOptimal : Termination::kFeasible;
+    summary.limit = proved             ? SearchLimit::kNone
+                    : meter_.stopped() ? meter_.limit()
+                                       : SearchLimit::kMethod;
+    return summary;
+  }
+
+  PlanningResult Result() {
+    SearchSummary summary = Summary();
+    if (best_) {
+      return PlanFound{
+          .plan = std::move(best_->plan),
+          .prediction = std::move(best_->prediction),
+          .search = summary,
+          .alternatives = {},
+          .memory_front = {},
+          .notes = {},
+      };
+    }
+    if (meter_.stopped()) return StoppedEmpty{summary};
+    return NothingFits{.smallest_usable_memory = smallest_usable_memory_,
+                       .smallest_device_memory = DeviceMemoryFor(problem_, smallest_usable_memory_),
+                       .memory_is_proved = !KeepsMoreThanTables(costs_.runtime()),
+                       .smallest_device_count = std::nullopt,
+                       .search = summary};
+  }
+
+  const PlanningProblem& problem_;
+  const CostModel& costs_;
+  const SearchSpace& space_;
+  const SearchControl& control_;
+  SearchMeter meter_;
+  // [batch] the question with that batch only, and the best plan for it.
+  std::vector<PlanningProblem> batches_;
+  std::vector<std::optional<PredictedPlan>> best_of_batch_;
+  std::vector<Candidate> candidates_;
+  // False where the search was stopped while it listed them.
+  bool listed_all_ = false;
+  // Candidates before this one are done.
+  size_t next_ = 0;
+  std::optional<PredictedPlan> best_;
+  Seconds visited_bound_per_sample_ = Seconds::Infinite();
+  Bytes smallest_usable_memory_ = Bytes::Max();
+};
+
+}  // namespace
+
+std::optional<PlanningResult> SearchBaseline(const PlanningProblem& problem, const CostModel& costs,
+                                             const SearchSpace& space,
+                                             const SearchControl& control) {
+  return BaselineSearch(problem, costs, space, control).Run();
+}
+
+}  // namespace parplan

@@ -1,0 +1,39 @@
+// The best plan for one pipeline degree and one number of micro-batches.
+
+#ifndef PARPLAN_PLANNER_SEARCH_BASELINES_CANDIDATE_SEARCH_H_
+#define PARPLAN_PLANNER_SEARCH_BASELINES_CANDIDATE_SEARCH_H_
+
+#include <optional>
+
+#include "base/units.h"
+#include "planner/cost/cost_model.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
+#include "planner/search/base/search_meter.h"
+#include "planner/planners/baselines/stage_tables.h"
+
+namespace parplan {
+
+// What came of a candidate.
+struct CandidateOutcome {
+  // Usable memory of a device with which some plan of the candidate fits: the least that
+  // the tables know of.
+  Bytes smallest_usable_memory;
+  // No plan of the candidate has a shorter step; infinite when none fits.
+  // Absent when the candidate gave no proof.
+  std::optional<Seconds> proved_bound;
+};
+
+// Tries several partitions: even, balanced by memory, balanced by time, and as
+// balanced by time as memory allows; then moves layers away from the slowest
+// stage. Replaces `best` where a plan is better. Each stage is solved by itself,
+// for all its work in a step, which is the step time itself where there is one
+// stage, and else for other weights of synchronisation too. `tables` are usable.
+CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
+                                 const StageTables& tables, SearchMeter& meter,
+                                 std::optional<PredictedPlan>& best);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_BASELINES_CANDIDATE_SEARCH_H_

@@ -1,0 +1,340 @@
+#include "planner/planners/exact/best_first_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/planners/exact/steady_bound.h"
+#include "planner/planners/exact/interleaved/interleaved_search.h"
+#include "planner/planners/exact/pipeline/pipeline_search.h"
+#include "planner/planners/exact/pipeline/priced_search.h"
+#include "planner/search/space/option_table.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Candidates that are bounded, or searched, side by side. Part of the method: the same on
+// any number of threads.
+constexpr size_t kBoundedTogether = 8;
+constexpr size_t kSearchedTogether = 2;
+// States expanded without any plan, after which other methods are asked for one.
+constexpr int64_t kMostStatesWithoutPlan = 300'000;
+// Candidates of a table that make a bound of all of them worth its time.
+constexpr int kFewestInGroup = 3;
+// Questions whether to go on, between two reports of progress within one round.
+constexpr int64_t kQuestionsBetweenReports = 4;
+
+bool Interleaves(const PipelineCandidate& candidate) {
+  return candidate.schedule == Schedule::kInterleaved;
+}
+
+bool IsGpipe(const PipelineCandidate& candidate) {
+  return candidate.schedule == Schedule::kGpipe && candidate.pipeline_parallel_degree > 1;
+}
+
+// Whether `SteadyBound` says something of it.
+bool IsSteady(const PipelineCandidate& candidate) {
+  return !IsGpipe(candidate) && candidate.micro_batch_count >= candidate.pipeline_parallel_degree;
+}
+
+}  // namespace
+
+bool BestFirstSearch::List() {
+  CandidateList list = ListCandidates(space_, costs_, meter_);
+  candidates_ = std::move(list.candidates);
+  listed_all_ = list.complete;
+  return listed_all_;
+}
+
+void BestFirstSearch::Take(std::vector<ExactCandidate> candidates) {
+  candidates_ = std::move(candidates);
+  listed_all_ = true;
+  for (ExactCandidate& candidate : candidates_) candidate.state = ExactCandidate::State::kListed;
+}
+
+void BestFirstSearch::MakeGroups() {
+  groups_.clear();
+  for (const ExactCandidate& candidate : candidates_) {
+    Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
+    if (IsSteady(candidate.pipeline)) ++group.steady_count[Interleaves(candidate.pipeline)];
+  }
+}
+
+double BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
+  const Group& group = groups_.at(TableCache::KeyOf(candidate));
+  if (IsGpipe(candidate)) {
+    return candidate.micro_batch_count >= group.too_many_for_gpipe ? kInfinite : 0.0;
+  }
+  if (!IsSteady(candidate)) return 0.0;
+  return group.steady[Interleaves(candidate)].value_or(0.0) *
+         static_cast<double>(candidate.micro_batch_count);
+}
+
+bool BestFirstSearch::IsOfNoUse(const ExactCandidate& candidate) const {
+  if (wanted_ > 1 || candidate.state == ExactCandidate::State::kListed) return false;
+  const PipelineCandidate& pipeline = candidate.pipeline;
+  const Group& group = groups_.at(TableCache::KeyOf(pipeline));
+  const Unproved& unproved = group.unproved[static_cast<int>(pipeline.schedule)];
+  return pipeline.micro_batch_count < unproved.micro_batch_count &&
+         candidate.bound_per_sample() >= unproved.bound_per_sample;
+}
+
+void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
+  const double most = plans_.MostTimePerSample();
+  if (!(most < kInfinite)) return;
+  std::vector<Question> questions;
+  for (const size_t index : round) {
+    const PipelineCandidate& candidate = candidates_[index].pipeline;
+    const bool interleaves = Interleaves(candidate);
+    const TableCache::Key key = TableCache::KeyOf(candidate);
+    const Group& group = groups_.at(key);
+    if (!IsSteady(candidate) || group.steady[interleaves].has_value() ||
+        group.steady_count[interleaves] < kFewestInGroup || !tables_.At(key).usable()) {
+      continue;
+    }
+    questions.push_back({key, interleaves});
+  }
+  std::sort(questions.begin(), questions.end());
+  questions.erase(std::unique(questions.begin(), questions.end()), questions.end());
+  std::vector<double> answers(questions.size());
+  // Small, and what counts are states of candidates.
+  SearchControl control = control_;
+  control.max_state_count = 0;
+  ForEach(control_.parallel_for, static_cast<int64_t>(questions.size()), [&](int64_t k) {
+    const auto& [key, interleaves] = questions[k];
+    SearchMeter meter(control);
+    const Seconds bound =
+        SteadyBound(space_, costs_, tables_.At(key),
+                    interleaves ? Schedule::kInterleaved : Schedule::kOneForwardOneBackward,
+                    Seconds::Of(most * static_cast<double>(key.second)), meter);
+    answers[k] = meter.stopped() ? 0.0 : bound.value();
+  });
+  for (size_t k = 0; k < questions.size(); ++k) {
+    groups_[questions[k].key].steady[questions[k].interleaves] = answers[k];
+  }
+}
+
+void BestFirstSearch::Run() {
+  MakeGroups();
+  CandidateQueue queue(candidates_);
+  int64_t largest_batch = 0;
+  for (size_t index = 0; index < candidates_.size(); ++index) {
+    queue.Put(index);
+    largest_batch = std::max(largest_batch, candidates_[index].pipeline.global_batch_size);
+  }
+  // A plan to beat closes most candidates unseen, and is found sooner among those of one
+  // batch: the largest, over which filling and synchronisation are spread widest.
+  queue.Prefer(largest_batch);
+  while (meter_.Ask()) {
+    if (!plans_.plans().empty()) queue.Prefer(0);
+    const std::vector<size_t> round = NextRound(queue);
+    if (round.empty()) break;
+    Visit(round);
+    for (const size_t index : round) {
+      if (candidates_[index].state != ExactCandidate::State::kSearched) queue.Put(index);
+    }
+    Seed();
+    Report(0);
+  }
+}
+
+bool BestFirstSearch::IsEmpty() const {
+  return listed_all_ &&
+         std::all_of(candidates_.begin(), candidates_.end(),
+                     [](const ExactCandidate& each) { return each.bound == kInfinite; });
+}
+
+double BestFirstSearch::BoundPerSample() const {
+  if (!listed_all_) return 0.0;
+  double bound = kInfinite;
+  for (const ExactCandidate& candidate : candidates_) {
+    bound = std::min(bound, candidate.bound_per_sample());
+  }
+  if (!plans_.plans().empty()) bound = std::min(bound, TimePerSample(plans_.plans().front()));
+  return bound < kInfinite ? bound : 0.0;
+}
+
+std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
+  const double most = MostPerSample();
+  std::vector<size_t> round;
+  size_t together = 1;
+  while (!queue.empty() && round.size() < together) {
+    const size_t index = queue.first();
+    ExactCandidate& next = candidates_[index];
+    // Bounds do not fall, nor does what a plan must beat rise.
+    if (next.bound_per_sample() >= most) {
+      queue.Pop();
+      continue;
+    }
+    const double group_bound = GroupBound(next.pipeline);
+    if (group_bound > next.bound) {
+      queue.Pop();
+      next.bound = group_bound;
+      queue.Put(index);
+      continue;
+    }
+    if (IsOfNoUse(next)) {
+      queue.Pop();
+      next.state = ExactCandidate::State::kSearched;
+      continue;
+    }
+    if (round.empty()) {
+      // Before there is a plan, one search at a time: the next are most likely closed by it.
+      together = next.state == ExactCandidate::State::kListed ? kBoundedTogether
+                 : plans_.plans().empty()                     ? 1
+                                                              : kSearchedTogether;
+    } else if (next.state != candidates_[round.front()].state) {
+      break;
+    }
+    round.push_back(index);
+    queue.Pop();
+  }
+  return round;
+}
+
+void BestFirstSearch::Seed() {
+  if (was_seeded_ || !plans_.plans().empty()) return;
+  // Those take long for many layers, and prices nearly always find a plan.
+  if (space_.problem().model().layer_count() >= kManyLayers) return;
+  const bool is_hard =
+      meter_.expanded_state_count() > kMostStatesWithoutPlan ||
+      std::any_of(candidates_.begin(), candidates_.end(), [](const ExactCandidate& candidate) {
+        return candidate.state == ExactCandidate::State::kSearched && candidate.bound < kInfinite;
+      });
+  if (!is_hard) return;
+  was_seeded_ = true;
+  for (PredictedPlan& plan : SeedPlans(space_.problem(), costs_, control_, meter_)) {
+    plans_.Offer(std::move(plan));
+  }
+}
+
+bool BestFirstSearch::PrepareTables(const std::vector<size_t>& round) {
+  std::vector<TableCache::Key> keys;
+  for (const size_t index : round) {
+    keys.push_back(TableCache::KeyOf(candidates_[index].pipeline));
+  }
+  return tables_.Prepare(space_, costs_, std::move(keys), control_);
+}
+
+void BestFirstSearch::Visit(std::vector<size_t> round) {
+  if (!PrepareTables(round)) {
+    meter_.Stop(control_.stop_means_cancelled ? SearchLimit::kCancelled : SearchLimit::kTime);
+    return;
+  }
+  if (candidates_[round.front()].state == ExactCandidate::State::kListed) {
+    BoundGroups(round);
+    // The others are closed without a visit of their own.
+    std::erase_if(round, [&](size_t index) {
+      ExactCandidate& candidate = candidates_[index];
+      candidate.bound = std::max(candidate.bound, GroupBound(candidate.pipeline));
+      return candidate.bound_per_sample() >= MostPerSample();
+    });
+  }
+  SearchControl control = control_;
+  if (control.max_state_count > 0) {
+    control.max_state_count =
+        std::max<int64_t>(1, control.max_state_count - meter_.expanded_state_count());
+  }
+  // Within a long round too, where it is on the thread that called.
+  const bool is_alone = round.size() == 1 || !control_.parallel_for;
+  int64_t questions = 0;
+  if (control_.on_progress && is_alone) {
+    control.should_stop = [&] {
+      if (++questions % kQuestionsBetweenReports == 0) {
+        Report(questions * SearchMeter::kStatesBetweenQuestions);
+      }
+      return control_.should_stop && control_.should_stop();
+    };
+  }
+  std::vector<Visited> visited(round.size());
+  ForEach(control_.parallel_for, static_cast<int64_t>(round.size()),
+          [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], control); });
+  for (size_t k = 0; k < round.size(); ++k) {
+    ExactCandidate& candidate = candidates_[round[k]];
+    candidate.bound = std::max(candidate.bound, visited[k].bound);
+    if (IsGpipe(candidate.pipeline) && visited[k].bound == kInfinite) {
+      int64_t& too_many = groups_[TableCache::KeyOf(candidate.pipeline)].too_many_for_gpipe;
+      too_many = std::min(too_many, candidate.pipeline.micro_batch_count);
+    }
+    const bool ended = visited[k].limit != SearchLimit::kNone;
+    if (!ended) {
+      candidate.state = candidate.state == ExactCandidate::State::kListed
+                            ? ExactCandidate::State::kBounded
+                        : visited[k].is_open ? ExactCandidate::State::kTried
+                                             : ExactCandidate::State::kSearched;
+    }
+    for (PredictedPlan& plan : visited[k].plans) plans_.Offer(std::move(plan));
+    // Where nothing has been found yet, fewer micro-batches may fit.
+    if (!visited[k].is_exact && !visited[k].is_open && !plans_.plans().empty()) {
+      const PipelineCandidate& pipeline = candidate.pipeline;
+      Unproved& unproved =
+          groups_[TableCache::KeyOf(pipeline)].unproved[static_cast<int>(pipeline.schedule)];
+      if (pipeline.micro_batch_count > unproved.micro_batch_count) {
+        unproved = {pipeline.micro_batch_count, candidate.bound_per_sample()};
+      }
+    }
+    meter_.Expand(visited[k].expanded);
+    meter_.Prune(visited[k].pruned);
+    if (ended) meter_.Stop(visited[k].limit);
+  }
+}
+
+BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candidate,
+                                                   const SearchControl& control) const {
+  Visited visited;
+  const OptionTable& table = tables_.At(TableCache::KeyOf(candidate.pipeline));
+  if (!table.usable()) {
+    visited.bound = kInfinite;
+    return visited;
+  }
+  SearchMeter meter(control);
+  const Seconds most = Seconds::Of(plans_.MostTimePerSample() *
+                                   static_cast<double>(candidate.pipeline.global_batch_size));
+  const bool interleaves = Interleaves(candidate.pipeline);
+  if (candidate.state == ExactCandidate::State::kListed) {
+    const Seconds bound =
+        interleaves ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, most)
+                    : PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
+    if (!meter.stopped()) visited.bound = bound.value();
+  } else {
+    // Others of like bounds may have a plan that makes an end of it, so it is tried first.
+    const bool is_quick = !interleaves && candidate.state == ExactCandidate::State::kBounded &&
+                          space_.problem().model().layer_count() < kManyLayers;
+    const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;
+    PipelineOutcome outcome =
+        search(space_, costs_, table, candidate.pipeline, most, wanted_, meter);
+    visited.bound = outcome.bound.value();
+    visited.plans = std::move(outcome.plans);
+    visited.is_exact = outcome.is_exact;
+    visited.is_open = is_quick && !outcome.is_exact;
+  }
+  visited.expanded = meter.expanded_state_count();
+  visited.pruned = meter.pruned_state_count();
+  visited.limit = meter.limit();
+  return visited;
+}
+
+void BestFirstSearch::Report(int64_t states_of_round) {
+  if (!control_.on_progress) return;
+  reported_states_ = std::max(reported_states_, meter_.expanded_state_count() + states_of_round);
+  SearchProgress progress{.total_candidate_count = candidate_count(),
+                          .expanded_state_count = reported_states_};
+  const double most = MostPerSample();
+  for (const ExactCandidate& candidate : candidates_) {
+    if (candidate.state == ExactCandidate::State::kSearched ||
+        candidate.bound_per_sample() >= most) {
+      ++progress.done_candidate_count;
+    }
+  }
+  double batch = static_cast<double>(space_.problem().global_batch_size());
+  if (!plans_.plans().empty()) {
+    const PredictedPlan& best = plans_.plans().front();
+    progress.incumbent = best.prediction.step;
+    batch = static_cast<double>(best.plan.global_batch_size);
+  }
+  progress.bound = Seconds::Of(BoundPerSample() * batch);
+  control_.on_progress(progress);
+}
+
+}  // namespace parplan

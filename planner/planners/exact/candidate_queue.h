@@ -1,0 +1,64 @@
+// Candidates that are not settled, in the order of visits.
+
+#ifndef PARPLAN_PLANNER_SEARCH_EXACT_CANDIDATE_QUEUE_H_
+#define PARPLAN_PLANNER_SEARCH_EXACT_CANDIDATE_QUEUE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "planner/planners/exact/exact_candidates.h"
+
+namespace parplan {
+
+// The candidate with the least bound of a sample is first (`MorePromising`); until there is
+// a plan, candidates of one batch come before all others. Keeps a reference to the
+// candidates; one that is in the queue must not change.
+class CandidateQueue {
+ public:
+  explicit CandidateQueue(const std::vector<ExactCandidate>& candidates)
+      : candidates_(candidates) {}
+
+  void Put(size_t index) {
+    heap_.push_back(index);
+    std::push_heap(heap_.begin(), heap_.end(), Later(*this));
+  }
+  bool empty() const { return heap_.empty(); }
+  size_t first() const { return heap_.front(); }
+  void Pop() {
+    std::pop_heap(heap_.begin(), heap_.end(), Later(*this));
+    heap_.pop_back();
+  }
+
+  // Candidates of the batch come first; 0: of none. O(candidates) where that changes.
+  void Prefer(int64_t global_batch_size) {
+    if (preferred_batch_ == global_batch_size) return;
+    preferred_batch_ = global_batch_size;
+    std::make_heap(heap_.begin(), heap_.end(), Later(*this));
+  }
+
+ private:
+  struct Later {
+    explicit Later(const CandidateQueue& queue) : queue(queue) {}
+    bool operator()(size_t a, size_t b) const {
+      const ExactCandidate& first = queue.candidates_[a];
+      const ExactCandidate& second = queue.candidates_[b];
+      const bool prefers_first = queue.Prefers(first);
+      if (prefers_first != queue.Prefers(second)) return !prefers_first;
+      return MorePromising(second, first);
+    }
+    const CandidateQueue& queue;
+  };
+
+  bool Prefers(const ExactCandidate& candidate) const {
+    return candidate.pipeline.global_batch_size == preferred_batch_;
+  }
+
+  const std::vector<ExactCandidate>& candidates_;
+  int64_t preferred_batch_ = 0;
+  std::vector<size_t> heap_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_EXACT_CANDIDATE_QUEUE_H_

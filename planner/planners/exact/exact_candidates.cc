@@ -1,0 +1,210 @@
+#include "planner/planners/exact/exact_candidates.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "planner/model/plan.h"
+#include "planner/planners/baselines/baselines.h"
+#include "planner/planners/baselines/uniform_search.h"
+#include "planner/planners/galvatron/galvatron_search.h"
+#include "planner/planners/exact/interleaved/interleaved_search.h"
+#include "planner/planners/exact/pipeline/pipeline_bound.h"
+
+namespace parplan {
+namespace {
+
+// Least times of so many definitions are found between two questions whether to go on.
+constexpr size_t kDefinitionsBetweenQuestions = 512;
+
+// Options in tables, of some 150 bytes each, beyond which those nobody asks for now are dropped.
+constexpr int64_t kMostOptionsKept = 1'500'000;
+
+// States of each method that seeds.
+constexpr int64_t kMostSeedStates = 50'000'000;
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+double BoundOf(const StrategySpace& space, const LeastTimes& least,
+               const std::map<int, InterleavedBounds>& interleaved,
+               const PipelineCandidate& candidate) {
+  if (candidate.schedule == Schedule::kInterleaved) {
+    return interleaved.at(candidate.pipeline_parallel_degree)
+        .Bound(least, candidate.micro_batch_count)
+        .value();
+  }
+  double total = 0.0;
+  double longest = 0.0;
+  for (const ModelLayerRun& run : space.problem().model().layer_runs()) {
+    const double way = least.forward_and_backward[run.definition_index].value();
+    total += way * run.layer_count;
+    longest = std::max(longest, way);
+  }
+  return SpreadStepBound(candidate.schedule, candidate.pipeline_parallel_degree,
+                         candidate.micro_batch_count, total, longest) *
+         (1.0 - 1e-12);
+}
+
+// With one stage, of the numbers of micro-batches of one size only the largest stays. A plan
+// needs the same memory with each, since one micro-batch is in flight, and its step is so
+// many passes and one synchronisation: with more of them it takes no longer a sample.
+void DropFewerOfOneStage(std::vector<ExactCandidate>& candidates) {
+  // By micro-batch size.
+  std::map<int64_t, int64_t> most;
+  for (const ExactCandidate& candidate : candidates) {
+    const PipelineCandidate& pipeline = candidate.pipeline;
+    if (pipeline.pipeline_parallel_degree > 1) continue;
+    int64_t& count = most[TableCache::KeyOf(pipeline).second];
+    count = std::max(count, pipeline.micro_batch_count);
+  }
+  std::erase_if(candidates, [&most](const ExactCandidate& candidate) {
+    const PipelineCandidate& pipeline = candidate.pipeline;
+    return pipeline.pipeline_parallel_degree == 1 &&
+           pipeline.micro_batch_count < most.at(TableCache::KeyOf(pipeline).second);
+  });
+}
+
+}  // namespace
+
+void ForEach(const ParallelFor& parallel_for, int64_t count,
+             const std::function<void(int64_t)>& work) {
+  if (parallel_for && count > 1) {
+    parallel_for(count, work);
+    return;
+  }
+  for (int64_t index = 0; index < count; ++index) work(index);
+}
+
+bool TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
+                         const SearchControl& control) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  int64_t option_count = 0;
+  for (const auto& [key, table] : tables_) option_count += table->option_count();
+  if (option_count > kMostOptionsKept) {
+    std::erase_if(tables_, [&keys](const auto& known) {
+      return !std::binary_search(keys.begin(), keys.end(), known.first);
+    });
+  }
+  std::erase_if(keys, [this](const Key& key) { return tables_.contains(key); });
+  std::vector<std::unique_ptr<const OptionTable>> made(keys.size());
+  std::atomic<bool> was_stopped = false;
+  ForEach(control.parallel_for, static_cast<int64_t>(keys.size()), [&](int64_t index) {
+    if (was_stopped || (control.should_stop && control.should_stop())) {
+      was_stopped = true;
+      return;
+    }
+    made[index] = std::make_unique<const OptionTable>(space.problem(), costs, space,
+                                                      keys[index].first, keys[index].second);
+  });
+  for (size_t index = 0; index < keys.size(); ++index) {
+    if (made[index] != nullptr) tables_[keys[index]] = std::move(made[index]);
+  }
+  return !was_stopped;
+}
+
+CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
+                             SearchMeter& meter) {
+  CandidateList list;
+  for (const int64_t batch : space.problem().GlobalBatchSizes()) {
+    const std::vector<int64_t> counts = space.MicroBatchCounts(batch);
+    for (const int degree : space.PipelineDegrees()) {
+      for (const Schedule schedule : space.Schedules(degree)) {
+        for (const int64_t count : counts) {
+          if (count > kMaxForwardPassCount / degree) continue;
+          if (schedule == Schedule::kInterleaved && count % degree != 0) continue;
+          list.candidates.push_back({.pipeline = {.global_batch_size = batch,
+                                                  .micro_batch_count = count,
+                                                  .pipeline_parallel_degree = degree,
+                                                  .schedule = schedule}});
+        }
+      }
+    }
+  }
+  if (space.problem().rules().top_plan_count == 1) DropFewerOfOneStage(list.candidates);
+  std::vector<TableCache::Key> keys;
+  for (const ExactCandidate& candidate : list.candidates) {
+    keys.push_back(TableCache::KeyOf(candidate.pipeline));
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  std::vector<LeastTimes> least(keys.size());
+  // Most of what one needs the others have found.
+  LeastTimesFinder finder(space.problem(), costs, space);
+  const size_t definition_count = space.problem().model().layer_definitions().size();
+  size_t definitions_found = kDefinitionsBetweenQuestions;
+  for (size_t index = 0; index < keys.size(); ++index) {
+    if (definitions_found >= kDefinitionsBetweenQuestions) {
+      definitions_found = 0;
+      if (!meter.Ask()) {
+        list.complete = false;
+        list.candidates.clear();
+        return list;
+      }
+    }
+    definitions_found += definition_count;
+    least[index] = finder.Find(keys[index].first, keys[index].second);
+  }
+  std::map<int, InterleavedBounds> interleaved;
+  for (const int degree : space.PipelineDegrees()) {
+    interleaved.try_emplace(degree, space, degree);
+  }
+  const double overhead = costs.step_overhead().value();
+  for (ExactCandidate& candidate : list.candidates) {
+    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
+    const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
+    candidate.bound = times.usable
+                          ? BoundOf(space, times, interleaved, candidate.pipeline) + overhead
+                          : kInfinite;
+  }
+  std::erase_if(list.candidates,
+                [](const ExactCandidate& candidate) { return candidate.bound == kInfinite; });
+  std::sort(list.candidates.begin(), list.candidates.end(), MorePromising);
+  return list;
+}
+
+std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostModel& costs,
+                                     const SearchControl& control, SearchMeter& meter) {
+  std::vector<int64_t> batches = problem.GlobalBatchSizes();
+  if (batches.size() > 2) batches = {batches.front(), batches.back()};
+  std::vector<PredictedPlan> seeds;
+  const auto take = [&](std::optional<PlanningResult> result) {
+    if (!result) return;
+    std::visit([&](const auto& answer) { meter.Expand(answer.search.expanded_state_count); },
+               *result);
+    auto* const found = std::get_if<PlanFound>(&*result);
+    if (found == nullptr || !found->prediction.fits()) return;
+    // Which the space does not have.
+    if (found->plan.schedule == Schedule::kInterleaved && found->plan.virtual_stage_count == 1) {
+      return;
+    }
+    seeds.push_back({std::move(found->plan), std::move(found->prediction)});
+  };
+  for (const int64_t batch : batches) {
+    const PlanningProblem each = problem.WithGlobalBatchSize(batch);
+    const auto limits = [&] {
+      SearchControl quiet = control;
+      quiet.on_progress = nullptr;
+      quiet.max_state_count = kMostSeedStates;
+      if (control.max_state_count > 0) {
+        const int64_t left = control.max_state_count - meter.expanded_state_count();
+        quiet.max_state_count = std::clamp<int64_t>(left, 1, kMostSeedStates);
+      }
+      return quiet;
+    };
+    for (const UniformGrid& grid : {MegatronGrid(), FsdpGrid()}) {
+      if (!meter.Ask()) return seeds;
+      take(SearchUniform(each, costs, grid, limits()));
+    }
+    if (!meter.Ask()) return seeds;
+    take(SearchGalvatron(each, costs, GalvatronVariant::kGalvatronBmw, limits()));
+  }
+  return seeds;
+}
+
+}  // namespace parplan

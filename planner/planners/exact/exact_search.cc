@@ -1,0 +1,161 @@
+#include "planner/planners/exact/exact_search.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/model/device_memory.h"
+#include "planner/search/base/search_meter.h"
+#include "planner/planners/exact/best_first_search.h"
+#include "planner/planners/exact/exact_candidates.h"
+#include "planner/planners/exact/memory/smallest_memory.h"
+#include "planner/planners/exact/pipeline/plan_assembly.h"
+
+namespace parplan {
+namespace {
+
+constexpr int kMostFrontPlans = 64;
+// Memory of a plan of a front, as a share of that of the one before, at most.
+constexpr double kFrontStep = 0.99;
+
+SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best,
+                        const SearchMeter& meter) {
+  SearchSummary summary{.expanded_state_count = meter.expanded_state_count(),
+                        .pruned_state_count = meter.pruned_state_count(),
+                        .candidate_count = search.candidate_count()};
+  const double bound = search.BoundPerSample();
+  bool proved = !meter.stopped() && search.IsEmpty();
+  if (best != nullptr) {
+    const double time = TimePerSample(*best);
+    summary.bound = Seconds::Of(std::min(
+        best->prediction.step.value(), bound * static_cast<double>(best->plan.global_batch_size)));
+    summary.gap_ratio = std::clamp((time - bound) / time, 0.0, 1.0);
+    proved = bound >= time * (1.0 - BestFirstSearch::kProofTolerance);
+    if (proved) summary.gap_ratio = 0.0;
+  } else {
+    summary.gap_ratio = proved ? 0.0 : 1.0;
+  }
+  summary.termination = proved ? Termination::kOptimal : Termination::kFeasible;
+  summary.limit = proved            ? SearchLimit::kNone
+                  : meter.stopped() ? meter.limit()
+                                    : SearchLimit::kMethod;
+  return summary;
+}
+
+// Plans that need less and less memory, each the fastest there is within a little less than
+// what the one before needs. `is_cut` is set where that was not followed to its end, or some
+// may not be the fastest.
+std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostModel& costs,
+                                     const SearchControl& control,
+                                     std::vector<ExactCandidate> candidates,
+                                     const PredictedPlan& fastest, TableCache& tables,
+                                     SearchMeter& meter, bool& is_cut) {
+  std::vector<PredictedPlan> front = {fastest};
+  SearchControl quiet = control;
+  quiet.on_progress = nullptr;
+  while (meter.Ask()) {
+    const Bytes usable = Bytes::Of(
+        static_cast<int64_t>(front.back().prediction.peak_memory_upper.as_double() * kFrontStep));
+    if (usable <= Bytes()) return front;
+    if (static_cast<int>(front.size()) == kMostFrontPlans) break;
+    const PlanningProblem smaller = problem.WithUsableMemory(usable);
+    BestFirstSearch search(smaller, costs, quiet, tables, meter, /*wanted=*/1);
+    search.Take(std::move(candidates));
+    search.KeepUnseeded();
+    search.Run();
+    candidates = search.candidates();
+    if (search.plans().plans().empty()) {
+      // What the search leaves open, sums of least memory may settle.
+      is_cut |= meter.stopped() ||
+                (!search.IsEmpty() && AnyPlanFits(search.space(), costs, meter).value_or(true));
+      return front;
+    }
+    if (meter.stopped()) break;
+    PredictedPlan next = search.plans().plans().front();
+    is_cut |= SummaryOf(search, &next, meter).termination != Termination::kOptimal;
+    next.prediction.usable_memory = problem.usable_memory();
+    // Of plans equally fast the smaller one.
+    while (!front.empty() && TimePerSample(front.back()) >= TimePerSample(next)) {
+      front.pop_back();
+    }
+    front.push_back(std::move(next));
+  }
+  is_cut = true;
+  return front;
+}
+
+// After a search that found no plan: the plan that needs least, where it fits, which is
+// added to those of the search; nothing is given then. Else that nothing fits, with the
+// least that would do: `kFeasible` where neither the search nor that least proves it.
+std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
+                                          BestFirstSearch& search, SearchMeter& meter) {
+  const StoppedEmpty stopped{SummaryOf(search, nullptr, meter)};
+  if (meter.stopped()) return stopped;
+  const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
+  if (!smallest.has_value()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
+  if (smallest->usable_memory <= problem.usable_memory()) {
+    PredictedPlan plan{smallest->plan, PredictPlan(problem, costs, smallest->plan)};
+    search.plans().Offer(std::move(plan));
+    return std::nullopt;
+  }
+  NothingFits nothing{.smallest_usable_memory = smallest->usable_memory,
+                      .smallest_device_memory = DeviceMemoryFor(problem, smallest->usable_memory),
+                      .memory_is_proved = smallest->is_proved,
+                      .smallest_plan = smallest->plan,
+                      .smallest_device_count = FindSmallestDeviceCount(problem, meter),
+                      .search = SummaryOf(search, nullptr, meter)};
+  if (smallest->is_proved) {
+    nothing.search.termination = Termination::kOptimal;
+    nothing.search.limit = SearchLimit::kNone;
+    nothing.search.gap_ratio = 0.0;
+  }
+  return nothing;
+}
+
+}  // namespace
+
+std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
+                                          const SearchControl& control) {
+  SearchMeter meter(control);
+  TableCache tables;
+  BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
+  if (!search.List()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
+  if (search.candidates().empty()) return std::nullopt;
+  search.Run();
+  if (search.plans().plans().empty()) {
+    std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, meter);
+    if (nothing.has_value()) return nothing;
+  }
+  std::vector<PredictedPlan> plans = search.plans().plans();
+  PlanFound found{.plan = plans.front().plan,
+                  .prediction = plans.front().prediction,
+                  .search = SummaryOf(search, &plans.front(), meter)};
+  if (problem.rules().wants_memory_front) {
+    bool is_cut = false;
+    found.memory_front = FrontFrom(problem, costs, control, search.candidates(), plans.front(),
+                                   tables, meter, is_cut);
+    // Of plans as fast the smallest.
+    const PredictedPlan& first = found.memory_front.front();
+    found.plan = first.plan;
+    found.prediction = first.prediction;
+    if (IsBetterPlan(first, plans.front())) plans.insert(plans.begin(), first);
+    found.search.bound = std::min(found.search.bound, found.prediction.step);
+    if (is_cut) {
+      found.notes.push_back(
+          "the memory front was cut short: smaller plans, or faster ones of its sizes, may exist");
+    }
+  }
+  for (size_t index = 1; index < plans.size(); ++index) {
+    if (static_cast<int>(found.alternatives.size()) + 1 == problem.rules().top_plan_count) break;
+    if (IsBetterPlan(plans[index], plans.front()) || AreAlike(plans[index].plan, found.plan)) {
+      continue;
+    }
+    found.alternatives.push_back(std::move(plans[index]));
+  }
+  return found;
+}
+
+}  // namespace parplan

@@ -1,0 +1,291 @@
+#include "planner/planners/exact/interleaved/interleaved_choices.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/model/in_flight.h"
+#include "planner/planners/exact/interleaved/interleaved_plan.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& mask) {
+  const ModelSpec& model = setting.problem().model();
+  const size_t definition_count = model.layer_definitions().size();
+  MaskedOptions masked;
+  masked.allowed.resize(definition_count);
+  masked.least = {std::vector<double>(definition_count), std::vector<double>(definition_count),
+                  std::vector<double>(definition_count)};
+  masked.least_states.resize(definition_count, Bytes::Max());
+  masked.least_kept.resize(definition_count, Bytes::Max());
+  masked.least_transient.resize(definition_count, Bytes::Max());
+  std::vector<int64_t> layers(definition_count);
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    layers[run.definition_index] += run.layer_count;
+  }
+  const auto micro_batches = static_cast<double>(setting.candidate().micro_batch_count);
+  for (int definition = 0; definition < static_cast<int>(definition_count); ++definition) {
+    if (layers[definition] == 0) continue;
+    masked.order.push_back(definition);
+    const std::vector<StageOption>& options = setting.table().options(definition);
+    std::vector<int>& allowed = masked.allowed[definition];
+    double forward = kInfinite;
+    double both = kInfinite;
+    double sync = kInfinite;
+    for (int index = 0; index < static_cast<int>(options.size()); ++index) {
+      if (!mask[definition][index]) continue;
+      allowed.push_back(index);
+      forward = std::min(forward, options[index].forward.value());
+      both = std::min(both, (options[index].forward + options[index].backward).value());
+      sync = std::min(sync, options[index].sync.value());
+      Bytes& states = masked.least_states[definition];
+      Bytes& kept = masked.least_kept[definition];
+      Bytes& transient = masked.least_transient[definition];
+      states = std::min(states, options[index].states);
+      kept = std::min(kept, options[index].kept);
+      transient = std::min(transient, options[index].transient);
+    }
+    if (allowed.empty()) masked.usable = false;
+    masked.least.forward[definition] = forward;
+    masked.least.both[definition] = both;
+    masked.least.sync[definition] = sync;
+    const auto time = [&](int index) {
+      const StageOption& option = options[index];
+      return (option.forward + option.backward).value() * micro_batches + option.sync.value();
+    };
+    std::stable_sort(allowed.begin(), allowed.end(),
+                     [&time](int a, int b) { return time(a) < time(b); });
+  }
+  std::stable_sort(masked.order.begin(), masked.order.end(),
+                   [&layers](int a, int b) { return layers[a] > layers[b]; });
+  return masked;
+}
+
+PartitionChoices::PartitionChoices(const PipelineSetting& setting,
+                                   const InterleavedPartition& partition,
+                                   const MaskedOptions& masked, int64_t micro_batch_count,
+                                   const InterleavedRelaxation* prices)
+    : setting_(setting),
+      partition_(partition),
+      masked_(masked),
+      prices_(prices),
+      depth_(setting.depth()),
+      micro_batch_count_(micro_batch_count),
+      counts_(setting.problem().model(), partition.layer_counts),
+      seams_(setting, partition.layer_counts),
+      paths_(counts_, depth_),
+      times_(masked.least),
+      chosen_(masked.allowed.size(), -1),
+      kept_(partition.virtual_stage_count),
+      unused_(partition.virtual_stage_count) {
+  AddHops();
+}
+
+void PartitionChoices::AddHops() {
+  const int rank_count = setting_.problem().device_count() / depth_;
+  const int devices_per_node = setting_.problem().node_group().devices_per_node;
+  const auto stage_count = static_cast<int>(partition_.layer_counts.size());
+  int layer = 0;
+  for (int stage = 0; stage + 1 < stage_count; ++stage) {
+    layer += partition_.layer_counts[stage];
+    const int from = stage % depth_ * rank_count;
+    const int to = (stage + 1) % depth_ * rank_count;
+    const auto node_changes = [=](int rank) {
+      return (from + rank) / devices_per_node != (to + rank) / devices_per_node;
+    };
+    const Hop hop = {.before = setting_.definition_of(layer - 1),
+                     .after = setting_.definition_of(layer),
+                     .leaves_node = node_changes(0) || node_changes(rank_count - 1)};
+    const auto known = std::find_if(hops_.begin(), hops_.end(), [&hop](const Hop& other) {
+      return hop.before == other.before && hop.after == other.after &&
+             hop.leaves_node == other.leaves_node;
+    });
+    const auto index = static_cast<int>(known - hops_.begin());
+    if (known == hops_.end()) hops_.push_back(hop);
+    ++hops_[index].count;
+    if (stage < depth_) first_hops_.push_back(index);
+  }
+  hop_sends_.resize(hops_.size());
+  sends_.resize(first_hops_.size());
+}
+
+double PartitionChoices::LeastSend(const Hop& hop) const {
+  const int before = chosen_[hop.before];
+  const int after = chosen_[hop.after];
+  if (before < 0 || after < 0) return setting_.least_send(hop.leaves_node);
+  return setting_.table()
+      .Send(hop.before, OptionOf(hop.before, before).layout, OptionOf(hop.after, after).layout,
+            hop.leaves_node)
+      .value();
+}
+
+void PartitionChoices::SetLeast(int definition) {
+  chosen_[definition] = -1;
+  times_.forward[definition] = masked_.least.forward[definition];
+  times_.both[definition] = masked_.least.both[definition];
+  times_.sync[definition] = masked_.least.sync[definition];
+}
+
+void PartitionChoices::SetTimes(int definition, int index) {
+  const StageOption& option = OptionOf(definition, index);
+  chosen_[definition] = index;
+  times_.forward[definition] = option.forward.value();
+  times_.both[definition] = (option.forward + option.backward).value();
+  times_.sync[definition] = option.sync.value();
+}
+
+double PartitionChoices::Most(const InterleavedFinds& finds) const {
+  return std::min(finds.most.value(),
+                  finds.plans.MostTimePerSample() *
+                      static_cast<double>(setting_.candidate().global_batch_size));
+}
+
+double PartitionChoices::Bound() {
+  double all_sends = 0.0;
+  for (size_t index = 0; index < hops_.size(); ++index) {
+    hop_sends_[index] = LeastSend(hops_[index]);
+    all_sends += hop_sends_[index] * hops_[index].count;
+  }
+  for (size_t device = 0; device < sends_.size(); ++device) {
+    sends_[device] = hop_sends_[first_hops_[device]];
+  }
+  const double bound = paths_.Bound(times_, micro_batch_count_, sends_, all_sends);
+  return std::max(bound, PricedBound()) + setting_.costs().step_overhead().value();
+}
+
+double PartitionChoices::PricedBound() const {
+  double bound = 0.0;
+  if (prices_ == nullptr) return bound;
+  for (const InterleavedRelaxation::Dual& dual : prices_->duals()) {
+    double sum = dual.constant;
+    for (const int definition : masked_.order) {
+      const int index = chosen_[definition];
+      sum += index < 0 ? dual.least[definition]
+                       : dual.weights[definition].Of(ItemOf(OptionOf(definition, index), index));
+    }
+    bound = std::max(bound, sum);
+  }
+  return bound;
+}
+
+// An option that another one is nowhere worse than is no more promising, so what is left out
+// takes none with it that another would have to stand for.
+std::vector<int> PartitionChoices::Promising(int definition, const InterleavedFinds& finds) {
+  const double most = Most(finds) - setting_.costs().step_overhead().value();
+  std::vector<std::pair<double, int>> promising;
+  for (const int index : masked_.allowed[definition]) {
+    chosen_[definition] = index;
+    const double bound = PricedBound();
+    if (bound < most) promising.emplace_back(bound, index);
+  }
+  chosen_[definition] = -1;
+  std::stable_sort(promising.begin(), promising.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<int> options;
+  for (const auto& [bound, index] : promising) options.push_back(index);
+  return options;
+}
+
+std::vector<PartitionChoices::Start> PartitionChoices::Starts(double most) {
+  const int definition = masked_.order.front();
+  std::vector<Start> starts;
+  for (int index : seams_.Undominated(definition, masked_.allowed[definition], chosen_)) {
+    SetTimes(definition, index);
+    const double bound = Bound();
+    if (bound < most && MayFit()) starts.push_back({index, bound});
+  }
+  SetLeast(definition);
+  return starts;
+}
+
+double PartitionChoices::LeastBound(double most) {
+  const int definition = masked_.order.front();
+  for (int index : masked_.allowed[definition]) {
+    SetTimes(definition, index);
+    const double bound = Bound();
+    if (bound < most && MayFit()) most = bound;
+  }
+  SetLeast(definition);
+  return most;
+}
+
+void PartitionChoices::Search(const Start& start, PlanEvaluator& evaluator, InterleavedFinds& finds,
+                              SearchMeter& meter) {
+  const int definition = masked_.order.front();
+  SetTimes(definition, start.option);
+  Choose(1, evaluator, finds, meter);
+  SetLeast(definition);
+}
+
+void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, InterleavedFinds& finds,
+                              SearchMeter& meter) {
+  const bool is_plan = position == masked_.order.size();
+  if (is_plan) {
+    finds.passes_left -= 2 * setting_.candidate().micro_batch_count *
+                         static_cast<int64_t>(partition_.layer_counts.size());
+  }
+  if (!meter.Expand(1) || --finds.choices_left < 0 || finds.passes_left < 0) {
+    // Nothing is known of what is not looked at but this.
+    finds.least_unseen = std::min(finds.least_unseen, Bound());
+    return;
+  }
+  if (Bound() >= Most(finds) || !MayFit()) return meter.Prune(1);
+  if (is_plan) return Try(evaluator, finds);
+  const int definition = masked_.order[position];
+  for (int index : seams_.Undominated(definition, Promising(definition, finds), chosen_)) {
+    SetTimes(definition, index);
+    Choose(position + 1, evaluator, finds, meter);
+  }
+  SetLeast(definition);
+}
+
+// Whether some plan of what is chosen may fit: what is kept and needed, as
+// `RankMemory::tensor_bound` has it but for outputs that are kept and the optimizer's step,
+// with the least of definitions that are not decided. The evaluator has the last word.
+bool PartitionChoices::MayFit() {
+  for (int device = 0; device < depth_; ++device) {
+    Bytes states;
+    Bytes transient;
+    for (int chunk = 0; chunk < partition_.virtual_stage_count; ++chunk) {
+      kept_[chunk] = Bytes();
+      for (int definition : masked_.order) {
+        const int count = counts_.of(chunk * depth_ + device, definition);
+        if (count == 0) continue;
+        if (chosen_[definition] < 0) {
+          states += masked_.least_states[definition] * count;
+          kept_[chunk] += masked_.least_kept[definition] * count;
+          transient = std::max(transient, masked_.least_transient[definition]);
+          continue;
+        }
+        const StageOption& option = OptionOf(definition, chosen_[definition]);
+        states += option.states * count;
+        kept_[chunk] += option.kept * count;
+        transient = std::max(transient, option.transient);
+      }
+    }
+    const InterleavedDevice place{.pipeline_parallel_degree = depth_,
+                                  .virtual_stage_count = partition_.virtual_stage_count,
+                                  .device_index = device,
+                                  .micro_batch_count = setting_.candidate().micro_batch_count};
+    const Bytes needed = states + InFlightPeak(place, kept_, absl::MakeSpan(unused_)) + transient;
+    if (needed > setting_.largest_budget()) return false;
+  }
+  return true;
+}
+
+void PartitionChoices::Try(PlanEvaluator& evaluator, InterleavedFinds& finds) {
+  if (!NeighboursAgree(setting_, chosen_)) return;
+  Plan plan = InterleavedPlan(setting_, partition_.layer_counts, chosen_);
+  const PlanScore score = evaluator.Evaluate(plan);
+  if (score.peak_memory_upper > setting_.problem().usable_memory()) return;
+  if (!(score.step < finds.most) || score.step.value() > Most(finds)) return;
+  Prediction prediction = evaluator.Predict(plan);
+  finds.plans.Offer({std::move(plan), std::move(prediction)});
+}
+
+}  // namespace parplan

@@ -1,0 +1,93 @@
+#include "planner/planners/exact/interleaved/interleaved_partitions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/model/plan.h"
+
+namespace parplan {
+namespace {
+
+// The transformer layers of a model.
+struct TransformerLayers {
+  int count = 0;
+  // The first one, and behind the last one.
+  int first = 0;
+  int end = 0;
+};
+
+bool IsTransformerLayer(const ModelSpec& model, int layer) {
+  return IsTransformer(model.layer(layer).kind);
+}
+
+TransformerLayers TransformerLayersOf(const ModelSpec& model) {
+  TransformerLayers layers;
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    if (!IsTransformerLayer(model, layer)) continue;
+    if (layers.count++ == 0) layers.first = layer;
+    layers.end = layer + 1;
+  }
+  return layers;
+}
+
+std::vector<std::vector<int>> PartitionsOf(const StrategySpace& space,
+                                           const TransformerLayers& layers, int stage_count) {
+  const ModelSpec& model = space.problem().model();
+  std::vector<std::vector<int>> partitions;
+  if (layers.count == 0) return partitions;
+  const int most = space.dimensions().has(SearchDimension::kUnevenStages) ? 1 : 0;
+  for (int front = 0; front <= most; ++front) {
+    for (int back = 0; back <= most; ++back) {
+      const int units = layers.count + front + back;
+      if (units % stage_count != 0) continue;
+      std::vector<int> partition;
+      int next = 0;
+      for (int stage = 0; stage < stage_count; ++stage) {
+        const bool is_last = stage + 1 == stage_count;
+        int left = units / stage_count - (stage == 0 ? front : 0) - (is_last ? back : 0);
+        int stop = stage == 0 ? layers.first : next;
+        // Layers of other kinds in between go with those before them.
+        while (left > 0 && stop < layers.end) left -= IsTransformerLayer(model, stop++) ? 1 : 0;
+        if (is_last) stop = model.layer_count();
+        if (left < 0 || stop == next) break;
+        partition.push_back(stop - next);
+        next = stop;
+      }
+      const bool is_whole = static_cast<int>(partition.size()) == stage_count;
+      const bool is_new =
+          std::find(partitions.begin(), partitions.end(), partition) == partitions.end();
+      if (is_whole && is_new) partitions.push_back(std::move(partition));
+    }
+  }
+  return partitions;
+}
+
+}  // namespace
+
+std::vector<InterleavedPartition> InterleavedPartitions(const StrategySpace& space,
+                                                        int pipeline_parallel_degree) {
+  const PlanningProblem& problem = space.problem();
+  const Schedule schedule = problem.rules().schedule.value_or(Schedule::kInterleaved);
+  std::vector<InterleavedPartition> partitions;
+  if (pipeline_parallel_degree < 2 || schedule != Schedule::kInterleaved ||
+      !space.dimensions().has(SearchDimension::kInterleaved)) {
+    return partitions;
+  }
+  const TransformerLayers layers = TransformerLayersOf(problem.model());
+  for (int count = 2; count <= problem.model().layer_count() / pipeline_parallel_degree; ++count) {
+    for (std::vector<int>& each : PartitionsOf(space, layers, count * pipeline_parallel_degree)) {
+      partitions.push_back({count, std::move(each)});
+    }
+  }
+  return partitions;
+}
+
+bool FitsPassLimit(int64_t micro_batch_count, int stage_count) {
+  return micro_batch_count <= kMaxForwardPassCount / stage_count;
+}
+
+std::vector<std::vector<int>> EvenPartitions(const StrategySpace& space, int stage_count) {
+  return PartitionsOf(space, TransformerLayersOf(space.problem().model()), stage_count);
+}
+
+}  // namespace parplan

@@ -1,0 +1,85 @@
+#include "planner/planners/exact/interleaved/interleaved_paths.h"
+
+#include <algorithm>
+
+namespace parplan {
+namespace {
+
+// Rounding of sums in another order.
+constexpr double kRounding = 1e-12;
+
+}  // namespace
+
+StageCounts::StageCounts(const ModelSpec& model, const std::vector<int>& layer_counts)
+    : definition_count_(static_cast<int>(model.layer_definitions().size())),
+      counts_(layer_counts.size() * definition_count_) {
+  int layer = 0;
+  for (size_t stage = 0; stage < layer_counts.size(); ++stage) {
+    for (int i = 0; i < layer_counts[stage]; ++i, ++layer) {
+      ++counts_[stage * definition_count_ + model.definition_of_layer()[layer]];
+    }
+  }
+}
+
+InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count)
+    : definition_count_(counts.definition_count()),
+      device_count_(device_count),
+      before_(static_cast<size_t>(device_count) * definition_count_),
+      owned_(before_.size()),
+      all_(definition_count_),
+      last_(definition_count_) {
+  for (int definition = 0; definition < definition_count_; ++definition) {
+    for (int stage = 0; stage < counts.stage_count(); ++stage) {
+      all_[definition] += counts.of(stage, definition);
+    }
+    last_[definition] = counts.of(counts.stage_count() - 1, definition);
+  }
+  for (int device = 0; device < device_count; ++device) {
+    for (int definition = 0; definition < definition_count_; ++definition) {
+      const size_t index = static_cast<size_t>(device) * definition_count_ + definition;
+      if (device > 0) {
+        before_[index] = before_[index - definition_count_] + counts.of(device - 1, definition);
+      }
+      for (int stage = device; stage < counts.stage_count(); stage += device_count) {
+        owned_[index] += counts.of(stage, definition);
+      }
+    }
+  }
+}
+
+double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch_count,
+                               absl::Span<const double> sends, double all_sends) const {
+  const auto micro_batches = static_cast<double>(micro_batch_count);
+  double first_sync = 0.0;
+  for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
+  double bound = 0.0;
+  // To the device's first stage.
+  double messages = 0.0;
+  for (int device = 0; device < device_count_; ++device) {
+    const double* before = &before_[static_cast<size_t>(device) * definition_count_];
+    const double* owned = &owned_[static_cast<size_t>(device) * definition_count_];
+    if (device > 0 && !sends.empty()) messages += sends[device - 1];
+    double way_in = messages;
+    double way_in_and_out = 2.0 * messages;
+    double work = 0.0;
+    double sync = 0.0;
+    for (int i = 0; i < definition_count_; ++i) {
+      way_in += before[i] * times.forward[i];
+      way_in_and_out += before[i] * times.both[i];
+      work += owned[i] * times.both[i];
+      sync += owned[i] * times.sync[i];
+    }
+    work *= micro_batches;
+    bound = std::max({bound, way_in + work + sync, way_in_and_out + work + first_sync});
+  }
+  const double* owned = &owned_[static_cast<size_t>(device_count_ - 1) * definition_count_];
+  double through = 2.0 * all_sends + first_sync;
+  for (int i = 0; i < definition_count_; ++i) {
+    const double passes =
+        all_[i] - last_[i] + micro_batches * owned[i] - device_count_ * (owned[i] - last_[i]);
+    through += passes * times.both[i];
+  }
+  return std::max(bound, through) * (1.0 - kRounding);
+}
+
+}  // namespace parplan

@@ -1,0 +1,26 @@
+// Interleaved plans of which every definition has one strategy.
+
+#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PLAN_H_
+#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PLAN_H_
+
+#include <vector>
+
+#include "planner/model/plan.h"
+#include "planner/planners/exact/pipeline/pipeline_setting.h"
+
+namespace parplan {
+
+// Whether the space has plans in which neighbouring layers have these options.
+//
+//   options   [definition] index into the table's options
+bool NeighboursAgree(const PipelineSetting& setting, const std::vector<int>& options);
+
+// The plan of these options.
+//
+//   layer_counts   [virtual stage]
+Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
+                     const std::vector<int>& options);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PLAN_H_

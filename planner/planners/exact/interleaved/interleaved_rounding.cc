@@ -1,0 +1,132 @@
+#include "planner/planners/exact/interleaved/interleaved_rounding.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "planner/planners/exact/interleaved/interleaved_plan.h"
+#include "planner/planners/exact/interleaved/interleaved_relaxation.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Steps towards better prices.
+constexpr int kPriceSteps = 120;
+// Layouts plans are rounded in, and the shares of memory that are tried: less, where what
+// prices do not know of needs some.
+constexpr size_t kMostLayouts = 2;
+constexpr double kMemoryShares[] = {1.0, 0.99, 0.97, 0.93};
+// What a bound of a partition counts on the meter.
+constexpr int64_t kStatesOfBound = 64;
+
+double MostOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
+  return std::min(
+      finds.most.value(),
+      finds.plans.MostTimePerSample() * static_cast<double>(setting.candidate().global_batch_size));
+}
+
+// Layouts in which all is cheapest at the best multipliers, the cheapest first.
+std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOptions& masked,
+                                 const InterleavedRelaxation::Dual& dual) {
+  const int layout_count = setting.table().layout_count();
+  std::vector<std::pair<double, int>> costs(layout_count);
+  for (int layout = 0; layout < layout_count; ++layout) costs[layout].second = layout;
+  std::vector<double> least(layout_count);
+  for (const int definition : masked.order) {
+    least.assign(layout_count, kInfinite);
+    double any = kInfinite;
+    for (const int index : masked.allowed[definition]) {
+      const StageOption& option = setting.table().options(definition)[index];
+      const double cost = dual.weights[definition].Of(ItemOf(option, index));
+      least[option.layout] = std::min(least[option.layout], cost);
+      any = std::min(any, cost);
+    }
+    for (int layout = 0; layout < layout_count; ++layout) {
+      costs[layout].first += least[layout] < kInfinite ? least[layout] : any;
+    }
+  }
+  std::stable_sort(costs.begin(), costs.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<int> layouts;
+  for (const auto& [cost, layout] : costs) layouts.push_back(layout);
+  if (layouts.size() > kMostLayouts) layouts.resize(kMostLayouts);
+  return layouts;
+}
+
+// True where the plan fits and is worth having.
+bool Try(const PipelineSetting& setting, const InterleavedPartition& partition,
+         const std::vector<int>& chosen, PlanEvaluator& evaluator, InterleavedFinds& finds) {
+  if (!NeighboursAgree(setting, chosen)) return false;
+  Plan plan = InterleavedPlan(setting, partition.layer_counts, chosen);
+  const PlanScore score = evaluator.Evaluate(plan);
+  if (score.peak_memory_upper > setting.problem().usable_memory()) return false;
+  if (score.step >= finds.most) return true;
+  Prediction prediction = evaluator.Predict(plan);
+  finds.plans.Offer({std::move(plan), std::move(prediction)});
+  return true;
+}
+
+void RoundPartition(const PipelineSetting& setting, const OptionMask& mask,
+                    const MaskedOptions& masked, const InterleavedPartition& partition,
+                    const InterleavedRelaxation& prices, PlanEvaluator& evaluator,
+                    InterleavedFinds& finds) {
+  const double overhead = setting.costs().step_overhead().value();
+  for (const int layout : CheapestLayouts(setting, masked, prices.duals().front())) {
+    const LayerMenus menus(setting, mask, layout);
+    InterleavedRelaxation restricted(setting, menus, prices.loads(),
+                                     setting.candidate().micro_batch_count);
+    const double most = MostOf(setting, finds) - overhead;
+    if (restricted.QuickBound() >= most || restricted.Improve(most, kPriceSteps) >= most) continue;
+    for (const double share : kMemoryShares) {
+      const std::optional<std::vector<int>> chosen = restricted.Round(share);
+      if (chosen.has_value() && Try(setting, partition, *chosen, evaluator, finds)) break;
+    }
+  }
+}
+
+}  // namespace
+
+void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
+                      const MaskedOptions& masked, const LayerMenus& menus,
+                      const std::vector<InterleavedPartition>& partitions, PlanEvaluator& evaluator,
+                      InterleavedFinds& finds, SearchMeter& meter) {
+  const double overhead = setting.costs().step_overhead().value();
+  const int64_t count = setting.candidate().micro_batch_count;
+  struct Bounded {
+    double bound = 0.0;
+    const InterleavedPartition* partition = nullptr;
+  };
+  std::vector<Bounded> order;
+  for (const InterleavedPartition& partition : partitions) {
+    if (!FitsPassLimit(setting.candidate().micro_batch_count,
+                       static_cast<int>(partition.layer_counts.size()))) {
+      continue;
+    }
+    InterleavedRelaxation prices(setting, menus,
+                                 InterleavedLoads(setting, partition.layer_counts, count), count);
+    order.push_back({prices.QuickBound() + overhead, &partition});
+    meter.Expand(kStatesOfBound);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Bounded& a, const Bounded& b) { return a.bound < b.bound; });
+  for (const Bounded& each : order) {
+    const double most = MostOf(setting, finds);
+    if (each.bound >= most) break;
+    if (!meter.Ask()) {
+      finds.least_unseen = std::min(finds.least_unseen, each.bound);
+      break;
+    }
+    InterleavedRelaxation prices(
+        setting, menus, InterleavedLoads(setting, each.partition->layer_counts, count), count);
+    prices.QuickBound();
+    const double bound = prices.Improve(most - overhead, kPriceSteps) + overhead;
+    meter.Expand(kStatesOfBound);
+    if (bound >= most) continue;
+    RoundPartition(setting, mask, masked, *each.partition, prices, evaluator, finds);
+    finds.least_unseen = std::min(finds.least_unseen, bound);
+  }
+}
+
+}  // namespace parplan

@@ -1,0 +1,169 @@
+#include "planner/planners/exact/interleaved/interleaved_search.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "planner/planners/exact/interleaved/interleaved_choices.h"
+#include "planner/planners/exact/interleaved/interleaved_relaxation.h"
+#include "planner/planners/exact/interleaved/interleaved_rounding.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Choices for definitions of one candidate before the rest is left with its bound.
+constexpr int64_t kMostChoices = 40'000;
+// Passes of its plans that are simulated: plans of many stages and micro-batches take long.
+constexpr int64_t kMostPasses = 4'000'000;
+// Definitions up to which combinations are enumerated at all.
+constexpr size_t kMostDefinitionsChosen = 12;
+// Steps towards better prices: to bound a candidate, and before its plans are looked at.
+constexpr int kBoundSteps = 30;
+constexpr int kSearchSteps = 120;
+
+// Of which only what does not depend on the schedule is used.
+PipelineSetting SettingOf(const StrategySpace& space, const CostModel& costs,
+                          const OptionTable& table, PipelineCandidate candidate) {
+  candidate.schedule = Schedule::kOneForwardOneBackward;
+  return {space, costs, table, candidate, space.problem().usable_memory()};
+}
+
+bool IsInSpace(const PipelineCandidate& candidate, const InterleavedPartition& partition) {
+  return FitsPassLimit(candidate.micro_batch_count,
+                       static_cast<int>(partition.layer_counts.size()));
+}
+
+// Of plans of some partitions, with the memory of the candidate and in steps of
+// `micro_batch_count`; `most` where that is less.
+Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
+                   const PipelineCandidate& candidate,
+                   const std::vector<InterleavedPartition>& partitions, int64_t micro_batch_count,
+                   Seconds most) {
+  const PipelineSetting setting = SettingOf(space, costs, table, candidate);
+  const double overhead = costs.step_overhead().value();
+  double bound = most.value();
+  for (const OptionMask& mask : RelaxedMasks(space, table)) {
+    const MaskedOptions masked = MaskedOptionsOf(setting, mask);
+    if (!masked.usable) continue;
+    const LayerMenus menus(setting, mask);
+    for (const InterleavedPartition& partition : partitions) {
+      InterleavedRelaxation prices(
+          setting, menus, InterleavedLoads(setting, partition.layer_counts, micro_batch_count),
+          micro_batch_count);
+      double priced = prices.QuickBound() + overhead;
+      if (priced < bound) priced = prices.Improve(bound - overhead, kBoundSteps) + overhead;
+      if (priced >= bound) continue;
+      bound = masked.order.size() > kMostDefinitionsChosen
+                  ? priced
+                  : PartitionChoices(setting, partition, masked, micro_batch_count, &prices)
+                        .LeastBound(bound);
+    }
+  }
+  return Seconds::Of(bound);
+}
+
+}  // namespace
+
+InterleavedBounds::InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree) {
+  for (const InterleavedPartition& partition :
+       InterleavedPartitions(space, pipeline_parallel_degree)) {
+    const StageCounts counts(space.problem().model(), partition.layer_counts);
+    partitions_.push_back(
+        {counts.stage_count(), InterleavedPaths(counts, pipeline_parallel_degree)});
+  }
+}
+
+Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_count) const {
+  DefinitionTimes times;
+  for (size_t i = 0; i < least.forward.size(); ++i) {
+    times.forward.push_back(least.forward[i].value());
+    times.both.push_back(least.forward_and_backward[i].value());
+    times.sync.push_back(0.0);
+  }
+  double bound = kInfinite;
+  for (const Partition& partition : partitions_) {
+    if (!FitsPassLimit(micro_batch_count, partition.stage_count)) continue;
+    bound = std::min(bound, partition.paths.Bound(times, micro_batch_count, {}, 0.0));
+  }
+  return Seconds::Of(bound);
+}
+
+Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, const PipelineCandidate& candidate,
+                               Seconds most) {
+  std::vector<InterleavedPartition> partitions =
+      InterleavedPartitions(space, candidate.pipeline_parallel_degree);
+  std::erase_if(partitions,
+                [&](const InterleavedPartition& each) { return !IsInSpace(candidate, each); });
+  return LeastBound(space, costs, table, candidate, partitions, candidate.micro_batch_count, most);
+}
+
+Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, int64_t micro_batch_count, Seconds most) {
+  const int depth = table.pipeline_parallel_degree();
+  const PipelineCandidate fewest = {.micro_batch_count = depth, .pipeline_parallel_degree = depth};
+  return LeastBound(space, costs, table, fewest, InterleavedPartitions(space, depth),
+                    micro_batch_count, most);
+}
+
+PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
+                                  const OptionTable& table, const PipelineCandidate& candidate,
+                                  Seconds most, int wanted, SearchMeter& meter) {
+  const PipelineSetting setting = SettingOf(space, costs, table, candidate);
+  const std::vector<InterleavedPartition> partitions =
+      InterleavedPartitions(space, candidate.pipeline_parallel_degree);
+  InterleavedFinds finds = {most, PlanList(wanted), kMostChoices, kMostPasses};
+  PlanEvaluator evaluator(space.problem(), costs);
+  const double overhead = costs.step_overhead().value();
+  const int64_t count = candidate.micro_batch_count;
+  struct Place {
+    PartitionChoices* choices;
+    PartitionChoices::Start start;
+  };
+  std::deque<MaskedOptions> masked;
+  std::deque<LayerMenus> menus;
+  std::deque<InterleavedRelaxation> prices;
+  std::deque<PartitionChoices> choices;
+  std::vector<Place> places;
+  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+    masked.push_back(MaskedOptionsOf(setting, mask));
+    if (!masked.back().usable) continue;
+    menus.emplace_back(setting, mask);
+    if (masked.back().order.size() > kMostDefinitionsChosen) {
+      RoundInterleaved(setting, mask, masked.back(), menus.back(), partitions, evaluator, finds,
+                       meter);
+      continue;
+    }
+    for (const InterleavedPartition& partition : partitions) {
+      if (!IsInSpace(candidate, partition)) continue;
+      InterleavedRelaxation& price = prices.emplace_back(
+          setting, menus.back(), InterleavedLoads(setting, partition.layer_counts, count), count);
+      if (price.QuickBound() + overhead >= most.value()) continue;
+      if (price.Improve(most.value() - overhead, kSearchSteps) + overhead >= most.value()) continue;
+      choices.emplace_back(setting, partition, masked.back(), count, &price);
+      for (const PartitionChoices::Start& start : choices.back().Starts(most.value())) {
+        places.push_back({&choices.back(), start});
+      }
+    }
+  }
+  // The most promising first: what it finds excludes most of the others.
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return a.start.bound < b.start.bound; });
+  for (const Place& place : places) {
+    place.choices->Search(place.start, evaluator, finds, meter);
+  }
+  PipelineOutcome outcome;
+  outcome.bound = most;
+  outcome.plans = finds.plans.Take();
+  outcome.is_exact = !meter.stopped() && finds.least_unseen == kInfinite;
+  if (!outcome.plans.empty()) {
+    outcome.bound = std::min(outcome.bound, outcome.plans.front().prediction.step);
+  }
+  outcome.bound = std::min(outcome.bound, Seconds::Of(finds.least_unseen));
+  return outcome;
+}
+
+}  // namespace parplan

@@ -1,0 +1,236 @@
+#include "planner/planners/exact/memory/smallest_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/memory/interleaved_memory.h"
+#include "planner/planners/exact/memory/pipeline_memory.h"
+#include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/search/space/option_table.h"
+
+namespace parplan {
+namespace {
+
+// Micro-batches of one size need least when there are fewest of them.
+std::vector<PipelineCandidate> SmallestCandidates(const StrategySpace& space, Schedule schedule) {
+  std::map<std::pair<int, int64_t>, PipelineCandidate> smallest;
+  for (int64_t batch : space.problem().GlobalBatchSizes()) {
+    for (int depth : space.PipelineDegrees()) {
+      for (int64_t count : space.MicroBatchCounts(batch)) {
+        if (count > kMaxForwardPassCount / depth) continue;
+        if (schedule == Schedule::kInterleaved && (depth == 1 || count % depth != 0)) continue;
+        const PipelineCandidate candidate{.global_batch_size = batch,
+                                          .micro_batch_count = count,
+                                          .pipeline_parallel_degree = depth,
+                                          .schedule = schedule};
+        auto [found, is_new] = smallest.emplace(std::pair(depth, batch / count), candidate);
+        if (!is_new && count < found->second.micro_batch_count) found->second = candidate;
+      }
+    }
+  }
+  std::vector<PipelineCandidate> candidates;
+  for (const auto& [key, candidate] : smallest) candidates.push_back(candidate);
+  return candidates;
+}
+
+// Whether ends follow the layers beside them while these may differ: which neighbours a
+// stage has then is no matter of sums.
+bool BindsNeighbours(const StrategySpace& space) {
+  return space.dimensions().has(SearchDimension::kPerLayer) &&
+         !space.dimensions().has(SearchDimension::kEndStrategies);
+}
+
+// Masks of which all plans are in the space: one for all strategies of the same degrees,
+// order and sharding.
+std::vector<OptionMask> MasksOfLikeStrategies(const OptionTable& table, const OptionMask& mask) {
+  const auto key = [](Strategy strategy) {
+    strategy.recompute_level = RecomputeLevel::kNone;
+    strategy.sequence_parallel = false;
+    strategy.expert_parallel_degree = 1;
+    return strategy;
+  };
+  std::map<Strategy, OptionMask> masks;
+  for (size_t definition = 0; definition < mask.size(); ++definition) {
+    const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
+    for (size_t index = 0; index < mask[definition].size(); ++index) {
+      if (!mask[definition][index]) continue;
+      OptionMask& like = masks[key(options[index].strategy)];
+      if (like.empty()) {
+        for (const std::vector<char>& flags : mask) like.emplace_back(flags.size(), 0);
+      }
+      like[definition][index] = 1;
+    }
+  }
+  std::vector<OptionMask> split;
+  for (auto& [strategy, like] : masks) split.push_back(std::move(like));
+  return split;
+}
+
+// The schedule a plan without interleaving has when memory is all that counts; nothing
+// when the rules ask for another kind.
+std::optional<Schedule> LeanSchedule(const StrategySpace& space) {
+  const std::optional<Schedule> wanted = space.problem().rules().schedule;
+  if (wanted == Schedule::kInterleaved) return std::nullopt;
+  return wanted.value_or(Schedule::kOneForwardOneBackward);
+}
+
+class MemorySearch {
+ public:
+  MemorySearch(const StrategySpace& space, const CostModel& costs, SearchMeter& meter)
+      : space_(space), costs_(costs), meter_(meter) {}
+
+  // The least memory.
+  std::optional<SmallestMemory> Run() {
+    Look(std::nullopt);
+    return Answer();
+  }
+
+  // Whether some plan needs no more than `enough`; absent where that was not settled.
+  std::optional<bool> Fits(Bytes enough) {
+    best_ = enough + Bytes::Of(1);
+    Look(enough);
+    if (plan_.has_value()) return true;
+    if (meter_.stopped() || refused_ || BindsNeighbours(space_) || !SumsAreWhole()) {
+      return std::nullopt;
+    }
+    return false;
+  }
+
+ private:
+  void Look(std::optional<Bytes> enough) {
+    if (const std::optional<Schedule> schedule = LeanSchedule(space_)) {
+      for (const PipelineCandidate& candidate : SmallestCandidates(space_, *schedule)) {
+        if (!meter_.Expand(1)) break;
+        const OptionTable table(space_.problem(), costs_, space_,
+                                candidate.pipeline_parallel_degree,
+                                candidate.global_batch_size / candidate.micro_batch_count);
+        if (!table.usable()) continue;
+        Search(candidate, table, enough);
+        if (enough.has_value() && plan_.has_value()) return;
+      }
+    }
+    for (const PipelineCandidate& candidate : SmallestCandidates(space_, Schedule::kInterleaved)) {
+      if (!meter_.Expand(1)) break;
+      if (InterleavedPartitions(space_, candidate.pipeline_parallel_degree).empty()) continue;
+      const OptionTable table(space_.problem(), costs_, space_, candidate.pipeline_parallel_degree,
+                              candidate.global_batch_size / candidate.micro_batch_count);
+      if (!table.usable()) continue;
+      has_interleaved_ = true;
+      NoteSums(table);
+      std::optional<SmallestMemory> found =
+          SmallestInterleavedMemory(space_, costs_, table, candidate, best_, meter_);
+      if (found.has_value()) {
+        best_ = found->usable_memory;
+        plan_ = std::move(found->plan);
+      }
+      if (enough.has_value() && plan_.has_value()) return;
+    }
+  }
+
+  // What is not in the sums of lean options.
+  void NoteSums(const OptionTable& table) {
+    for (const ModelLayerRun& run : space_.problem().model().layer_runs()) {
+      for (const StageOption& option : table.options(run.definition_index)) {
+        if (option.step > Bytes() || option.bucket > Bytes()) has_step_ = true;
+      }
+    }
+    if (costs_.runtime().keep_stage_outputs) has_step_ = true;
+  }
+  // The sums of stages are never more than what a plan needs; interleaved plans are
+  // compared as they are, and those that sums hide are not looked at.
+  bool SumsAreWhole() const { return !has_interleaved_ || !has_step_; }
+
+  void Search(const PipelineCandidate& candidate, const OptionTable& table,
+              std::optional<Bytes> enough) {
+    const PipelineSetting setting(space_, costs_, table, candidate,
+                                  space_.problem().usable_memory());
+    std::vector<OptionMask> masks = PlanWideMasks(space_, table);
+    if (BindsNeighbours(space_)) {
+      std::vector<OptionMask> split;
+      for (const OptionMask& mask : masks) {
+        for (OptionMask& like : MasksOfLikeStrategies(table, mask))
+          split.push_back(std::move(like));
+      }
+      masks = std::move(split);
+    }
+    for (const OptionMask& mask : masks) {
+      const PipelineMemory memory(setting, mask);
+      Bytes fits = best_ - Bytes::Of(1);
+      if (!memory.Fits(fits)) continue;
+      if (!enough.has_value()) {
+        Bytes too_small;
+        while (fits - too_small > Bytes::Of(1)) {
+          const Bytes middle = Bytes::Of((fits.count() + too_small.count()) / 2);
+          (memory.Fits(middle) ? fits : too_small) = middle;
+        }
+      }
+      Plan plan = memory.PlanWithin(fits);
+      if (enough.has_value() && Needed(plan) > *enough) {
+        refused_ = true;
+        continue;
+      }
+      best_ = fits;
+      plan_ = std::move(plan);
+      if (enough.has_value()) return;
+    }
+  }
+
+  // With what a device holds besides what was counted: outputs that are kept, the
+  // optimizer's step.
+  Bytes Needed(const Plan& plan) const {
+    return PlanEvaluator(space_.problem(), costs_).Evaluate(plan).peak_memory_upper;
+  }
+
+  std::optional<SmallestMemory> Answer() const {
+    if (!plan_.has_value()) return std::nullopt;
+    SmallestMemory answer{.usable_memory = best_, .plan = *plan_};
+    const Bytes needed = Needed(answer.plan);
+    answer.is_proved =
+        !meter_.stopped() && needed <= best_ && !BindsNeighbours(space_) && SumsAreWhole();
+    answer.usable_memory = std::max(answer.usable_memory, needed);
+    return answer;
+  }
+
+  const StrategySpace& space_;
+  const CostModel& costs_;
+  SearchMeter& meter_;
+  // More than any device has, and sums of it still fit.
+  Bytes best_ = Bytes::Of(int64_t{1} << 61);
+  std::optional<Plan> plan_;
+  // A plan whose sums fit needs more.
+  bool refused_ = false;
+  bool has_interleaved_ = false;
+  bool has_step_ = false;
+};
+
+}  // namespace
+
+std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
+                                                 SearchMeter& meter) {
+  return MemorySearch(space, costs, meter).Run();
+}
+
+std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& costs,
+                                SearchMeter& meter) {
+  return MemorySearch(space, costs, meter).Fits(space.problem().usable_memory());
+}
+
+std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter) {
+  const NodeGroup& group = problem.node_group();
+  for (int nodes = 1; nodes <= group.node_count + kMostNodesTried; ++nodes) {
+    const int64_t count = int64_t{group.devices_per_node} * nodes;
+    if (count > kMaxDeviceCount || !meter.Ask()) return std::nullopt;
+    const PlanningProblem other = problem.WithNodeCount(nodes);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(other);
+    if (!costs.ok()) return std::nullopt;
+    const std::optional<bool> fits = AnyPlanFits(StrategySpace(other, *costs), *costs, meter);
+    if (!fits.has_value()) return std::nullopt;
+    if (*fits) return static_cast<int>(count);
+  }
+  return std::nullopt;
+}
+
+}  // namespace parplan

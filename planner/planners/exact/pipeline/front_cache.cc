@@ -1,0 +1,246 @@
+#include "planner/planners/exact/pipeline/front_cache.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/planners/exact/pipeline/stage_mix.h"
+#include "planner/search/stage/window_growth.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Fronts are solved for a little more than is asked, so that they serve the next stages.
+constexpr double kAhead = 1.001;
+// A front for much more than is asked has choices nobody wants.
+constexpr double kFarAhead = 1.02;
+// Above the bound, where the shortest way is sought first.
+constexpr double kFirstExcess = 0.0005;
+constexpr double kFirstGrain = 0.125;
+
+// Adds choices to others: of the same ends, as far as they matter, they are better.
+void AddBetter(const StageQuestion& question, StageFront better, StageFront& front) {
+  const auto ends = [&question](const StageChoice& choice) {
+    return std::pair(question.first_layout_matters ? choice.first_layout : 0,
+                     question.last_layout_matters ? choice.last_layout : 0);
+  };
+  std::erase_if(front.choices, [&](const StageChoice& choice) {
+    return std::any_of(better.choices.begin(), better.choices.end(),
+                       [&](const StageChoice& other) { return ends(other) == ends(choice); });
+  });
+  front.is_complete = front.is_complete && better.is_complete;
+  for (StageChoice& choice : better.choices) front.choices.push_back(std::move(choice));
+  std::stable_sort(
+      front.choices.begin(), front.choices.end(), [](const StageChoice& a, const StageChoice& b) {
+        return std::pair(a.first_layout, a.last_layout) < std::pair(b.first_layout, b.last_layout);
+      });
+}
+
+bool Covers(const StageLimits& known, const StageLimits& wanted) {
+  const auto covers = [](double limit, double asked) {
+    return limit >= asked && (limit <= asked * kFarAhead || limit == kInfinite);
+  };
+  return covers(known.way, wanted.way) && known.way_and_sync >= wanted.way_and_sync &&
+         known.work >= wanted.work;
+}
+
+}  // namespace
+
+FrontCache::FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
+                       double grain, std::vector<int> layout_classes)
+    : setting_(setting),
+      allowed_(allowed),
+      keeps_(keeps),
+      grain_(grain),
+      layout_classes_(std::move(layout_classes)) {
+  members_.resize(layout_classes_.size());
+  for (size_t layout = 0; layout < layout_classes_.size(); ++layout) {
+    members_[layout_classes_[layout]].push_back(static_cast<int>(layout));
+  }
+}
+
+Seconds FrontCache::Send(int definition, int from_layout, int to_layout, bool leaves_node) const {
+  const OptionTable& table = setting_.table();
+  if (members_.empty()) return table.Send(definition, from_layout, to_layout, leaves_node);
+  Seconds least = Seconds::Infinite();
+  for (const int from : members_[from_layout]) {
+    for (const int to : members_[to_layout]) {
+      least = std::min(least, table.Send(definition, from, to, leaves_node));
+    }
+  }
+  return least;
+}
+
+int64_t FrontCache::MostInFlight(const StageQuestion& question, const StageFront& front) const {
+  int64_t most = std::numeric_limits<int64_t>::max();
+  for (const StageChoice& choice : front.choices) {
+    Bytes states;
+    Bytes kept;
+    Bytes transient;
+    int communicators = 0;
+    size_t layer = 0;
+    for (const DefinitionRun& run : question.runs) {
+      const std::vector<StageOption>& options = setting_.table().options(run.definition_index);
+      for (int k = 0; k < run.layer_count; ++k, ++layer) {
+        const StageOption& option = options[choice.options[layer]];
+        states += option.states;
+        kept += option.kept;
+        transient = std::max(transient, option.transient);
+        communicators = std::max(communicators, option.communicator_count);
+      }
+    }
+    if (question.keeps_outputs) {
+      kept += setting_.table().Message(question.runs.back().definition_index, choice.last_layout);
+    }
+    const Bytes room =
+        setting_.budget()[communicators + question.extra_communicator_count] - states - transient;
+    if (kept > Bytes()) most = std::min(most, room.count() / kept.count());
+  }
+  return std::max(most, question.in_flight_micro_batch_count);
+}
+
+const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
+                                   const StageLimits& limits, SearchMeter& meter) {
+  const PipelineSetting::Stage& facts = setting_.stage(stage);
+  const bool is_all = setting_.depth() == 1;
+  StageQuestion question = {.runs = setting_.RunsOf(first_layer, end_layer),
+                            .in_flight_micro_batch_count = facts.in_flight,
+                            .keeps_outputs = facts.keeps_outputs,
+                            .extra_communicator_count = facts.extra_communicator_count,
+                            .gradient_bucket = setting_.costs().runtime().gradient_bucket,
+                            .joins_passes = keeps_ == FrontKeeps::kWays,
+                            .ignores_sync = keeps_ == FrontKeeps::kWays && (stage > 0 || is_all),
+                            .first_layout_matters = stage > 0,
+                            .last_layout_matters = stage + 1 < setting_.depth()};
+  question.layout_classes = layout_classes_;
+  if (question.ignores_sync && is_all) {
+    question.sync_share = 1.0 / setting_.recurrence().micro_batch_count();
+  }
+  const double range = question.ignores_sync ? NeighbourRange(stage, first_layer,
+                                                              question.runs.back().definition_index)
+                                             : 0.0;
+  std::vector<Entry>& entries =
+      entries_[Key(question.runs, question.keeps_outputs, question.extra_communicator_count,
+                   stage == 0, stage + 1 == setting_.depth(), range)];
+  for (const Entry& entry : entries) {
+    if (facts.in_flight >= entry.least_in_flight && facts.in_flight <= entry.most_in_flight &&
+        Covers(entry.limits, limits)) {
+      return *entry.front;
+    }
+  }
+  entries.push_back(Solve(question, range, limits, meter));
+  return *entries.back().front;
+}
+
+FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const StageLimits& limits,
+                                    SearchMeter& meter) {
+  const double count = setting_.recurrence().micro_batch_count();
+  Entry entry;
+  entry.limits = {limits.way * kAhead, limits.way_and_sync * kAhead, limits.work * kAhead};
+  StageFront front;
+  double bound = 0.0;
+  if (keeps_ == FrontKeeps::kWays) {
+    bound = StageBound(setting_.table(), question, setting_.budget(),
+                       {1.0, 1.0, question.sync_share, kInfinite});
+  }
+  if (grain_ > 0.0 && bound > 0.0 && bound < kInfinite) {
+    double layer_count = 0.0;
+    for (const DefinitionRun& run : question.runs) layer_count += run.layer_count;
+    question.pass_grain = Seconds::Of(bound * grain_ / layer_count);
+    question.sync_grain = question.pass_grain * count;
+  }
+  if (question.ignores_sync) {
+    front = SolveWays(question, range, bound, entry.limits.way, meter);
+    entry.limits.way_and_sync = entry.limits.work = kInfinite;
+  } else {
+    std::vector<LinearCut> cuts;
+    const auto add = [&cuts](double passes, double sync, double most) {
+      if (most < kInfinite) cuts.push_back({passes, passes, sync, most});
+    };
+    add(1.0, 0.0, entry.limits.way);
+    add(1.0, 1.0, entry.limits.way_and_sync);
+    add(count, 1.0, entry.limits.work);
+    front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
+    ++solved_count_;
+  }
+  if (keeps_ == FrontKeeps::kWays && grain_ == 0.0) {
+    for (StageChoice& choice : front.choices) SumTimes(setting_.table(), question.runs, choice);
+  }
+  entry.least_in_flight = question.in_flight_micro_batch_count;
+  entry.most_in_flight =
+      front.is_complete ? MostInFlight(question, front) : question.in_flight_micro_batch_count;
+  entry.front = std::make_unique<const StageFront>(std::move(front));
+  return entry;
+}
+
+// The shortest way, and those that are longer by no more than other layouts can win with
+// their neighbours: all others are never better. So the shortest is sought first, for little
+// more than the bound. `most_way` becomes infinite where these are all that matter.
+StageFront FrontCache::SolveWays(StageQuestion question, double range, double bound,
+                                 double& most_way, SearchMeter& meter) {
+  const auto solve = [&](double most) {
+    ++solved_count_;
+    const LinearCut cut = {1.0, 1.0, 0.0, most};
+    return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
+  };
+  if (!(range < kInfinite) || !(bound > 0.0)) return solve(most_way);
+  // Times rounded down may be less than the bound.
+  const double first = bound * (1.0 - grain_);
+  WindowGrowth window(kFirstExcess + kFirstGrain * grain_);
+  double most = std::min(most_way, first * (1.0 + window.excess()));
+  StageFront front;
+  for (;;) {
+    const int64_t states_before = meter.expanded_state_count();
+    front = solve(most);
+    if (!front.is_complete || !front.choices.empty() || most >= most_way) break;
+    window.Widen(meter.expanded_state_count() - states_before);
+    most = std::min(most_way, first * (1.0 + window.excess()));
+  }
+  if (front.choices.empty() || !front.is_complete) return front;
+  double least = kInfinite;
+  for (const StageChoice& choice : front.choices) {
+    least = std::min(least, (choice.forward + choice.backward).value());
+    question.known.push_back(
+        {choice.first_layout, choice.last_layout, choice.forward + choice.backward});
+  }
+  const double enough = (least + 2.0 * range) * (1.0 + 1e-12);
+  // Also beyond what is asked, so that it is not solved again for a little more.
+  if (enough > most) AddBetter(question, solve(enough), front);
+  most_way = kInfinite;
+  return front;
+}
+
+double FrontCache::NeighbourRange(int stage, int first_layer, int last_definition) {
+  double range = 0.0;
+  if (stage > 0) {
+    range +=
+        SendRange(setting_.definition_of(first_layer - 1), setting_.stage(stage - 1).leaves_node);
+  }
+  if (stage + 1 < setting_.depth()) {
+    range += SendRange(last_definition, setting_.stage(stage).leaves_node);
+  }
+  // No message at all is no number.
+  return range < kInfinite ? range : kInfinite;
+}
+
+// How much longer the longest message is than the shortest, over all layouts on both sides;
+// infinite where some do not go together.
+double FrontCache::SendRange(int definition, bool leaves_node) {
+  const auto [found, is_new] = send_ranges_.try_emplace({definition, leaves_node}, 0.0);
+  if (!is_new) return found->second;
+  double least = kInfinite;
+  double most = 0.0;
+  const int layout_count = setting_.table().layout_count();
+  for (int from = 0; from < layout_count; ++from) {
+    for (int to = 0; to < layout_count; ++to) {
+      const double send = setting_.table().Send(definition, from, to, leaves_node).value();
+      least = std::min(least, send);
+      most = std::max(most, send);
+    }
+  }
+  found->second = most - least;
+  return found->second;
+}
+
+}  // namespace parplan

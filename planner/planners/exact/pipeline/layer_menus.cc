@@ -1,0 +1,57 @@
+#include "planner/planners/exact/pipeline/layer_menus.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+bool NowhereWorse(const LayerItem& a, const LayerItem& b) {
+  return a.both <= b.both && a.sync <= b.sync && a.states <= b.states && a.kept <= b.kept;
+}
+
+}  // namespace
+
+LayerItem ItemOf(const StageOption& option, int index) {
+  return {.both = (option.forward + option.backward).value(),
+          .sync = option.sync.value(),
+          .states = option.states.as_double(),
+          .kept = option.kept.as_double(),
+          .option = index};
+}
+
+LayerMenus::LayerMenus(const PipelineSetting& setting, const OptionMask& mask, int layout)
+    : items_(setting.problem().model().layer_definitions().size()),
+      least_transients_(items_.size(), kInfinite) {
+  std::vector<LayerItem> all;
+  for (const ModelLayerRun& run : setting.problem().model().layer_runs()) {
+    const int definition = run.definition_index;
+    std::vector<LayerItem>& items = items_[definition];
+    if (!items.empty()) continue;
+    const std::vector<StageOption>& options = setting.table().options(definition);
+    all.clear();
+    for (const bool only : {true, false}) {
+      for (size_t k = 0; k < options.size(); ++k) {
+        if (!mask.empty() && !mask[definition][k]) continue;
+        if (only && layout >= 0 && options[k].layout != layout) continue;
+        all.push_back(ItemOf(options[k], static_cast<int>(k)));
+        least_transients_[definition] =
+            std::min(least_transients_[definition], options[k].transient.as_double());
+      }
+      if (!all.empty()) break;
+    }
+    std::sort(all.begin(), all.end(), [](const LayerItem& a, const LayerItem& b) {
+      return a.both != b.both ? a.both < b.both : a.option < b.option;
+    });
+    for (const LayerItem& item : all) {
+      const bool is_beaten = std::any_of(items.begin(), items.end(), [&](const LayerItem& other) {
+        return NowhereWorse(other, item);
+      });
+      if (!is_beaten) items.push_back(item);
+    }
+  }
+}
+
+}  // namespace parplan

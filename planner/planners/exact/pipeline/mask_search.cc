@@ -1,0 +1,269 @@
+#include "planner/planners/exact/pipeline/mask_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "planner/planners/exact/pipeline/reference_partition.h"
+#include "planner/planners/exact/pipeline/stage_mix.h"
+#include "planner/search/stage/window_growth.h"
+
+namespace parplan {
+namespace {
+
+// The first step looked for, as a share more than the lower bound, and the last.
+constexpr double kFirstExcess = 0.001;
+constexpr double kMostExcess = 100.0;
+// Of the least a stage may take, what its times may lose in one search after the other, each
+// of which proves more than the one before and costs more.
+constexpr double kGrains[] = {1.0 / 32, 1.0 / 256, 1.0 / 2048, 1.0 / 8192, 0.0};
+// The same of a quick plan.
+constexpr double kDiveGrain = 1.0 / 256;
+// Of a grain, what a move between layouts that stand for each other may take.
+constexpr double kShareOfMoves = 0.5;
+// Without a reference the first step looked for, and its growth.
+constexpr double kGrowth = 1.25;
+// Where graphs are too large, the bound is good enough so close to the step of such a one.
+constexpr double kCloseEnough = 1.002;
+// Stages joined to see all plans that may be faster than a simulated one, and those simulated.
+constexpr int64_t kMostEnumerated = 200'000;
+constexpr int64_t kMostSimulated = 2'000;
+// Plans by their bound that are simulated before.
+constexpr int kMostTried = 8;
+// Runs of layers in all stages of plans, beyond which only the best partition is solved.
+constexpr int64_t kMostRunsSolved = 6'000;
+
+}  // namespace
+
+MaskSearch::MaskSearch(const PipelineSetting& setting, const OptionMask& allowed,
+                       LayoutClasses& classes, PlanEvaluator& evaluator, SearchMeter& meter)
+    : setting_(setting),
+      allowed_(allowed),
+      classes_(classes),
+      meter_(meter),
+      evaluator_(evaluator),
+      overhead_(setting.costs().step_overhead().value()),
+      reference_(ReferencePartition(setting, allowed)),
+      ranges_(setting, allowed, reference_),
+      graph_(setting, ranges_),
+      all_(setting, allowed, FrontKeeps::kAll) {}
+
+double MaskSearch::LowerBound(double most) {
+  if (!setting_.has_partition() || setting_.largest_budget() < Bytes()) return kInfinite;
+  double target = std::min(most, PartitionGraph::BoundOf(setting_, ranges_, reference_));
+  double lower = graph_.SpreadBound();
+  if (!(target < kInfinite)) target = lower * kGrowth;
+  // The least step for which the graph was too large, once it was.
+  double too_much = kInfinite;
+  while (!meter_.stopped()) {
+    switch (graph_.Build(target, meter_)) {
+      case PartitionGraph::Outcome::kImpossible:
+        return kInfinite;
+      case PartitionGraph::Outcome::kBuilt:
+        was_built_ = true;
+        return std::min(target, graph_.bound());
+      case PartitionGraph::Outcome::kTooLarge:
+        too_much = target;
+        break;
+      case PartitionGraph::Outcome::kNothing:
+        lower = std::max(lower, target);
+        if (target >= most) return lower;
+        break;
+    }
+    if (too_much <= lower * kCloseEnough) break;
+    target = too_much < kInfinite ? std::sqrt(lower * too_much) : lower * kGrowth;
+    target = std::min(most, target);
+  }
+  return lower;
+}
+
+double MaskSearch::TryMix(double most, PlanList& plans) {
+  const std::vector<int> boundaries = was_built_ ? graph_.BestPartition() : reference_;
+  std::vector<StageChoice> choices;
+  choices.reserve(setting_.depth());
+  std::vector<ChosenStage> stages;
+  for (int i = 0; i < setting_.depth(); ++i) {
+    std::optional<StageChoice> choice =
+        MixStage(setting_, allowed_, i, boundaries[i], boundaries[i + 1]);
+    if (!choice) return kInfinite;
+    choices.push_back(*std::move(choice));
+    stages.push_back({boundaries[i], boundaries[i + 1], &choices.back()});
+  }
+  StageTimesOf(setting_, stages, times_);
+  for (const StageTimes& times : times_) {
+    if (!times.send.is_finite()) return kInfinite;
+  }
+  return Offer(stages, most, plans);
+}
+
+void MaskSearch::SearchCoarsely(double lower, double most, int wanted, PlanList& plans) {
+  double found = kInfinite;
+  FrontCache ways = WaysOf(lower, kDiveGrain);
+  SearchRelaxed(ways, most, wanted, plans, lower, found);
+}
+
+double MaskSearch::Search(double most, int wanted, PlanList& plans, bool& is_exact) {
+  double lower = LowerBound(most);
+  double found = kInfinite;
+  for (const double grain : kGrains) {
+    if (lower >= std::min(most, found * (1.0 - kStepTolerance))) break;
+    FrontCache ways = WaysOf(lower, grain);
+    if (SearchRelaxed(ways, most, wanted, plans, lower, found) == Relaxed::kStopped) {
+      is_exact = false;
+      return lower;
+    }
+  }
+  if (meter_.stopped()) is_exact = false;
+  if (meter_.stopped() || lower >= most || found <= lower * (1.0 + kStepTolerance)) return lower;
+  // Tensors of the plans found may fit, but not what the allocator keeps besides.
+  if (!(found < kInfinite) || !SearchAll(std::min(most, found), wanted, plans, lower)) {
+    is_exact = false;
+  }
+  return lower;
+}
+
+FrontCache MaskSearch::WaysOf(double lower, double grain) {
+  std::vector<int> classes;
+  if (grain > 0.0 && lower < kInfinite) {
+    const double stage = lower / setting_.recurrence().micro_batch_count();
+    classes = classes_.Within(Seconds::Of(stage * grain * kShareOfMoves));
+  }
+  return FrontCache(setting_, allowed_, FrontKeeps::kWays, grain, std::move(classes));
+}
+
+PartitionGraph::Outcome MaskSearch::Prepare(double target) {
+  is_partial_ = false;
+  const PartitionGraph::Outcome outcome = graph_.Build(target, meter_);
+  if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMostRunsSolved) {
+    graph_.KeepOnly(graph_.BestPartition());
+    is_partial_ = true;
+  }
+  return outcome;
+}
+
+int64_t MaskSearch::RunCount() const {
+  int64_t count = 0;
+  for (int i = 0; i < setting_.depth() && count <= kMostRunsSolved; ++i) {
+    for (const PartitionGraph::Edge& edge : graph_.edges(i)) {
+      for (int layer = edge.first; layer < edge.end; layer = setting_.EndOfRun(layer)) ++count;
+    }
+  }
+  return count;
+}
+
+MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& ways, double most, int wanted,
+                                              PlanList& plans, double& lower, double& found) {
+  WindowGrowth window(kFirstExcess);
+  const double first = lower;
+  while (lower < std::min(most, found)) {
+    if (window.excess() > kMostExcess) return Relaxed::kStopped;
+    const int64_t states_before = meter_.expanded_state_count();
+    const double target = std::min({most, found, first * (1.0 + window.excess())});
+    const PartitionGraph::Outcome outcome = Prepare(target);
+    if (outcome == PartitionGraph::Outcome::kTooLarge || meter_.stopped()) return Relaxed::kStopped;
+    if (outcome == PartitionGraph::Outcome::kImpossible) {
+      lower = kInfinite;
+      return Relaxed::kDone;
+    }
+    if (outcome == PartitionGraph::Outcome::kBuilt) {
+      SuffixSearch suffixes(setting_, graph_, ways, meter_);
+      const bool is_complete = suffixes.Run(target) && !is_partial_;
+      if (suffixes.result_count() > 0) {
+        if (is_complete) lower = std::max(lower, std::min(target, suffixes.bound(0)));
+        found = std::min(found, Try(suffixes, most, wanted, plans));
+        return is_complete ? Relaxed::kDone : Relaxed::kStopped;
+      }
+      if (meter_.stopped()) return Relaxed::kStopped;
+      if (!is_complete) {
+        window.Widen(0);
+        continue;
+      }
+    }
+    lower = std::max(lower, target);
+    window.Widen(meter_.expanded_state_count() - states_before);
+  }
+  return Relaxed::kDone;
+}
+
+bool MaskSearch::SearchAll(double most, int wanted, PlanList& plans, double& lower) {
+  const double target = most * (1.0 - kStepTolerance);
+  const PartitionGraph::Outcome outcome = Prepare(target);
+  if (outcome != PartitionGraph::Outcome::kBuilt) {
+    if (outcome == PartitionGraph::Outcome::kTooLarge) return false;
+    lower = most;
+    return true;
+  }
+  SuffixSearch suffixes(setting_, graph_, all_, meter_);
+  if (is_partial_ || !suffixes.Run(target)) return false;
+  if (suffixes.result_count() == 0) {
+    lower = most;
+    return true;
+  }
+  lower = std::max(lower, suffixes.bound(0));
+  least_refused_ = kInfinite;
+  double best = std::min(most, Try(suffixes, most, wanted, plans));
+  if (best <= lower * (1.0 + kStepTolerance)) return true;
+  int64_t simulated = 0;
+  const bool is_complete = suffixes.Enumerate(
+      best * (1.0 - kStepTolerance), kMostEnumerated, [&](absl::Span<const ChosenStage> stages) {
+        if (++simulated > kMostSimulated) return 0.0;
+        StageTimesOf(setting_, stages, times_);
+        const PipelineRules rules = {
+            .schedule = setting_.candidate().schedule,
+            .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages};
+        const double step =
+            schedule_.StepTime(rules, times_, setting_.candidate().micro_batch_count).value();
+        if (step < best) best = std::min(best, Offer(stages, best, plans));
+        return best * (1.0 - kStepTolerance);
+      });
+  if (!is_complete || simulated > kMostSimulated) return false;
+  // Of a faster plan that was refused, one that fronts leave out may be smaller.
+  if (least_refused_ < best) return false;
+  lower = best;
+  return true;
+}
+
+double MaskSearch::Try(const SuffixSearch& suffixes, double most, int wanted, PlanList& plans) {
+  double best = kInfinite;
+  const int count = std::min(suffixes.result_count(), kMostTried * wanted);
+  for (int k = 0; k < count; ++k) {
+    if (wanted == 1 && suffixes.bound(k) >= std::min(best, most)) break;
+    const std::vector<ChosenStage> stages = suffixes.Stages(k);
+    if (MayFollow(stages)) best = std::min(best, Offer(stages, most, plans));
+  }
+  return best;
+}
+
+bool MaskSearch::MayFollow(absl::Span<const ChosenStage> stages) {
+  std::vector<StageChoice> choices;
+  choices.reserve(stages.size());
+  std::vector<ChosenStage> exact;
+  for (const ChosenStage& stage : stages) {
+    choices.push_back(*stage.choice);
+    SumTimes(setting_.table(), setting_.RunsOf(stage.first_layer, stage.end_layer), choices.back());
+    if (!(choices.back().forward + choices.back().backward).is_finite()) return false;
+    exact.push_back({stage.first_layer, stage.end_layer, &choices.back()});
+  }
+  StageTimesOf(setting_, exact, times_);
+  return std::all_of(times_.begin(), times_.end(),
+                     [](const StageTimes& times) { return times.send.is_finite(); });
+}
+
+double MaskSearch::Offer(absl::Span<const ChosenStage> stages, double most, PlanList& plans) {
+  Plan plan = AssemblePlan(setting_, stages);
+  const PlanScore score = evaluator_.Evaluate(plan);
+  const Bytes usable = setting_.problem().usable_memory();
+  const double step = score.step.value() - overhead_;
+  if (score.peak_memory_upper > usable) {
+    least_refused_ = std::min(least_refused_, step);
+    most_excess_ = std::max(most_excess_, score.peak_memory_upper - usable);
+    return kInfinite;
+  }
+  if (step >= most) return step;
+  Prediction prediction = evaluator_.Predict(plan);
+  plans.Offer({std::move(plan), std::move(prediction)});
+  return step;
+}
+
+}  // namespace parplan

@@ -1,0 +1,281 @@
+#include "planner/planners/exact/pipeline/partition_graph.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// For sums in another order.
+constexpr double kRoom = 1.0 + 1e-12;
+
+}  // namespace
+
+PartitionGraph::PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges)
+    : setting_(setting), ranges_(ranges) {
+  const int layer_count = setting.layer_count();
+  ways_of_layers_.assign(layer_count + 1, 0.0);
+  for (int layer = 0; layer < layer_count;) {
+    const int end = setting.EndOfRun(layer);
+    RangeBounds::Sums sums;
+    // The last stage has the fewest in flight.
+    ranges.Add(setting.depth() - 1, setting.definition_of(layer), 1, sums);
+    for (; layer < end; ++layer) {
+      ways_of_layers_[layer + 1] = ways_of_layers_[layer] + sums.relaxed[0];
+    }
+  }
+}
+
+// The terms of SuffixRecurrence, each from its own bound.
+PartitionGraph::Suffix PartitionGraph::Join(const PipelineSetting& setting, int stage,
+                                            const RangeTimes& times, const Suffix* behind) {
+  const SuffixRecurrence& recurrence = setting.recurrence();
+  const double count = recurrence.micro_batch_count();
+  Suffix suffix;
+  if (behind == nullptr) {
+    suffix.round_trip = times.way;
+    suffix.last_backward = count * times.way;
+    suffix.end = std::max(suffix.last_backward, times.work);
+    return suffix;
+  }
+  const double send = setting.stage(stage).least_send;
+  suffix.round_trip = times.way + 2.0 * send + behind->round_trip;
+  suffix.last_backward = times.way + 2.0 * send + behind->last_backward;
+  if (recurrence.is_gpipe()) {
+    suffix.last_backward =
+        std::max(suffix.last_backward, suffix.round_trip + (count - 1.0) * times.way);
+    suffix.end = behind->round_trip + 2.0 * send + times.work;
+  } else {
+    suffix.arc = recurrence.Arc(stage, times.way, send, behind->arc);
+    suffix.last_backward = std::max(
+        {suffix.last_backward, count * times.way, times.uneven + 2.0 * send + behind->round_trip,
+         recurrence.Rounds(stage, times.way, suffix.round_trip, stage == 0 ? suffix.arc : 0.0)});
+    suffix.end = times.work;
+  }
+  suffix.end = std::max({suffix.end, suffix.last_backward,
+                         times.way_and_sync + 2.0 * send + behind->last_backward,
+                         times.forward + send + behind->end});
+  return suffix;
+}
+
+double PartitionGraph::SpreadBound() const {
+  double longest = 0.0;
+  for (size_t layer = 1; layer < ways_of_layers_.size(); ++layer) {
+    longest = std::max(longest, ways_of_layers_[layer] - ways_of_layers_[layer - 1]);
+  }
+  return SpreadStepBound(setting_.candidate().schedule, setting_.depth(),
+                         setting_.candidate().micro_batch_count, ways_of_layers_.back(), longest) *
+         (1.0 - 1e-12);
+}
+
+double PartitionGraph::BoundOf(const PipelineSetting& setting, RangeBounds& ranges,
+                               absl::Span<const int> boundaries) {
+  Suffix suffix;
+  for (int i = setting.depth() - 1; i >= 0; --i) {
+    const RangeBounds::Sums sums = ranges.SumsOf(i, boundaries[i], boundaries[i + 1]);
+    if (ranges.TooMuch(sums)) return kInfinite;
+    suffix = Join(setting, i, ranges.Times(i, sums), i + 1 < setting.depth() ? &suffix : nullptr);
+  }
+  return suffix.end;
+}
+
+// Where stages may begin: as far to the right as stages in front can reach, and as far to
+// the left as those behind.
+bool PartitionGraph::FindWindows(double most) {
+  const int depth = setting_.depth();
+  const int layer_count = setting_.layer_count();
+  cut_anything_ = false;
+  begin_.assign(depth + 1, 0);
+  end_.assign(depth + 1, 1);
+  begin_[depth] = layer_count;
+  end_[depth] = layer_count + 1;
+  if (!setting_.fixed_boundaries().empty()) {
+    for (int i = 0; i <= depth; ++i) {
+      begin_[i] = setting_.fixed_boundaries()[i];
+      end_[i] = begin_[i] + 1;
+    }
+    return true;
+  }
+  const double limit = most * kRoom;
+  std::vector<int> latest(depth + 1, 0);
+  for (int i = 0; i + 1 < depth; ++i) {
+    const int most_end = layer_count - (depth - i - 1);
+    RangeBounds::Sums sums;
+    int end = latest[i];
+    while (end < most_end) {
+      ranges_.Add(i, setting_.definition_of(end), 1, sums);
+      if (ranges_.TooMuch(sums)) break;
+      if (!Allows(i, latest[i], sums, limit)) {
+        cut_anything_ = true;
+        break;
+      }
+      ++end;
+    }
+    if (end < i + 1) return false;
+    latest[i + 1] = end;
+  }
+  int earliest = layer_count;
+  for (int i = depth - 1; i > 0; --i) {
+    RangeBounds::Sums sums;
+    int first = earliest;
+    while (first > i) {
+      ranges_.Add(i, setting_.definition_of(first - 1), 1, sums);
+      if (ranges_.TooMuch(sums)) break;
+      if (!Allows(i, first - 1, sums, limit)) {
+        cut_anything_ = true;
+        break;
+      }
+      --first;
+    }
+    if (first > latest[i] || first == earliest) return false;
+    begin_[i] = earliest = first;
+    end_[i] = latest[i] + 1;
+  }
+  return true;
+}
+
+// Monotone: what a layer in front adds to the times before a stage, it takes from the
+// stage's own at least once for every micro-batch, and from every round trip.
+bool PartitionGraph::Allows(int stage, int first, const RangeBounds::Sums& sums,
+                            double limit) const {
+  const SuffixRecurrence& recurrence = setting_.recurrence();
+  const double way = ranges_.Times(stage, sums).way;
+  const double all = ways_of_layers_.back();
+  if (recurrence.is_gpipe()) return all + (recurrence.micro_batch_count() - 1.0) * way <= limit;
+  const double before = ways_of_layers_[first];
+  return before + recurrence.micro_batch_count() * way <= limit &&
+         before + recurrence.Rounds(stage, way, all - before, /*arc=*/0.0) <= limit;
+}
+
+PartitionGraph::Suffix PartitionGraph::SuffixAt(int stage, int first) const {
+  const int index = first - begin_[stage];
+  return {round_trips_[stage][index], last_backwards_[stage][index], ends_[stage][index],
+          arcs_[stage][index]};
+}
+
+bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
+  const bool is_last = stage + 1 == setting_.depth();
+  const double limit = most * kRoom;
+  const double rounds = setting_.recurrence().RoundCount(0);
+  std::vector<Edge>& edges = edges_[stage];
+  for (int first = begin_[stage]; first < end_[stage]; ++first) {
+    const int index = first - begin_[stage];
+    Suffix best = {kInfinite, kInfinite, kInfinite, kInfinite};
+    int end = std::max(first + 1, begin_[stage + 1]);
+    RangeBounds::Sums sums = ranges_.SumsOf(stage, first, end);
+    const double before = ways_of_layers_[first];
+    for (; end < end_[stage + 1]; ++end) {
+      if (ranges_.TooMuch(sums)) break;
+      const RangeTimes times = ranges_.Times(stage, sums);
+      if (before + setting_.recurrence().micro_batch_count() * times.way > limit) {
+        cut_anything_ = true;
+        break;
+      }
+      Suffix behind;
+      if (!is_last) behind = SuffixAt(stage + 1, end);
+      if (is_last || behind.end < kInfinite) {
+        const Suffix joined = Join(setting_, stage, times, is_last ? nullptr : &behind);
+        if (before + joined.last_backward > limit || joined.end > limit ||
+            rounds * (before + joined.round_trip) > limit) {
+          cut_anything_ = true;
+        } else {
+          edges.push_back({first, end, times});
+          best.round_trip = std::min(best.round_trip, joined.round_trip);
+          best.last_backward = std::min(best.last_backward, joined.last_backward);
+          best.arc = std::min(best.arc, joined.arc);
+          if (joined.end < best.end) {
+            best.end = joined.end;
+            best_ends_[stage][index] = end;
+          }
+        }
+      }
+      if (end < setting_.layer_count()) ranges_.Add(stage, setting_.definition_of(end), 1, sums);
+    }
+    round_trips_[stage][index] = best.round_trip;
+    last_backwards_[stage][index] = best.last_backward;
+    ends_[stage][index] = best.end;
+    arcs_[stage][index] = best.arc;
+  }
+  return meter.Expand(static_cast<int64_t>(edges.size()));
+}
+
+// What stages in front take, and with it which edges stay.
+void PartitionGraph::GoForward(double most) {
+  const double limit = most * kRoom;
+  ways_before_[0][0] = forwards_before_[0][0] = 0.0;
+  const int depth = setting_.depth();
+  const double rounds = setting_.recurrence().RoundCount(0);
+  for (int i = 0; i < depth; ++i) {
+    const double send = setting_.stage(i).least_send;
+    std::erase_if(edges_[i], [&](const Edge& edge) {
+      const double way = WayBefore(i, edge.first);
+      const double forward = ForwardBefore(i, edge.first);
+      Suffix behind;
+      if (i + 1 < depth) behind = SuffixAt(i + 1, edge.end);
+      const Suffix joined = Join(setting_, i, edge.times, i + 1 < depth ? &behind : nullptr);
+      // Also where nothing leads to it: then ways are infinite.
+      if (!(way + joined.last_backward <= limit && forward + joined.end <= limit &&
+            rounds * (way + joined.round_trip) <= limit)) {
+        cut_anything_ = true;
+        return true;
+      }
+      if (i + 1 == depth) return false;
+      const int index = edge.end - begin_[i + 1];
+      ways_before_[i + 1][index] =
+          std::min(ways_before_[i + 1][index], way + edge.times.way + 2.0 * send);
+      forwards_before_[i + 1][index] =
+          std::min(forwards_before_[i + 1][index], forward + edge.times.forward + send);
+      return false;
+    });
+  }
+}
+
+PartitionGraph::Outcome PartitionGraph::Build(double most, SearchMeter& meter) {
+  if (!setting_.has_partition() || !(ways_of_layers_.back() < kInfinite)) {
+    return Outcome::kImpossible;
+  }
+  if (!FindWindows(most)) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
+  const int depth = setting_.depth();
+  edges_.assign(depth, {});
+  for (auto* values :
+       {&round_trips_, &last_backwards_, &ends_, &arcs_, &ways_before_, &forwards_before_}) {
+    values->resize(depth);
+    for (int i = 0; i < depth; ++i) (*values)[i].assign(end_[i] - begin_[i], kInfinite);
+  }
+  best_ends_.resize(depth);
+  for (int i = 0; i < depth; ++i) best_ends_[i].assign(end_[i] - begin_[i], -1);
+  int64_t edge_count = 0;
+  for (int i = depth - 1; i >= 0; --i) {
+    if (!AddEdges(i, most, meter)) return Outcome::kTooLarge;
+    edge_count += static_cast<int64_t>(edges_[i].size());
+    if (edge_count > kMostEdges) return Outcome::kTooLarge;
+    if (edges_[i].empty()) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
+  }
+  GoForward(most);
+  return Outcome::kBuilt;
+}
+
+std::vector<int> PartitionGraph::BestPartition() const {
+  std::vector<int> boundaries = {0};
+  for (int i = 0; i < setting_.depth(); ++i) {
+    boundaries.push_back(best_ends_[i][boundaries.back() - begin_[i]]);
+  }
+  return boundaries;
+}
+
+void PartitionGraph::KeepOnly(absl::Span<const int> boundaries) {
+  for (int i = 0; i < setting_.depth(); ++i) {
+    std::erase_if(edges_[i], [&](const Edge& edge) {
+      return edge.first != boundaries[i] || edge.end != boundaries[i + 1];
+    });
+  }
+}
+
+int64_t PartitionGraph::edge_count() const {
+  int64_t count = 0;
+  for (const std::vector<Edge>& edges : edges_) count += static_cast<int64_t>(edges.size());
+  return count;
+}
+
+}  // namespace parplan

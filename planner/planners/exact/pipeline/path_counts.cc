@@ -1,0 +1,108 @@
+#include "planner/planners/exact/pipeline/path_counts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace parplan {
+namespace {
+
+// Steps towards the level at which weights sum up to one; each is exact where the same weights
+// are positive before and after it.
+constexpr int kLevelSteps = 64;
+constexpr double kCloseEnough = 1e-12;
+
+// How often the path of a stage goes through it and through each stage behind; it goes once
+// through those in front.
+struct Path {
+  double own = 0.0;
+  double behind = 0.0;
+};
+
+// Where a stage has fewer micro-batches in flight than there are: a round trip, then one
+// micro-batch after the other until the last begins, which makes a round trip too. Else all of
+// them one after the other, with which stages behind have nothing to do. Of GPipe all stages do
+// one and the stage itself the others.
+Path PathOf(const SuffixRecurrence& recurrence, int stage) {
+  const double count = recurrence.micro_batch_count();
+  if (recurrence.is_gpipe()) return {count, 1.0};
+  const double in_flight = recurrence.in_flight(stage);
+  if (count - 1.0 >= in_flight) return {count + 1.0 - in_flight, 2.0};
+  return {count, 0.0};
+}
+
+// Weights with which layers add `level` in every stage, as far as they sum up to one, which
+// the sum says; it grows with the level ever faster.
+struct Weights {
+  std::vector<double> of_path;
+  double sum = 0.0;
+  // By which `sum` grows with the level.
+  double slope = 0.0;
+};
+
+Weights WeightsAt(double level, const SuffixRecurrence& recurrence,
+                  absl::Span<const LayerRate> rates) {
+  Weights weights;
+  // Of passes of a stage on paths of stages in front of it, and how they grow.
+  double behind = 0.0;
+  double behind_slope = 0.0;
+  for (size_t stage = 0; stage < rates.size(); ++stage) {
+    const Path path = PathOf(recurrence, static_cast<int>(stage));
+    const double wanted = (level - rates[stage].besides) / rates[stage].per_pass;
+    const double weight = (wanted - (1.0 - weights.sum) - behind) / (path.own - 1.0);
+    weights.of_path.push_back(std::max(0.0, weight));
+    if (!(weight > 0.0)) continue;
+    const double slope =
+        (1.0 / rates[stage].per_pass + weights.slope - behind_slope) / (path.own - 1.0);
+    weights.sum += weight;
+    weights.slope += slope;
+    behind += path.behind * weight;
+    behind_slope += path.behind * slope;
+  }
+  return weights;
+}
+
+// A sum that grows ever faster is reached by tangents from above.
+Weights FindWeights(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates) {
+  double level = 1.0;
+  Weights weights = WeightsAt(level, recurrence, rates);
+  while (weights.sum < 1.0) {
+    level *= 2.0;
+    weights = WeightsAt(level, recurrence, rates);
+  }
+  for (int step = 0; step < kLevelSteps && weights.sum > 1.0 + kCloseEnough; ++step) {
+    level -= (weights.sum - 1.0) / weights.slope;
+    Weights next = WeightsAt(level, recurrence, rates);
+    if (!(next.sum > 0.0 && next.sum < weights.sum)) break;
+    weights = std::move(next);
+  }
+  for (double& weight : weights.of_path) weight /= weights.sum;
+  return weights;
+}
+
+}  // namespace
+
+PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates) {
+  PathCounts counts;
+  // One micro-batch goes there and back, whichever stage turns it.
+  if (recurrence.micro_batch_count() == 1.0) {
+    counts.passes.assign(rates.size(), 1.0);
+    counts.messages.assign(rates.size(), 1.0);
+    counts.messages.back() = 0.0;
+    return counts;
+  }
+  const Weights weights = FindWeights(recurrence, rates);
+  double in_front = 1.0;
+  double behind = 0.0;
+  for (size_t stage = 0; stage < rates.size(); ++stage) {
+    const Path path = PathOf(recurrence, static_cast<int>(stage));
+    const double weight = weights.of_path[stage];
+    in_front = std::max(0.0, in_front - weight);
+    counts.passes.push_back(in_front + path.own * weight + behind);
+    behind += path.behind * weight;
+    counts.messages.push_back(in_front + behind);
+  }
+  counts.messages.back() = 0.0;
+  return counts;
+}
+
+}  // namespace parplan

@@ -1,0 +1,244 @@
+#include "planner/planners/exact/pipeline/pipeline_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/pipeline/mask_search.h"
+#include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/planners/exact/pipeline/priced_search.h"
+#include "planner/search/space/layout_classes.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// States of one mask before it is given up, where there is a plan and where not.
+struct StateLimits {
+  int64_t with_plan;
+  int64_t without;
+};
+constexpr StateLimits kMostStates = {60'000, 300'000};
+constexpr StateLimits kFewStates = {6'000, 60'000};
+// The same of plans of one layout.
+constexpr int64_t kMostDiveStates = 4'000;
+// Models of many layers are searched by labels too, where prices prove nothing, with so few
+// layers and runs of equal ones.
+constexpr int kMostFoldedLayers = 512;
+constexpr int kMostFoldedRuns = 16;
+// Searches with less memory, where plans fit but for what the allocator keeps.
+constexpr int kMostAttempts = 6;
+
+bool IsTransformerDefinition(const PipelineSetting& setting, size_t definition) {
+  return IsTransformer(setting.problem().model().layer_definitions()[definition].kind);
+}
+
+// The part of a mask in which every definition that has options of `layout` has no others;
+// embeddings and heads may keep them.
+OptionMask OfOneLayout(const PipelineSetting& setting, const OptionMask& mask, int layout,
+                       bool frees_ends) {
+  OptionMask part = mask;
+  for (size_t definition = 0; definition < part.size(); ++definition) {
+    if (frees_ends && !IsTransformerDefinition(setting, definition)) continue;
+    const std::vector<StageOption>& options = setting.table().options(static_cast<int>(definition));
+    std::vector<char> kept(part[definition].size(), 0);
+    bool has_any = false;
+    for (size_t k = 0; k < options.size(); ++k) {
+      if (!mask[definition][k] || options[k].layout != layout) continue;
+      kept[k] = 1;
+      has_any = true;
+    }
+    if (has_any) part[definition] = std::move(kept);
+  }
+  return part;
+}
+
+// All masks of a candidate.
+class CandidatePlans {
+ public:
+  CandidatePlans(const PipelineSetting& setting, PlanEvaluator& evaluator, double most, int wanted,
+                 const StateLimits& limits, PlanList& plans, SearchMeter& meter)
+      : setting_(setting),
+        classes_(setting.problem().model(), setting.table()),
+        evaluator_(evaluator),
+        overhead_(setting.costs().step_overhead().value()),
+        wanted_(wanted),
+        limits_(limits),
+        most_(most),
+        plans_(plans),
+        meter_(meter) {}
+
+  // The bound of steps without their overhead.
+  double Search(const std::vector<OptionMask>& masks) {
+    for (const OptionMask& mask : masks) Dive(mask);
+    double lower = kInfinite;
+    for (const OptionMask& mask : masks) {
+      if (meter_.stopped()) {
+        is_exact_ = false;
+        return 0.0;
+      }
+      const bool has_plan = most_ < kInfinite;
+      lower = std::min(lower,
+                       SearchMask(mask, has_plan ? limits_.with_plan : limits_.without, is_exact_));
+    }
+    return lower;
+  }
+
+  bool is_exact() const { return is_exact_; }
+  Bytes most_excess() const { return most_excess_; }
+
+ private:
+  // Quick plans, of one layout each, to have a step to beat: first mixed in no time, then the
+  // best about, whatever layouts embeddings and heads have.
+  void Dive(const OptionMask& mask) {
+    const int layout_count = setting_.table().layout_count();
+    for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
+      if (!LeavesTableThere(mask, layout)) continue;
+      const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/false);
+      MaskSearch search(setting_, part, classes_, evaluator_, meter_);
+      if (search.LowerBound(most_) < most_) search.TryMix(most_, plans_);
+      TakeMost();
+    }
+    for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
+      if (!LeavesTableThere(mask, layout)) continue;
+      const SearchControl control = meter_.PartOf(kMostDiveStates);
+      SearchMeter meter(control);
+      const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/true);
+      MaskSearch search(setting_, part, classes_, evaluator_, meter);
+      const double lower = search.LowerBound(most_);
+      if (lower < most_) search.SearchCoarsely(lower, most_, wanted_, plans_);
+      meter_.Add(meter);
+      TakeMost();
+    }
+  }
+
+  // Whether what holds a tied table has options beside which layers of `layout` move nothing:
+  // masks differ in these, and each is tried with its own layouts only.
+  bool LeavesTableThere(const OptionMask& mask, int layout) const {
+    const int definition_count = static_cast<int>(mask.size());
+    for (int definition = 0; definition < definition_count; ++definition) {
+      if (!setting_.space().HoldsTiedTable(definition) || mask[definition].empty()) continue;
+      const std::vector<StageOption>& options = setting_.table().options(definition);
+      for (size_t k = 0; k < options.size(); ++k) {
+        if (mask[definition][k] &&
+            setting_.table().Transition(definition, options[k].layout, layout) == Seconds()) {
+          return true;
+        }
+      }
+      return false;
+    }
+    return true;
+  }
+
+  void TakeMost() {
+    if (!plans_.is_full()) return;
+    most_ = std::min(most_, plans_.plans().back().prediction.step.value() - overhead_);
+  }
+
+  double SearchMask(const OptionMask& mask, int64_t most_states, bool& is_exact) {
+    const SearchControl control = meter_.PartOf(most_states);
+    SearchMeter part(control);
+    MaskSearch search(setting_, mask, classes_, evaluator_, part);
+    const double lower = search.Search(most_, wanted_, plans_, is_exact);
+    meter_.Add(part);
+    most_excess_ = std::max(most_excess_, search.most_excess());
+    TakeMost();
+    return lower;
+  }
+
+  const PipelineSetting& setting_;
+  LayoutClasses classes_;
+  PlanEvaluator& evaluator_;
+  const double overhead_;
+  const int wanted_;
+  const StateLimits limits_;
+  double most_;
+  PlanList& plans_;
+  SearchMeter& meter_;
+  bool is_exact_ = true;
+  Bytes most_excess_;
+};
+
+// Whether many layers are folded into so few runs that stages of them can be solved.
+bool AreFewRuns(const ModelSpec& model) {
+  return model.layer_count() <= kMostFoldedLayers &&
+         static_cast<int>(model.layer_runs().size()) <= kMostFoldedRuns;
+}
+
+PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
+                             const OptionTable& table, const PipelineCandidate& candidate,
+                             Seconds most, int wanted, const StateLimits& limits,
+                             SearchMeter& meter) {
+  PlanEvaluator evaluator(space.problem(), costs);
+  const double overhead = costs.step_overhead().value();
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
+  PipelineOutcome outcome;
+  PlanList plans(wanted);
+  Bytes usable = space.problem().usable_memory();
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const PipelineSetting setting(space, costs, table, candidate, usable);
+    CandidatePlans search(setting, evaluator, most.value() - overhead, wanted, limits, plans,
+                          meter);
+    const double bound = search.Search(masks);
+    // With less memory only to find a plan; the bound is that of the first attempt.
+    if (attempt == 0) outcome.bound = Seconds::Of(bound + overhead);
+    outcome.is_exact = outcome.is_exact && search.is_exact();
+    if (!plans.plans().empty() || search.most_excess() == Bytes() || meter.stopped()) break;
+    outcome.is_exact = false;
+    usable -= search.most_excess();
+  }
+  outcome.plans = plans.Take();
+  return outcome;
+}
+
+}  // namespace
+
+PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
+                               const OptionTable& table, const PipelineCandidate& candidate,
+                               Seconds most, int wanted, SearchMeter& meter) {
+  if (space.problem().model().layer_count() >= kManyLayers) {
+    PipelineOutcome priced =
+        SearchPricedPipeline(space, costs, table, candidate, most, wanted, meter);
+    if (priced.is_exact || meter.stopped() || !AreFewRuns(space.problem().model())) return priced;
+    if (wanted == 1 && !priced.plans.empty()) {
+      most = std::min(most, priced.plans.front().prediction.step);
+    }
+    PipelineOutcome outcome =
+        SearchWithin(space, costs, table, candidate, most, wanted, kMostStates, meter);
+    outcome.bound = std::max(outcome.bound, priced.bound);
+    PlanList plans(wanted);
+    for (PredictedPlan& plan : priced.plans) plans.Offer(std::move(plan));
+    for (PredictedPlan& plan : outcome.plans) plans.Offer(std::move(plan));
+    outcome.plans = plans.Take();
+    return outcome;
+  }
+  return SearchWithin(space, costs, table, candidate, most, wanted, kMostStates, meter);
+}
+
+PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
+                            const OptionTable& table, const PipelineCandidate& candidate,
+                            Seconds most, int wanted, SearchMeter& meter) {
+  return SearchWithin(space, costs, table, candidate, most, wanted, kFewStates, meter);
+}
+
+Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
+                      const PipelineCandidate& candidate, Seconds most, SearchMeter& meter) {
+  if (space.problem().model().layer_count() >= kManyLayers) {
+    return PricedPipelineBound(space, costs, table, candidate, most, meter);
+  }
+  const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
+  LayoutClasses classes(space.problem().model(), table);
+  PlanEvaluator evaluator(space.problem(), costs);
+  const double overhead = costs.step_overhead().value();
+  double bound = kInfinite;
+  for (const OptionMask& mask : RelaxedMasks(space, table)) {
+    if (meter.stopped()) return Seconds();
+    MaskSearch search(setting, mask, classes, evaluator, meter);
+    bound = std::min(bound, search.LowerBound(std::min(bound, most.value() - overhead)));
+  }
+  return Seconds::Of(bound + overhead);
+}
+
+}  // namespace parplan

@@ -1,0 +1,312 @@
+#include "planner/planners/exact/pipeline/priced_pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// A hair less than computed, for the rounding of sums in another order.
+constexpr double kRounding = 1.0 - 1e-11;
+// Rounds of prices from partitions, which are from prices.
+constexpr int kRounds = 2;
+constexpr int kReachSteps = 30;
+// The longest step bounds are looked for below, where nothing else is known: so often what
+// stages of one good partition take.
+constexpr double kFarAbove = 1.3;
+constexpr int kBoundSteps = 10;
+constexpr double kCloseEnough = 0.999;
+// Places of the dynamic programme that count as one state.
+constexpr int64_t kCellsOfState = 16;
+
+}  // namespace
+
+PricedPipeline::PricedPipeline(const PipelineSetting& setting, const LayerMenus& menus)
+    : setting_(setting),
+      menus_(menus),
+      definition_count_(static_cast<int>(setting.problem().model().layer_definitions().size())) {
+  SetPasses(std::vector<LayerRate>(setting.depth()));
+  std::vector<char> was_seen(definition_count_);
+  double most_transient = 0.0;
+  const ModelSpec& model = setting.problem().model();
+  const auto transient = [&](int layer) {
+    return menus.least_transient(setting.definition_of(layer));
+  };
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    if (!was_seen[run.definition_index]++) definitions_.push_back(run.definition_index);
+  }
+  // The least of all layers but those at the ends that need less.
+  const int layer_count = setting.layer_count();
+  const double middle = transient(layer_count / 2);
+  while (first_layers_ < layer_count && transient(first_layers_) < middle) ++first_layers_;
+  while (last_layers_ < layer_count && transient(layer_count - 1 - last_layers_) < middle) {
+    ++last_layers_;
+  }
+  most_transient = middle;
+  for (int layer = first_layers_; layer < layer_count - last_layers_;) {
+    most_transient = std::min(most_transient, transient(layer));
+    layer = setting.EndOfRun(layer);
+  }
+  room_ = setting.largest_budget().as_double() - most_transient;
+  double least_transient = kInfinite;
+  for (const int definition : definitions_) {
+    least_transient = std::min(least_transient, menus.least_transient(definition));
+  }
+  largest_room_ = setting.largest_budget().as_double() - least_transient;
+  prices_.assign(setting.depth(), 0.0);
+  minima_.resize(setting.depth());
+}
+
+void PricedPipeline::SetWays() {
+  ways_.assign(1, 0.0);
+  const std::vector<double>& ways = minima_.back().ways;
+  for (int layer = 0; layer < setting_.layer_count(); ++layer) {
+    ways_.push_back(ways_.back() + ways[setting_.definition_of(layer)]);
+  }
+}
+
+// As many layers a stage as the least memory allows: who begins later can end no earlier.
+bool PricedPipeline::FitsSomewhere() const {
+  const int depth = setting_.depth();
+  int layer = 0;
+  for (int stage = 0; stage < depth; ++stage) {
+    int most = setting_.layer_count() - (depth - 1 - stage);
+    if (!setting_.fixed_boundaries().empty()) most = setting_.fixed_boundaries()[stage + 1];
+    double used = 0.0;
+    const int first = layer;
+    while (layer < most) {
+      used += minima_[stage].memories[setting_.definition_of(layer)];
+      if (used > largest_room_ / kRounding) break;
+      ++layer;
+    }
+    if (layer == first || (!setting_.fixed_boundaries().empty() && layer < most)) return false;
+  }
+  return layer == setting_.layer_count();
+}
+
+double PricedPipeline::StageTime(int stage, int first_layer, int end_layer) const {
+  const Minima& minima = minima_[stage];
+  double way = 0.0;
+  double priced = -prices_[stage] * room_;
+  for (int layer = first_layer; layer < end_layer;) {
+    const int end = std::min(setting_.EndOfRun(layer), end_layer);
+    way += minima.ways[setting_.definition_of(layer)] * (end - layer);
+    priced += minima.passes[setting_.definition_of(layer)] * (end - layer);
+    layer = end;
+  }
+  return std::max(way, priced / passes_[stage]);
+}
+
+double PricedPipeline::FixedSum() const {
+  double sum = 0.0;
+  for (int stage = 0; stage < setting_.depth(); ++stage) {
+    const int first = setting_.fixed_boundaries()[stage];
+    const int end = setting_.fixed_boundaries()[stage + 1];
+    const bool is_end = end <= first_layers_ || first >= setting_.layer_count() - last_layers_;
+    if (!is_end) sum += passes_[stage] * StageTime(stage, first, end);
+  }
+  return sum;
+}
+
+// Monotone: what a layer in front adds to the times before a stage, it takes from the stage's
+// own at least once for every micro-batch, and from every round trip.
+bool PricedPipeline::Allows(int stage, int first, const RangeSums& sums, double most) const {
+  const double way = std::max(sums.way, sums.priced / passes_[stage]);
+  if (sums.memory > largest_room_) return false;
+  const SuffixRecurrence& recurrence = setting_.recurrence();
+  const double count = recurrence.micro_batch_count();
+  const double all = ways_.back();
+  if (recurrence.is_gpipe()) return all + (count - 1.0) * way <= most;
+  const double before = ways_[first];
+  return before + count * way <= most &&
+         before + recurrence.Rounds(stage, way, all - before, /*arc=*/0.0) <= most;
+}
+
+void PricedPipeline::AddLayer(int stage, int layer, RangeSums& sums) const {
+  const Minima& minima = minima_[stage];
+  const int definition = setting_.definition_of(layer);
+  sums.way += minima.ways[definition];
+  sums.priced += minima.passes[definition];
+  sums.memory += minima.memories[definition];
+}
+
+// As far to the right as stages in front can reach, as far to the left as those behind.
+bool PricedPipeline::FindWindows(double most) {
+  const int depth = setting_.depth();
+  const int layer_count = setting_.layer_count();
+  const double limit = most / kRounding;
+  latest_.assign(depth + 1, 0);
+  earliest_.assign(depth + 1, 0);
+  earliest_[depth] = latest_[depth] = layer_count;
+  const auto none = [&](int stage) { return RangeSums{.priced = -prices_[stage] * largest_room_}; };
+  for (int stage = 0; stage + 1 < depth; ++stage) {
+    const int last = layer_count - (depth - stage - 1);
+    RangeSums sums = none(stage);
+    int end = latest_[stage];
+    while (end < last) {
+      AddLayer(stage, end, sums);
+      if (!Allows(stage, latest_[stage], sums, limit)) break;
+      ++end;
+    }
+    if (end < stage + 1) return false;
+    latest_[stage + 1] = end;
+  }
+  int earliest = layer_count;
+  for (int stage = depth - 1; stage > 0; --stage) {
+    RangeSums sums = none(stage);
+    int first = earliest;
+    while (first > stage) {
+      AddLayer(stage, first - 1, sums);
+      if (!Allows(stage, first - 1, sums, limit)) break;
+      --first;
+    }
+    if (first > latest_[stage] || first == earliest) return false;
+    earliest_[stage] = earliest = first;
+  }
+  return true;
+}
+
+double PricedPipeline::LeastSum(double most, SearchMeter& meter) {
+  if (!setting_.fixed_boundaries().empty()) return FixedSum();
+  if (!FindWindows(most)) return kInfinite;
+  const int depth = setting_.depth();
+  const int layer_count = setting_.layer_count();
+  std::vector<double> before(layer_count + 1, kInfinite);
+  std::vector<double> behind(layer_count + 1, kInfinite);
+  before[0] = 0.0;
+  int64_t cells = 0;
+  for (int stage = 0; stage < depth; ++stage) {
+    const std::vector<double>& costs = minima_[stage].priced;
+    const double room = prices_[stage] * room_;
+    // Of a stage of ends alone.
+    const double room_of_ends = prices_[stage] * largest_room_;
+    // Where the stage begins at best, less the layers from its first on; and the same of those
+    // that begin in the last layers.
+    double best = kInfinite;
+    double best_of_last = kInfinite;
+    double sum = 0.0;
+    const int end = latest_[stage + 1];
+    for (int layer = earliest_[stage]; layer < end; ++layer) {
+      if (layer <= latest_[stage]) {
+        best = std::min(best, before[layer] - sum);
+        if (layer >= layer_count - last_layers_) {
+          best_of_last = std::min(best_of_last, before[layer] - sum);
+        }
+      }
+      sum += costs[setting_.definition_of(layer)];
+      const double value = best + sum - (layer < first_layers_ ? room_of_ends : room);
+      behind[layer + 1] = std::min(value, best_of_last + sum - room_of_ends);
+    }
+    cells += end - earliest_[stage];
+    std::swap(before, behind);
+  }
+  meter.Expand(cells / kCellsOfState);
+  return before[layer_count];
+}
+
+bool PricedPipeline::Reach(double most, const std::vector<double>& factors,
+                           std::vector<int>& boundaries) const {
+  const int depth = setting_.depth();
+  const double count = setting_.recurrence().micro_batch_count();
+  // Of GPipe every stage has its share of the step, whichever is in front; of 1F1B with more
+  // micro-batches than stages too (`SpreadStepBound`).
+  const bool is_even = setting_.recurrence().is_gpipe() || count > depth;
+  boundaries.assign(1, 0);
+  double before = 0.0;
+  for (int stage = 0; stage < depth; ++stage) {
+    const Minima& minima = minima_[stage];
+    const double factor = factors.empty() ? 1.0 : factors[stage];
+    const int last = setting_.layer_count() - (depth - 1 - stage);
+    double way = 0.0;
+    double priced = -prices_[stage] * room_;
+    double memory = 0.0;
+    double time = 0.0;
+    int layer = boundaries.back();
+    const int first = layer;
+    while (layer < last) {
+      const int definition = setting_.definition_of(layer);
+      way += minima.ways[definition];
+      priced += minima.passes[definition];
+      memory += minima.memories[definition];
+      const double next = factor * std::max(way, priced / passes_[stage]);
+      if (memory > room_ || (is_even ? 0.0 : before) + count * next > most) break;
+      time = next;
+      ++layer;
+    }
+    if (layer == first) return false;
+    before += time + 2.0 * setting_.stage(stage).least_send;
+    boundaries.push_back(layer);
+  }
+  return boundaries.back() == setting_.layer_count();
+}
+
+std::vector<int> PricedPipeline::Partition(const std::vector<double>& factors) const {
+  if (!setting_.fixed_boundaries().empty()) {
+    return {setting_.fixed_boundaries().begin(), setting_.fixed_boundaries().end()};
+  }
+  const double all = StageTime(setting_.depth() - 1, 0, setting_.layer_count()) *
+                     setting_.recurrence().micro_batch_count();
+  std::vector<int> best;
+  std::vector<int> boundaries;
+  double low = 0.0;
+  double high = 8.0 * all / setting_.depth();
+  while (!Reach(high, factors, best)) {
+    low = high;
+    high *= 2.0;
+    if (!(high < 1e3 * all)) return {};
+  }
+  for (int step = 0; step < kReachSteps; ++step) {
+    const double middle = 0.5 * (low + high);
+    if (Reach(middle, factors, boundaries)) {
+      high = middle;
+      best = boundaries;
+    } else {
+      low = middle;
+    }
+    if (high - low <= 1e-5 * high) break;
+  }
+  return best;
+}
+
+// No plan of less than `most` seconds takes less than this; at most that.
+double PricedPipeline::BoundBelow(double most, SearchMeter& meter) {
+  const double sum = LeastSum(most, meter);
+  if (!(sum < kInfinite)) return most;
+  double priced = 0.0;
+  for (const double price : prices_) priced += std::abs(price * room_);
+  return std::min(most, sum + messages_ - (1.0 - kRounding) * (std::abs(sum) + priced));
+}
+
+double PricedPipeline::Bound(double enough, SearchMeter& meter) {
+  for (int stage = 0; stage < setting_.depth(); ++stage) SetMinima(stage);
+  if (!setting_.has_partition() || !FitsSomewhere()) return kInfinite;
+  SetWays();
+  std::vector<int> boundaries = Partition({});
+  for (int round = 0; round < kRounds && !boundaries.empty(); ++round) {
+    SetPrices(boundaries);
+    boundaries = Partition({});
+    if (!boundaries.empty()) Balance(boundaries);
+    if (!meter.Ask()) return 0.0;
+  }
+  double sum = 0.0;
+  for (int stage = 0; !boundaries.empty() && stage < setting_.depth(); ++stage) {
+    sum += passes_[stage] * StageTime(stage, boundaries[stage], boundaries[stage + 1]);
+  }
+  // Steps that are refuted, and others; the least sum of those below a step is a bound too.
+  double high = std::min(enough, boundaries.empty() ? kInfinite : kFarAbove * sum);
+  double bound = BoundBelow(high, meter);
+  if (!(high < kInfinite)) return bound;
+  for (int step = 0; step < kBoundSteps && bound < high * kCloseEnough && bound < enough; ++step) {
+    const double middle = 0.5 * (bound + high);
+    const double below = BoundBelow(middle, meter);
+    if (!meter.Ask()) return 0.0;
+    bound = std::max(bound, below);
+    if (below < middle) high = middle;
+  }
+  return bound;
+}
+
+}  // namespace parplan

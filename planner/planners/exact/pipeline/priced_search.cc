@@ -1,0 +1,191 @@
+#include "planner/planners/exact/pipeline/priced_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/pipeline/layer_menus.h"
+#include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/planners/exact/pipeline/priced_pipeline.h"
+#include "planner/planners/exact/pipeline/stage_mix.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Layouts plans are made in.
+constexpr int kMostLayouts = 3;
+// Partitions tried in each, every one from what stages of the last really take.
+constexpr int kPartitions = 4;
+// How much longer a stage that did not fit is taken to be.
+constexpr double kTooLong = 1.05;
+// Searches with less memory, where plans fit but for what the allocator keeps.
+constexpr int kMostAttempts = 3;
+
+// The plans of one setting and mask.
+class PlanMaker {
+ public:
+  PlanMaker(const PipelineSetting& setting, const OptionMask& mask, PlanEvaluator& evaluator,
+            PlanList& plans, SearchMeter& meter)
+      : setting_(setting),
+        mask_(mask),
+        evaluator_(evaluator),
+        overhead_(setting.costs().step_overhead().value()),
+        plans_(plans),
+        meter_(meter) {}
+
+  // Plans below `most` seconds, without the overhead, of the layouts that are cheapest.
+  void Make(const std::vector<int>& layouts, double most) {
+    for (const int layout : layouts) {
+      if (!meter_.Ask()) return;
+      MakeOf(InOneLayout(setting_.table(), mask_, layout), most);
+    }
+    MakeOf(mask_, most);
+  }
+
+  // What the best plan that was refused had too much; 0 where one was taken.
+  Bytes excess() const { return excess_; }
+
+ private:
+  void MakeOf(const OptionMask& part, double most) {
+    const LayerMenus menus(setting_, part);
+    PricedPipeline prices(setting_, menus);
+    if (prices.Bound(most, meter_) >= most || meter_.stopped()) return;
+    std::vector<double> factors;
+    std::vector<int> best;
+    double least = kInfinite;
+    for (int round = 0; round < kPartitions && meter_.Ask(); ++round) {
+      const std::vector<int> boundaries = prices.Partition(factors);
+      if (boundaries.empty() || boundaries == best) break;
+      const double step = Mix(part, prices, boundaries, factors);
+      if (step < least) {
+        least = step;
+        best = boundaries;
+        best_choices_ = choices_;
+      }
+    }
+    if (least < most) Offer(best, most);
+  }
+
+  // What the schedule takes with stages mixed by themselves, up to rare waits; infinite where
+  // one does not fit. Sets `choices_`, and how much longer stages take than at prices.
+  double Mix(const OptionMask& part, const PricedPipeline& prices,
+             const std::vector<int>& boundaries, std::vector<double>& factors) {
+    const int depth = setting_.depth();
+    factors.resize(depth, 1.0);
+    choices_.clear();
+    bool fits = true;
+    for (int i = 0; i < depth; ++i) {
+      std::optional<StageChoice> choice =
+          MixStage(setting_, part, i, boundaries[i], boundaries[i + 1]);
+      meter_.Expand(1);
+      if (!choice.has_value()) {
+        factors[i] *= kTooLong;
+        fits = false;
+        continue;
+      }
+      const double priced = prices.StageTime(i, boundaries[i], boundaries[i + 1]);
+      if (priced > 0.0) factors[i] = (choice->forward + choice->backward).value() / priced;
+      choices_.push_back(*std::move(choice));
+    }
+    if (!fits) return kInfinite;
+    StageTimesOf(setting_, StagesOf(boundaries, choices_), times_);
+    for (const StageTimes& times : times_) {
+      if (!times.send.is_finite()) return kInfinite;
+    }
+    return PipelineStepBound(setting_.candidate().schedule, times_,
+                             setting_.candidate().micro_batch_count)
+        .value();
+  }
+
+  static std::vector<ChosenStage> StagesOf(const std::vector<int>& boundaries,
+                                           const std::vector<StageChoice>& choices) {
+    std::vector<ChosenStage> stages;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      stages.push_back({boundaries[i], boundaries[i + 1], &choices[i]});
+    }
+    return stages;
+  }
+
+  void Offer(const std::vector<int>& boundaries, double most) {
+    Plan plan = AssemblePlan(setting_, StagesOf(boundaries, best_choices_));
+    const PlanScore score = evaluator_.Evaluate(plan);
+    const Bytes usable = setting_.problem().usable_memory();
+    if (score.peak_memory_upper > usable) {
+      excess_ = std::max(excess_, score.peak_memory_upper - usable);
+      return;
+    }
+    if (score.step.value() - overhead_ >= most) return;
+    Prediction prediction = evaluator_.Predict(plan);
+    plans_.Offer({std::move(plan), std::move(prediction)});
+  }
+
+  const PipelineSetting& setting_;
+  const OptionMask& mask_;
+  PlanEvaluator& evaluator_;
+  const double overhead_;
+  PlanList& plans_;
+  SearchMeter& meter_;
+  std::vector<StageChoice> choices_;
+  std::vector<StageChoice> best_choices_;
+  std::vector<StageTimes> times_;
+  Bytes excess_;
+};
+
+}  // namespace
+
+Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
+                            const OptionTable& table, const PipelineCandidate& candidate,
+                            Seconds most, SearchMeter& meter) {
+  const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
+  const double overhead = costs.step_overhead().value();
+  double bound = kInfinite;
+  for (const OptionMask& mask : RelaxedMasks(space, table)) {
+    const LayerMenus menus(setting, mask);
+    PricedPipeline prices(setting, menus);
+    const double enough = std::min(bound, most.value() - overhead);
+    bound = std::min(bound, prices.Bound(enough, meter));
+    if (meter.stopped()) return Seconds();
+  }
+  return Seconds::Of(bound + overhead);
+}
+
+PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel& costs,
+                                     const OptionTable& table, const PipelineCandidate& candidate,
+                                     Seconds most, int wanted, SearchMeter& meter) {
+  PipelineOutcome outcome;
+  PlanList plans(wanted);
+  PlanEvaluator evaluator(space.problem(), costs);
+  const double overhead = costs.step_overhead().value();
+  const double least = most.value() - overhead;
+  double bound = kInfinite;
+  Bytes usable = space.problem().usable_memory();
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const PipelineSetting setting(space, costs, table, candidate, usable);
+    Bytes excess;
+    for (const OptionMask& mask : masks) {
+      const LayerMenus menus(setting, mask);
+      PricedPipeline prices(setting, menus);
+      const double each = prices.Bound(least, meter);
+      // With less memory only to find a plan; the bound is that of the first attempt.
+      if (attempt == 0) bound = std::min(bound, each);
+      if (meter.stopped() || each >= least) continue;
+      PlanMaker maker(setting, mask, evaluator, plans, meter);
+      maker.Make(prices.CheapestLayouts(mask, kMostLayouts), least);
+      excess = std::max(excess, maker.excess());
+    }
+    if (!plans.plans().empty() || excess == Bytes() || meter.stopped()) break;
+    usable -= excess;
+  }
+  outcome.bound = Seconds::Of(bound + overhead);
+  outcome.plans = plans.Take();
+  outcome.is_exact = bound >= least;
+  return outcome;
+}
+
+}  // namespace parplan

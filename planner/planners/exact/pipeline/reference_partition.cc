@@ -1,0 +1,63 @@
+#include "planner/planners/exact/pipeline/reference_partition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace parplan {
+namespace {
+
+// [definition] the least any option takes; 0 where there is none.
+std::vector<double> LeastWays(const PipelineSetting& setting, const OptionMask& allowed) {
+  const ModelSpec& model = setting.problem().model();
+  std::vector<double> ways(model.layer_definitions().size(), -1.0);
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    double& least = ways[run.definition_index];
+    if (least >= 0.0) continue;
+    least = std::numeric_limits<double>::infinity();
+    const std::vector<StageOption>& options = setting.table().options(run.definition_index);
+    for (size_t k = 0; k < options.size(); ++k) {
+      if (!allowed.empty() && !allowed[run.definition_index][k]) continue;
+      least = std::min(least, (options[k].forward + options[k].backward).value());
+    }
+    if (!std::isfinite(least)) least = 0.0;
+  }
+  return ways;
+}
+
+}  // namespace
+
+std::vector<int> ReferencePartition(const PipelineSetting& setting, const OptionMask& allowed) {
+  if (!setting.fixed_boundaries().empty()) {
+    return {setting.fixed_boundaries().begin(), setting.fixed_boundaries().end()};
+  }
+  const int depth = setting.depth();
+  const int layer_count = setting.layer_count();
+  std::vector<int> boundaries(depth + 1, layer_count);
+  boundaries[0] = 0;
+  // No partition: nobody will look at it.
+  if (depth > layer_count) return boundaries;
+  const std::vector<double> ways = LeastWays(setting, allowed);
+  std::vector<double> before(layer_count + 1, 0.0);
+  for (int layer = 0; layer < layer_count; ++layer) {
+    before[layer + 1] = before[layer] + ways[setting.definition_of(layer)];
+  }
+  const double count = setting.recurrence().micro_batch_count();
+  const double shrink = setting.recurrence().is_gpipe() || count == 1.0 ? 1.0 : 1.0 - 1.0 / count;
+  double all = 0.0;
+  double share = 1.0;
+  for (int i = 0; i < depth; ++i, share *= shrink) all += share;
+  double sum = 0.0;
+  share = 1.0;
+  for (int i = 1; i < depth; ++i, share *= shrink) {
+    sum += share;
+    const double wanted = before[layer_count] * (sum / all);
+    const auto place = std::lower_bound(before.begin(), before.end(), wanted);
+    auto layer = static_cast<int>(place - before.begin());
+    if (layer > 0 && wanted - before[layer - 1] < before[layer] - wanted) --layer;
+    boundaries[i] = std::clamp(layer, boundaries[i - 1] + 1, layer_count - (depth - i));
+  }
+  return boundaries;
+}
+
+}  // namespace parplan

@@ -1,0 +1,211 @@
+#include "planner/planners/exact/pipeline/suffix_search.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace parplan {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// For sums in another order.
+constexpr double kRoom = 1.0 + 1e-12;
+
+// Whether some stage with these bounds may satisfy the limits.
+bool Allows(const StageLimits& limits, const RangeTimes& times) {
+  return times.way <= limits.way && times.way_and_sync <= limits.way_and_sync &&
+         times.work <= limits.work;
+}
+
+}  // namespace
+
+StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* behind, double most) const {
+  const double count = setting_.recurrence().micro_batch_count();
+  const double room_for_way = most * kRoom - graph_.WayBefore(stage, first);
+  const double room_for_end = most * kRoom - graph_.ForwardBefore(stage, first);
+  if (behind == nullptr) {
+    return {std::min(room_for_way, room_for_end) / count, kInfinite, room_for_end};
+  }
+  const double sends = 2.0 * setting_.stage(stage).least_send;
+  // Of GPipe all others wait for the longest stage.
+  const double others = setting_.recurrence().is_gpipe() ? behind->round_trip + sends : 0.0;
+  StageLimits limits;
+  limits.way =
+      std::min(room_for_way - behind->last_backward - sends, (room_for_way - others) / count);
+  limits.way = std::min(
+      limits.way, setting_.recurrence().MostWork(stage, room_for_way, behind->round_trip + sends));
+  limits.way_and_sync = room_for_end - behind->last_backward - sends;
+  limits.work = room_for_end - others;
+  if (fronts_.keeps() == FrontKeeps::kWays && stage > 0) {
+    limits.way = std::min(limits.way, limits.work / count);
+  }
+  return limits;
+}
+
+bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, double most,
+                        Node& node) const {
+  const SuffixRecurrence& recurrence = setting_.recurrence();
+  StageTimes times = {chosen.choice->forward, chosen.choice->backward, Seconds(),
+                      chosen.choice->sync};
+  if (fronts_.keeps() == FrontKeeps::kWays) {
+    // As if backward passes took no time, which no chain of passes makes longer.
+    times.forward += times.backward;
+    times.backward = Seconds();
+    if (stage > 0) times.gradient_sync = Seconds();
+  }
+  if (next == nullptr) {
+    node.times = recurrence.LastStage(times);
+  } else {
+    times.send =
+        fronts_.Send(setting_.definition_of(chosen.end_layer - 1), chosen.choice->last_layout,
+                     next->stage.choice->first_layout, setting_.stage(stage).leaves_node);
+    if (!times.send.is_finite()) return false;
+    node.times = recurrence.Before(stage, times, next->times);
+  }
+  const double limit = most * kRoom;
+  const double way = graph_.WayBefore(stage, chosen.first_layer);
+  if (way + recurrence.LastBackward(node.times) > limit ||
+      graph_.ForwardBefore(stage, chosen.first_layer) + recurrence.End(node.times) > limit ||
+      recurrence.RoundCount(0) * (way + recurrence.RoundTrip(node.times)) > limit) {
+    return false;
+  }
+  node.stage = chosen;
+  return true;
+}
+
+void SuffixSearch::Insert(const Node& node) {
+  const SuffixRecurrence& recurrence = setting_.recurrence();
+  const int layout = node.stage.choice->first_layout;
+  for (const Node& other : pending_) {
+    if (other.stage.choice->first_layout == layout &&
+        recurrence.Dominates(other.times, node.times)) {
+      return;
+    }
+  }
+  std::erase_if(pending_, [&](const Node& other) {
+    return other.stage.choice->first_layout == layout &&
+           recurrence.Dominates(node.times, other.times);
+  });
+  pending_.push_back(node);
+}
+
+bool SuffixSearch::AddPlace(int stage, int first, absl::Span<const PartitionGraph::Edge> edges,
+                            double most) {
+  const bool is_last = stage + 1 == setting_.depth();
+  pending_.clear();
+  bool is_complete = true;
+  for (const PartitionGraph::Edge& edge : edges) {
+    const Place* behind = is_last ? nullptr : &PlaceAt(stage + 1, edge.end);
+    if (!is_last && behind->begin == behind->end) continue;
+    const StageLimits limits = LimitsOf(stage, first, behind, most);
+    if (!Allows(limits, edge.times)) continue;
+    const StageFront& front = fronts_.Find(stage, first, edge.end, limits, meter_);
+    is_complete = is_complete && front.is_complete;
+    for (const StageChoice& choice : front.choices) {
+      if ((choice.forward + choice.backward).value() > limits.way) continue;
+      const ChosenStage chosen = {first, edge.end, &choice};
+      Node node;
+      if (is_last) {
+        if (Join(stage, chosen, nullptr, most, node)) Insert(node);
+        continue;
+      }
+      for (int32_t k = behind->begin; k < behind->end; ++k) {
+        if (!Join(stage, chosen, &nodes_[k], most, node)) continue;
+        node.next = k;
+        Insert(node);
+      }
+    }
+    const auto count = static_cast<int64_t>(front.choices.size());
+    if (!meter_.Expand(count * (is_last ? 1 : behind->end - behind->begin))) is_complete = false;
+    if (!is_complete && meter_.stopped()) break;
+  }
+  Place& place = places_[stage][first - graph_.begin(stage)];
+  place = {static_cast<int32_t>(nodes_.size()), 0, kInfinite, kInfinite};
+  for (const Node& node : pending_) {
+    place.last_backward =
+        std::min(place.last_backward, setting_.recurrence().LastBackward(node.times));
+    place.round_trip = std::min(place.round_trip, setting_.recurrence().RoundTrip(node.times));
+    nodes_.push_back(node);
+  }
+  place.end = static_cast<int32_t>(nodes_.size());
+  return is_complete;
+}
+
+bool SuffixSearch::Run(double most) {
+  nodes_.clear();
+  results_.clear();
+  places_.assign(setting_.depth(), {});
+  bool is_complete = true;
+  for (int stage = setting_.depth() - 1; stage >= 0; --stage) {
+    places_[stage].resize(graph_.end(stage) - graph_.begin(stage));
+    const std::vector<PartitionGraph::Edge>& edges = graph_.edges(stage);
+    for (size_t begin = 0; begin < edges.size();) {
+      size_t end = begin;
+      while (end < edges.size() && edges[end].first == edges[begin].first) ++end;
+      const absl::Span<const PartitionGraph::Edge> from_here(&edges[begin], end - begin);
+      is_complete = AddPlace(stage, edges[begin].first, from_here, most) && is_complete;
+      if (meter_.stopped()) return false;
+      begin = end;
+    }
+  }
+  const Place& start = places_.front().front();
+  for (int32_t k = start.begin; k < start.end; ++k) results_.push_back(k);
+  std::stable_sort(results_.begin(), results_.end(), [this](int32_t a, int32_t b) {
+    return setting_.recurrence().End(nodes_[a].times) < setting_.recurrence().End(nodes_[b].times);
+  });
+  return is_complete;
+}
+
+double SuffixSearch::bound(int result) const {
+  return setting_.recurrence().End(nodes_[results_[result]].times);
+}
+
+std::vector<ChosenStage> SuffixSearch::Stages(int result) const {
+  std::vector<ChosenStage> stages;
+  for (int32_t k = results_[result]; k >= 0; k = nodes_[k].next) stages.push_back(nodes_[k].stage);
+  return stages;
+}
+
+struct SuffixSearch::Enumeration {
+  double most = 0.0;
+  int64_t nodes_left = 0;
+  const std::function<double(absl::Span<const ChosenStage>)>& visit;
+  // [stage]
+  std::vector<ChosenStage> stages;
+};
+
+bool SuffixSearch::GoBack(int stage, const Node& behind, Enumeration& state) {
+  if (stage < 0) {
+    state.most = std::min(state.most, state.visit(state.stages));
+    return true;
+  }
+  const bool is_last = stage + 1 == setting_.depth();
+  const int end = is_last ? setting_.layer_count() : behind.stage.first_layer;
+  bool is_complete = true;
+  for (const PartitionGraph::Edge& edge : graph_.edges(stage)) {
+    if (edge.end != end) continue;
+    const Place* place = is_last ? nullptr : &PlaceAt(stage + 1, end);
+    const StageLimits limits = LimitsOf(stage, edge.first, place, state.most);
+    if (!Allows(limits, edge.times)) continue;
+    const StageFront& front = fronts_.Find(stage, edge.first, end, limits, meter_);
+    is_complete = is_complete && front.is_complete;
+    for (const StageChoice& choice : front.choices) {
+      if (--state.nodes_left < 0 || !meter_.Expand(1)) return false;
+      Node node;
+      const ChosenStage chosen = {edge.first, end, &choice};
+      if (!Join(stage, chosen, is_last ? nullptr : &behind, state.most, node)) continue;
+      state.stages[stage] = chosen;
+      is_complete = GoBack(stage - 1, node, state) && is_complete;
+      if (state.nodes_left < 0) return false;
+    }
+  }
+  return is_complete;
+}
+
+bool SuffixSearch::Enumerate(double most, int64_t most_nodes,
+                             const std::function<double(absl::Span<const ChosenStage>)>& visit) {
+  Enumeration state = {most, most_nodes, visit, {}};
+  state.stages.resize(setting_.depth());
+  return GoBack(setting_.depth() - 1, Node(), state);
+}
+
+}  // namespace parplan

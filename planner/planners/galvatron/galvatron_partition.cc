@@ -1,0 +1,46 @@
+#include "planner/planners/galvatron/galvatron_partition.h"
+
+#include <numeric>
+
+#include "base/check.h"
+
+namespace parplan {
+namespace {
+
+constexpr double kTooFull = 1.3;
+
+}  // namespace
+
+Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
+                            int stage_count) {
+  PARPLAN_CHECK(stage_count >= 1 && stage_count <= static_cast<int>(layer_memory.size()));
+  const double total = std::accumulate(layer_memory.begin(), layer_memory.end(), 0.0);
+  const double target = (total + shared_memory) / stage_count;
+  Partition sizes(stage_count, 0);
+  int layer = static_cast<int>(layer_memory.size()) - 1;
+  for (int stage = stage_count - 1; stage > 0; --stage) {
+    double filled = 0.0;
+    while (layer >= 0 && target - filled >= 0.5 * layer_memory[layer]) {
+      filled += layer_memory[layer--];
+      ++sizes[stage];
+    }
+  }
+  sizes[0] = layer + 1;
+  int first = 0;
+  for (int stage = 0; stage + 1 < stage_count; ++stage) {
+    const auto begin = layer_memory.begin() + first;
+    while (sizes[stage] > 1 &&
+           std::accumulate(begin, begin + sizes[stage], 0.0) > kTooFull * target) {
+      --sizes[stage];
+      ++sizes[stage + 1];
+    }
+    while (sizes[stage] < 1) {
+      ++sizes[stage];
+      --sizes[stage + 1];
+    }
+    first += sizes[stage];
+  }
+  return sizes;
+}
+
+}  // namespace parplan

@@ -1,0 +1,232 @@
+#include "planner/planners/galvatron/galvatron_tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "planner/model/tied_table.h"
+
+namespace parplan {
+namespace {
+
+bool InTree(const Strategy& strategy, bool with_recompute) {
+  if (strategy.context_parallel_degree != 1 || strategy.expert_parallel_degree != 1) return false;
+  if (strategy.sharding_level != ShardingLevel::kNone &&
+      strategy.sharding_level != ShardingLevel::kParameters) {
+    return false;
+  }
+  return strategy.recompute_level == RecomputeLevel::kNone ||
+         (with_recompute && strategy.recompute_level == RecomputeLevel::kFull);
+}
+
+// The strategy of a layer without one of its own beside a layer under `neighbour`.
+bool Follows(const Strategy& strategy, const Strategy& neighbour) {
+  return strategy.tensor_parallel_degree == neighbour.tensor_parallel_degree &&
+         strategy.data_parallel_degree == neighbour.data_parallel_degree &&
+         strategy.rank_order == neighbour.rank_order &&
+         strategy.sharding_level == neighbour.sharding_level;
+}
+
+}  // namespace
+
+GalvatronTables::GalvatronTables(const StrategySpace& space, const CostModel& costs,
+                                 int pipeline_parallel_degree, int64_t micro_batch_size,
+                                 bool with_recompute)
+    : pipeline_parallel_degree_(pipeline_parallel_degree), micro_batch_size_(micro_batch_size) {
+  AddUnits(space);
+  usable_ = static_cast<int>(kind_of_unit_.size()) >= pipeline_parallel_degree;
+  for (GalvatronKind& kind : kinds_) {
+    if (!usable_) return;
+    AddOptions(space, costs, with_recompute, kind);
+    if (kind.options.empty()) usable_ = false;
+  }
+  for (GalvatronKind& kind : kinds_) AddTransitions(costs, kind);
+}
+
+void GalvatronTables::AddUnits(const StrategySpace& space) {
+  const ModelSpec& model = space.problem().model();
+  const bool own_ends = space.dimensions().has(SearchDimension::kEndStrategies);
+  std::vector<std::vector<int>> units;
+  std::vector<char> has_transformer;
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    const int definition = model.definition_of_layer()[layer];
+    const bool is_transformer = IsTransformer(model.layer(layer).kind);
+    // An end joins the unit before it, and the first ones that of the first layer.
+    const bool joins = !own_ends && !units.empty() && (!is_transformer || !has_transformer.back());
+    if (!joins) {
+      units.emplace_back();
+      has_transformer.push_back(0);
+    }
+    units.back().push_back(definition);
+    if (is_transformer) has_transformer.back() = 1;
+  }
+  for (size_t unit = 0; unit < units.size(); ++unit) {
+    const auto same = std::find_if(kinds_.begin(), kinds_.end(), [&](const GalvatronKind& kind) {
+      return kind.definitions == units[unit];
+    });
+    kind_of_unit_.push_back(static_cast<int>(same - kinds_.begin()));
+    if (same != kinds_.end()) continue;
+    kinds_.push_back({.definitions = units[unit], .has_transformer = has_transformer[unit] != 0});
+  }
+}
+
+void GalvatronTables::AddOptions(const StrategySpace& space, const CostModel& costs,
+                                 bool with_recompute, GalvatronKind& kind) {
+  const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
+  // [layer of the unit]
+  std::vector<std::vector<Strategy>> strategies;
+  size_t leader = 0;
+  for (size_t index = 0; index < kind.definitions.size(); ++index) {
+    const int definition = kind.definitions[index];
+    strategies.push_back(
+        space.Strategies(definition, pipeline_parallel_degree_, micro_batch_size_));
+    std::erase_if(strategies.back(), [with_recompute](const Strategy& strategy) {
+      return !InTree(strategy, with_recompute);
+    });
+    if (IsTransformer(definitions[definition].kind)) leader = index;
+  }
+  for (const Strategy& leading : strategies[leader]) {
+    GalvatronOption option;
+    for (size_t index = 0; index < strategies.size(); ++index) {
+      const auto strategy = std::find_if(
+          strategies[index].begin(), strategies[index].end(), [&](const Strategy& each) {
+            return index == leader ? each == leading : Follows(each, leading);
+          });
+      if (strategy == strategies[index].end()) break;
+      const int definition = kind.definitions[index];
+      const LayerCost cost =
+          costs.CostOfLayer(definition, *strategy, micro_batch_size_, pipeline_parallel_degree_);
+      option.micro_batch += cost.forward + cost.backward;
+      if (index > 0) {
+        option.micro_batch += costs.TransitionTime(definition, option.strategies.back(), *strategy,
+                                                   micro_batch_size_);
+      }
+      option.once += cost.gradient_sync + cost.optimizer_step;
+      option.states += cost.states();
+      option.kept += cost.kept_per_micro_batch();
+      option.transient = std::max(option.transient, cost.transient());
+      option.strategies.push_back(*strategy);
+      option.costs.push_back(cost);
+    }
+    if (option.strategies.size() < strategies.size()) continue;
+    option.layout = LayoutOf(leading);
+    kind.options.push_back(std::move(option));
+  }
+}
+
+void GalvatronTables::AddTransitions(const CostModel& costs, GalvatronKind& kind) const {
+  kind.transitions.resize(layouts_.size() * layouts_.size());
+  for (const GalvatronOption& option : kind.options) {
+    for (size_t from = 0; from < layouts_.size(); ++from) {
+      kind.transitions[from * layouts_.size() + option.layout] = costs.TransitionTime(
+          kind.definitions.front(), layouts_[from], option.strategies.front(), micro_batch_size_);
+    }
+  }
+}
+
+int GalvatronTables::LayoutOf(const Strategy& strategy) {
+  for (size_t layout = 0; layout < layouts_.size(); ++layout) {
+    const Strategy& other = layouts_[layout];
+    if (other.tensor_parallel_degree == strategy.tensor_parallel_degree &&
+        other.data_parallel_degree == strategy.data_parallel_degree &&
+        other.rank_order == strategy.rank_order) {
+      return static_cast<int>(layout);
+    }
+  }
+  layouts_.push_back(strategy);
+  return static_cast<int>(layouts_.size()) - 1;
+}
+
+std::vector<GalvatronTables> GalvatronTables::Choices(const StrategySpace& space) const {
+  std::vector<GalvatronTables> choices;
+  for (const GalvatronTables& choice : TransformerChoices(space)) {
+    choice.AddTableChoices(space, choices);
+  }
+  return choices;
+}
+
+void GalvatronTables::AddTableChoices(const StrategySpace& space,
+                                      std::vector<GalvatronTables>& choices) const {
+  const auto holds = [&space](const GalvatronKind& kind, size_t layer) {
+    return space.HoldsTiedTable(kind.definitions[layer]);
+  };
+  std::vector<Strategy> ways;
+  for (const GalvatronKind& kind : kinds_) {
+    for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
+      if (!holds(kind, layer)) continue;
+      for (const GalvatronOption& option : kind.options) {
+        const Strategy& way = option.strategies[layer];
+        if (std::none_of(ways.begin(), ways.end(),
+                         [&way](const Strategy& other) { return HoldTableAlike(other, way); })) {
+          ways.push_back(way);
+        }
+      }
+    }
+  }
+  if (ways.empty()) choices.push_back(*this);
+  for (const Strategy& way : ways) {
+    GalvatronTables choice = *this;
+    for (GalvatronKind& kind : choice.kinds_) {
+      std::erase_if(kind.options, [&](const GalvatronOption& option) {
+        for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
+          if (holds(kind, layer) && !HoldTableAlike(option.strategies[layer], way)) return true;
+        }
+        return false;
+      });
+      if (kind.options.empty()) choice.usable_ = false;
+    }
+    if (choice.usable_) choices.push_back(std::move(choice));
+  }
+}
+
+std::vector<GalvatronTables> GalvatronTables::TransformerChoices(const StrategySpace& space) const {
+  if (space.dimensions().has(SearchDimension::kPerLayer)) return {*this};
+  const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
+  // The transformer layer of a unit.
+  const auto leader = [&definitions](const GalvatronKind& kind) {
+    size_t index = 0;
+    while (!IsTransformer(definitions[kind.definitions[index]].kind)) ++index;
+    return index;
+  };
+  const auto first = std::find_if(kinds_.begin(), kinds_.end(),
+                                  [](const GalvatronKind& kind) { return kind.has_transformer; });
+  if (first == kinds_.end()) return {*this};
+  std::vector<GalvatronTables> choices;
+  const size_t first_leader = leader(*first);
+  for (const GalvatronOption& wanted : first->options) {
+    GalvatronTables choice = *this;
+    for (GalvatronKind& kind : choice.kinds_) {
+      if (!kind.has_transformer) continue;
+      const size_t index = leader(kind);
+      std::erase_if(kind.options, [&](const GalvatronOption& option) {
+        return !space.GoTogether(first->definitions[first_leader], wanted.strategies[first_leader],
+                                 kind.definitions[index], option.strategies[index]);
+      });
+      if (kind.options.empty()) choice.usable_ = false;
+    }
+    if (choice.usable_) choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+Seconds GalvatronTables::LowerBound(int64_t micro_batch_count) const {
+  std::vector<Seconds> least(kinds_.size(), Seconds::Infinite());
+  std::vector<Seconds> least_work(kinds_.size(), Seconds::Infinite());
+  const auto m = static_cast<double>(micro_batch_count);
+  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+    for (const GalvatronOption& option : kinds_[kind].options) {
+      least[kind] = std::min(least[kind], option.micro_batch);
+      least_work[kind] = std::min(least_work[kind], option.micro_batch * m + option.once);
+    }
+  }
+  Seconds all, work;
+  for (int kind : kind_of_unit_) {
+    all += least[kind];
+    work += least_work[kind];
+  }
+  const double waiting = 1.0 - std::pow(1.0 - 1.0 / m, pipeline_parallel_degree_);
+  // Sums round.
+  return std::max(all / waiting, work / pipeline_parallel_degree_) * (1.0 - 1e-12);
+}
+
+}  // namespace parplan

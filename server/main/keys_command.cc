@@ -1,0 +1,163 @@
+// `planctl keys generate|list|rotate|bundle`: the signing keys of a server, in its data
+// folder.
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/envelope/key_store.h"
+#include "proto/envelope/trust_bundle.h"
+
+namespace parplan::planctl {
+namespace {
+
+struct KeysFlags {
+  std::string data_folder;
+  std::vector<std::string> bundle_paths;
+};
+
+std::string Day(absl::Time time) {
+  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
+}
+
+std::string StatusName(KeyStatus status) {
+  switch (status) {
+    case KeyStatus::kNext:
+      return "next";
+    case KeyStatus::kActive:
+      return "active";
+    case KeyStatus::kRetired:
+      return "retired";
+  }
+  return "";
+}
+
+absl::Status Show(const Session& session, const KeyStore& store, const std::string& changed) {
+  const std::vector<KeyInfo> keys = store.List(absl::Now());
+  if (session.json) {
+    nlohmann::ordered_json object;
+    if (!changed.empty()) object["key_id"] = changed;
+    object["trust_bundle"] = store.bundle_path();
+    object["keys"] = nlohmann::ordered_json::array();
+    for (const KeyInfo& key : keys) {
+      object["keys"].push_back({{"key_id", key.key_id},
+                                {"status", StatusName(key.status)},
+                                {"not_before", Day(key.not_before)},
+                                {"not_after", Day(key.not_after)}});
+    }
+    return Print(session, object.dump(2) + "\n");
+  }
+  std::string text;
+  for (const KeyInfo& key : keys) {
+    absl::StrAppendFormat(&text, "%s  %-8s %s to %s%s\n", key.key_id, StatusName(key.status),
+                          Day(key.not_before), Day(key.not_after),
+                          key.key_id == changed ? "  (new)" : "");
+  }
+  absl::StrAppend(&text, "trust bundle ", store.bundle_path(), "\n");
+  return Print(session, text);
+}
+
+// NOT_FOUND where no server and no `generate` has made keys yet.
+absl::StatusOr<KeyStore> OpenExisting(const std::string& data_folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(data_folder + "/keys", error)) {
+    return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
+                     absl::StrCat("no keys in ", data_folder,
+                                  "; name the data folder of a server, or make keys with "
+                                  "`planctl keys generate`"));
+  }
+  return KeyStore::Open(data_folder, absl::Now());
+}
+
+absl::Status Generate(const Session& session, const KeysFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(KeyStore store, KeyStore::OpenOrCreate(flags.data_folder, absl::Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string key_id, store.Generate(absl::Now()));
+  return Show(session, store, key_id);
+}
+
+absl::Status List(const Session& session, const KeysFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const KeyStore store, OpenExisting(flags.data_folder));
+  return Show(session, store, "");
+}
+
+absl::Status Rotate(const Session& session, const KeysFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(KeyStore store, OpenExisting(flags.data_folder));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string key_id, store.Rotate(absl::Now()));
+  Note(session, "hand out the trust bundle, then restart the server or send it SIGHUP");
+  return Show(session, store, key_id);
+}
+
+// What verifiers of several servers need, as one bundle. Reads files alone: the folders may be
+// mounted read-only.
+absl::Status Bundle(const Session& session, const KeysFlags& flags) {
+  std::vector<std::string> paths = flags.bundle_paths;
+  if (!flags.data_folder.empty()) paths.push_back(flags.data_folder + "/trust-bundle.jwks.json");
+  if (paths.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--data-dir", "give it, or --bundle");
+  }
+  std::vector<TrustedKey> keys;
+  for (const std::string& path : paths) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, TrustBundle::FromJson(text));
+    for (const TrustedKey& key : bundle.keys()) {
+      // The same server's, from two days: the later file says when its window ends.
+      const auto known = std::find_if(keys.begin(), keys.end(), [&key](const TrustedKey& other) {
+        return other.public_key == key.public_key;
+      });
+      if (known == keys.end()) {
+        keys.push_back(key);
+      } else {
+        *known = key;
+      }
+    }
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle merged, TrustBundle::Create(std::move(keys)));
+  return Print(session, merged.ToJson());
+}
+
+}  // namespace
+
+void AddKeysCommand(CLI::App& app, const Session& session, Action& action) {
+  auto flags = std::make_shared<KeysFlags>();
+  CLI::App* keys = app.add_subcommand("keys", "Signing keys of a server");
+  keys->footer(
+      "A rotation: `generate` publishes a key that waits; hand out the bundle; some days later "
+      "`rotate` lets it sign beside the older one, which retires after 7 days.\nExample:\n"
+      "  planctl keys list --data-dir /var/lib/parplan");
+  keys->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, auto run) {
+    CLI::App* command = keys->add_subcommand(name, help);
+    command->footer(std::string("Example:\n  planctl keys ") + name +
+                    " --data-dir /var/lib/parplan");
+    command->add_option("--data-dir", flags->data_folder, "Data folder of the server")->required();
+    command->callback([&session, &action, flags, run] {
+      action = [&session, flags, run] { return run(session, *flags); };
+    });
+  };
+  add("generate", "Make a key that waits for the next rotation", Generate);
+  add("list", "Show the keys", List);
+  add("rotate", "Let the waiting key, or a new one, sign", Rotate);
+  add("bundle", "Print the public keys, those of several servers as one bundle", Bundle);
+  CLI::App* bundle = keys->get_subcommand("bundle");
+  bundle->get_option("--data-dir")->required(false);
+  bundle
+      ->add_option("--bundle", flags->bundle_paths,
+                   "Bundles that go in as well, of other servers; a later one counts")
+      ->type_name("FILE");
+}
+
+}  // namespace parplan::planctl

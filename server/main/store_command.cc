@@ -1,0 +1,105 @@
+// `planctl store migrate|backup|check|restore`: where a server keeps its records.
+
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/main/store_command.h"
+#include "base/status_macros.h"
+#include "server/backup/backup.h"
+#include "server/store/store_address.h"
+
+namespace parplan::planctl {
+namespace {
+
+struct StoreFlags {
+  std::string store;
+  std::string file;
+  bool replace = false;
+};
+
+absl::Status Show(const Session& session, const std::string& what, const BackupSummary& summary) {
+  if (session.json) {
+    nlohmann::ordered_json object;
+    object["digest"] = summary.digest;
+    for (const auto& [table, count] : summary.row_counts) object["row_counts"][table] = count;
+    return Print(session, object.dump(2) + "\n");
+  }
+  std::string text = what + "\n";
+  for (const auto& [table, count] : summary.row_counts) {
+    absl::StrAppendFormat(&text, "  %-20s %d\n", table, count);
+  }
+  absl::StrAppend(&text, "digest ", summary.digest, "\n");
+  return Print(session, text);
+}
+
+absl::Status Migrate(const Session& session, const StoreFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const StoreAddress address, ParseStoreAddress(flags.store, "store"));
+  PARPLAN_RETURN_IF_ERROR(OpenStore(address).status());
+  if (session.json) {
+    return Print(session, nlohmann::ordered_json{{"store", address.ToString()}}.dump(2) + "\n");
+  }
+  return Print(session, absl::StrCat(address.ToString(), " is up to date\n"));
+}
+
+absl::Status BackUp(const Session& session, const StoreFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const StoreAddress address, ParseStoreAddress(flags.store, "store"));
+  PARPLAN_ASSIGN_OR_RETURN(const BackupSummary summary, BackUpStore(address, flags.file));
+  Note(session, "the signing keys are not in it: keep a copy of the folder `keys` as well");
+  return Show(session, absl::StrCat(flags.file, " holds"), summary);
+}
+
+absl::Status Check(const Session& session, const StoreFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const BackupSummary summary, CheckBackup(flags.file));
+  return Show(session, absl::StrCat(flags.file, " is whole and holds"), summary);
+}
+
+absl::Status Restore(const Session& session, const StoreFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const StoreAddress address, ParseStoreAddress(flags.store, "store"));
+  PARPLAN_ASSIGN_OR_RETURN(const BackupSummary summary,
+                           RestoreStore(flags.file, address, flags.replace));
+  return Show(session, absl::StrCat(address.ToString(), " holds now"), summary);
+}
+
+}  // namespace
+
+void AddStoreCommand(CLI::App& app, const Session& session, Action& action) {
+  auto flags = std::make_shared<StoreFlags>();
+  CLI::App* store = app.add_subcommand("store", "Where a server keeps its records");
+  store->footer(
+      "A store is sqlite:FOLDER, the data folder of a server, or postgres://USER@HOST/DATABASE; "
+      "the password of the latter comes from PGPASSFILE. A backup can be restored to either.\n"
+      "Example:\n  planctl store backup --store sqlite:/var/lib/parplan --file parplan.backup");
+  store->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, bool has_store, bool has_file,
+                       auto run) {
+    CLI::App* command = store->add_subcommand(name, help);
+    command->footer(absl::StrCat("Example:\n  planctl store ", name,
+                                 has_store ? " --store sqlite:/var/lib/parplan" : "",
+                                 has_file ? " --file parplan.backup" : ""));
+    if (has_store) {
+      command->add_option("--store", flags->store, "sqlite:FOLDER or postgres://...")
+          ->type_name("ADDRESS")
+          ->required();
+    }
+    if (has_file) {
+      command->add_option("--file", flags->file, "The backup")->type_name("FILE")->required();
+    }
+    command->callback([&session, &action, flags, run] {
+      action = [&session, flags, run] { return run(session, *flags); };
+    });
+    return command;
+  };
+  add("migrate", "Make its tables, or bring them up to this release; a server does so too", true,
+      false, Migrate);
+  add("backup", "Write all it holds at one moment to a new file; servers may go on", true, true,
+      BackUp);
+  add("check", "Read a backup and compare it with what it says it holds", false, true, Check);
+  add("restore", "Put a backup into an empty store; no server may run on it", true, true, Restore)
+      ->add_flag("--replace", flags->replace, "Into one that is not empty: what it holds is lost");
+}
+
+}  // namespace parplan::planctl

@@ -1,0 +1,143 @@
+// How far predictions are from what was measured.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_METRICS_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_METRICS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "clients/calibrate/predict_run.h"
+#include "clients/calibrate/published_run.h"
+#include "base/units.h"
+
+namespace parplan::accuracy {
+
+// A run that was predicted, beside what was measured of it.
+struct AccuracyRow {
+  std::string id;
+  std::string source;
+  std::string job_key;
+  std::string plan_key;
+  // Part of the slice coefficients may be fitted on (`IsFitted`).
+  bool fitted = false;
+  // Absent when not measured, and of rows that are for memory only.
+  std::optional<Seconds> measured_step;
+  std::optional<Bytes> measured_memory;
+  MemoryView memory_view = MemoryView::kAllocatedMax;
+  // Whether the run failed for lack of memory; absent when nobody says.
+  std::optional<bool> out_of_memory;
+  Bytes device_memory;
+  RunPrediction prediction;
+  std::vector<std::string> assumptions;
+
+  // (predicted - measured) / measured; absent when not measured.
+  std::optional<double> TimeError() const;
+  std::optional<double> MemoryError() const;
+  // Whether the planner would have refused the plan for lack of memory.
+  bool Refused() const { return prediction.memory_upper > device_memory; }
+};
+
+// The rows a calibration may be fitted on: `vtrain-single` rows whose SHA-256 of
+// `id`, as a number, is 0 modulo 5, and, for memory, `megatron-ci-golden` rows where
+// it is 0 modulo 4. (All rows of the collection we know have even hashes: that is
+// how it was halved. So these are half of them.) The rule goes into every report.
+bool IsFitted(const std::string& source, const std::string& id);
+const char* FittedSliceRule();
+
+// Figures over a set of rows, as fractions. Absent where no row has what they need.
+struct AccuracyFigures {
+  int count = 0;         // predicted
+  int time_count = 0;    // of those, with a measured step
+  int memory_count = 0;  // of those, with a measured peak
+  // Of |error|, and the mean of error, which tells too high (+) from too low (-).
+  std::optional<double> time_mape;
+  std::optional<double> time_median;
+  std::optional<double> time_bias;
+  // Share of steps within the predicted range; of rows that have one.
+  std::optional<double> time_in_range;
+  std::optional<double> memory_mape;
+  std::optional<double> memory_bias;
+  // Share of peaks that are predicted lower than measured.
+  std::optional<double> memory_under_rate;
+  // Share of peaks above the bound that the planner trusts.
+  std::optional<double> memory_over_bound;
+  // Runs that failed for lack of memory, and those of them that are refused.
+  int oom_total = 0;
+  int oom_refused = 0;
+  // Share of the runs that did not fail that are refused nevertheless.
+  std::optional<double> false_refusals;
+};
+AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows);
+
+// One job under at least `kMinGroupPlans` different plans.
+struct JobGroup {
+  std::string source;
+  std::string job_key;
+  int row_count = 0;
+  int plan_count = 0;
+  // Measured step of the plan predicted fastest, over the fastest measured, less 1.
+  double regret = 0.0;
+  // Spearman's, between predicted and measured steps; absent when all of either are
+  // equal.
+  std::optional<double> rank_correlation;
+  // Whether any row is of the fitted slice.
+  bool fitted = false;
+};
+inline constexpr int kMinGroupPlans = 3;
+// Groups of rows with a measured step, by source and then job.
+std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
+
+// Of several groups.
+struct GroupFigures {
+  int count = 0;
+  std::optional<double> regret_mean;
+  std::optional<double> regret_max;
+  std::optional<double> rank_correlation_mean;
+};
+GroupFigures FiguresOfGroups(absl::Span<const JobGroup* const> groups);
+
+struct SourceAccuracy {
+  AccuracyFigures all;
+  AccuracyFigures unfitted;
+  int skipped = 0;
+  GroupFigures groups;
+  // Rows with the largest |error|, largest first, at most `kWorstCount`.
+  std::vector<const AccuracyRow*> worst_time;
+  std::vector<const AccuracyRow*> worst_memory;
+};
+inline constexpr int kWorstCount = 5;
+
+// Everything a report says. Pointers are into `rows`.
+struct AccuracySummary {
+  std::vector<AccuracyRow> rows;
+  std::vector<SkippedRun> skipped;
+  // Which coefficients predicted: the digest of a calibration.
+  std::string calibration_id;
+  std::vector<JobGroup> groups;
+  std::map<std::string, SourceAccuracy> sources;
+
+  AccuracySummary() = default;
+  AccuracySummary(AccuracySummary&&) = default;
+  AccuracySummary& operator=(AccuracySummary&&) = default;
+  AccuracySummary(const AccuracySummary&) = delete;
+  AccuracySummary& operator=(const AccuracySummary&) = delete;
+};
+AccuracySummary Summarise(std::vector<AccuracyRow> rows, std::vector<SkippedRun> skipped,
+                          std::string calibration_id);
+
+// Predicts every run. A run without a question or prediction joins the skipped ones
+// with the reason. With `sources` only theirs; with none all.
+AccuracySummary Evaluate(const PublishedRuns& runs, const std::vector<std::string>& sources,
+                         const RunPredictor& predict, std::string calibration_id);
+
+// The largest items, for example `activations 61 %, parameters 20 %`; at most two.
+std::string DominatingTerms(const TimeItems& items);
+std::string DominatingTerms(const MemoryItems& items);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_METRICS_H_

@@ -1,0 +1,39 @@
+// What `planctl accuracy` says: a text for people, one JSON object, one HTML page.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_REPORT_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_REPORT_H_
+
+#include <string>
+
+#include "studies/accuracy/accuracy_metrics.h"
+
+namespace parplan::accuracy {
+
+// Tables by source, the worst rows with what dominates them, groups, and why rows
+// were skipped.
+std::string AccuracyText(const AccuracySummary& summary);
+
+// One object; docs/accuracy.md lists its members. Errors and rates are fractions,
+// times seconds, sizes bytes; null is "nothing to say".
+std::string AccuracyJson(const AccuracySummary& summary);
+
+// A self-contained page without script: scatter plots of predicted against
+// measured, and the tables. Below 1 MiB for 2,000 rows; says what it leaves out.
+std::string AccuracyHtml(const AccuracySummary& summary);
+
+// The name of a view in JSON, for example `allocated_last_rank`, and in words.
+const char* ViewName(MemoryView view);
+const char* ViewWords(MemoryView view);
+
+// Skipped rows with equal reasons as one line: source, reason, how many, an id.
+struct SkipReason {
+  std::string source;
+  std::string reason;
+  int count = 0;
+  std::string example;
+};
+std::vector<SkipReason> SkipReasons(const AccuracySummary& summary);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_REPORT_H_

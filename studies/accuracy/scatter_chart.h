@@ -1,0 +1,34 @@
+// Predicted against measured, both on the same logarithmic scale, as inline SVG.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_SCATTER_CHART_H_
+#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_SCATTER_CHART_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "clients/report/chart.h"
+
+namespace parplan::accuracy {
+
+struct ScatterPoint {
+  double measured = 0.0;
+  double predicted = 0.0;
+  // Drawn hollow: the point had a say in the coefficients.
+  bool fitted = false;
+  std::string hint;
+};
+
+// Ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten
+// as long as these are at most `max_count`, else every power, every second, ...
+std::vector<double> LogTicks(double low, double high, int max_count);
+
+// A square-scaled chart with the line of equality and lines 20 % off. Points that
+// are not finite and above 0 are left out; empty when none is left. `title` is what
+// a screen reader says.
+std::string ScatterChart(absl::string_view title, const std::vector<ScatterPoint>& points,
+                         report::AxisUnit unit);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_SCATTER_CHART_H_

@@ -1,0 +1,87 @@
+// `planctl accuracy`: predictions against measured runs that others published.
+// Needs no server.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "studies/accuracy/accuracy_metrics.h"
+#include "studies/accuracy/accuracy_report.h"
+#include "clients/calibrate/predict_run.h"
+#include "clients/calibrate/published_run.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
+#include "parplan/v1/calibration.pb.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/wire/calibration_wire.h"
+#include "proto/wire/json_file.h"
+#include "proto/wire/published_calibration.h"
+
+namespace parplan::planctl {
+namespace {
+
+struct AccuracyFlags {
+  std::string runs_path;
+  std::vector<std::string> sources;
+  std::string calibration_path;
+  std::string html_path;
+};
+
+absl::StatusOr<std::shared_ptr<const Calibration>> CalibrationAt(const std::string& path) {
+  if (path.empty()) return PublishedCalibration();
+  if (path == "priors") return Calibration::BuiltIn();
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  v1::Calibration message;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
+  PARPLAN_ASSIGN_OR_RETURN(Calibration calibration, CalibrationFromProto(message));
+  return std::make_shared<const Calibration>(std::move(calibration));
+}
+
+absl::Status Accuracy(const Session& session, const AccuracyFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
+                           CalibrationAt(flags.calibration_path));
+  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(flags.runs_path));
+  PARPLAN_ASSIGN_OR_RETURN(const accuracy::PublishedRuns runs,
+                           accuracy::ReadPublishedRuns({flags.runs_path, std::move(text)}));
+  const accuracy::AccuracySummary summary = accuracy::Evaluate(
+      runs, flags.sources,
+      [&calibration](const accuracy::RunQuestion& question) {
+        return accuracy::PredictRun(question, calibration);
+      },
+      calibration->content().digest.empty() ? "priors" : calibration->content().digest);
+  for (const std::string& source : flags.sources) {
+    if (summary.sources.count(source) == 0) {
+      return FieldError(Reason::kSpecInvalid, "--source",
+                        absl::StrCat(flags.runs_path, " has no rows of `", source, "`"));
+    }
+  }
+  if (!flags.html_path.empty()) {
+    PARPLAN_RETURN_IF_ERROR(WriteFile(flags.html_path, accuracy::AccuracyHtml(summary)));
+    Note(session, absl::StrCat("wrote ", flags.html_path));
+  }
+  return Print(session,
+               session.json ? accuracy::AccuracyJson(summary) : accuracy::AccuracyText(summary));
+}
+
+}  // namespace
+
+void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action) {
+  auto flags = std::make_shared<AccuracyFlags>();
+  CLI::App* command = app.add_subcommand(
+      "accuracy", "Compare predictions with measured runs that others published");
+  command->footer(
+      "How to read it: docs/accuracy.md.\nExample:\n"
+      "  planctl accuracy runs.json --source vtrain-multi --html accuracy.html");
+  command->add_option("runs", flags->runs_path, "File of schema published_runs/1")->required();
+  command->add_option("--source", flags->sources, "Only rows of this source; may be repeated");
+  command->add_option("--calibration", flags->calibration_path,
+                      "Calibration file; `priors` for none [what published runs taught]");
+  command->add_option("--html", flags->html_path, "Also write a page with scatter plots");
+  command->callback([&session, &action, flags] {
+    action = [&session, flags] { return Accuracy(session, *flags); };
+  });
+}
+
+}  // namespace parplan::planctl

@@ -1,0 +1,242 @@
+// `planctl parity-2022`: what Galvatron of 2022 predicts with its own constants, found
+// again by our search, beside its published predictions. Needs no server.
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
+#include "studies/parity/galvatron_constants.h"
+#include "clients/planctl/view/text_layout.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace parplan::planctl {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kMbPerGb = 1024;
+// As near as a prediction must be.
+constexpr double kTolerance = 0.01;
+
+struct ParityFlags {
+  std::string constants_path;
+  std::string model;
+  std::string hardware = kHardwareOf2022;
+  std::string expect_path;
+  std::vector<int> budgets_gb = {8, 12, 16, 20};
+};
+
+// A cell of the table.
+struct Cell {
+  std::string model;
+  std::string subspace;
+  int budget_gb = 0;
+  std::optional<Plan2022> plan;
+  // Absent where there is nothing to compare with.
+  const PredictionOf2022* expected = nullptr;
+
+  bool agrees() const {
+    if (expected == nullptr) return true;
+    if (plan.has_value() != expected->samples_per_second.has_value()) return false;
+    return !plan || std::abs(DifferenceRatio()) <= kTolerance;
+  }
+  // REQUIRES: both have a plan.
+  double DifferenceRatio() const {
+    return plan->samples_per_second / *expected->samples_per_second - 1.0;
+  }
+};
+
+absl::StatusOr<std::vector<ModelOf2022>> Models(const ParityFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.constants_path));
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<ModelOf2022> models,
+                           ParseConstantsOf2022(text, flags.hardware));
+  if (flags.model.empty()) return models;
+  for (ModelOf2022& model : models) {
+    if (model.name != flags.model) continue;
+    if (!model.question) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing,
+                       absl::StrCat(flags.constants_path, ": models.", model.name, ": ",
+                                    model.missing, "; add it to the constants"),
+                       {{"count", "1"}, {"missing0", model.missing}});
+    }
+    return std::vector<ModelOf2022>{std::move(model)};
+  }
+  std::string names;
+  for (const ModelOf2022& model : models)
+    absl::StrAppend(&names, names.empty() ? "" : ", ", model.name);
+  return FieldError(
+      Reason::kSpecInvalid, "--model",
+      absl::StrCat("`", flags.model, "` is not in ", flags.constants_path, "; use one of ", names));
+}
+
+absl::StatusOr<std::vector<Cell>> Cells(const ParityFlags& flags,
+                                        const std::vector<ModelOf2022>& models,
+                                        const std::vector<PredictionOf2022>& expected) {
+  std::vector<int> budgets_mb;
+  for (int budget : flags.budgets_gb) budgets_mb.push_back(budget * kMbPerGb);
+  std::vector<Cell> cells;
+  for (const ModelOf2022& model : models) {
+    if (!model.question) continue;
+    for (const Subspace2022 subspace : kSubspaces2022) {
+      PARPLAN_ASSIGN_OR_RETURN(std::vector<std::optional<Plan2022>> plans,
+                               Search2022(*model.question, subspace, budgets_mb));
+      for (size_t index = 0; index < plans.size(); ++index) {
+        Cell cell{model.name, std::string(SubspaceName(subspace)), flags.budgets_gb[index],
+                  std::move(plans[index])};
+        for (const PredictionOf2022& each : expected) {
+          if (each.model == cell.model && each.subspace == cell.subspace &&
+              each.budget_gb == cell.budget_gb) {
+            cell.expected = &each;
+          }
+        }
+        cells.push_back(std::move(cell));
+      }
+    }
+  }
+  return cells;
+}
+
+std::string RateText(const std::optional<double>& rate, const std::optional<int64_t>& batch) {
+  if (!rate) return "out of memory";
+  return absl::StrFormat("%.2f (%d)", *rate, batch.value_or(0));
+}
+
+std::string Text(const std::vector<ModelOf2022>& models, const std::vector<Cell>& cells) {
+  std::string text;
+  for (const ModelOf2022& model : models) {
+    absl::StrAppend(&text, model.name);
+    if (!model.question) {
+      absl::StrAppend(&text, ": not searched, ", model.missing, "\n\n");
+      continue;
+    }
+    absl::StrAppend(&text, ", samples/s (batch)\n");
+    for (const Cell& cell : cells) {
+      if (cell.model != model.name) continue;
+      std::optional<double> rate;
+      std::optional<int64_t> batch;
+      if (cell.plan) rate = cell.plan->samples_per_second;
+      if (cell.plan) batch = cell.plan->global_batch_size;
+      std::string line = absl::StrFormat("  %-9s %3d GB  %-14s", cell.subspace, cell.budget_gb,
+                                         RateText(rate, batch));
+      if (cell.expected != nullptr) {
+        absl::StrAppendFormat(
+            &line, "  published %-14s",
+            RateText(cell.expected->samples_per_second, cell.expected->global_batch_size));
+        absl::StrAppend(&line, cell.agrees() ? "  agrees" : "  DIFFERS");
+      }
+      absl::StrAppend(&text, line, "\n");
+      if (cell.plan) absl::StrAppend(&text, "      ", WrapGist(cell.plan->Gist(), 6), "\n");
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  int compared = 0, agreed = 0;
+  double worst = 0.0;
+  for (const Cell& cell : cells) {
+    if (cell.expected == nullptr) continue;
+    ++compared;
+    if (cell.agrees()) ++agreed;
+    if (cell.plan && cell.expected->samples_per_second) {
+      worst = std::max(worst, std::abs(cell.DifferenceRatio()));
+    }
+  }
+  if (compared == 0)
+    return text + "Nothing to compare with; --expect names published predictions.\n";
+  absl::StrAppendFormat(&text,
+                        "%d of %d cells agree (same out of memory, within %.0f %%); the largest "
+                        "difference is %.2f %%.\n",
+                        agreed, compared, 100.0 * kTolerance, 100.0 * worst);
+  return text;
+}
+
+ordered_json Json(const std::vector<ModelOf2022>& models, const std::vector<Cell>& cells) {
+  ordered_json result = {{"models", ordered_json::array()}, {"cells", ordered_json::array()}};
+  for (const ModelOf2022& model : models) {
+    ordered_json entry = {{"name", model.name}};
+    if (!model.question) entry["notSearched"] = model.missing;
+    result["models"].push_back(entry);
+  }
+  bool all_agree = true;
+  for (const Cell& cell : cells) {
+    ordered_json entry = {{"model", cell.model},
+                          {"subspace", cell.subspace},
+                          {"budgetGb", cell.budget_gb},
+                          {"samplesPerSecond", nullptr},
+                          {"globalBatchSize", nullptr}};
+    if (cell.plan) {
+      entry["samplesPerSecond"] = cell.plan->samples_per_second;
+      entry["globalBatchSize"] = cell.plan->global_batch_size;
+      entry["pipelineParallelDegree"] = cell.plan->stages.size();
+      entry["plan"] = cell.plan->Gist();
+    }
+    if (cell.expected != nullptr) {
+      entry["expectedSamplesPerSecond"] = nullptr;
+      if (cell.expected->samples_per_second) {
+        entry["expectedSamplesPerSecond"] = *cell.expected->samples_per_second;
+        entry["expectedGlobalBatchSize"] = cell.expected->global_batch_size.value_or(0);
+      }
+      entry["agrees"] = cell.agrees();
+      all_agree = all_agree && cell.agrees();
+    }
+    result["cells"].push_back(std::move(entry));
+  }
+  result["allAgree"] = all_agree;
+  return result;
+}
+
+absl::Status Parity(const Session& session, const ParityFlags& flags) {
+  for (int budget : flags.budgets_gb) {
+    if (budget >= 1 && budget <= 1024) continue;
+    return FieldError(Reason::kSpecInvalid, "--budget", "must be 1 to 1024 GB");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ModelOf2022> models, Models(flags));
+  std::vector<PredictionOf2022> expected;
+  if (!flags.expect_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.expect_path));
+    PARPLAN_ASSIGN_OR_RETURN(expected, ParsePredictionsOf2022(text));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<Cell> cells, Cells(flags, models, expected));
+  const std::string answer =
+      session.json ? Json(models, cells).dump(2) + "\n" : Text(models, cells);
+  PARPLAN_RETURN_IF_ERROR(Print(session, answer));
+  for (const Cell& cell : cells) {
+    if (cell.agrees()) continue;
+    return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
+                     absl::StrCat("predictions of ", cell.model, " in ", cell.subspace, " at ",
+                                  cell.budget_gb, " GB differ; see the table"),
+                     {{"fact", "prediction of 2022"}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddParityCommand(CLI::App& app, const Session& session, Action& action) {
+  auto flags = std::make_shared<ParityFlags>();
+  CLI::App* parity = app.add_subcommand(
+      "parity-2022", "What Galvatron of 2022 predicts with its constants, beside the published");
+  parity->footer(
+      "Exit code 1 where a cell differs from --expect: another out of memory, or more than 1 % "
+      "in samples a second.\n"
+      "Example:\n  planctl parity-2022 --constants constants.json --model bert-huge-32 \\\n"
+      "    --expect predicted_throughput.json");
+  parity->add_option("--constants", flags->constants_path, "Profiled constants, a JSON file")
+      ->required();
+  parity->add_option("--model", flags->model, "One model of the file [all]");
+  parity->add_option("--hardware", flags->hardware, "Hardware of the file [rtx_titan_8]");
+  parity->add_option("--expect", flags->expect_path, "Published predictions, a JSON file");
+  parity->add_option("--budget", flags->budgets_gb, "GB a device, several times [8 12 16 20]");
+  parity->callback([&session, &action, flags] {
+    action = [&session, flags] { return Parity(session, *flags); };
+  });
+}
+
+}  // namespace parplan::planctl

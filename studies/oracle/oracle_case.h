@@ -1,0 +1,125 @@
+// Cases that were run through the public Galvatron search engine: its inputs as a
+// problem of ours, and its answer.
+//
+// A case is one JSON object that names profile and hardware files beside it, the budget
+// and the batch, and has the plan the engine chose with the time it predicted.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_CASE_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_CASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/import/galvatron_profile.h"
+#include "clients/import/named_text.h"
+#include "studies/oracle/oracle_models.h"
+#include "parplan/v1/model.pb.h"
+#include "parplan/v1/profile.pb.h"
+#include "parplan/v1/topology.pb.h"
+#include "planner/model/calibration.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan {
+
+// Which of the engine's profile modes reads a file: one entry, a line over batch sizes, or
+// a curve over sequence lengths.
+enum class OracleProfileMode { kStatic, kBatch, kSequence };
+
+// The question as the engine was asked it.
+struct OracleQuestion {
+  std::string model_name;
+  // One a kind of transformer layer, in the model's order.
+  std::vector<OracleLayerRun> runs;
+  OracleProfileMode time_mode = OracleProfileMode::kStatic;
+  OracleProfileMode memory_mode = OracleProfileMode::kStatic;
+  int node_count = 1;
+  int devices_per_node = 8;
+  // Hardware tables were extrapolated, not measured.
+  bool is_synthetic = false;
+  double memory_gibibytes = 0.0;
+  // Batches: `largest` alone where `smallest` is 0.
+  int64_t smallest_global_batch_size = 0;
+  int64_t largest_global_batch_size = 0;
+  int64_t global_batch_size_step = 1;
+  // 0: every divisor.
+  int64_t micro_batch_count = 0;
+  // `disable_tp`, `max_pp_deg`, ...; absent ones have the engine's defaults.
+  std::map<std::string, int> search_space;
+  bool default_is_zero_2 = true;
+  bool is_gpipe = false;
+  bool async_grad_reduce = true;
+  bool sequence_parallel = true;
+  bool is_fp32 = false;
+
+  int device_count() const { return node_count * devices_per_node; }
+  // A number of `search_space`, or `otherwise`.
+  int Space(const std::string& key, int otherwise) const {
+    const auto found = search_space.find(key);
+    return found == search_space.end() ? otherwise : found->second;
+  }
+};
+
+// The engine's answer.
+struct OracleAnswer {
+  // Its strategy file.
+  NamedText strategy_file;
+  Seconds step;
+  double samples_per_second = 0.0;
+  // Per stage, as it reports them (with its reserve) and what it had left.
+  std::vector<double> reported_megabytes;
+  std::vector<double> remaining_megabytes;
+  // One stage an entry, for people.
+  std::vector<std::string> stage_gist;
+};
+
+struct OracleCase {
+  std::string id;
+  OracleQuestion question;
+  // The files as they were: times, memory, all-reduce, send and receive, overlap, tables.
+  GalvatronFiles files;
+  // Absent where the engine found nothing, or failed.
+  std::optional<OracleAnswer> answer;
+  // What the engine said where it gave none.
+  std::string error;
+  // Median of its runs, on one thread.
+  std::optional<Seconds> search_cpu_time;
+
+  // What we plan with.
+  v1::Profile profile;
+  v1::ModelSpec model;
+  v1::ClusterTopology topology;
+  // What was assumed, one sentence an entry.
+  std::vector<std::string> notes;
+};
+
+// Gives the text of a file a case names, by the path in it.
+using OracleFileReader = std::function<absl::StatusOr<std::string>(const std::string& path)>;
+
+// INVALID_ARGUMENT (PROFILE_INVALID or SPEC_INVALID) with file and field for what is no
+// case, and for files of it that can't be imported; errors of `read` as they are.
+absl::StatusOr<OracleCase> ReadOracleCase(const NamedText& file, const OracleFileReader& read);
+
+// Plans a case is answered with.
+enum class OracleSpace {
+  // What the engine searched, and uneven stages: its target, degrees and schedule.
+  kEngine = 1,
+  // Everything.
+  kWhole = 2,
+};
+
+// The case as a question to our planners. A device has the memory of the case, whole:
+// reserves are those of our own model. `calibration` null: `PublishedCalibration`.
+absl::StatusOr<PlanningProblem> OracleProblem(
+    const OracleCase& oracle, OracleSpace space,
+    const std::shared_ptr<const Calibration>& calibration = nullptr);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_CASE_H_

@@ -1,0 +1,79 @@
+// The search of Galvatron as submitted in June 2022, over the costs of
+// studies/parity/galvatron_2022.h: which batch, depth and strategies its authors' own
+// program predicts to be best. A yardstick beside `galvatron`, which plans under our own
+// model.
+//
+// Algorithm: papers.md 1.2 to 1.5. Batches grow in steps of eight until no depth fits;
+// each stage is solved by the dense programme (dense_assignment.h) with layers rounded up
+// to MB; the cost of a plan is the sum over stages of what the programme minimised. What
+// papers.md leaves open and the published predictions decide, docs/galvatron.md says.
+
+#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_2022_SEARCH_H_
+#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_2022_SEARCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "studies/parity/galvatron_2022.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+// Parts of the tree that are compared. `3D` is 2-2*-2 on eight devices, no other on
+// others.
+enum class Subspace2022 { kDp, kTp, kPp, kSdp, kDpTp, kDpPp, kThreeD, kFull };
+inline constexpr Subspace2022 kSubspaces2022[] = {
+    Subspace2022::kDp,   Subspace2022::kTp,   Subspace2022::kPp,     Subspace2022::kSdp,
+    Subspace2022::kDpTp, Subspace2022::kDpPp, Subspace2022::kThreeD, Subspace2022::kFull};
+// As in the table of papers.md 1.8: `DP`, `TP`, `PP`, `SDP`, `DP+TP`, `DP+PP`,
+// `3D(2,2,2)`, `Full`.
+absl::string_view SubspaceName(Subspace2022 subspace);
+
+struct LayerRun2022 {
+  Galvatron2022Layer layer;
+  int layer_count = 0;
+};
+
+struct Question2022 {
+  Galvatron2022Hardware hardware;
+  int device_count = 8;
+  Galvatron2022Model model;
+  MicroBatchRule2022 micro_batch_rule = MicroBatchRule2022::kBert;
+  // First to last; at least one layer.
+  std::vector<LayerRun2022> layers;
+  // Stages by the greedy memory balance, else even.
+  bool balances_memory = false;
+};
+
+struct Plan2022 {
+  double samples_per_second = 0.0;
+  int64_t global_batch_size = 0;
+  // [stage][layer]
+  std::vector<std::vector<Strategy>> stages;
+
+  // `2-4-1 x1, 2-2*-2 x14 | 2-4-1 x15`, equal stages one by one.
+  std::string Gist() const;
+};
+
+// [budget] the plan of most samples a second within so many MB a device, the first of
+// equal ones; nothing where no batch fits. All budgets are answered by the tables of the
+// largest. FAILED_PRECONDITION (PROFILE_MISSING) where a strategy of the sub-space needs
+// a measurement that is not there.
+//
+// The eight sub-spaces and four budgets of BERT-Huge-32 take a second.
+absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question2022& question,
+                                                                Subspace2022 subspace,
+                                                                absl::Span<const int> budgets_mb);
+
+// What a plan costs by the same rules: milliseconds of the layers with what moving
+// activations between them takes. For judging plans of other sources.
+absl::StatusOr<double> PlanMs2022(const Question2022& question, const Plan2022& plan);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_2022_SEARCH_H_

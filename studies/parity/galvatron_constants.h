@@ -1,0 +1,55 @@
+// The profiled constants of Galvatron's submission of 2022, and what its own model
+// predicted with them: the two files of a parity check.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_CONSTANTS_H_
+#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_CONSTANTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "studies/parity/galvatron_2022_search.h"
+
+namespace parplan {
+
+// The hardware that is meant where none is named.
+inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
+
+struct ModelOf2022 {
+  std::string name;
+  // What the search needs; or why there is no question, in one sentence.
+  std::optional<Question2022> question;
+  std::string missing;
+};
+
+// All models of a file in its order, on the hardware named. INVALID_ARGUMENT
+// (PROFILE_INVALID) naming the field that is absent or not a number.
+//
+// The name of a model begins with its family, which decides what 2022 fitted by hand:
+// `bert` and `t5` have 100 and 60 ms over 24 layers added under data parallelism, others
+// 0, `t5` and `swin` balance the memory of stages, and each has its number of
+// micro-batches (another family: that of `vit`). Layers may have `hidden` and
+// `sequence_length` of their own; without, those of `swin` double and quarter from one
+// entry to the next, starting with the model's.
+absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(
+    absl::string_view text, absl::string_view hardware = kHardwareOf2022);
+
+// A cell of the table of predictions.
+struct PredictionOf2022 {
+  std::string model;
+  std::string subspace;
+  int budget_gb = 0;
+  // Nothing: out of memory.
+  std::optional<double> samples_per_second;
+  std::optional<int64_t> global_batch_size;
+};
+
+// Cells in the order of the file. INVALID_ARGUMENT (PROFILE_INVALID) as above.
+absl::StatusOr<std::vector<PredictionOf2022>> ParsePredictionsOf2022(absl::string_view text);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_CONSTANTS_H_

@@ -1,0 +1,253 @@
+#include "clients/calibrate/published_run.h"
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "clients/calibrate/run_problem.h"
+#include "tests/studies/accuracy/accuracy_samples.h"
+#include "tests/support/shared_data.h"
+
+namespace parplan::accuracy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(ReadPublishedRuns, ReadsAPlainRow) {
+  const PublishedRun run = RunOf(GptRow());
+  EXPECT_EQ(run.model.layer_count, 2);
+  EXPECT_EQ(run.model.feed_forward_kind, FeedForwardKind::kGelu);
+  EXPECT_TRUE(run.model.tied_embedding);
+  EXPECT_TRUE(run.model.learned_positions);
+  EXPECT_EQ(run.parallelism.tensor_parallel_degree, 2);
+  EXPECT_EQ(run.parallelism.zero_level, 0);
+  EXPECT_EQ(run.global_batch_size, 64);
+  EXPECT_EQ(run.recompute, "full");
+  EXPECT_EQ(run.step, Seconds::Of(1.5));
+  EXPECT_EQ(run.peak_memory, Bytes::Of(int64_t{20} << 30));
+  EXPECT_EQ(run.out_of_memory, false);
+}
+
+TEST(ReadPublishedRuns, RefusesOtherFiles) {
+  const auto message = [](const char* text) {
+    return std::string(ReadPublishedRuns({"runs.json", text}).status().message());
+  };
+  EXPECT_THAT(message("[]"), HasSubstr("one JSON object"));
+  EXPECT_THAT(message(R"({"schema": "published_runs/2", "runs": []})"), HasSubstr("schema"));
+  EXPECT_THAT(message(R"({"schema": "published_runs/1"})"), HasSubstr("runs"));
+  EXPECT_THAT(message(R"({"schema": "published_runs/1", "runs": [7]})"), HasSubstr("runs[0]"));
+  EXPECT_THAT(message(R"({"schema": "published_runs/1", "runs": [{"id": "a"}]})"),
+              HasSubstr("runs[0].source"));
+  EXPECT_THAT(SkipReasonOf(GptRow() + "," + GptRow()), HasSubstr("`gpt-1` occurs twice"));
+}
+
+TEST(ReadPublishedRuns, IgnoresWhatItDoesNotKnowAndNulls) {
+  EXPECT_EQ(SkipReasonOf(With(GptRow(), R"("sp": false)",
+                              R"("sp": null, "colour": [1], "stage_gpus": null)")),
+            "");
+}
+
+// A fault is named with its place, and the row is skipped, not the file.
+TEST(ReadPublishedRuns, NamesTheMemberAtFault) {
+  struct Case {
+    const char* from;
+    const char* to;
+    const char* reason;
+  };
+  for (const Case& example :
+       {Case{R"("layers": 2)", R"("layers": null)", "model.layers is missing"},
+        Case{R"("layers": 2)", R"("layers": "2")", "model.layers must be a whole number"},
+        Case{R"("layers": 2)", R"("layers": 2.5)", "model.layers must be a whole number"},
+        Case{R"("heads": 16,)", "", "model.heads is missing"},
+        Case{R"("vocab": 50257)", R"("vocab": 0)", "model.vocab must be a whole number"},
+        Case{R"("model": {)", R"("model": 3, "other": {)", "model must be an object"},
+        Case{R"("gpu": "A100-SXM-80GB", )", "", "hardware.gpu is missing"},
+        Case{R"("n_gpus": 8)", R"("n_gpus": -8)", "hardware.n_gpus must be"},
+        Case{R"("mem_gb": 80)", R"("mem_gb": "80")", "hardware.mem_gb must be a number above 0"},
+        Case{R"("tp": 2)", R"("tp": 0)", "parallel.tp must be"},
+        Case{R"("zero": 0)", R"("zero": 4)", "parallel.zero must be 0 to 3"},
+        Case{R"("sp": false)", R"("sp": 0)", "parallel.sp must be true or false"},
+        Case{R"("sp": false)", R"("layers_per_stage": [])", "parallel.layers_per_stage must be"},
+        Case{R"("sp": false)", R"("fsdp": "mystery")", "parallel.fsdp `mystery`"},
+        Case{R"("mbs": 2, )", "", "batch.mbs is missing"},
+        Case{R"("recompute": "full")", R"("recompute": 1)", "recompute must be"},
+        Case{R"("precision": "fp16")", R"("precision": 16)", "precision must be a text"},
+        Case{R"("iter_time_s": 1.5)", R"("iter_time_s": -1)", "measured.iter_time_s must be"},
+        Case{R"("oom": false)", R"("oom": "no")", "measured.oom must be true or false"}}) {
+    EXPECT_THAT(SkipReasonOf(With(GptRow(), example.from, example.to)), HasSubstr(example.reason))
+        << example.to;
+  }
+}
+
+TEST(ReadPublishedRuns, ReadsLlamaByOtherNames) {
+  const PublishedRun run = RunOf(R"({
+    "id": "llama", "source": "b", "framework": "torchtitan", "precision": "bf16-mixed",
+    "model": {"arch": "llama", "hidden_size": 4096, "num_layers": 32, "n_heads": 32,
+              "num_kv_heads": 8, "intermediate_size": 14336, "seq_len": 8192,
+              "vocab_size": 128256},
+    "hardware": {"gpu": "H100", "n_gpus": 64},
+    "parallel": {"dp_shard": 32, "tp": 2}, "batch": {"mbs": 1, "gbs": 32},
+    "activation_checkpointing": true,
+    "measured": {"tokens_per_s_per_gpu": 4096, "max_reserved_gib": 10}})");
+  EXPECT_EQ(run.model.feed_forward_kind, FeedForwardKind::kSwiglu);
+  EXPECT_EQ(run.model.key_value_head_count, 8);
+  EXPECT_FALSE(run.model.tied_embedding);
+  EXPECT_FALSE(run.model.learned_positions);
+  EXPECT_EQ(run.parallelism.zero_level, 3);
+  EXPECT_EQ(run.parallelism.data_parallel_degree, 32);
+  EXPECT_EQ(run.recompute, "full");
+  // 32 samples of 8192 tokens at 64 x 4096 tokens a second.
+  EXPECT_EQ(run.step, Seconds::Of(1.0));
+  EXPECT_EQ(run.peak_memory, Bytes::Of(int64_t{10} << 30));
+  EXPECT_EQ(run.memory_view, MemoryView::kReservedMax);
+}
+
+TEST(ReadPublishedRuns, KnowsModelsByNameAndTakesWhatTheRowSays) {
+  const std::string row = R"({
+    "id": "a", "source": "b", "framework": "NeMo", "precision": "bf16",
+    "model": {"arch": "llama", "name": "LLAMA3_70B", "seq": 8192, "layers": 4},
+    "hardware": {"gpu": "H100", "n_gpus": 8}, "parallel": {"tp": 4},
+    "batch": {"mbs": 1, "gbs": 8}, "measured": {"iter_time_s": 1}})";
+  const PublishedRun run = RunOf(row);
+  EXPECT_EQ(run.model.layer_count, 4);
+  EXPECT_EQ(run.model.hidden_size, 8192);
+  EXPECT_EQ(run.model.key_value_head_count, 8);
+  EXPECT_EQ(run.model.feed_forward_size, 28672);
+  EXPECT_EQ(RunOf(With(row, "LLAMA3_70B", "Mixtral 8x7B")).model.experts_per_token, 2);
+  EXPECT_THAT(SkipReasonOf(With(row, "LLAMA3_70B", "Llama 9 1B")),
+              HasSubstr("model.hidden is missing"));
+}
+
+TEST(ReadPublishedRuns, ReadsExperts) {
+  const std::string row =
+      With(GptRow(), R"("arch": "gpt")",
+           R"("arch": "mixtral", "experts": 8, "top_k": 2, "moe_ffn": 512, "swiglu": true)");
+  const PublishedRun run = RunOf(row);
+  EXPECT_EQ(run.model.expert_count, 8);
+  EXPECT_EQ(run.model.experts_per_token, 2);
+  EXPECT_EQ(run.model.expert_feed_forward_size, 512);
+  EXPECT_THAT(SkipReasonOf(With(row, R"("top_k": 2, )", "")), HasSubstr("model.top_k is missing"));
+}
+
+TEST(ReadPublishedRuns, SkipsWhatThePlannerHasNoWordsFor) {
+  EXPECT_THAT(
+      SkipReasonOf(With(GptRow(), R"("n_gpus": 8)", R"("n_gpus": 8, "heterogeneous": true)")),
+      HasSubstr("devices of one kind"));
+  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("sp": false)", R"("stage_gpus": ["A", "B"])")),
+              HasSubstr("devices of one kind"));
+  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("arch": "gpt")", R"("arch": "t5")")),
+              HasSubstr("encoder-decoder"));
+  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("fp16")", R"("fp8 hybrid")")), HasSubstr("8-bit"));
+}
+
+// A run of Megatron's tests: only arguments, and its defaults where they are absent.
+std::string ArgumentsRow(const std::string& id, const std::string& arguments) {
+  return R"({"id": ")" + id + R"(", "source": "megatron-ci-golden", "split": "memory-validation",
+    "framework": "Megatron-LM main CI", "hardware": {"gpu": "A100", "n_gpus": 8,
+    "n_gpus_assumed": true}, "batch": {}, "measured": {"peak_mem_bytes": 1000000000},
+    "model": {"arch": "megatron-args", "args": {"num-layers": 12, "hidden-size": 512,
+      "num-attention-heads": 8, "seq-length": 1024, "micro-batch-size": 4,
+      "global-batch-size": 32)" +
+         (arguments.empty() ? "" : ", " + arguments) + "}}}";
+}
+
+TEST(ReadMegatronArguments, FillsInItsDefaults) {
+  const PublishedRun run = RunOf(ArgumentsRow("plain", ""));
+  EXPECT_EQ(run.model.feed_forward_size, 2048);
+  EXPECT_EQ(run.model.vocabulary_size, 50257);
+  EXPECT_EQ(run.model.key_value_head_count, 0);
+  EXPECT_TRUE(run.model.tied_embedding);
+  EXPECT_TRUE(run.model.learned_positions);
+  EXPECT_EQ(run.precision, "fp32");
+  EXPECT_EQ(run.recompute, "none");
+  EXPECT_EQ(run.runtime.attention_kernel, std::nullopt);
+  EXPECT_EQ(run.runtime.overlap_gradient_sync, false);
+  EXPECT_EQ(run.runtime.dropout, true);
+  EXPECT_EQ(run.micro_batch_size, 4);
+}
+
+TEST(ReadMegatronArguments, ReadsFlags) {
+  const PublishedRun run =
+      RunOf(ArgumentsRow("flags", R"("bf16": true, "swiglu": true, "group-query-attention": true,
+      "num-query-groups": 2, "untie-embeddings-and-output-weights": true,
+      "position-embedding-type": "rope", "attention-backend": "flash",
+      "use-distributed-optimizer": true, "overlap-grad-reduce": true,
+      "pipeline-model-parallel-size": 2, "num-layers-per-virtual-pipeline-stage": 3,
+      "attention-dropout": 0.0, "hidden-dropout": 0.0,
+      "recompute-granularity": "full", "recompute-method": "block", "recompute-num-layers": 1)"));
+  // Two thirds of 2048, in steps of 64.
+  EXPECT_EQ(run.model.feed_forward_size, 1344);
+  EXPECT_EQ(run.model.key_value_head_count, 2);
+  EXPECT_FALSE(run.model.tied_embedding);
+  EXPECT_FALSE(run.model.learned_positions);
+  EXPECT_EQ(run.precision, "bf16");
+  EXPECT_EQ(run.runtime.attention_kernel, AttentionKernel::kFlash);
+  EXPECT_EQ(run.runtime.overlap_gradient_sync, true);
+  EXPECT_EQ(run.runtime.dropout, false);
+  EXPECT_EQ(run.parallelism.zero_level, 1);
+  EXPECT_EQ(run.parallelism.virtual_stage_count, 2);
+  EXPECT_EQ(run.recompute, "full");
+  EXPECT_EQ(run.recompute_layer_count, 1);
+}
+
+TEST(ReadMegatronArguments, SumsHalfPrecisionGradientsInHalfPrecision) {
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true)")).runtime.fp32_gradients, false);
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true, "accumulate-allreduce-grads-in-fp32": true)"))
+                .runtime.fp32_gradients,
+            true);
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("bf16": true)")).runtime.fp32_gradients, true);
+}
+
+TEST(ReadMegatronArguments, FindsWhatThePlannerHasNoWordsFor) {
+  for (const auto& [arguments, reason] : std::map<std::string, std::string>{
+           {R"("fp8-format": "hybrid")", "8-bit"},
+           {R"("multi-latent-attention": true)", "latent"},
+           {R"("hybrid-override-pattern": "M*")", "Mamba"},
+           {R"("optimizer": "muon")", "muon"},
+           {R"("moe-layer-freq": "[1,0]", "num-experts": 2)", "moe-layer-freq"}}) {
+    EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", arguments)), HasSubstr(reason));
+  }
+  EXPECT_THAT(SkipReasonOf(ArgumentsRow("moe_dist_muon-x", "")), HasSubstr("Muon"));
+  EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", R"("num-experts": true)")),
+              HasSubstr("model.args.num-experts must be"));
+}
+
+// Of every source of a real collection some rows: what is skipped, and why.
+TEST(ReadPublishedRuns, ReadsRowsOfEverySource) {
+  std::ifstream file(SourceDir() + "/tests/studies/accuracy/data/published_runs.json");
+  ASSERT_TRUE(file);
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto runs = ReadPublishedRuns({"published_runs.json", text.str()});
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  std::map<std::string, std::string> reasons;
+  std::map<std::string, int> counts;
+  for (const SkippedRun& skip : runs->skipped) reasons[skip.id] = skip.reason;
+  for (const PublishedRun& run : runs->runs) {
+    const auto question = QuestionOf(run);
+    if (question.ok()) {
+      ++counts[run.source];
+    } else {
+      reasons[run.id] = std::string(question.status().message());
+    }
+  }
+  EXPECT_THAT(counts,
+              ElementsAre(std::pair("bigscience-176b-prequel", 4),
+                          std::pair("korthikanti22-table5", 2), std::pair("megatron-ci-golden", 7),
+                          std::pair("megatron-sc21-table1", 3), std::pair("sailor-clariden", 2),
+                          std::pair("vtrain-multi", 2), std::pair("vtrain-single", 2)));
+  EXPECT_THAT(reasons["bs176-479"], HasSubstr("model.layers is missing"));
+  EXPECT_THAT(reasons["bs176-648"], HasSubstr("parallel.dp"));
+  EXPECT_THAT(reasons["sailor-clariden-GPT-NEO-N4-plan_config_N4_D4"],
+              HasSubstr("parallel.layers_per_stage"));
+  EXPECT_THAT(reasons["mlmci-t5-t5_release-lts_dgx_a100"], HasSubstr("num-layers is missing"));
+  EXPECT_EQ(reasons.size(), 5u);
+}
+
+}  // namespace
+}  // namespace parplan::accuracy

@@ -1,0 +1,127 @@
+// SearchHere: limits, threads, and what is said where no plan was found.
+
+#include "clients/planctl/offline/local_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <variant>
+
+#include "clients/planctl/commands/interrupt.h"
+#include "clients/planctl/offline/offline_planner.h"
+#include "base/error.h"
+#include "proto/wire/plan_wire.h"
+#include "tests/clients/planctl/commands/planctl_test_files.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan::planctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+PlanningProblem Example() {
+  absl::StatusOr<PlanningProblem> problem = OfflineProblem(ExampleSpec(), ExampleProfiles());
+  EXPECT_OK(problem);
+  return *std::move(problem);
+}
+
+TEST(SearchHere, GivesTheSameAnswerOnAnyNumberOfThreads) {
+  const PlanningProblem problem = Example();
+  ASSERT_OK_AND_ASSIGN(const LocalSearch alone, SearchHere(problem, kDefaultPlanner, {}));
+  const auto& first = std::get<PlanFound>(alone.result);
+  for (const int thread_count : {2, 5}) {
+    SearchWatch watch;
+    watch.thread_count = thread_count;
+    ASSERT_OK_AND_ASSIGN(const LocalSearch search, SearchHere(problem, kDefaultPlanner, {}, watch));
+    const auto& found = std::get<PlanFound>(search.result);
+    EXPECT_TRUE(found.plan == first.plan);
+    EXPECT_EQ(found.prediction.step, first.prediction.step);
+    EXPECT_EQ(found.search.bound, first.search.bound);
+  }
+}
+
+TEST(SearchHere, SaysThatItWasInterrupted) {
+  SearchWatch watch;
+  watch.is_cancelled = [] { return true; };
+  ASSERT_OK_AND_ASSIGN(const LocalSearch search, SearchHere(Example(), kDefaultPlanner, {}, watch));
+  const auto* stopped = std::get_if<StoppedEmpty>(&search.result);
+  ASSERT_NE(stopped, nullptr);
+  EXPECT_EQ(stopped->search.limit, SearchLimit::kCancelled);
+  EXPECT_THAT(StoppedEmptyError(stopped->search),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("interrupted")));
+  SearchSummary of_time;
+  of_time.limit = SearchLimit::kTime;
+  EXPECT_THAT(StoppedEmptyError(of_time),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("--time-limit")));
+}
+
+TEST(NothingFitsError, NamesBothMinimaAndWhatIsProved) {
+  const PlanningProblem problem = Example();
+  NothingFits nothing;
+  nothing.smallest_device_memory = Bytes::Of(48'000'000'000);
+  const absl::Status memory = NothingFitsError(problem, "exact", nothing);
+  EXPECT_THAT(
+      memory,
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("`exact`"), HasSubstr("48.0 GB"), HasSubstr("48000000000 bytes"),
+                     HasSubstr("no smaller ones (proved)"), HasSubstr("Use more devices"))));
+  EXPECT_EQ(GetErrorDetail(memory)->metadata.count("smallestDeviceCount"), 0u);
+  nothing.memory_is_proved = false;
+  nothing.smallest_device_count = 24;
+  const absl::Status both = NothingFitsError(problem, "exact", nothing);
+  EXPECT_THAT(both,
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("24 of these devices instead of 8"),
+                             HasSubstr("no fewer (proved)"), Not(HasSubstr("no smaller ones")))));
+  EXPECT_EQ(GetErrorDetail(both)->metadata.at("smallestDeviceCount"), "24");
+  EXPECT_EQ(GetErrorDetail(both)->metadata.at("memoryIsProved"), "false");
+}
+
+TEST(ViewOfPlan, HasThePlansBesideTheOneThatWasSigned) {
+  ASSERT_OK_AND_ASSIGN(const PlanView view, PlanOffline(ExampleSpec(), ExampleProfiles()));
+  const PlanningProblem problem = Example();
+  v1::Plan plan;
+  plan.mutable_signed_plan()->set_payload(view.payload.SerializeAsString());
+  *plan.add_alternatives() = RivalPlanToProto({view.plan, view.prediction}, problem.model());
+  *plan.add_memory_front() = plan.alternatives(0);
+  plan.add_notes("a note");
+  ASSERT_OK_AND_ASSIGN(const PlanView again, ViewOfPlan(plan));
+  ASSERT_EQ(again.alternatives.size(), 1u);
+  EXPECT_TRUE(again.alternatives.front().plan == view.plan);
+  EXPECT_EQ(again.alternatives.front().peak_memory, view.prediction.peak_memory);
+  EXPECT_NEAR(again.alternatives.front().SlowerThan(view.prediction.samples_per_second), 0.0,
+              1e-12);
+  EXPECT_EQ(again.memory_front.size(), 1u);
+  EXPECT_EQ(again.notes, std::vector<std::string>{"a note"});
+
+  plan.mutable_alternatives(0)->clear_stages();
+  EXPECT_THAT(ViewOfPlan(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stages")));
+}
+
+TEST(InterruptWatch, RemembersTheFirstSignalAndThenLetsItBe) {
+  {
+    const InterruptWatch watch;
+    EXPECT_FALSE(InterruptWatch::interrupted());
+    std::raise(SIGINT);
+    EXPECT_TRUE(InterruptWatch::interrupted());
+  }
+  const InterruptWatch another;
+  EXPECT_FALSE(InterruptWatch::interrupted());
+}
+
+TEST(InterruptWatchDeathTest, TheSecondSignalEndsTheProgram) {
+  EXPECT_EXIT(
+      {
+        const InterruptWatch watch;
+        std::raise(SIGINT);
+        std::raise(SIGINT);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace parplan::planctl

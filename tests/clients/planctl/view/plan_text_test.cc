@@ -1,0 +1,173 @@
+// PlanText and ComparisonText: everything is said, and no line is too long.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "clients/planctl/offline/offline_planner.h"
+#include "clients/planctl/view/plan_view.h"
+#include "clients/report/html.h"
+#include "clients/planctl/view/text_layout.h"
+#include "planner/find_plan.h"
+#include "tests/clients/planctl/commands/planctl_test_files.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan::planctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+absl::StatusOr<PlanView> View(const std::string& planner, int node_count = 1) {
+  v1::PlanSpec spec = ExampleSpec(node_count);
+  spec.mutable_options()->set_planner(planner);
+  spec.mutable_options()->set_compare_baselines(true);
+  return PlanOffline(spec, ExampleProfiles(node_count));
+}
+
+void ExpectTidy(const std::string& text) {
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+    EXPECT_LE(ColumnCount(line), kTextWidth) << line;
+    EXPECT_FALSE(!line.empty() && line.back() == ' ') << line;
+  }
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(PlanText, HasEveryStageRunAndItem) {
+  for (const char* planner : {"galvatron-base", "deepspeed-3d", "pp"}) {
+    ASSERT_OK_AND_ASSIGN(const PlanView view, View(planner));
+    const std::string text = PlanText(view);
+    for (size_t i = 0; i < view.plan.stages.size(); ++i) {
+      EXPECT_THAT(text, HasSubstr(absl::StrCat("\nstage ", i, " ")));
+      for (const StageLayerRun& run : view.plan.stages[i].layer_runs) {
+        const std::string range = run.layer_count == 1
+                                      ? absl::StrCat("layer ", run.first_layer_index)
+                                      : absl::StrCat("layers ", run.first_layer_index, "-",
+                                                     run.first_layer_index + run.layer_count - 1);
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("\n  ", range, " ")));
+      }
+      for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+        const Bytes size = view.prediction.stages[i].memory.size[kind];
+        if (size == Bytes()) continue;
+        EXPECT_THAT(text, HasSubstr(report::Name(static_cast<MemoryItemKind>(kind))));
+        EXPECT_THAT(text, HasSubstr(report::Size(size)));
+      }
+    }
+    EXPECT_THAT(text, AllOf(HasSubstr(view.prediction.bottleneck_text),
+                            HasSubstr(report::Time(view.prediction.step)),
+                            HasSubstr(report::Size(view.prediction.peak_memory)),
+                            HasSubstr("llama2-7b"), HasSubstr(planner)));
+  }
+}
+
+TEST(PlanText, IsTidyForEveryPlanner) {
+  for (int node_count : {1, 2}) {
+    for (const std::string& planner : QuickPlannerNames()) {
+      const absl::StatusOr<PlanView> view = View(planner, node_count);
+      if (!view.ok()) continue;
+      SCOPED_TRACE(planner);
+      ExpectTidy(PlanText(*view));
+    }
+  }
+}
+
+TEST(PlanText, OfAPlanThatWasGivenTellsOfNoSearch) {
+  ASSERT_OK_AND_ASSIGN(const PlanView view, View("dp+tp"));
+  ASSERT_OK_AND_ASSIGN(const PlanView given,
+                       EvaluateOffline(ExampleSpec(), ExampleProfiles(), view.plan));
+  EXPECT_THAT(PlanText(given),
+              AllOf(HasSubstr("none: the plan was given"), Not(HasSubstr("candidates"))));
+}
+
+// `view` with a plan that is a quarter slower and needs half as much.
+PlanView WithPlansBeside(PlanView view) {
+  PlanBeside beside;
+  beside.plan = view.plan;
+  beside.step = view.prediction.step * 1.25;
+  beside.samples_per_second = view.prediction.samples_per_second / 1.25;
+  beside.peak_memory = Bytes::Ceil(view.prediction.peak_memory.as_double() * 0.5);
+  view.alternatives = {beside};
+  view.memory_front = {beside, beside};
+  view.notes = {"alpha_t 0.5, alpha_m 0.25"};
+  return view;
+}
+
+TEST(PlanText, TellsThePlansBesideItAndHowTheyDiffer) {
+  ASSERT_OK_AND_ASSIGN(const PlanView alone, View("deepspeed-3d"));
+  EXPECT_EQ(BesideText(alone), "");
+  const PlanView view = WithPlansBeside(alone);
+  const std::string text = PlanText(view);
+  EXPECT_THAT(text, HasSubstr(BesideText(view)));
+  EXPECT_THAT(
+      BesideText(view),
+      AllOf(HasSubstr("next best plans"), HasSubstr("time against memory"), HasSubstr("+25.0 %"),
+            HasSubstr("-50.0 %"), HasSubstr(report::Time(view.alternatives.front().step)),
+            HasSubstr("alpha_t 0.5, alpha_m 0.25")));
+  ExpectTidy(text);
+}
+
+TEST(PlanText, SaysHowTheSearchEnded) {
+  ASSERT_OK_AND_ASSIGN(PlanView view, View("deepspeed-3d"));
+  view.search.termination = Termination::kOptimal;
+  EXPECT_THAT(PlanText(view), HasSubstr("OPTIMAL"));
+  view.search.termination = Termination::kFeasible;
+  view.search.gap_ratio = 0.031;
+  view.search.bound = Seconds::Of(1.5);
+  for (const auto& [limit, words] : std::vector<std::pair<SearchLimit, std::string>>{
+           {SearchLimit::kTime, "its limit of time"},
+           {SearchLimit::kStates, "its limit of states"},
+           {SearchLimit::kCancelled, "an interrupt"},
+           {SearchLimit::kMethod, "the planner's own method"}}) {
+    view.search.limit = limit;
+    std::string text = PlanText(view);
+    text.resize(text.find("stage 0"));
+    for (size_t at; (at = text.find("\n             ")) != std::string::npos;) {
+      text.replace(at, 14, " ");
+    }
+    EXPECT_THAT(text, AllOf(HasSubstr("FEASIBLE, at most 3.1 % from the proved bound of 1.50 s"),
+                            HasSubstr("ended by " + words)));
+  }
+}
+
+TEST(ComparisonText, FoldsEqualStagesAndSaysWhyThereIsNoPlan) {
+  v1::PlannerComparison pipeline;
+  pipeline.set_planner("pp");
+  pipeline.set_feasible(true);
+  pipeline.set_samples_per_second(10.0);
+  pipeline.set_peak_memory_bytes(1'000'000'000);
+  pipeline.set_gist("4-1-1 x4 | 4-1-1 x4 | 4-1-1 x4 | 4-1-1 x5");
+  v1::PlannerComparison large;
+  large.set_planner("dp");
+  large.set_smallest_device_memory_bytes(135'000'000'000);
+  v1::PlannerComparison none;
+  none.set_planner("tp");
+  v1::PlannerComparison stopped;
+  stopped.set_planner("sdp");
+  stopped.set_stopped_early(true);
+  large.set_smallest_device_count(32);
+  const std::string text = ComparisonText({pipeline, large, none, stopped});
+  EXPECT_THAT(text, AllOf(HasSubstr("4-1-1 x4 (3 stages) | 4-1-1 x5"),
+                          HasSubstr("needs 135 GB per device, or 32 devices"),
+                          HasSubstr("no such plan"), HasSubstr("stopped before any plan")));
+  EXPECT_THAT(text, HasSubstr("100%"));
+  ExpectTidy(text);
+}
+
+TEST(ComparisonText, IsTidyForLongGists) {
+  v1::PlannerComparison row;
+  row.set_planner("pp");
+  row.set_feasible(true);
+  row.set_samples_per_second(1.0);
+  std::string gist = "64-1-1 x1";
+  for (int i = 1; i < 64; ++i) absl::StrAppend(&gist, " | 64-1-1 x", i % 3);
+  row.set_gist(gist);
+  ExpectTidy(ComparisonText({row}));
+}
+
+}  // namespace
+}  // namespace parplan::planctl

@@ -1,0 +1,205 @@
+#include "executor/device/comm/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/device/comm/job_fabric.h"
+#include "executor/device/comm/rendezvous_server.h"
+#include "executor/device/comm/socket.h"
+#include "executor/device/comm/steady_clock.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+std::unique_ptr<RendezvousServer> StartServer(int world_size) {
+  absl::StatusOr<std::unique_ptr<RendezvousServer>> server =
+      RendezvousServer::Start({.token = "secret", .world_size = world_size});
+  EXPECT_OK(server.status());
+  return *std::move(server);
+}
+
+absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const RendezvousServer& server, int rank,
+                                                 int world_size,
+                                                 const std::string& token = "secret") {
+  return Rendezvous::Join(server.address(), token, rank, world_size, absl::Seconds(20));
+}
+
+TEST(RendezvousTest, FactsAreToldBeforeAndAfterTheyAreAskedFor) {
+  const std::unique_ptr<RendezvousServer> server = StartServer(2);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> second, Join(*server, 1, 2));
+  ASSERT_OK(first->Set("a", "1"));
+  EXPECT_THAT(second->Get("a", absl::Seconds(20)), IsOkAndHolds("1"));
+  std::thread waits([&] { EXPECT_THAT(first->Get("b", absl::Seconds(20)), IsOkAndHolds("2")); });
+  ASSERT_OK(second->Set("b", "2"));
+  waits.join();
+  EXPECT_THAT(first->Get("c", absl::Milliseconds(10)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("\"c\"")));
+  // Again the same is no contradiction.
+  ASSERT_OK(second->Set("b", "2"));
+  EXPECT_THAT(second->Get("b", absl::Seconds(20)), IsOkAndHolds("2"));
+  EXPECT_OK(first->Health());
+}
+
+TEST(RendezvousTest, RefusesStrangersAndSecondRanks) {
+  const std::unique_ptr<RendezvousServer> server = StartServer(2);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
+  const auto refused = [](const absl::StatusOr<std::unique_ptr<Rendezvous>>& joined) {
+    return std::string(joined.status().message());
+  };
+  EXPECT_THAT(refused(Join(*server, 1, 2, "guess")), HasSubstr("wrong token"));
+  EXPECT_THAT(refused(Join(*server, 0, 2)), HasSubstr("rank 0 is here already"));
+  EXPECT_THAT(refused(Join(*server, 1, 3)), HasSubstr("the job has 2 ranks, not 3"));
+  EXPECT_THAT(refused(Join(*server, 2, 2)), HasSubstr("no such rank"));
+  EXPECT_OK(first->Health());
+}
+
+TEST(RendezvousTest, JunkHarmsNobody) {
+  const std::unique_ptr<RendezvousServer> server = StartServer(1);
+  for (const std::string& junk : {std::string("GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
+                                  std::string(64, '\xff'), std::string("\1")}) {
+    ASSERT_OK_AND_ASSIGN(const Socket stranger,
+                         Socket::Connect(server->address(), SteadyNow() + absl::Seconds(20)));
+    ASSERT_OK(stranger.WriteAll(junk, SteadyNow() + absl::Seconds(20)));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> rank, Join(*server, 0, 1));
+    EXPECT_OK(rank->Health());
+    ASSERT_OK(rank->Set("a", "1"));
+    EXPECT_THAT(rank->Get("a", absl::Seconds(20)), IsOkAndHolds("1"));
+  }
+}
+
+TEST(RendezvousTest, AContradictionEndsTheJob) {
+  const std::unique_ptr<RendezvousServer> server = StartServer(2);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> second, Join(*server, 1, 2));
+  ASSERT_OK(first->Set("a", "1"));
+  ASSERT_OK(second->Set("a", "2"));
+  EXPECT_THAT(first->Get("never", absl::Seconds(20)),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("rank 1 is lost"), HasSubstr("contradicts"))));
+}
+
+TEST(RendezvousTest, OneThatLeavesWithAGoodByeIsNotLost) {
+  const std::unique_ptr<RendezvousServer> server = StartServer(2);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
+  { ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> second, Join(*server, 1, 2)); }
+  EXPECT_THAT(first->Get("never", absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_OK(first->Health());
+}
+
+// A machine without power says no word; its peers must ask.
+TEST(SocketTest, BothEndsAskAfterASilentPeer) {
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  const absl::Duration deadline = SteadyNow() + absl::Minutes(5);
+  ASSERT_OK_AND_ASSIGN(const Socket caller,
+                       Socket::Connect(absl::StrCat("127.0.0.1:", listener.port()), deadline));
+  ASSERT_OK_AND_ASSIGN(const Socket called, listener.Accept(deadline));
+  for (const Socket* socket : {&caller, &called}) {
+    const auto option = [&](int level, int name) {
+      int value = 0;
+      socklen_t length = sizeof(value);
+      EXPECT_EQ(::getsockopt(socket->descriptor(), level, name, &value, &length), 0);
+      return value;
+    };
+    EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_LE(option(IPPROTO_TCP, TCP_KEEPIDLE) +
+                  option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT),
+              30);
+  }
+}
+
+TEST(RendezvousTest, ALostServerIsNoticed) {
+  std::unique_ptr<RendezvousServer> server = StartServer(1);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> rank, Join(*server, 0, 1));
+  server.reset();
+  EXPECT_THAT(rank->Get("never", absl::Seconds(20)),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rendezvous is lost")));
+}
+
+// A process of its own that dies while the others wait for it.
+void RunAndDie(const std::string& address, int rank, int world_size, TransportKind transport) {
+  absl::StatusOr<std::unique_ptr<JobFabric>> fabric = JobFabric::Join({.rendezvous = address,
+                                                                       .token = "secret",
+                                                                       .rank = rank,
+                                                                       .world_size = world_size,
+                                                                       .transport = transport});
+  if (!fabric.ok()) ::_exit(2);
+  absl::StatusOr<std::unique_ptr<Communicator>> all = (*fabric)->MakeGroup("all", {0, 1, 2});
+  if (!all.ok() || !(*all)->Barrier().ok()) ::_exit(3);
+  ::raise(SIGKILL);
+}
+
+class LostRankTest : public testing::TestWithParam<TransportKind> {};
+
+TEST_P(LostRankTest, EndsTheWaitOfTheOthersAndNamesIt) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer cannot follow a process that forks among threads";
+#endif
+  // The child is made while this process has one thread, and told the address by a pipe.
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char address[64] = {};
+    if (::read(ends[0], address, sizeof(address) - 1) <= 0) ::_exit(1);
+    RunAndDie(address, 2, 3, GetParam());
+    ::_exit(4);
+  }
+  const std::unique_ptr<RendezvousServer> server = StartServer(3);
+  const std::string address = server->address();
+  ASSERT_EQ(::write(ends[1], address.data(), address.size()), static_cast<ssize_t>(address.size()));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<JobFabric> fabric,
+                           JobFabric::Join({.rendezvous = address,
+                                            .token = "secret",
+                                            .rank = rank,
+                                            .world_size = 3,
+                                            .transport = GetParam()}));
+      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> all,
+                           fabric->MakeGroup("all", {0, 1, 2}));
+      ASSERT_OK(all->Barrier());
+      std::vector<float> data(1'000'000, 1.0f);
+      absl::Status status;
+      while (status.ok()) status = all->AllReduce(ElementType::kFloat32, data.data(), 1'000'000);
+      // By the rendezvous, or first by the connection to it.
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                                   AnyOf(HasSubstr("rank 2 is lost"), HasSubstr("with rank"))));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  int exit = 0;
+  ASSERT_EQ(::waitpid(child, &exit, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(exit)) << exit;
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, LostRankTest,
+                         testing::Values(TransportKind::kAutomatic, TransportKind::kTcp),
+                         [](const auto& info) {
+                           return std::string(info.param == TransportKind::kTcp ? "Tcp"
+                                                                                : "SharedMemory");
+                         });
+
+}  // namespace
+}  // namespace parplan

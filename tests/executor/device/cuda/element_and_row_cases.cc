@@ -1,0 +1,244 @@
+// Every operation but attention, against fp64.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/executor/device/cuda/kernel_twins.h"
+
+namespace parplan {
+namespace {
+
+class KernelCases : public KernelTwinsTest {};
+
+TEST_P(KernelCases, Memory) {
+  for (const int64_t size : sizes()) {
+    const Twin x = twins().Random(4 * size, 1);
+    const Twin y = twins().Room(4 * size);
+    // Every other element, as rows of one.
+    const Twin sparse = twins().Room(4 * size);
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      kernels.Zero(at(y), size);
+      kernels.CopyRows(at(x), 2 * size, at(y, size), size, 2, size);
+      kernels.CopyRows(at(x), 2, at(sparse, 1), 2, size, 1);
+    });
+    twins().ExpectSame(y, "whole rows");
+    twins().ExpectSame(sparse, "elements");
+  }
+}
+
+TEST_P(KernelCases, ProductsOfAllTranspositions) {
+  struct Shape {
+    int64_t m, n, k;
+  };
+  for (const Shape& shape : {Shape{5, 7, 3}, Shape{64, 48, 80}, Shape{1, 129, 65}}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        for (const bool adds : {false, true}) {
+          const Twin a = twins().Random(shape.m * shape.k, 1, 0.3);
+          const Twin b = twins().Random(shape.k * shape.n, 2, 0.3);
+          const Twin c = twins().Random(shape.m * shape.n, 3);
+          twins().Run([&](LayerKernels& kernels, auto at) {
+            kernels.Multiply({.transposes_a = ta,
+                              .transposes_b = tb,
+                              .m = shape.m,
+                              .n = shape.n,
+                              .k = shape.k,
+                              .a = at(a),
+                              .b = at(b),
+                              .c = at(c),
+                              .adds = adds});
+          });
+          twins().ExpectSame(c, "c");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KernelCases, SumsAndBiases) {
+  for (const int64_t size : sizes()) {
+    // Rows for several chunks of a column's sum.
+    const int64_t rows = size == 64 ? 200 : 3;
+    const Twin x = twins().Random(rows * size, 1);
+    const Twin y = twins().Random(rows * size, 2);
+    const Twin bias = twins().Random(size, 3);
+    const Twin gradient = twins().Random(size, 4);
+    const int64_t first = size / 4;
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      kernels.Add(at(x), at(y), rows * size);
+      kernels.Scale(0.75, at(y), rows * size);
+      kernels.AddBias(at(bias), at(y), rows, size);
+      kernels.AddBiasToColumns(at(bias), at(y), rows, size, first, size / 2);
+      kernels.AddRows(at(x), at(gradient), rows, size);
+      kernels.AddColumnsOfRows(at(x), rows, size, first, size / 2, at(gradient));
+    });
+    twins().ExpectSame(y, "y", 2.0);
+    twins().ExpectSame(gradient, "gradient", 2.0);
+  }
+}
+
+TEST_P(KernelCases, Norms) {
+  for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
+    for (const int64_t size : sizes()) {
+      // A single number has no deviation.
+      if (size == 1) continue;
+      const int64_t rows = size == 64 ? 150 : 3;
+      const Twin x = twins().Random(rows * size, 1, 2.0);
+      const Twin gain = twins().Random(size, 2);
+      const Twin bias = twins().Random(size, 3);
+      const Twin dy = twins().Random(rows * size, 4, 0.2);
+      const Twin y = twins().Room(rows * size);
+      const Twin kept = twins().RoomForStatistics(2 * rows);
+      const Twin dx = twins().Random(rows * size, 5);
+      const Twin gain_gradient = twins().Random(size, 6);
+      const Twin bias_gradient = twins().Random(size, 7);
+      const bool has_bias = kind == NormKind::kLayerNorm;
+      twins().Run([&](LayerKernels& kernels, auto at) {
+        kernels.Norm(kind, at(x), at(gain), has_bias ? at(bias) : nullptr, at(y), at(kept), rows,
+                     size);
+        kernels.NormBackward(kind, at(dy), at(x), at(gain), at(kept), at(dx), at(gain_gradient),
+                             has_bias ? at(bias_gradient) : nullptr, rows, size);
+      });
+      twins().ExpectSame(y, "y");
+      twins().ExpectSame(kept, "kept", 0.1);
+      twins().ExpectSame(dx, "dx");
+      twins().ExpectSame(gain_gradient, "gain_gradient", 2.0);
+      twins().ExpectSame(bias_gradient, "bias_gradient", 2.0);
+    }
+  }
+}
+
+TEST_P(KernelCases, Activations) {
+  for (const int64_t size : sizes()) {
+    const Twin x = twins().Random(6 * size, 1, 2.0);
+    const Twin dy = twins().Random(6 * size, 2);
+    const Twin y = twins().Room(6 * size);
+    const Twin dx = twins().Room(6 * size);
+    const Twin gated = twins().Room(3 * size);
+    const Twin gated_gradient = twins().Room(6 * size);
+    const Twin in_place = twins().Random(6 * size, 3);
+    const Twin gelu_in_place = twins().Random(6 * size, 4);
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      kernels.Gelu(at(x), at(y), 6 * size);
+      kernels.GeluBackward(at(x), at(dy), at(dx), 6 * size);
+      kernels.GeluBackward(at(x), at(gelu_in_place), at(gelu_in_place), 6 * size);
+      kernels.Swiglu(at(x), at(gated), 3, size);
+      kernels.SwigluBackward(at(x), at(dy), at(gated_gradient), 3, size);
+      kernels.SwigluBackward(at(in_place), at(dy), at(in_place), 3, size);
+    });
+    twins().ExpectSame(y, "y");
+    twins().ExpectSame(dx, "dx");
+    twins().ExpectSame(gelu_in_place, "gelu in place");
+    twins().ExpectSame(gated, "gated");
+    twins().ExpectSame(gated_gradient, "gated gradient");
+    twins().ExpectSame(in_place, "gradient in place");
+  }
+}
+
+TEST_P(KernelCases, CrossEntropyOverAPartOfTheColumns) {
+  for (const int64_t size : sizes()) {
+    constexpr int64_t kRows = 4;
+    const int64_t first = 100;
+    // Before, in, at the end of, and after the columns that are here.
+    const std::vector<int32_t> targets = {3, 100, static_cast<int32_t>(99 + size),
+                                          static_cast<int32_t>(100 + size)};
+    const Twin logits = twins().Random(kRows * size, 1, 3.0);
+    const Twin largest = twins().RoomForStatistics(kRows);
+    const Twin sums = twins().RoomForStatistics(2 * kRows);
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      kernels.LargestLogits(at(logits), kRows, size, at(largest));
+      kernels.SumLogits(at(logits), targets.data(), at(largest), kRows, size, first, at(sums));
+      kernels.LogitGradients(at(logits), targets.data(), at(largest), at(sums), 0.25, kRows, size,
+                             first);
+    });
+    twins().ExpectSame(largest, "largest", 0.01);
+    twins().ExpectSame(sums, "sums", 0.1);
+    twins().ExpectSame(logits, "gradients", 0.2);
+  }
+}
+
+TEST_P(KernelCases, EmbeddingsOfPartOfTheVocabulary) {
+  for (const int64_t size : sizes()) {
+    // More tokens than are looked at together, of a small vocabulary that is partly here.
+    const int64_t count = size == 37 ? 1100 : 50;
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(i * i % 23));
+    const Twin table = twins().Random(10 * size, 1);
+    const Twin y = twins().Room(count * size);
+    const Twin dy = twins().Random(count * size, 2, 0.1);
+    const Twin gradient = twins().Random(10 * size, 3);
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      kernels.Embed(tokens.data(), count, at(table), 5, 10, size, at(y));
+      kernels.EmbedBackward(tokens.data(), count, at(dy), 5, 10, size, at(gradient));
+    });
+    twins().ExpectSame(y, "y");
+    twins().ExpectSame(gradient, "gradient", 2.0);
+  }
+}
+
+TEST_P(KernelCases, OptimizersStepMastersAndRoundParameters) {
+  constexpr int64_t kCount = 301;
+  const bool has_masters = twins().type() == ElementType::kBfloat16;
+  const Numbers values = RandomNumbers(kCount, 1);
+  const Twin adam = twins().Put(values);
+  const Twin adam_masters = twins().PutStatistics(twins().Exact(adam));
+  const Twin sgd = twins().Put(values);
+  const Twin sgd_masters = twins().PutStatistics(twins().Exact(sgd));
+  const Twin plain = twins().Put(values);
+  const Twin first = twins().PutStatistics(Numbers(kCount, 0.0));
+  const Twin second = twins().PutStatistics(Numbers(kCount, 0.0));
+  const Twin moments = twins().PutStatistics(Numbers(kCount, 0.0));
+  for (int step = 1; step <= 3; ++step) {
+    const Twin gradients = twins().Random(kCount, 10 + step);
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      const bool uses_masters = has_masters && kernels.type() == ElementType::kBfloat16;
+      kernels.AdamStep({.learning_rate = 0.1}, step, at(gradients), at(first), at(second),
+                       uses_masters ? at(adam_masters) : nullptr, at(adam), kCount);
+      kernels.SgdStep({.learning_rate = 0.1}, at(gradients), at(moments),
+                      uses_masters ? at(sgd_masters) : nullptr, at(sgd), kCount);
+      kernels.SgdStep({.learning_rate = 0.1, .momentum = 0.0}, at(gradients), nullptr, nullptr,
+                      at(plain), kCount);
+    });
+  }
+  twins().ExpectSame(adam, "adam");
+  twins().ExpectSame(sgd, "sgd");
+  twins().ExpectSame(plain, "plain", 2.0);
+  twins().ExpectSame(first, "first moments", 0.01);
+  twins().ExpectSame(second, "second moments", 0.01);
+  if (!has_masters) return;
+  // Masters are as exact as fp32, and parameters what they round to.
+  const Numbers masters = twins().Read(adam_masters);
+  const Numbers rounded = twins().Read(adam);
+  for (int64_t i = 0; i < kCount; ++i) {
+    ASSERT_NEAR(masters[i], twins().Exact(adam)[i], 1e-4);
+    ASSERT_EQ(rounded[i], FromBfloat16(RoundToBfloat16(static_cast<float>(masters[i]))));
+  }
+}
+
+TEST_P(KernelCases, RotationsThereAndBack) {
+  const RotaryShape shape{.token_count = 5,
+                          .sample_count = 2,
+                          .head_count = 3,
+                          .head_size = 8,
+                          .first_position = 1000,
+                          .row_stride = 29};
+  const Twin x = twins().Random(10 * 29, 1);
+  const Twin before = twins().Put(twins().Exact(x));
+  twins().Run([&](LayerKernels& kernels, auto at) { kernels.Rotate(shape, false, at(x)); });
+  twins().ExpectSame(x, "turned");
+  twins().Run([&](LayerKernels& kernels, auto at) { kernels.Rotate(shape, true, at(x)); });
+  twins().ExpectSame(x, "turned back");
+  const Numbers again = twins().Read(x);
+  for (size_t i = 0; i < again.size(); ++i) {
+    ASSERT_NEAR(again[i], twins().Exact(before)[i], 2 * twins().tolerance() * 4.0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, KernelCases, testing::ValuesIn(SubjectChoices()),
+                         [](const auto& info) { return SubjectName(info.param); });
+
+}  // namespace
+}  // namespace parplan

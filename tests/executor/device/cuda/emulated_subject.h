@@ -1,0 +1,18 @@
+// The CUDA kernels on the processor, as any others.
+
+#ifndef PARPLAN_TESTS_DEVICE_CUDA_EMULATED_SUBJECT_H_
+#define PARPLAN_TESTS_DEVICE_CUDA_EMULATED_SUBJECT_H_
+
+#include <memory>
+
+#include "tests/executor/device/cuda/kernel_twins.h"
+
+namespace parplan {
+
+// kFloat32 or kBfloat16. With `reverses` the last thread of a block goes first. One thread of the
+// process at a time.
+std::unique_ptr<KernelSubject> MakeEmulatedKernels(ElementType type, bool reverses);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_DEVICE_CUDA_EMULATED_SUBJECT_H_

@@ -1,0 +1,42 @@
+// Which kernels the cases are about here: the emulated ones, in both orders of threads.
+
+#include <gtest/gtest.h>
+
+#include "tests/executor/device/cuda/emulated_subject.h"
+
+namespace parplan {
+
+std::vector<SubjectChoice> SubjectChoices() {
+  return {{ElementType::kFloat32, 0},
+          {ElementType::kFloat32, 1},
+          {ElementType::kBfloat16, 0},
+          {ElementType::kBfloat16, 1}};
+}
+
+std::string SubjectName(const SubjectChoice& choice) {
+  return std::string(choice.type == ElementType::kFloat32 ? "Fp32" : "Bf16") +
+         (choice.variant == 0 ? "" : "LastThreadFirst");
+}
+
+std::unique_ptr<KernelSubject> MakeSubject(const SubjectChoice& choice, std::string&) {
+  return MakeEmulatedKernels(choice.type, choice.variant != 0);
+}
+
+namespace {
+
+TEST(Emulation, HeadsThatAreTooLargeAreToldInTheEnd) {
+  const auto subject = MakeEmulatedKernels(ElementType::kFloat32, false);
+  float number = 0.0f;
+  subject->kernels().Attention({.sample_count = 1,
+                                .query_count = 1,
+                                .key_count = 1,
+                                .head_count = 1,
+                                .key_value_head_count = 1,
+                                .head_size = 129},
+                               &number, &number, &number, &number, &number);
+  EXPECT_THAT(subject->kernels().Synchronize(),
+              StatusIs(absl::StatusCode::kUnimplemented, testing::HasSubstr("head_size")));
+}
+
+}  // namespace
+}  // namespace parplan

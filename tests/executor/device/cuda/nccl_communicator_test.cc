@@ -1,0 +1,319 @@
+// What our host code does with NCCL, over a fake one: threads, ways, deadlines and ends.
+
+#include "executor/device/cuda/nccl_communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/device/cuda/cuda_device.h"
+#include "tests/executor/device/comm/rank_threads.h"
+#include "tests/executor/device/cuda/fake_cuda.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Floats = std::vector<float>;
+
+// A job that loses its patience when it is told to.
+class TestJob : public Job {
+ public:
+  explicit TestJob(JobFabric& fabric) : fabric_(fabric) {}
+  int rank() const override { return fabric_.rank(); }
+  int world_size() const override { return fabric_.world_size(); }
+  absl::Duration operation_timeout() const override {
+    return is_hasty ? absl::Seconds(3) : absl::Minutes(5);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
+                                                          const std::vector<int>& ranks) override {
+    return fabric_.MakeGroup(name, ranks);
+  }
+  absl::Status Publish(const std::string& key, const std::string& value) override {
+    return fabric_.Publish(key, value);
+  }
+  absl::StatusOr<std::string> Await(const std::string& key) override { return fabric_.Await(key); }
+  absl::Status Health() override { return fabric_.Health(); }
+  void Abort(const std::string& why) override { fabric_.Abort(why); }
+
+  std::atomic<bool> is_hasty = false;
+
+ private:
+  JobFabric& fabric_;
+};
+
+class NcclCommunicatorTest : public testing::Test {
+ protected:
+  void SetUp() override { ResetFakeNccl(); }
+  // Every communicator that was made has ended, once.
+  void TearDown() override { EXPECT_EQ(TheFakeNccl().made, TheFakeNccl().ended); }
+
+  // On every rank, with its queue and a group of all.
+  static void OnRanks(int size,
+                      const std::function<void(NcclCommunicator&, CudaQueue&, TestJob&)>& work) {
+    RunRanks(size, {.spin_count = 50}, [&](JobFabric& fabric) {
+      TestJob job(fabric);
+      ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
+      ASSERT_OK_AND_ASSIGN(const auto group, Make(*queue, job));
+      work(*group, *queue, job);
+    });
+  }
+  static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Make(CudaQueue& queue, Job& fabric) {
+    return NcclCommunicator::Create({.name = "all",
+                                     .id = "all#0",
+                                     .rank = fabric.rank(),
+                                     .size = fabric.world_size(),
+                                     .job = &fabric,
+                                     .queue = &queue});
+  }
+};
+
+constexpr auto kType = ElementType::kFloat32;
+
+TEST_F(NcclCommunicatorTest, Collectives) {
+  TheFakeNccl().patience = 3;
+  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestJob&) {
+    const auto rank = static_cast<float>(group.rank());
+    Floats sum = {rank, 10.0f * rank};
+    EXPECT_OK(group.AllReduce(kType, sum.data(), 2));
+    EXPECT_OK(queue.Synchronize());
+    EXPECT_THAT(sum, ElementsAre(3.0f, 30.0f));
+    Floats most = {rank};
+    EXPECT_OK(group.AllReduce(kType, most.data(), 1, Reduction::kMax));
+    Floats share = {rank + 5.0f};
+    Floats whole(3);
+    EXPECT_OK(group.AllGather(kType, share.data(), whole.data(), 1));
+    EXPECT_OK(queue.Synchronize());
+    EXPECT_THAT(most, ElementsAre(2.0f));
+    EXPECT_THAT(whole, ElementsAre(5.0f, 6.0f, 7.0f));
+    EXPECT_OK(group.ReduceScatter(kType, whole.data(), share.data(), 1));
+    Floats told = {rank};
+    EXPECT_OK(group.Broadcast(kType, told.data(), 1, /*root=*/1));
+    const Floats out = {rank, rank + 10.0f, rank + 20.0f};
+    Floats in(3);
+    EXPECT_OK(group.Run({.operation = Operation::kAllToAll,
+                         .type = kType,
+                         .count = 1,
+                         .send = out.data(),
+                         .receive = in.data()}));
+    EXPECT_OK(group.Barrier());
+    EXPECT_OK(queue.Synchronize());
+    EXPECT_THAT(share, ElementsAre(3.0f * (rank + 5.0f)));
+    EXPECT_THAT(told, ElementsAre(1.0f));
+    EXPECT_THAT(in, ElementsAre(10.0f * rank, 10.0f * rank + 1.0f, 10.0f * rank + 2.0f));
+    const CommunicatorStats stats = group.Stats();
+    EXPECT_EQ(stats.entries[static_cast<int>(Operation::kAllGather)].byte_count, 12);
+  });
+  // What ends in peace is not cut off.
+  EXPECT_EQ(TheFakeNccl().aborted, 0);
+}
+
+TEST_F(NcclCommunicatorTest, CallsThatBreakARuleAreNotStarted) {
+  OnRanks(1, [](NcclCommunicator& group, CudaQueue&, TestJob&) {
+    float number = 0.0f;
+    EXPECT_THAT(group.AllReduce(ElementType::kByte, &number, 4),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("added up")));
+    EXPECT_OK(group.AllReduce(kType, &number, 1));
+  });
+}
+
+// All send to the next and only then receive from the last; each way twice, and both ways.
+TEST_F(NcclCommunicatorTest, SendsDoNotWaitForWhatComesAfterThem) {
+  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestJob&) {
+    const int next = (group.rank() + 1) % 3;
+    const int last = (group.rank() + 2) % 3;
+    const Floats out = {static_cast<float>(group.rank())};
+    Floats in = {-1.0f, -1.0f, -1.0f, -1.0f};
+    std::vector<std::unique_ptr<PendingWork>> sends;
+    for (const int peer : {next, next, last}) {
+      ASSERT_OK_AND_ASSIGN(sends.emplace_back(), group.Start({.operation = Operation::kSend,
+                                                              .type = kType,
+                                                              .count = 1,
+                                                              .send = out.data(),
+                                                              .peer = peer}));
+    }
+    const int peers[] = {last, last, next};
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_OK(group.Run({.operation = Operation::kReceive,
+                           .type = kType,
+                           .count = 1,
+                           .receive = &in[k],
+                           .peer = peers[k]}));
+    }
+    for (const auto& send : sends) {
+      EXPECT_OK(send->Wait());
+      EXPECT_OK(send->Wait());
+    }
+    EXPECT_OK(queue.Synchronize());
+    EXPECT_TRUE(sends[0]->IsDone());
+    EXPECT_THAT(in, ElementsAre(last, last, next, -1.0f));
+    EXPECT_OK(group.Barrier());
+  });
+}
+
+TEST_F(NcclCommunicatorTest, PartsInTheOrderOfTheirKeys) {
+  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestJob&) {
+    const int color = group.rank() == 1 ? -1 : 7;
+    ASSERT_OK_AND_ASSIGN(const auto part, group.Split(color, -group.rank()));
+    if (group.rank() == 1) {
+      EXPECT_EQ(part, nullptr);
+    } else {
+      ASSERT_NE(part, nullptr);
+      EXPECT_EQ(part->size(), 2);
+      EXPECT_EQ(part->rank(), group.rank() == 2 ? 0 : 1);
+      Floats sum = {1.0f};
+      EXPECT_OK(part->AllReduce(kType, sum.data(), 1));
+      EXPECT_OK(queue.Synchronize());
+      EXPECT_THAT(sum, ElementsAre(2.0f));
+    }
+    EXPECT_OK(group.Barrier());
+  });
+}
+
+TEST_F(NcclCommunicatorTest, ARankThatDoesNotJoinIsWaitedForNoLongerThanTheDeadline) {
+  RunRanks(2, {.spin_count = 50}, [](JobFabric& fabric) {
+    TestJob job(fabric);
+    job.is_hasty = true;
+    ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
+    if (fabric.rank() == 0) {
+      EXPECT_THAT(Make(*queue, job).status(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                                       AllOf(HasSubstr("all"), HasSubstr("3s"))));
+      EXPECT_OK(fabric.Publish("over", "yes"));
+    } else {
+      EXPECT_OK(fabric.Await("over").status());
+    }
+  });
+}
+
+TEST_F(NcclCommunicatorTest, AnOperationThatOthersDoNotCallEndsAtTheDeadline) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestJob& job) {
+    if (group.rank() == 1) {
+      EXPECT_OK(job.Await("over").status());
+      return;
+    }
+    Floats sum = {1.0f};
+    job.is_hasty = true;
+    // On its way for all that the host knows; the device tells in the end.
+    EXPECT_OK(group.AllReduce(kType, sum.data(), 1));
+    EXPECT_THAT(queue.Synchronize(),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all-reduce of all")));
+    EXPECT_THAT(group.AllReduce(kType, sum.data(), 1),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all-reduce of all")));
+    EXPECT_OK(job.Publish("over", "yes"));
+  });
+}
+
+// Who has waited on the device alone may leave before it has got there.
+TEST_F(NcclCommunicatorTest, WhatIsUnderWayEndsBeforeTheCommunicator) {
+  Floats sums = {1.0f, 2.0f};
+  OnRanks(2, [&](NcclCommunicator& group, CudaQueue& queue, TestJob& job) {
+    if (group.rank() == 1) {
+      EXPECT_OK(job.Await("leaving").status());
+    }
+    EXPECT_OK(group.AllReduce(kType, &sums[group.rank()], 1));
+    EXPECT_OK(group.rank() == 0 ? job.Publish("leaving", "yes") : queue.Synchronize());
+  });
+  EXPECT_THAT(sums, ElementsAre(3.0f, 3.0f));
+  EXPECT_EQ(TheFakeNccl().aborted, 0);
+}
+
+TEST_F(NcclCommunicatorTest, AnAbortReachesWhoWaits) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue&, TestJob&) {
+    // Rank 0 is through with making the group then; the abort may end this barrier already.
+    absl::Status status = group.Barrier();
+    if (group.rank() == 1) {
+      group.Abort("enough");
+      return;
+    }
+    while (status.ok()) status = group.Barrier();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted, HasSubstr("enough")));
+    float number = 0.0f;
+    EXPECT_THAT(group.AllReduce(kType, &number, 1), StatusIs(absl::StatusCode::kAborted));
+  });
+}
+
+TEST_F(NcclCommunicatorTest, AReceiveThatNobodySendsEndsWithTheJob) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestJob& job) {
+    if (group.rank() == 1) {
+      job.Abort("the power fails");
+      return;
+    }
+    float number = 0.0f;
+    // The other end of the way is not even made.
+    const absl::Status status = group.Run({.operation = Operation::kReceive,
+                                           .type = kType,
+                                           .count = 1,
+                                           .receive = &number,
+                                           .peer = 1});
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the power fails"));
+    // Nothing of it was on the device.
+    static_cast<void>(queue.Synchronize());
+  });
+}
+
+TEST_F(NcclCommunicatorTest, AnErrorThatNcclFindsLaterIsTold) {
+  OnRanks(1, [](NcclCommunicator& group, CudaQueue&, TestJob&) {
+    float number = 0.0f;
+    EXPECT_OK(group.AllReduce(kType, &number, 1));
+    TheFakeNccl().state = ncclRemoteError;
+    EXPECT_THAT(group.AllReduce(kType, &number, 1),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         AllOf(HasSubstr("remote process exited"), HasSubstr("told to"))));
+    EXPECT_THAT(group.AllReduce(kType, &number, 1), StatusIs(absl::StatusCode::kUnavailable));
+  });
+}
+
+TEST_F(NcclCommunicatorTest, WhatCannotBeMadeSaysWhy) {
+  RunRanks(1, {.spin_count = 50}, [](JobFabric& fabric) {
+    TheFakeNccl().make_result = ncclInvalidUsage;
+    ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(0));
+    EXPECT_THAT(Make(*queue, fabric).status(),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("the making of all")));
+  });
+}
+
+// NCCL refuses two ranks on one GPU, so their groups go through the host.
+TEST_F(NcclCommunicatorTest, OnlyRanksOfOneGpuGoThroughTheHost) {
+  for (const bool shares : {false, true}) {
+    RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
+      ASSERT_OK_AND_ASSIGN(const auto device,
+                           CudaDevice::Open(shares ? 0 : fabric.rank(), GroupWay::kAutomatic));
+      ASSERT_OK_AND_ASSIGN(const auto group, device->MakeGroup(fabric, "pair", {0, 1}));
+      Floats sum = {1.0f};
+      EXPECT_OK(group->AllReduce(kType, sum.data(), 1));
+      EXPECT_OK(device->Synchronize());
+      EXPECT_THAT(sum, Each(2.0f));
+      EXPECT_OK(group->Barrier());
+    });
+    EXPECT_EQ(TheFakeNccl().made, 2);
+  }
+}
+
+TEST_F(NcclCommunicatorTest, TheStopwatchAndMemoryOfADevice) {
+  ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(0, GroupWay::kNative));
+  const std::unique_ptr<Stopwatch> stopwatch = device->MakeStopwatch();
+  stopwatch->Start();
+  stopwatch->Stop();
+  EXPECT_THAT(stopwatch->Elapsed(), IsOkAndHolds(absl::Milliseconds(1)));
+  ASSERT_OK_AND_ASSIGN(void* const data, device->memory().Allocate(Bytes::Of(8)));
+  const double given = 4.5;
+  double got = 0.0;
+  EXPECT_OK(device->CopyFromHost(&given, data, Bytes::Of(8)));
+  EXPECT_OK(device->CopyToHost(data, &got, Bytes::Of(8)));
+  EXPECT_EQ(got, given);
+  device->memory().Free(data);
+  EXPECT_THAT(device->MakeKernels(ElementType::kFloat64).status(),
+              StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+}  // namespace
+}  // namespace parplan::cuda

@@ -1,0 +1,35 @@
+// The real plugin: it loads, is of this build, and says in one line what the machine lacks.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/executor/device/cuda/gpu.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(CudaPlugin, LoadsAndSaysWhatTheMachineLacks) {
+  const absl::StatusOr<std::unique_ptr<DeviceBackend>> backend = LoadGpus();
+  if (backend.ok()) {
+    EXPECT_EQ((*backend)->name(), "cuda");
+    EXPECT_GE((*backend)->device_count(), 1);
+    ASSERT_OK_AND_ASSIGN(const DeviceFacts facts, (*backend)->Describe(0));
+    EXPECT_THAT(facts.kind, Not(testing::IsEmpty()));
+    EXPECT_GT(facts.memory, Bytes::Of(int64_t{1} << 30));
+    return;
+  }
+  // Built, of this build, and with all its libraries: what is left is the machine.
+  EXPECT_TRUE(IsReasonToSkip(backend.status())) << backend.status();
+  EXPECT_THAT(backend.status(), StatusIs(absl::StatusCode::kUnavailable,
+                                         AnyOf(HasSubstr("no driver"), HasSubstr("too old"),
+                                               HasSubstr("no device"))));
+  EXPECT_THAT(std::string(backend.status().message()), Not(HasSubstr("\n")));
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,259 @@
+#include "planner/planners/galvatron/galvatron_search.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/check/plan_check.h"
+#include "planner/planners/galvatron/galvatron_stages.h"
+#include "planner/search/stage/layer_assignment.h"
+#include "tests/planner/search/plain_programme.h"
+#include "tests/support/random_problem.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/synthetic_problem.h"
+
+namespace parplan {
+namespace {
+
+constexpr GalvatronVariant kVariants[] = {GalvatronVariant::kGalvatron,
+                                          GalvatronVariant::kGalvatronBase,
+                                          GalvatronVariant::kGalvatronBmw};
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+std::optional<PlanningResult> Search(const PlanningProblem& problem, GalvatronVariant variant,
+                                     const SearchControl& control = {}) {
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  EXPECT_OK(costs);
+  return SearchGalvatron(problem, *costs, variant, control);
+}
+
+// What every answer must be, whatever the problem.
+void ExpectHonest(const PlanningProblem& problem, GalvatronVariant variant, int& found_count,
+                  int& nothing_count) {
+  const std::optional<PlanningResult> result = Search(problem, variant);
+  if (!result) return;
+  if (const auto* found = std::get_if<PlanFound>(&*result)) {
+    ++found_count;
+    EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
+    EXPECT_TRUE(found->prediction.fits());
+    EXPECT_LE(found->search.bound, found->prediction.step);
+    EXPECT_EQ(found->search.termination, Termination::kFeasible);
+    EXPECT_EQ(found->search.limit, SearchLimit::kMethod);
+    EXPECT_EQ(found->notes.empty(), variant != GalvatronVariant::kGalvatronBmw);
+    for (const StagePlan& stage : found->plan.stages) {
+      for (const StageLayerRun& run : stage.layer_runs) {
+        EXPECT_EQ(run.strategy.context_parallel_degree, 1);
+        EXPECT_TRUE(run.strategy.sharding_level == ShardingLevel::kNone ||
+                    run.strategy.sharding_level == ShardingLevel::kParameters);
+        if (variant == GalvatronVariant::kGalvatron) {
+          EXPECT_EQ(run.strategy.recompute_level, RecomputeLevel::kNone);
+        }
+      }
+    }
+    return;
+  }
+  ++nothing_count;
+  const auto* nothing = std::get_if<NothingFits>(&*result);
+  ASSERT_NE(nothing, nullptr);
+  EXPECT_GT(nothing->smallest_usable_memory, problem.usable_memory());
+  // The number is one with which the same planner finds a plan.
+  const PlanningProblem larger = problem.WithUsableMemory(nothing->smallest_usable_memory);
+  const std::optional<PlanningResult> again = Search(larger, variant);
+  ASSERT_TRUE(again && std::holds_alternative<PlanFound>(*again));
+  EXPECT_OK(
+      CheckPlan(larger, std::get<PlanFound>(*again).plan, std::get<PlanFound>(*again).prediction));
+}
+
+TEST(SearchGalvatron, AnswersPassTheCheckAndMemoryThatIsNamedSuffices) {
+  int found_count = 0, nothing_count = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
+    for (GalvatronVariant variant : kVariants) {
+      SCOPED_TRACE(testing::Message()
+                   << "seed " << seed << " variant " << static_cast<int>(variant));
+      ExpectHonest(problem, variant, found_count, nothing_count);
+    }
+  }
+  EXPECT_GT(found_count, 30);
+  EXPECT_GT(nothing_count, 5);
+}
+
+// Dimensions, targets, schedules, ranges of batches, data sheets.
+TEST(SearchGalvatron, AnswersOddProblemsWithinTheirRules) {
+  int found_count = 0, nothing_count = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const PlanningProblem problem = RandomProblem(seed);
+    for (GalvatronVariant variant : kVariants) {
+      SCOPED_TRACE(testing::Message()
+                   << "seed " << seed << " variant " << static_cast<int>(variant));
+      ExpectHonest(problem, variant, found_count, nothing_count);
+    }
+  }
+  EXPECT_GT(found_count, 30);
+}
+
+// The programme on forward memory and the downward scan, against the plain programme with
+// a scan of every single unit.
+TEST(GalvatronStages, SolvesAsThePlainProgrammeWithAPlainScan) {
+  int solved_count = 0, scanned_count = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SyntheticOptions options = RandomSyntheticOptions(seed);
+    options.device_count = 8;
+    options.devices_per_node = 8;
+    options.decoder_count = 3 + static_cast<int>(seed % 3);
+    const PlanningProblem problem = SyntheticProblem(options);
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const StrategySpace space(problem, costs);
+    for (const auto& [degree, count] : {std::pair(1, 1), std::pair(1, 2), std::pair(2, 2)}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " P " << degree << " m " << count);
+      const GalvatronTables tables(space, costs, degree, problem.global_batch_size() / count,
+                                   /*with_recompute=*/true);
+      if (!tables.usable()) continue;
+      const SearchControl control;
+      SearchMeter meter(control);
+      GalvatronStages stages(problem, costs, tables, Schedule::kOneForwardOneBackward, count,
+                             meter);
+      const int unit_count = static_cast<int>(tables.kind_of_unit().size()) / degree;
+      const GalvatronStage* const solved = stages.Solve(0, unit_count, 0);
+
+      const int64_t in_flight = std::min(degree, count);
+      DenseStage dense;
+      dense.layout_count = tables.layout_count();
+      for (const GalvatronKind& kind : tables.kinds()) {
+        DenseKind choices;
+        for (const GalvatronOption& option : kind.options) {
+          const int64_t bytes = (option.states + option.kept * in_flight).count();
+          choices.options.push_back({.layout = option.layout,
+                                     .time = option.micro_batch * count + option.once,
+                                     .units = (bytes + kMebibyte - 1) / kMebibyte});
+        }
+        for (Seconds transition : kind.transitions) {
+          choices.transitions.push_back(transition * count);
+        }
+        dense.kinds.push_back(choices);
+      }
+      dense.kind_of_layer.assign(tables.kind_of_unit().begin(),
+                                 tables.kind_of_unit().begin() + unit_count);
+      const Bytes budget = costs.overheads().TensorBudget(problem.usable_memory(), degree,
+                                                          problem.device_count() / degree);
+      const int64_t most = budget.count() / kMebibyte;
+      const PlainProgramme plain(dense, most);
+      std::optional<double> time;
+      for (int64_t capacity = most; capacity >= 0 && !time; --capacity) {
+        const std::optional<std::vector<int>> options_found = plain.At(capacity);
+        if (!options_found) break;
+        Bytes kept, transient;
+        double sum = 0.0;
+        for (int unit = 0; unit < unit_count; ++unit) {
+          const GalvatronKind& kind = tables.kinds()[tables.kind_of_unit()[unit]];
+          const GalvatronOption& option = kind.options[(*options_found)[unit]];
+          kept += option.states + option.kept * in_flight;
+          transient = std::max(transient, option.transient);
+          sum += (option.micro_batch * count + option.once).value();
+          if (unit == 0) continue;
+          const int before = tables.kinds()[tables.kind_of_unit()[unit - 1]]
+                                 .options[(*options_found)[unit - 1]]
+                                 .layout;
+          sum += kind.transitions[before * tables.layout_count() + option.layout].value() * count;
+        }
+        if (kept + transient > budget) {
+          ++scanned_count;
+          continue;
+        }
+        time = sum;
+      }
+      ASSERT_EQ(solved != nullptr, time.has_value());
+      if (solved == nullptr) continue;
+      ++solved_count;
+      // Ticks round.
+      EXPECT_NEAR(solved->time.value(), *time, *time * 1e-6);
+      EXPECT_LE(solved->peak, problem.usable_memory());
+    }
+  }
+  EXPECT_GT(solved_count, 8);
+  EXPECT_GT(scanned_count, 8);
+}
+
+// With one stage the programme minimises the step itself, so a byte more is never slower;
+// several stages are solved each by itself, and the law does not hold for them.
+TEST(SearchGalvatron, MoreMemoryIsNeverSlowerOnOneStage) {
+  for (GalvatronVariant variant : kVariants) {
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed);
+      SyntheticOptions options = RandomSyntheticOptions(seed);
+      options.rules.max_pipeline_parallel_degree = 1;
+      Seconds before = Seconds::Infinite();
+      for (int64_t half_gibibytes = 2; half_gibibytes <= 16; ++half_gibibytes) {
+        options.device_memory = Bytes::Of(half_gibibytes << 29);
+        const auto result = Search(SyntheticProblem(options), variant);
+        if (!result) continue;
+        const auto* found = std::get_if<PlanFound>(&*result);
+        if (found == nullptr) {
+          EXPECT_FALSE(before.is_finite());
+          continue;
+        }
+        EXPECT_LE(found->prediction.step, before * (1.0 + 1e-6));
+        before = found->prediction.step;
+      }
+    }
+  }
+}
+
+// Bmw has nothing to adjust, and recomputation only adds plans.
+TEST(SearchGalvatron, VariantsOnlyAddPlansOnOneStage) {
+  int count = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SyntheticOptions options = RandomSyntheticOptions(seed);
+    options.rules.max_pipeline_parallel_degree = 1;
+    const PlanningProblem problem = SyntheticProblem(options);
+    const auto base = Search(problem, GalvatronVariant::kGalvatronBase);
+    const auto plain = Search(problem, GalvatronVariant::kGalvatron);
+    if (!base || !std::holds_alternative<PlanFound>(*base)) continue;
+    ++count;
+    const PlanFound& found = std::get<PlanFound>(*base);
+    const auto bmw = Search(problem, GalvatronVariant::kGalvatronBmw);
+    EXPECT_EQ(std::get<PlanFound>(*bmw).plan, found.plan);
+    if (std::holds_alternative<PlanFound>(*plain)) {
+      EXPECT_LE(found.prediction.step, std::get<PlanFound>(*plain).prediction.step * (1.0 + 1e-6));
+    }
+  }
+  EXPECT_GT(count, 8);
+}
+
+TEST(SearchGalvatron, EndsWhereTheLimitSays) {
+  SyntheticOptions options;
+  const PlanningProblem problem = SyntheticProblem(options);
+  SearchControl control;
+  control.max_state_count = 1;
+  const auto stopped = Search(problem, GalvatronVariant::kGalvatronBmw, control);
+  ASSERT_TRUE(stopped && std::holds_alternative<StoppedEmpty>(*stopped));
+  EXPECT_EQ(std::get<StoppedEmpty>(*stopped).search.limit, SearchLimit::kStates);
+  control = {};
+  control.should_stop = [] { return true; };
+  control.stop_means_cancelled = true;
+  const auto cancelled = Search(problem, GalvatronVariant::kGalvatron, control);
+  ASSERT_TRUE(cancelled && std::holds_alternative<StoppedEmpty>(*cancelled));
+  EXPECT_EQ(std::get<StoppedEmpty>(*cancelled).search.limit, SearchLimit::kCancelled);
+}
+
+TEST(SearchGalvatron, SearchesBatchesForTheLeastTimeASample) {
+  SyntheticOptions options;
+  options.global_batch_size = 32;
+  options.rules.smallest_global_batch_size = 8;
+  options.rules.global_batch_size_step = 8;
+  const PlanningProblem problem = SyntheticProblem(options);
+  for (GalvatronVariant variant : kVariants) {
+    const auto whole = Search(problem, variant);
+    ASSERT_TRUE(whole && std::holds_alternative<PlanFound>(*whole));
+    double best_rate = 0.0;
+    for (int64_t batch : problem.GlobalBatchSizes()) {
+      const auto alone = Search(problem.WithGlobalBatchSize(batch), variant);
+      if (!alone || !std::holds_alternative<PlanFound>(*alone)) continue;
+      best_rate = std::max(best_rate, std::get<PlanFound>(*alone).prediction.samples_per_second);
+    }
+    EXPECT_NEAR(std::get<PlanFound>(*whole).prediction.samples_per_second, best_rate,
+                best_rate * 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,207 @@
+#include "planner/program/rank_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/planner/program/program_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<RankProgram> AllPrograms(const Plan& plan, const ModelSpec& model) {
+  std::vector<RankProgram> programs;
+  for (int rank = 0; rank < plan.device_count; ++rank) {
+    absl::StatusOr<RankProgram> program = RankProgram::Create(plan, model, rank);
+    EXPECT_OK(program.status());
+    programs.push_back(*std::move(program));
+  }
+  return programs;
+}
+
+// Every layer is run by all ranks of its stage, and each part of its parameters by the same
+// number of them.
+TEST(RankProgramTest, EveryLayerIsCoveredOnce) {
+  const ModelSpec model = SmallGpt(6);
+  for (const int ranks : {1, 2, 3, 4, 6}) {
+    const std::vector<Strategy> strategies = StrategiesOf(ranks);
+    const Plan plan = PlanOf(model, 2 * ranks, {3, 5}, strategies, 48, 4);
+    std::map<int, std::map<int, int>> holders;  // [layer][tensor rank]
+    for (const RankProgram& program : AllPrograms(plan, model)) {
+      for (const StageProgram& stage : program.stages) {
+        for (const LayerProgram& layer : stage.layers) {
+          ++holders[layer.layer_index][layer.place.tensor];
+        }
+      }
+    }
+    ASSERT_EQ(static_cast<int>(holders.size()), model.layer_count());
+    for (const auto& [layer, parts] : holders) {
+      const int tensor = strategies[layer % strategies.size()].tensor_parallel_degree;
+      ASSERT_EQ(static_cast<int>(parts.size()), tensor);
+      for (const auto& [unused, count] : parts) ASSERT_EQ(count, ranks / tensor);
+    }
+  }
+}
+
+// All members of a group have it, and groups come in the same order everywhere, so nobody
+// waits in a circle for a group to be made.
+TEST(RankProgramTest, GroupsAgreeAmongTheirMembers) {
+  const ModelSpec model = SmallGpt(6, /*is_tied=*/true);
+  for (const int ranks : {1, 2, 4, 6}) {
+    std::vector<Strategy> strategies = StrategiesOf(ranks);
+    strategies.resize(8, strategies.front());
+    strategies.back() = strategies.front();
+    const Plan plan = PlanOf(model, 2 * ranks, {4, 4}, strategies, 48, 4);
+    std::map<GroupSpec, std::set<int>> members;
+    for (const RankProgram& program : AllPrograms(plan, model)) {
+      EXPECT_TRUE(std::is_sorted(program.groups.begin(), program.groups.end()));
+      for (const GroupSpec& group : program.groups) members[group].insert(program.rank);
+    }
+    for (const auto& [group, ranks_with_it] : members) {
+      EXPECT_EQ(std::set<int>(group.ranks.begin(), group.ranks.end()), ranks_with_it)
+          << group.purpose;
+    }
+  }
+}
+
+TEST(RankProgramTest, GroupsByHand) {
+  const ModelSpec model = SmallGpt(2);
+  const Strategy strategy{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
+  const Plan plan = PlanOf(model, 8, {2, 2}, {strategy}, 8, 2);
+  ASSERT_OK_AND_ASSIGN(const RankProgram program, RankProgram::Create(plan, model, 5));
+  EXPECT_EQ(program.pipeline_place, 1);
+  ASSERT_EQ(program.stages.size(), 1u);
+  const LayerProgram& layer = program.stages[0].layers[0];
+  EXPECT_EQ(program.groups[layer.tensor_group], (GroupSpec{"tensor", {4, 5}}));
+  EXPECT_EQ(program.groups[layer.gradient_group], (GroupSpec{"gradient", {5, 7}}));
+  EXPECT_EQ(layer.context_group, -1);
+  EXPECT_EQ(program.groups[program.stages[0].receive_forward_group],
+            (GroupSpec{"forward 0", {0, 1, 2, 3, 4, 5, 6, 7}}));
+  EXPECT_EQ(program.groups[program.stages[0].send_backward_group].purpose, "backward 0");
+  EXPECT_EQ(program.stages[0].send_forward_group, -1);
+  // From the rank in the same place of the stage before.
+  ASSERT_EQ(program.stages[0].receive_forward.receives.size(), 1u);
+  EXPECT_EQ(program.stages[0].receive_forward.receives[0].peer, 1);
+}
+
+TEST(RankProgramTest, SixteenThousandRanks) {
+  const ModelSpec model = SmallGpt(126);
+  const Strategy strategy{.tensor_parallel_degree = 4, .data_parallel_degree = 64};
+  Plan plan{.device_count = 16384, .global_batch_size = 8192, .micro_batch_count = 128};
+  for (int stage = 0; stage < 64; ++stage) {
+    plan.stages.push_back(
+        {stage * 256, 256, {{2 * stage, 1, strategy}, {2 * stage + 1, 1, strategy}}});
+  }
+  for (const int rank : {0, 255, 256, 10000, 16383}) {
+    ASSERT_OK_AND_ASSIGN(const RankProgram program, RankProgram::Create(plan, model, rank));
+    EXPECT_EQ(program.pipeline_place, rank / 256);
+    EXPECT_EQ(program.passes.size(), 256u);
+    EXPECT_EQ(program.stages[0].layers.size(), 2u);
+  }
+}
+
+TEST(RankProgramTest, InterleavedRanksHaveSeveralStages) {
+  const ModelSpec model = SmallGpt(6);
+  Plan plan = PlanOf(model, 4, {2, 2, 2, 2}, {Strategy{.data_parallel_degree = 2}}, 8, 2);
+  plan.schedule = Schedule::kInterleaved;
+  plan.virtual_stage_count = 2;
+  for (int stage = 0; stage < 4; ++stage) {
+    plan.stages[stage].first_rank = stage % 2 * 2;
+    plan.stages[stage].rank_count = 2;
+    for (StageLayerRun& run : plan.stages[stage].layer_runs) {
+      run.strategy.data_parallel_degree = 2;
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const RankProgram program, RankProgram::Create(plan, model, 3));
+  ASSERT_EQ(program.stages.size(), 2u);
+  EXPECT_EQ(program.stages[0].stage_index, 1);
+  EXPECT_EQ(program.stages[1].stage_index, 3);
+  // The last stage's device sends to the first one between its stages.
+  EXPECT_EQ(program.stages[0].send_forward.sends.front().peer, 1);
+  EXPECT_TRUE(program.stages[1].send_forward.is_empty());
+}
+
+class RefusedPlanTest : public testing::Test {
+ protected:
+  void Refuses(const Plan& plan, const std::string& why, int rank = 0) {
+    EXPECT_THAT(RankProgram::Create(plan, model, rank).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+  }
+  const ModelSpec model = SmallGpt(4);
+  const Strategy data{.data_parallel_degree = 2};
+  const Plan good = PlanOf(model, 4, {3, 3}, {data}, 8, 2);
+};
+
+TEST_F(RefusedPlanTest, IsRefusedWholeWithItsReason) {
+  ASSERT_OK(RankProgram::Create(good, model, 0).status());
+  Refuses(good, "ranks 0 to 3, not 4", 4);
+  Refuses(good, "not -1", -1);
+  Plan plan = good;
+  plan.stages.pop_back();
+  Refuses(plan, "on ranks 0 to 3");
+  plan = good;
+  plan.stages[1].layer_runs.pop_back();
+  Refuses(plan, "they end at layer 5 of 6");
+  plan = good;
+  plan.stages[1].layer_runs[0].first_layer_index = 2;
+  Refuses(plan, "cover the layers of the model in order, each once");
+  plan = good;
+  plan.stages[0].layer_runs[1].strategy.data_parallel_degree = 4;
+  Refuses(plan, "layer 1: its degrees make 2 ranks");
+  plan = good;
+  plan.micro_batch_count = 8;
+  Refuses(plan, "1 samples cannot be shared by 2 ranks");
+  plan = good;
+  plan.micro_batch_count = 3;
+  Refuses(plan, "micro_batch_count");
+  plan = good;
+  plan.stages[0].layer_runs[1].strategy.expert_parallel_degree = 2;
+  Refuses(plan, "no experts");
+  plan = good;
+  plan.stages[0].layer_runs[0].strategy.recompute_level = RecomputeLevel::kFull;
+  Refuses(plan, "layer 0: only transformer layers recompute");
+  plan = good;
+  plan.virtual_stage_count = 2;
+  Refuses(plan, "interleaved");
+}
+
+TEST_F(RefusedPlanTest, TablesOfEmbeddingAndHeadSpreadInTwoWays) {
+  const ModelSpec tied = SmallGpt(4, /*is_tied=*/true);
+  const auto refuses = [&](const Plan& plan, const std::string& why) {
+    EXPECT_THAT(RankProgram::Create(plan, tied, 0).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  ASSERT_OK(RankProgram::Create(good, tied, 0).status());
+  Plan plan = good;
+  plan.stages[1].layer_runs.back().strategy = {.tensor_parallel_degree = 2};
+  refuses(plan, "spread as the embedding is");
+  plan = good;
+  plan.stages[0].layer_runs.front().strategy.sharding_level = ShardingLevel::kOptimizer;
+  refuses(plan, "spread as the embedding is");
+  plan.stages[1].layer_runs.back().strategy.sharding_level = ShardingLevel::kOptimizer;
+  refuses(plan, "are not sharded");
+  EXPECT_OK(RankProgram::Create(plan, model, 0).status());
+  Plan one_stage = PlanOf(tied, 2, {6}, {data}, 8, 2);
+  one_stage.stages[0].layer_runs.front().strategy.sharding_level = ShardingLevel::kParameters;
+  refuses(one_stage, "spread as the embedding is");
+  one_stage.stages[0].layer_runs.back().strategy.sharding_level = ShardingLevel::kParameters;
+  EXPECT_OK(RankProgram::Create(one_stage, tied, 0).status());
+}
+
+TEST_F(RefusedPlanTest, DegreesThatDoNotDivide) {
+  const Plan five = PlanOf(model, 5, {6}, {Strategy{.tensor_parallel_degree = 5}}, 8, 2);
+  Refuses(five, "heads cannot be shared by 5 ranks");
+  const Plan ring = PlanOf(model, 8, {6}, {Strategy{.context_parallel_degree = 8}}, 8, 2);
+  Refuses(ring, "sequence_length cannot be shared by 8 ranks");
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,252 @@
+// The parts that know nothing of plans: calls, caches, flights, the pool.
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/core/call_context.h"
+#include "server/core/lru_cache.h"
+#include "server/core/search_pool.h"
+#include "server/core/single_flight.h"
+#include "tests/server/core/fakes.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(CallContextTest, CancelRunsEachCallbackOnce) {
+  const auto context = CallContext::Create("id", absl::InfiniteDuration());
+  int count = 0;
+  context->OnCancel([&count] { ++count; });
+  context->Cancel();
+  context->Cancel();
+  EXPECT_EQ(count, 1);
+  EXPECT_TRUE(context->cancelled());
+}
+
+TEST(CallContextTest, ACallbackOfACancelledCallRunsAtOnce) {
+  const auto context = CallContext::Create("id", absl::InfiniteDuration());
+  context->Cancel();
+  bool ran = false;
+  context->OnCancel([&ran] { ran = true; });
+  EXPECT_TRUE(ran);
+}
+
+TEST(CallContextTest, ARemovedCallbackDoesNotRun) {
+  const auto context = CallContext::Create("id", absl::InfiniteDuration());
+  bool ran = false;
+  context->RemoveOnCancel(context->OnCancel([&ran] { ran = true; }));
+  context->Cancel();
+  EXPECT_FALSE(ran);
+}
+
+TEST(CallContextTest, SettingTheTimeOfDayMovesNoDeadline) {
+  FakeClock clock;
+  const auto context = CallContext::Create("id", absl::Seconds(10), clock);
+  clock.Jump(absl::Hours(24));
+  EXPECT_FALSE(context->IsPastDeadline());
+  clock.Jump(-absl::Hours(48));
+  clock.Advance(absl::Seconds(10));
+  EXPECT_TRUE(context->IsPastDeadline());
+}
+
+TEST(LruCacheTest, ForgetsWhatWasNotUsedForLongest) {
+  LruCache<int> cache(3 * 300);
+  cache.Put("a", 1, 80);
+  cache.Put("b", 2, 80);
+  cache.Put("c", 3, 80);
+  EXPECT_TRUE(cache.Get("a").has_value());
+  cache.Put("d", 4, 80);
+  EXPECT_FALSE(cache.Get("b").has_value());
+  EXPECT_EQ(cache.Get("a"), 1);
+  EXPECT_EQ(cache.Get("c"), 3);
+  EXPECT_EQ(cache.Get("d"), 4);
+}
+
+TEST(LruCacheTest, StaysWithinItsBytesAndTakesNothingLargerThanItself) {
+  LruCache<int> cache(1000);
+  for (int i = 0; i < 100; ++i) cache.Put(std::to_string(i), i, 50);
+  EXPECT_LE(cache.used_bytes(), 1000u);
+  cache.Put("whole", 1, 2000);
+  EXPECT_FALSE(cache.Get("whole").has_value());
+}
+
+TEST(LruCacheTest, PutReplacesAndEraseForgets) {
+  LruCache<int> cache(1000);
+  cache.Put("a", 1, 10);
+  const size_t bytes = cache.used_bytes();
+  cache.Put("a", 2, 10);
+  EXPECT_EQ(cache.used_bytes(), bytes);
+  EXPECT_EQ(cache.Get("a"), 2);
+  cache.Erase("a");
+  EXPECT_EQ(cache.used_bytes(), 0u);
+}
+
+// Flights with the answer kept in the hands of the test.
+class SingleFlightTest : public testing::Test {
+ protected:
+  using FlightPointer = std::shared_ptr<Flight<int>>;
+
+  // Asks `key`; what the caller hears is put into the list it gives.
+  std::shared_ptr<std::vector<absl::StatusOr<int>>> Ask(
+      const std::string& key, const std::shared_ptr<CallContext>& context) {
+    auto heard = std::make_shared<std::vector<absl::StatusOr<int>>>();
+    flights_.Join(
+        key, context, nullptr,
+        [heard](const absl::StatusOr<int>& answer) { heard->push_back(answer); },
+        [this](const FlightPointer& flight) {
+          started.push_back(flight);
+          return start_status;
+        });
+    return heard;
+  }
+
+  std::shared_ptr<CallContext> Call(absl::Duration time_left = absl::InfiniteDuration()) {
+    return CallContext::Create("id", time_left, clock);
+  }
+
+  FakeClock clock;
+  absl::Status start_status;
+  std::vector<FlightPointer> started;
+
+ private:
+  SingleFlight<int> flights_{clock};
+};
+
+TEST_F(SingleFlightTest, EqualQuestionsShareOneFlightAndOthersDoNot) {
+  const auto first = Ask("a", Call());
+  const auto second = Ask("a", Call());
+  const auto other = Ask("b", Call());
+  ASSERT_EQ(started.size(), 2u);
+  started[0]->Finish(7);
+  EXPECT_THAT(*first, ElementsAre(IsOkAndHolds(7)));
+  EXPECT_THAT(*second, ElementsAre(IsOkAndHolds(7)));
+  EXPECT_THAT(*other, IsEmpty());
+}
+
+TEST_F(SingleFlightTest, AFinishedFlightTakesNobody) {
+  Ask("a", Call());
+  started[0]->Finish(7);
+  const auto later = Ask("a", Call());
+  EXPECT_EQ(started.size(), 2u);
+  EXPECT_THAT(*later, IsEmpty());
+}
+
+TEST_F(SingleFlightTest, WhoLeavesStopsNobodyElse) {
+  const auto leaver = Call();
+  const auto first = Ask("a", leaver);
+  const auto second = Ask("a", Call());
+  leaver->Cancel();
+  EXPECT_THAT(*first, ElementsAre(StatusIs(absl::StatusCode::kCancelled)));
+  EXPECT_FALSE(started[0]->ShouldStop());
+  started[0]->Finish(7);
+  EXPECT_THAT(*second, ElementsAre(IsOkAndHolds(7)));
+  EXPECT_EQ(first->size(), 1u);
+}
+
+TEST_F(SingleFlightTest, TheLastCallerWhoLeavesStopsTheWork) {
+  const auto one = Call();
+  const auto two = Call();
+  Ask("a", one);
+  Ask("a", two);
+  one->Cancel();
+  EXPECT_FALSE(started[0]->ShouldStop());
+  two->Cancel();
+  EXPECT_TRUE(started[0]->ShouldStop());
+  Ask("a", Call());
+  EXPECT_EQ(started.size(), 2u);
+}
+
+TEST_F(SingleFlightTest, ACallerWhoseDeadlinePassesIsToldWhileTheOthersWait) {
+  const auto hasty = Ask("a", Call(absl::Seconds(1)));
+  const auto patient = Ask("a", Call(absl::Seconds(100)));
+  clock.Advance(absl::Seconds(2));
+  EXPECT_FALSE(started[0]->ShouldStop());
+  EXPECT_THAT(*hasty, ElementsAre(StatusIs(absl::StatusCode::kDeadlineExceeded)));
+  EXPECT_THAT(*patient, IsEmpty());
+}
+
+TEST_F(SingleFlightTest, StopsALittleBeforeTheLastDeadlineAndAnswersThem) {
+  const auto only = Ask("a", Call(absl::Seconds(10)));
+  clock.Advance(absl::Milliseconds(9400));
+  EXPECT_FALSE(started[0]->ShouldStop());
+  clock.Advance(absl::Milliseconds(200));
+  EXPECT_TRUE(started[0]->ShouldStop());
+  // Somebody with more time gets a flight of their own.
+  const auto patient = Ask("a", Call());
+  ASSERT_EQ(started.size(), 2u);
+  started[0]->Finish(7);
+  EXPECT_THAT(*only, ElementsAre(IsOkAndHolds(7)));
+  EXPECT_THAT(*patient, IsEmpty());
+}
+
+TEST_F(SingleFlightTest, AFlightThatCannotStartTellsWhy) {
+  start_status = absl::ResourceExhaustedError("full");
+  EXPECT_THAT(*Ask("a", Call()), ElementsAre(StatusIs(absl::StatusCode::kResourceExhausted)));
+}
+
+TEST_F(SingleFlightTest, ACallCancelledBeforeItAsksIsToldSo) {
+  const auto context = Call();
+  context->Cancel();
+  EXPECT_THAT(*Ask("a", context), ElementsAre(StatusIs(absl::StatusCode::kCancelled)));
+}
+
+// A pool whose only worker is busy until `release` is called.
+class SearchPoolTest : public testing::Test {
+ protected:
+  SearchPool::Task Blocker() {
+    return {[this](const std::function<bool()>&) { released_.wait(); }, [](const absl::Status&) {}};
+  }
+  void Release() { release_.set_value(); }
+
+  RecordingObserver observer;
+  std::promise<void> release_;
+  std::shared_future<void> released_ = release_.get_future().share();
+};
+
+TEST_F(SearchPoolTest, RefusesWhatTheQueueCannotHoldAndSaysHowLongItIs) {
+  SearchPool pool(1, 1, observer);
+  ASSERT_OK(pool.Submit(Blocker()));
+  observer.AwaitWaiting(0);
+  ASSERT_OK(pool.Submit(Blocker()));
+  const absl::Status refused = pool.Submit(Blocker());
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(GetErrorDetail(refused)->reason, Reason::kQueueFull);
+  EXPECT_EQ(GetErrorDetail(refused)->metadata.at("queueLength"), "1");
+  Release();
+}
+
+TEST_F(SearchPoolTest, DrainLetsWorkFinishWithinItsGrace) {
+  SearchPool pool(1, 8, observer);
+  std::atomic<int> done = 0;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_OK(pool.Submit(
+        {[&done](const std::function<bool()>&) { ++done; }, [](const absl::Status&) { FAIL(); }}));
+  }
+  pool.Drain(absl::InfiniteDuration());
+  EXPECT_EQ(done, 5);
+  EXPECT_THAT(pool.Submit(Blocker()), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(SearchPoolTest, AfterItsGraceDrainStopsWhatRunsAndDropsWhatWaits) {
+  SearchPool pool(1, 8, observer);
+  ASSERT_OK(pool.Submit({[](const std::function<bool()>& stopping) {
+                           while (!stopping()) std::this_thread::yield();
+                         },
+                         [](const absl::Status&) { FAIL(); }}));
+  observer.AwaitRunning(1);
+  absl::Status dropped;
+  ASSERT_OK(pool.Submit({[](const std::function<bool()>&) { FAIL(); },
+                         [&dropped](const absl::Status& status) { dropped = status; }}));
+  pool.Drain(absl::ZeroDuration());
+  EXPECT_EQ(GetErrorDetail(dropped)->reason, Reason::kDraining);
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,199 @@
+#include "server/core/profile_keeper.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/core/core_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class ProfileKeeperTest : public CoreTest {
+ protected:
+  absl::StatusOr<SnapshotHandle> Snapshot(int devices_per_node = 8) {
+    return core().profiles().Snapshot("synthetic", "synthetic-device", devices_per_node);
+  }
+
+  size_t ListedCount() {
+    v1::ListProfilesRequest request;
+    request.set_parent("clusters/synthetic");
+    return core().profiles().List(request)->profiles_size();
+  }
+};
+
+v1::UploadProfileRequest Header() {
+  v1::UploadProfileRequest request;
+  request.mutable_header()->set_parent("clusters/synthetic/nodes/node-0");
+  request.mutable_header()->set_request_id("id");
+  return request;
+}
+
+TEST_F(ProfileKeeperTest, AnUploadIsWholeAndComesBackAsItWasSent) {
+  Start();
+  const v1::Profile sent = SyntheticProfile({});
+  ASSERT_OK_AND_ASSIGN(const v1::Profile stored, Upload(sent, "one"));
+  v1::GetProfileRequest request;
+  request.set_name(stored.name());
+  ASSERT_OK_AND_ASSIGN(v1::Profile read, core().profiles().Get(request));
+  EXPECT_EQ(read.SerializeAsString(), stored.SerializeAsString());
+  read.clear_name();
+  read.clear_create_time();
+  read.clear_digest();
+  EXPECT_EQ(read.SerializeAsString(), sent.SerializeAsString());
+}
+
+TEST_F(ProfileKeeperTest, NothingIsVisibleBeforeTheEndNorAfterAnUploadThatIsGivenUp) {
+  Start();
+  const v1::Profile profile = SyntheticProfile({});
+  {
+    const std::unique_ptr<UploadSession> upload = core().profiles().StartUpload();
+    ASSERT_OK(upload->Add(Header()));
+    v1::UploadProfileRequest piece;
+    *piece.mutable_measurements()->mutable_layer_definitions() = profile.layer_definitions();
+    ASSERT_OK(upload->Add(piece));
+    EXPECT_EQ(ListedCount(), 0u);
+  }
+  EXPECT_EQ(ListedCount(), 0u);
+  EXPECT_THAT(observer.uploads(), SizeIs(1));
+  EXPECT_FALSE(observer.uploads()[0].first);
+}
+
+TEST_F(ProfileKeeperTest, ABrokenProfileIsRefusedWholeWithFieldAndRule) {
+  Start();
+  v1::Profile profile = SyntheticProfile({});
+  profile.mutable_layer_timings(3)->mutable_forward_duration()->set_seconds(-1);
+  const absl::Status refused = Upload(profile, "one").status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(ReasonOf(refused), Reason::kProfileInvalid);
+  EXPECT_THAT(FactOf(refused, "field"), HasSubstr("layer_timings[3]"));
+  EXPECT_EQ(ListedCount(), 0u);
+  EXPECT_EQ(observer.uploads()[0].second, Reason::kProfileInvalid);
+}
+
+TEST_F(ProfileKeeperTest, AnUploadBeyondTheLimitIsRefusedAtOnce) {
+  limits.max_upload_bytes = 1000;
+  Start();
+  const absl::Status refused = Upload(SyntheticProfile({}), "one").status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(ReasonOf(refused), Reason::kUploadTooLarge);
+  EXPECT_EQ(FactOf(refused, "limit"), "1000");
+  EXPECT_EQ(ListedCount(), 0u);
+}
+
+TEST_F(ProfileKeeperTest, TheHeaderComesFirstAndOnce) {
+  Start();
+  v1::UploadProfileRequest piece;
+  piece.mutable_measurements();
+  EXPECT_THAT(core().profiles().StartUpload()->Add(piece),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("first message")));
+  const std::unique_ptr<UploadSession> upload = core().profiles().StartUpload();
+  ASSERT_OK(upload->Add(Header()));
+  EXPECT_THAT(upload->Add(Header()), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(upload->Finish(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(core().profiles().StartUpload()->Finish(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(ProfileKeeperTest, ARetryGivesTheFirstProfileAndOtherContentIsRefused) {
+  Start();
+  v1::Profile profile = SyntheticProfile({});
+  ASSERT_OK_AND_ASSIGN(const v1::Profile first, Upload(profile, "one"));
+  clock.Advance(absl::Seconds(5));
+  ASSERT_OK_AND_ASSIGN(const v1::Profile again, Upload(profile, "one"));
+  EXPECT_EQ(again.SerializeAsString(), first.SerializeAsString());
+  profile.set_overlap_slowdown(1.3);
+  EXPECT_EQ(ReasonOf(Upload(profile, "one").status()), Reason::kRequestIdReused);
+  EXPECT_EQ(ListedCount(), 1u);
+}
+
+TEST_F(ProfileKeeperTest, AStoreThatFailsLeavesNothingHalfVisible) {
+  Start();
+  store().SetBroken(true);
+  EXPECT_THAT(Upload(SyntheticProfile({}), "one"), StatusIs(absl::StatusCode::kUnavailable));
+  store().SetBroken(false);
+  EXPECT_EQ(ListedCount(), 0u);
+  ASSERT_OK(Upload(SyntheticProfile({}), "one").status());
+  EXPECT_EQ(ListedCount(), 1u);
+}
+
+TEST_F(ProfileKeeperTest, TheProfilesOfTwoNodesMakeOneSnapshot) {
+  Start();
+  const v1::Profile whole = SyntheticProfile({});
+  v1::Profile layers = whole;
+  layers.clear_collective_timings();
+  v1::Profile collectives = whole;
+  collectives.clear_layer_definitions();
+  collectives.clear_layer_timings();
+  collectives.clear_layer_memories();
+  ASSERT_OK(Upload(layers, "one", "node-0").status());
+  ASSERT_OK(Upload(collectives, "two", "node-1").status());
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle halves, Snapshot());
+
+  Start();
+  ASSERT_OK(Upload(whole, "one").status());
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle one, Snapshot());
+  EXPECT_EQ(halves.snapshot->digest(), one.snapshot->digest());
+}
+
+TEST_F(ProfileKeeperTest, ASnapshotIsTheSamePointerUntilAProfileComesOrGoes) {
+  Start();
+  ASSERT_OK_AND_ASSIGN(const v1::Profile first, Upload(SyntheticProfile({}), "one"));
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle before, Snapshot());
+  EXPECT_EQ(Snapshot()->snapshot, before.snapshot);
+
+  v1::Profile newer = SyntheticProfile({});
+  newer.set_overlap_slowdown(1.5);
+  ASSERT_OK_AND_ASSIGN(const v1::Profile second, Upload(newer, "two"));
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle after, Snapshot());
+  EXPECT_EQ(after.snapshot->overlap_slowdown(), 1.5);
+  EXPECT_EQ(before.snapshot->overlap_slowdown(), 1.2);
+
+  v1::DeleteProfileRequest request;
+  request.set_name(second.name());
+  ASSERT_OK(core().profiles().Delete(request));
+  EXPECT_EQ(Snapshot()->snapshot->digest(), before.snapshot->digest());
+  EXPECT_THAT(core().profiles().Delete(request), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(ProfileKeeperTest, ANodeThatWasNotMeasuredIsMissing) {
+  Start();
+  ASSERT_OK(Upload(SyntheticProfile({}), "one").status());
+  const absl::Status missing =
+      core().profiles().Snapshot("synthetic", "another-device", 8).status();
+  EXPECT_EQ(ReasonOf(missing), Reason::kProfileMissing);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("synthetic-device"));
+}
+
+TEST_F(ProfileKeeperTest, APartOfAMeasuredNodeHasTheCollectivesThatLieWithinIt) {
+  Start();
+  ASSERT_OK(Upload(SyntheticProfile({}), "one").status());
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle part, Snapshot(4));
+  EXPECT_EQ(part.snapshot->devices_per_node(), 4);
+  EXPECT_EQ(part.snapshot->layers().size(), Snapshot(8)->snapshot->layers().size());
+  for (const CollectivePoint& point : part.snapshot->collectives()) {
+    EXPECT_LE(point.participant_count * point.rank_stride, 4);
+  }
+  EXPECT_FALSE(part.snapshot->collectives().empty());
+  EXPECT_NE(part.snapshot->digest(), Snapshot(8)->snapshot->digest());
+  EXPECT_EQ(ReasonOf(Snapshot(3).status()), Reason::kProfileMissing);
+}
+
+TEST_F(ProfileKeeperTest, ListsWithoutMeasurementsAndByNode) {
+  Start();
+  ASSERT_OK(Upload(SyntheticProfile({}), "one", "node-0").status());
+  ASSERT_OK(Upload(SyntheticProfile({}), "two", "node-1").status());
+  v1::ListProfilesRequest request;
+  request.set_parent("clusters/synthetic/nodes/node-1");
+  ASSERT_OK_AND_ASSIGN(const v1::ListProfilesResponse response, core().profiles().List(request));
+  ASSERT_EQ(response.profiles_size(), 1);
+  EXPECT_EQ(response.profiles(0).layer_timings_size(), 0);
+  EXPECT_EQ(response.profiles(0).provenance().agent(), "core_test");
+  request.set_parent("nonsense");
+  EXPECT_THAT(core().profiles().List(request), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,160 @@
+// The life of a search: who shares it, what ends it, and who hears of it.
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/core/plan_core.h"
+#include "tests/server/core/core_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+class SearchLifeTest : public CoreTest {};
+
+TEST_F(SearchLifeTest, EqualQuestionsInFlightShareOneSearch) {
+  StartMeasured();
+  planner.is_open = false;
+  std::vector<std::future<absl::StatusOr<SharedPlan>>> answers;
+  for (int i = 0; i < 4; ++i) {
+    v1::CreatePlanRequest request = Question();
+    request.set_job_id(i < 2 ? "one" : "two");
+    answers.push_back(AskLater(request, Call()));
+  }
+  observer.AwaitShared(3);
+  planner.is_open = true;
+  std::vector<std::string> names;
+  for (auto& answer : answers) {
+    const absl::StatusOr<SharedPlan> plan = answer.get();
+    ASSERT_OK(plan.status());
+    names.push_back((*plan)->name());
+  }
+  EXPECT_EQ(planner.search_count, 1);
+  EXPECT_EQ(names[0], names[1]);
+  EXPECT_EQ(names[2], names[3]);
+  EXPECT_NE(names[0], names[2]);
+  EXPECT_EQ(*store().CountPlans("synthetic"), 2);
+}
+
+TEST_F(SearchLifeTest, ACallerWhoCancelsLeavesTheOthersTheirSearch) {
+  StartMeasured();
+  planner.is_open = false;
+  const std::shared_ptr<CallContext> leaver = Call();
+  auto first = AskLater(Question(), leaver);
+  auto second = AskLater(Question(), Call());
+  leaver->Cancel();
+  EXPECT_THAT(first.get(), StatusIs(absl::StatusCode::kCancelled));
+  planner.is_open = true;
+  EXPECT_OK(second.get().status());
+  EXPECT_EQ(planner.stopped_count, 0);
+}
+
+TEST_F(SearchLifeTest, TheLastCallerWhoCancelsEndsTheSearch) {
+  StartMeasured();
+  planner.is_open = false;
+  const std::shared_ptr<CallContext> only = Call();
+  auto answer = AskLater(Question(), only);
+  observer.AwaitRunning(1);
+  only->Cancel();
+  EXPECT_THAT(answer.get(), StatusIs(absl::StatusCode::kCancelled));
+  core().Drain(absl::InfiniteDuration());
+  EXPECT_EQ(*store().CountPlans("synthetic"), 0);
+}
+
+TEST_F(SearchLifeTest, ADeadlineEndsTheSearchAndSaysSo) {
+  StartMeasured();
+  planner.is_open = false;
+  auto answer = AskLater(Question(), Call(absl::Seconds(5)));
+  observer.AwaitRunning(1);
+  clock.Advance(absl::Seconds(5));
+  const absl::Status status = answer.get().status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(ReasonOf(status), Reason::kSearchTimedOut);
+}
+
+TEST_F(SearchLifeTest, TheTimeLimitOfTheOptionsCountsOnTheSteadyClock) {
+  StartMeasured();
+  planner.is_open = false;
+  v1::CreatePlanRequest request = Question();
+  request.mutable_spec()->mutable_options()->mutable_search_time_limit()->set_seconds(5);
+  auto answer = AskLater(request, Call());
+  // The limit counts from here on.
+  while (planner.search_count == 0) std::this_thread::yield();
+  clock.Jump(absl::Hours(5));
+  EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
+  clock.Advance(absl::Seconds(5));
+  EXPECT_EQ(ReasonOf(answer.get().status()), Reason::kSearchTimedOut);
+}
+
+TEST_F(SearchLifeTest, AFullQueueRefusesAndCachedAnswersAreStillGiven) {
+  limits.worker_count = 1;
+  limits.max_queue_length = 1;
+  StartMeasured();
+  ASSERT_OK(Ask(Question()).status());
+  planner.is_open = false;
+  const auto other = [this](int batch) {
+    v1::CreatePlanRequest request = Question();
+    request.mutable_spec()->set_global_batch_size(batch);
+    return request;
+  };
+  auto running = AskLater(other(32), Call());
+  observer.AwaitRunning(1);
+  observer.AwaitWaiting(0);
+  auto waiting = AskLater(other(64), Call());
+  EXPECT_EQ(ReasonOf(Ask(other(128)).status()), Reason::kQueueFull);
+  EXPECT_OK(Ask(Question()).status());
+  planner.is_open = true;
+  EXPECT_OK(running.get().status());
+  EXPECT_OK(waiting.get().status());
+}
+
+TEST_F(SearchLifeTest, ADrainingServerEndsSearchesAndTakesNone) {
+  StartMeasured();
+  ASSERT_OK(Ask(Question()).status());
+  planner.is_open = false;
+  v1::CreatePlanRequest other = Question();
+  other.mutable_spec()->set_global_batch_size(32);
+  auto running = AskLater(other, Call());
+  observer.AwaitRunning(1);
+  core().Drain(absl::ZeroDuration());
+  EXPECT_EQ(ReasonOf(running.get().status()), Reason::kDraining);
+  EXPECT_EQ(ReasonOf(Ask(other).status()), Reason::kDraining);
+  EXPECT_OK(Ask(Question()).status());
+}
+
+TEST_F(SearchLifeTest, ASearchThatALimitEndedIsNotGivenToOthers) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.mutable_spec()->mutable_options()->set_max_state_count(1);
+  const absl::StatusOr<SharedPlan> limited = Ask(request);
+  if (!limited.ok()) {
+    EXPECT_EQ(ReasonOf(limited.status()), Reason::kSearchTimedOut);
+  }
+  ASSERT_OK_AND_ASSIGN(const SharedPlan full, Ask(Question()));
+  EXPECT_EQ(planner.search_count, 2);
+  EXPECT_NE(full->search().limit(), v1::SEARCH_LIMIT_STATES);
+}
+
+TEST_F(SearchLifeTest, EveryWatcherHearsOfTheSearchTheyShare) {
+  StartMeasured();
+  planner.is_open = false;
+  std::atomic<int> heard[2] = {};
+  std::promise<void> done[2];
+  for (int i = 0; i < 2; ++i) {
+    core().plans().SearchPlan(
+        Call(), Question(), [&heard, i](const v1::SearchProgress&) { ++heard[i]; },
+        [&done, i](const absl::StatusOr<SharedPlan>&) { done[i].set_value(); });
+  }
+  planner.is_open = true;
+  for (auto& end : done) end.get_future().get();
+  EXPECT_GT(heard[0], 0);
+  EXPECT_EQ(heard[0], heard[1]);
+}
+
+}  // namespace
+}  // namespace parplan

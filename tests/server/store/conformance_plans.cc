@@ -1,0 +1,146 @@
+// What every store does with plans.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/server/store/store_conformance.h"
+
+namespace parplan {
+namespace {
+
+TEST_P(StoreConformance, APlanComesBackExactly) {
+  const PlanRecord plan = SamplePlan("c", "p", 20000);
+  EXPECT_THAT(store().PutPlan(plan), IsOkAndHolds(plan));
+  EXPECT_THAT(store().GetPlan(plan.name), IsOkAndHolds(plan));
+  Reopen();
+  EXPECT_THAT(store().GetPlan(plan.name), IsOkAndHolds(plan));
+  const auto none = store().GetPlan("clusters/c/plans/none");
+  EXPECT_THAT(none, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(ReasonOf(none), Reason::kResourceNotFound);
+}
+
+TEST_P(StoreConformance, ARepeatedRequestGivesTheFirstPlan) {
+  const PlanRecord first = SamplePlan("c", "first");
+  ASSERT_OK(store().PutPlan(first));
+  PlanRecord again = SamplePlan("c", "again");
+  again.request_id = first.request_id;
+  again.plan_key = first.plan_key;
+  EXPECT_THAT(store().PutPlan(again), IsOkAndHolds(first));
+  EXPECT_THAT(store().FindPlanByRequestId("c", first.request_id),
+              IsOkAndHolds(testing::Optional(first)));
+  EXPECT_THAT(store().CountPlans("c"), IsOkAndHolds(1));
+}
+
+TEST_P(StoreConformance, ARequestIdForAnotherQuestionOrJobIsRefused) {
+  const PlanRecord first = SamplePlan("c", "first");
+  ASSERT_OK(store().PutPlan(first));
+  PlanRecord other_key = SamplePlan("c", "second");
+  other_key.request_id = first.request_id;
+  EXPECT_EQ(ReasonOf(store().PutPlan(other_key)), Reason::kRequestIdReused);
+  PlanRecord other_job = other_key;
+  other_job.plan_key = first.plan_key;
+  other_job.job_id = "another";
+  EXPECT_EQ(ReasonOf(store().PutPlan(other_job)), Reason::kRequestIdReused);
+  EXPECT_THAT(store().CountPlans("c"), IsOkAndHolds(1));
+  // Another cluster has request ids of its own.
+  PlanRecord elsewhere = SamplePlan("c2", "second");
+  elsewhere.request_id = first.request_id;
+  EXPECT_OK(store().PutPlan(elsewhere));
+}
+
+TEST_P(StoreConformance, PlansWithoutRequestIdAreAllStored) {
+  for (const char* id : {"p1", "p2"}) {
+    PlanRecord plan = SamplePlan("c", id);
+    plan.plan_key = "same";
+    plan.request_id.clear();
+    EXPECT_THAT(store().PutPlan(plan), IsOkAndHolds(plan));
+  }
+  EXPECT_THAT(store().CountPlans("c"), IsOkAndHolds(2));
+  EXPECT_THAT(store().FindPlanByRequestId("c", ""), IsOkAndHolds(std::nullopt));
+}
+
+TEST_P(StoreConformance, ATakenPlanNameIsRefused) {
+  PlanRecord plan = SamplePlan("c", "p");
+  ASSERT_OK(store().PutPlan(plan));
+  plan.request_id = "another";
+  EXPECT_THAT(store().PutPlan(plan), StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST_P(StoreConformance, AKeyFindsTheNewestPlanStillValid) {
+  PlanRecord older = SamplePlan("c", "older");
+  PlanRecord newer = SamplePlan("c", "newer");
+  older.plan_key = newer.plan_key = "key";
+  older.expire_time = SampleTime(200);
+  newer.expire_time = SampleTime(100);
+  ASSERT_OK(store().PutPlan(older));
+  ASSERT_OK(store().PutPlan(newer));
+  const auto find = [this](int64_t seconds) {
+    return store().FindPlanByKey("c", "key", "job", SampleTime(seconds));
+  };
+  EXPECT_THAT(find(99), IsOkAndHolds(testing::Optional(newer)));
+  EXPECT_THAT(find(100), IsOkAndHolds(testing::Optional(older)));
+  EXPECT_THAT(find(199), IsOkAndHolds(testing::Optional(older)));
+  EXPECT_THAT(find(200), IsOkAndHolds(std::nullopt));
+  const absl::Time now = SampleTime(0);
+  EXPECT_THAT(store().FindPlanByKey("c", "other", "job", now), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanByKey("c", "key", "other", now), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanByKey("other", "key", "job", now), IsOkAndHolds(std::nullopt));
+}
+
+TEST_P(StoreConformance, ListsHoldThePlansOfOneClusterNewestFirst) {
+  const PlanRecord first = SamplePlan("c", "p1");
+  const PlanRecord second = SamplePlan("c", "p2");
+  ASSERT_OK(store().PutPlan(first));
+  ASSERT_OK(store().PutPlan(SamplePlan("other", "p3")));
+  ASSERT_OK(store().PutPlan(second));
+  ASSERT_OK_AND_ASSIGN(const auto page, store().ListPlans("c", {}));
+  EXPECT_THAT(page.records, testing::ElementsAre(second, first));
+  EXPECT_THAT(store().CountPlans("c"), IsOkAndHolds(2));
+  EXPECT_THAT(store().CountPlans("none"), IsOkAndHolds(0));
+}
+
+TEST_P(StoreConformance, ExpiredPlansAreDeletedSoonestFirstUpToTheLimit) {
+  for (int i = 0; i < 5; ++i) {
+    PlanRecord plan = SamplePlan("c", absl::StrCat(i));
+    plan.expire_time = SampleTime(100 - i);
+    ASSERT_OK(store().PutPlan(plan));
+  }
+  EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(99), 0), IsOkAndHolds(0));
+  EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(99), 2), IsOkAndHolds(2));
+  EXPECT_FALSE(store().GetPlan("clusters/c/plans/4").ok());
+  EXPECT_FALSE(store().GetPlan("clusters/c/plans/3").ok());
+  EXPECT_OK(store().GetPlan("clusters/c/plans/2"));
+  // A plan that expires at the very moment goes as well.
+  EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(99), 100), IsOkAndHolds(2));
+  EXPECT_OK(store().GetPlan("clusters/c/plans/0"));
+  EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(99), 100), IsOkAndHolds(0));
+}
+
+TEST_P(StoreConformance, ExpiredPlansThatWereExecutedStay) {
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "executed")));
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "idle")));
+  const std::string executed = SamplePlan("c", "executed").name;
+  ASSERT_OK(store().CreateExecution(SampleExecution(executed, "e")));
+  EXPECT_THAT(store().DeleteExpiredPlans(absl::InfiniteFuture(), 100), IsOkAndHolds(1));
+  EXPECT_OK(store().GetPlan(executed));
+}
+
+TEST_P(StoreConformance, PlansAreFoundByWhatTheyAnswer) {
+  PlanRecord older = SamplePlan("c", "older");
+  older.answer_key = "answer";
+  PlanRecord newer = SamplePlan("c", "newer");
+  newer.answer_key = "answer";
+  newer.job_id = "another";
+  ASSERT_OK(store().PutPlan(older));
+  EXPECT_THAT(store().FindPlanByAnswer("c", "answer"), IsOkAndHolds(testing::Optional(older)));
+  ASSERT_OK(store().PutPlan(newer));
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "of a search that was limited")));
+  Reopen();
+  EXPECT_THAT(store().FindPlanByAnswer("c", "answer"), IsOkAndHolds(testing::Optional(newer)));
+  EXPECT_THAT(store().FindPlanByAnswer("c", "other"), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanByAnswer("c2", "answer"), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanByAnswer("c", ""), IsOkAndHolds(std::nullopt));
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,154 @@
+// What every store does with profiles.
+
+#include <set>
+#include <string>
+
+#include "tests/server/store/store_conformance.h"
+
+namespace parplan {
+namespace {
+
+TEST_P(StoreConformance, AProfileComesBackExactly) {
+  const ProfileRecord profile = SampleProfile("c", "n", "p", 70000);
+  EXPECT_THAT(store().PutProfile(profile), IsOkAndHolds(profile));
+  EXPECT_THAT(store().GetProfile(profile.name), IsOkAndHolds(profile));
+}
+
+TEST_P(StoreConformance, ExtremeProfilesComeBackExactly) {
+  ProfileRecord empty;
+  empty.name = "clusters/c/nodes/n/profiles/empty";
+  empty.create_time = absl::InfinitePast();
+  EXPECT_OK(store().PutProfile(empty));
+  EXPECT_THAT(store().GetProfile(empty.name), IsOkAndHolds(empty));
+
+  ProfileRecord odd = SampleProfile("c", "n", "odd");
+  odd.device_kind = "Größe '; DROP TABLE profiles; --";
+  odd.bytes = std::string("\0\0'\"\xff\n\0", 7);
+  odd.create_time = absl::InfiniteFuture();
+  EXPECT_OK(store().PutProfile(odd));
+  EXPECT_THAT(store().GetProfile(odd.name), IsOkAndHolds(odd));
+}
+
+TEST_P(StoreConformance, ALargeProfileComesBackExactly) {
+  const ProfileRecord profile = SampleProfile("c", "n", "large", size_t{20} << 20);
+  EXPECT_OK(store().PutProfile(profile));
+  EXPECT_THAT(store().GetProfile(profile.name), IsOkAndHolds(profile));
+}
+
+TEST_P(StoreConformance, ProfilesOutliveTheStore) {
+  const ProfileRecord profile = SampleProfile("c", "n", "p");
+  ASSERT_OK(store().PutProfile(profile));
+  Reopen();
+  EXPECT_THAT(store().GetProfile(profile.name), IsOkAndHolds(profile));
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(1));
+}
+
+TEST_P(StoreConformance, AnUnknownProfileIsNotFound) {
+  const auto profile = store().GetProfile("clusters/c/nodes/n/profiles/none");
+  EXPECT_THAT(profile, StatusIs(absl::StatusCode::kNotFound,
+                                testing::HasSubstr("clusters/c/nodes/n/profiles/none")));
+  EXPECT_EQ(ReasonOf(profile), Reason::kResourceNotFound);
+}
+
+TEST_P(StoreConformance, ARepeatedUploadGivesTheFirstProfile) {
+  const ProfileRecord first = SampleProfile("c", "n", "first");
+  ASSERT_OK(store().PutProfile(first));
+  ProfileRecord again = SampleProfile("c", "n", "again");
+  again.request_id = first.request_id;
+  again.content_digest = first.content_digest;
+  EXPECT_THAT(store().PutProfile(again), IsOkAndHolds(first));
+  EXPECT_THAT(store().GetProfile(again.name), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(1));
+}
+
+TEST_P(StoreConformance, ARequestIdWithOtherContentIsRefused) {
+  const ProfileRecord first = SampleProfile("c", "n", "first");
+  ASSERT_OK(store().PutProfile(first));
+  ProfileRecord other = SampleProfile("c", "n", "other");
+  other.request_id = first.request_id;
+  const auto result = store().PutProfile(other);
+  EXPECT_THAT(result,
+              StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("request_id")));
+  EXPECT_EQ(ReasonOf(result), Reason::kRequestIdReused);
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(1));
+}
+
+TEST_P(StoreConformance, ARequestIdBelongsToOneNode) {
+  for (const char* node : {"n1", "n2"}) {
+    ProfileRecord profile = SampleProfile("c", node, "p");
+    profile.content_digest = node;
+    EXPECT_THAT(store().PutProfile(profile), IsOkAndHolds(profile));
+  }
+}
+
+TEST_P(StoreConformance, EmptyRequestIdsAreNotEqual) {
+  for (const char* id : {"p1", "p2"}) {
+    ProfileRecord profile = SampleProfile("c", "n", id);
+    profile.request_id.clear();
+    EXPECT_THAT(store().PutProfile(profile), IsOkAndHolds(profile));
+  }
+}
+
+TEST_P(StoreConformance, ATakenNameIsRefused) {
+  const ProfileRecord first = SampleProfile("c", "n", "p");
+  ASSERT_OK(store().PutProfile(first));
+  ProfileRecord second = first;
+  second.request_id = "another";
+  second.bytes = "other";
+  EXPECT_THAT(store().PutProfile(second), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(store().GetProfile(first.name), IsOkAndHolds(first));
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(1));
+}
+
+TEST_P(StoreConformance, ADeletedProfileIsGoneWithItsRequestId) {
+  const ProfileRecord profile = SampleProfile("c", "n", "p");
+  ASSERT_OK(store().PutProfile(profile));
+  ASSERT_OK(store().DeleteProfile(profile.name));
+  EXPECT_THAT(store().GetProfile(profile.name), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().DeleteProfile(profile.name), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().PutProfile(profile), IsOkAndHolds(profile));
+}
+
+TEST_P(StoreConformance, TheRevisionGrowsByOneWithEveryChangeOfItsCluster) {
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(0));
+  ASSERT_OK(store().PutProfile(SampleProfile("c", "n", "p1")));
+  ASSERT_OK(store().PutProfile(SampleProfile("c", "n", "p2")));
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(2));
+  ASSERT_OK(store().DeleteProfile(SampleProfile("c", "n", "p2").name));
+  ASSERT_OK(store().DeleteProfile(SampleProfile("c", "n", "p1").name));
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(4));
+  EXPECT_FALSE(store().DeleteProfile("clusters/c/nodes/n/profiles/none").ok());
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "plan")));
+  EXPECT_THAT(store().ProfileRevision("c"), IsOkAndHolds(4));
+  EXPECT_THAT(store().ProfileRevision("other"), IsOkAndHolds(0));
+}
+
+TEST_P(StoreConformance, TheRevisionsAreThoseOfAllClustersThatEverHadProfiles) {
+  EXPECT_THAT(store().ProfileRevisions(), IsOkAndHolds(testing::IsEmpty()));
+  ASSERT_OK(store().PutProfile(SampleProfile("emptied", "n", "p")));
+  ASSERT_OK(store().DeleteProfile(SampleProfile("emptied", "n", "p").name));
+  ASSERT_OK(store().PutProfile(SampleProfile("c", "n", "p")));
+  EXPECT_THAT(store().ProfileRevision("asked for only"), IsOkAndHolds(0));
+  EXPECT_THAT(store().ProfileRevisions(), IsOkAndHolds(testing::ElementsAre(
+                                              testing::Pair("c", 1), testing::Pair("emptied", 2))));
+}
+
+TEST_P(StoreConformance, ASnapshotHoldsTheLiveProfilesNewestFirst) {
+  EXPECT_TRUE(store().SnapshotProfiles("c")->profiles.empty());
+  const ProfileRecord first = SampleProfile("c", "n1", "p1");
+  const ProfileRecord deleted = SampleProfile("c", "n1", "p2");
+  ProfileRecord last = SampleProfile("c", "n2", "p3");
+  // Newest is what came last, whatever its clock said.
+  last.create_time = first.create_time - absl::Hours(5);
+  ASSERT_OK(store().PutProfile(first));
+  ASSERT_OK(store().PutProfile(deleted));
+  ASSERT_OK(store().PutProfile(SampleProfile("other", "n1", "p1")));
+  ASSERT_OK(store().PutProfile(last));
+  ASSERT_OK(store().DeleteProfile(deleted.name));
+  ASSERT_OK_AND_ASSIGN(const ProfileSet set, store().SnapshotProfiles("c"));
+  EXPECT_THAT(set.profiles, testing::ElementsAre(last, first));
+  EXPECT_EQ(set.revision, 4);
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,191 @@
+// The PostgreSQL store: it conforms, and several servers can have one.
+
+#include "server/store/postgres_store.h"
+
+#include <memory>
+#include <pqxx/pqxx>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "server/store/postgres_schema.h"
+#include "tests/server/store/postgres_process.h"
+#include "tests/server/store/store_conformance.h"
+
+namespace parplan {
+namespace {
+
+// A schema of the shared database.
+class PostgresHome : public StoreHome {
+ public:
+  PostgresHome() {
+    static int count = 0;
+    schema_ = absl::StrCat("home_", ++count);
+    PostgresProcess::Shared().Execute(absl::StrCat("CREATE SCHEMA ", schema_));
+  }
+  ~PostgresHome() override {
+    PostgresProcess::Shared().Execute(
+        absl::StrCat("SET client_min_messages = warning; DROP SCHEMA ", schema_, " CASCADE"));
+  }
+
+  std::string uri() const {
+    return PostgresProcess::Shared().uri(absl::StrCat("options=-csearch_path%3D", schema_));
+  }
+  absl::StatusOr<std::unique_ptr<Store>> Open() override {
+    return PostgresStore::Open({.uri = uri()});
+  }
+
+ private:
+  std::string schema_;
+};
+
+std::unique_ptr<StoreHome> MakePostgresHome() { return std::make_unique<PostgresHome>(); }
+
+INSTANTIATE_TEST_SUITE_P(Postgres, StoreConformance, testing::Values(&MakePostgresHome));
+
+// The first column of the first row.
+std::string Ask(const std::string& uri, const std::string& query) {
+  pqxx::connection connection(uri);
+  pqxx::nontransaction transaction(connection);
+  return transaction.exec(query)[0][0].c_str();
+}
+
+TEST(PostgresStore, WhatOneServerStoredTheOthersSeeAtOnce) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto first, home.Open());
+  ASSERT_OK_AND_ASSIGN(const auto second, home.Open());
+  for (int i = 0; i < 20; ++i) {
+    Store& writer = i % 2 == 0 ? *first : *second;
+    Store& reader = i % 2 == 0 ? *second : *first;
+    const std::string id = absl::StrCat(i);
+    ASSERT_OK(writer.PutProfile(SampleProfile("c", "n", id)));
+    EXPECT_THAT(reader.ProfileRevision("c"), IsOkAndHolds(i + 1));
+    ASSERT_OK(writer.PutPlan(SamplePlan("c", id)));
+    EXPECT_OK(reader.GetPlan(SamplePlan("c", id).name));
+    ASSERT_OK(writer.PutCalibration(SampleCalibration("c", id)));
+    ASSERT_OK(writer.ActivateCalibration("c", SampleCalibration("c", id).name, SampleTime(i)));
+    EXPECT_EQ(reader.ActiveCalibration("c")->name, SampleCalibration("c", id).name);
+  }
+}
+
+TEST(PostgresStore, EqualRequestsToTwoServersGiveOnePlan) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto first, home.Open());
+  ASSERT_OK_AND_ASSIGN(const auto second, home.Open());
+  for (int round = 0; round < 20; ++round) {
+    std::string names[2];
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&, i] {
+        PlanRecord plan = SamplePlan("c", absl::StrCat(round, "-", i));
+        plan.request_id = absl::StrCat("round-", round);
+        plan.plan_key = "key";
+        const auto stored = (i == 0 ? first : second)->PutPlan(plan);
+        names[i] = stored.ok() ? stored->name : stored.status().ToString();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(names[0], names[1]);
+    EXPECT_THAT(first->CountPlans("c"), IsOkAndHolds(round + 1));
+  }
+}
+
+// Whatever isolation the database has by default.
+TEST(PostgresStore, ServersThatStartTogetherMigrateOnce) {
+  for (const char* const isolation : {"read%20committed", "repeatable%20read", "serializable"}) {
+    PostgresHome home;
+    const std::string uri = absl::StrCat(home.uri(), "%20-cdefault_transaction_isolation%3D",
+                                         absl::StrReplaceAll(isolation, {{"%20", "%5C%20"}}));
+    ASSERT_EQ(Ask(uri, "SHOW default_transaction_isolation"),
+              absl::StrReplaceAll(isolation, {{"%20", " "}}));
+    std::vector<std::thread> threads;
+    std::vector<absl::Status> results(8);
+    for (absl::Status& result : results) {
+      threads.emplace_back([&] { result = PostgresStore::Open({.uri = uri}).status(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& result : results) EXPECT_OK(result);
+    EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM schema_version"),
+              absl::StrCat(NewestPostgresSchema()));
+  }
+}
+
+TEST(PostgresStore, ANewerSchemaIsRefusedAndLeftAlone) {
+  PostgresHome home;
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+    ASSERT_OK(store->PutPlan(SamplePlan("c", "p")));
+  }
+  Ask(home.uri(), "INSERT INTO schema_version VALUES (1000, 'from the future', 0) RETURNING 1");
+  const auto store = home.Open();
+  EXPECT_THAT(store, StatusIs(absl::StatusCode::kFailedPrecondition,
+                              testing::AllOf(testing::HasSubstr("schema 1000"),
+                                             testing::HasSubstr("newer server"))));
+  EXPECT_EQ(ReasonOf(store), Reason::kStoreUnavailable);
+  Ask(home.uri(), "DELETE FROM schema_version WHERE version = 1000 RETURNING 1");
+  ASSERT_OK_AND_ASSIGN(const auto reopened, home.Open());
+  EXPECT_OK(reopened->GetPlan(SamplePlan("c", "p").name));
+}
+
+// A user who owns nothing and may make nothing needs no more than what is in the tables.
+TEST(PostgresStore, AUserWhoMayMakeNoTablesCanUseThem) {
+  PostgresHome home;
+  ASSERT_OK(home.Open());
+  const std::string schema = Ask(home.uri(), "SELECT current_schema()");
+  PostgresProcess::Shared().Execute(absl::StrCat(
+      "CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA ", schema,
+      " TO guest; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ", schema,
+      " TO guest; GRANT USAGE ON ALL SEQUENCES IN SCHEMA ", schema, " TO guest"));
+  std::string uri = home.uri();
+  uri.replace(uri.find("parplan@"), 8, "guest@");
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, PostgresStore::Open({.uri = uri}));
+    EXPECT_OK(store->PutPlan(SamplePlan("c", "p")));
+    EXPECT_OK(store->PutProfile(SampleProfile("c", "n", "p")));
+  }
+  PostgresProcess::Shared().Execute("DROP OWNED BY guest; DROP ROLE guest");
+}
+
+// Each statement of the hot path must find its rows by an index.
+TEST(PostgresStore, LookUpsDoNotScanTables) {
+  PostgresHome home;
+  ASSERT_OK(home.Open());
+  const std::pair<const char*, const char*> cases[] = {
+      {"SELECT bytes FROM plans WHERE cluster = 'c' AND plan_key = 'k7' AND job_id = 'j' "
+       "AND expire_time > 1 ORDER BY sequence DESC LIMIT 1",
+       "plans_by_key"},
+      {"SELECT bytes FROM plans WHERE cluster = 'c' AND request_id = 'r7' AND request_id <> ''",
+       "plans_by_request"},
+      {"SELECT bytes FROM plans WHERE cluster = 'c' AND answer_key = 'a7' AND answer_key <> '' "
+       "ORDER BY sequence DESC LIMIT 1",
+       "plans_by_answer"},
+      {"SELECT sequence FROM profiles WHERE cluster = 'c' AND '' = '' AND sequence < 9 "
+       "ORDER BY sequence DESC LIMIT 3",
+       "profiles_by_cluster"},
+      {"SELECT sequence FROM executions WHERE plan = 'p' AND sequence < 9 "
+       "ORDER BY sequence DESC LIMIT 3",
+       "executions_by_plan"}};
+  pqxx::connection connection(home.uri());
+  pqxx::nontransaction transaction(connection);
+  // Empty tables are cheaper to scan. In this one all rows are of one cluster.
+  transaction.exec(
+      "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
+      "topology_digest, profile_digest, create_time, expire_time, bytes) "
+      "SELECT 'n' || i, 'c', i, 'k' || i, 'a' || i, 'r' || i, 'j', '', '', i, i, '' "
+      "FROM generate_series(1, 2000) AS i; ANALYZE plans; "
+      "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off");
+  for (const auto& [query, index] : cases) {
+    std::string plan;
+    for (const pqxx::row& row : transaction.exec(absl::StrCat("EXPLAIN ", query))) {
+      absl::StrAppend(&plan, row[0].c_str(), "\n");
+    }
+    EXPECT_THAT(plan, testing::HasSubstr(index));
+    EXPECT_THAT(plan, testing::Not(testing::HasSubstr("Sort"))) << query;
+  }
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,173 @@
+// Turns of servers that share a database.
+
+#include "server/store/postgres_turns.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <pqxx/pqxx>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "tests/server/store/postgres_process.h"
+
+namespace parplan {
+namespace {
+
+bool Always() { return true; }
+
+// Asks, and gives what is granted later.
+std::future<std::unique_ptr<Turn>> Ask(Turns& turns, const std::string& key,
+                                       std::function<bool()> waits = Always) {
+  const auto promise = std::make_shared<std::promise<std::unique_ptr<Turn>>>();
+  turns.Ask(key, std::move(waits),
+            [promise](std::unique_ptr<Turn> turn) { promise->set_value(std::move(turn)); });
+  return promise->get_future();
+}
+
+bool IsReady(const std::future<std::unique_ptr<Turn>>& future) {
+  return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+std::unique_ptr<PostgresTurns> Open(absl::Duration poll_interval = absl::Milliseconds(50),
+                                    absl::Duration longest_statement = absl::Minutes(3)) {
+  return std::make_unique<PostgresTurns>(
+      PostgresTurns::Options{.uri = PostgresProcess::Shared().uri(),
+                             .poll_interval = poll_interval,
+                             .longest_statement = longest_statement});
+}
+
+// The process that serves the session that holds a turn.
+pid_t HolderOf(const std::string& key) {
+  pqxx::connection connection(PostgresProcess::Shared().uri());
+  pqxx::nontransaction transaction(connection);
+  return transaction
+      .exec_params(
+          "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
+          "((classid::bigint << 32) | objid::bigint) = hashtextextended($1, 0)",
+          key)[0][0]
+      .as<int>();
+}
+
+TEST(PostgresTurns, AFreeTurnIsGranted) {
+  const auto turns = Open();
+  std::unique_ptr<Turn> first = Ask(*turns, "a").get();
+  EXPECT_NE(first, nullptr);
+  // Others have nothing to do with it.
+  EXPECT_NE(Ask(*turns, "b").get(), nullptr);
+}
+
+// Nobody polls here, so it is the notification that wakes.
+TEST(PostgresTurns, WhoWaitsIsWokenWhenATurnIsGivenBack) {
+  const auto holder = Open();
+  const auto waiter = Open(absl::Hours(1));
+  std::unique_ptr<Turn> held = Ask(*holder, "woken").get();
+  ASSERT_NE(held, nullptr);
+  auto later = Ask(*waiter, "woken");
+  // Answered after the question before it was looked at.
+  ASSERT_NE(Ask(*waiter, "another").get(), nullptr);
+  EXPECT_FALSE(IsReady(later));
+  held.reset();
+  EXPECT_NE(later.get(), nullptr);
+}
+
+TEST(PostgresTurns, ManyServersHoldItOneAfterTheOther) {
+  constexpr int kServerCount = 4;
+  constexpr int kRoundCount = 10;
+  std::vector<std::unique_ptr<PostgresTurns>> servers;
+  for (int i = 0; i < kServerCount; ++i) servers.push_back(Open(absl::Seconds(5)));
+  std::atomic<int> holder_count = 0;
+  std::atomic<int> together_count = 0;
+  std::vector<std::thread> threads;
+  for (auto& server : servers) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRoundCount; ++round) {
+        std::unique_ptr<Turn> turn = Ask(*server, "many").get();
+        if (turn == nullptr || ++holder_count > 1) ++together_count;
+        std::this_thread::yield();
+        --holder_count;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(together_count, 0);
+}
+
+TEST(PostgresTurns, ATurnOfAServerThatDiesGoesToTheNext) {
+  auto dying = Open();
+  const auto waiter = Open();
+  std::unique_ptr<Turn> held = Ask(*dying, "dies").get();
+  ASSERT_NE(held, nullptr);
+  auto later = Ask(*waiter, "dies");
+  // Its session ends without a word, as that of a killed process.
+  PostgresProcess::Shared().Execute(
+      "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted");
+  EXPECT_NE(later.get(), nullptr);
+  // The one that went back by itself is not given back again.
+  held.reset();
+  // It may first have to notice that it died.
+  while (Ask(*dying, "still works").get() == nullptr) std::this_thread::yield();
+}
+
+TEST(PostgresTurns, WhoDoesNotWaitAnyMoreGoesOnWithoutATurn) {
+  const auto holder = Open();
+  const auto waiter = Open();
+  std::unique_ptr<Turn> held = Ask(*holder, "left").get();
+  std::atomic<bool> waits = true;
+  auto later = Ask(*waiter, "left", [&waits] { return waits.load(); });
+  ASSERT_NE(Ask(*waiter, "another").get(), nullptr);
+  EXPECT_FALSE(IsReady(later));
+  waits = false;
+  EXPECT_EQ(later.get(), nullptr);
+}
+
+TEST(PostgresTurns, NobodyWaitsForADatabaseThatIsAway) {
+  const auto turns = Open();
+  EXPECT_NE(Ask(*turns, "there").get(), nullptr);
+  PostgresProcess::Shared().Stop();
+  auto alone = Ask(*turns, "away");
+  EXPECT_EQ(alone.get(), nullptr);
+  PostgresProcess::Shared().Start();
+  // It finds the way back by itself.
+  while (Ask(*turns, "back").get() == nullptr) std::this_thread::yield();
+}
+
+// Its connection holds, and no answer comes.
+TEST(PostgresTurns, NobodyWaitsForADatabaseThatHangs) {
+  auto turns = Open(absl::Milliseconds(50), absl::Milliseconds(500));
+  std::unique_ptr<Turn> held;
+  // On a busy machine half a second may be too short.
+  while (held == nullptr) held = Ask(*turns, "hangs").get();
+  const pid_t server = HolderOf("hangs");
+  ASSERT_EQ(kill(server, SIGSTOP), 0);
+  auto second = Ask(*turns, "hangs too");
+  EXPECT_EQ(second.get(), nullptr);
+  held.reset();
+  turns->Stop();
+  EXPECT_EQ(Ask(*turns, "after").get(), nullptr);
+  turns.reset();
+  EXPECT_EQ(kill(server, SIGCONT), 0);
+}
+
+TEST(PostgresTurns, StoppingLetsEverybodyGo) {
+  const auto holder = Open();
+  const auto waiter = Open(absl::Hours(1));
+  std::unique_ptr<Turn> held = Ask(*holder, "stop").get();
+  auto later = Ask(*waiter, "stop");
+  waiter->Stop();
+  EXPECT_EQ(later.get(), nullptr);
+  EXPECT_EQ(Ask(*waiter, "after").get(), nullptr);
+}
+
+}  // namespace
+}  // namespace parplan

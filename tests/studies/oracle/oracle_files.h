@@ -1,0 +1,25 @@
+// The cases of the public engine kept beside a working copy.
+
+#ifndef PARPLAN_TESTS_PLANCTL_ORACLE_ORACLE_FILES_H_
+#define PARPLAN_TESTS_PLANCTL_ORACLE_ORACLE_FILES_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "studies/oracle/oracle_case.h"
+
+namespace parplan::oracle {
+
+// `galvatron_oracle/` of the shared data, with a slash; nothing without the data.
+std::optional<std::string> OracleFolder();
+
+// The text of a file; ends the test run where it is not there.
+std::string OracleText(const std::string& path);
+
+// Every case of the folder, by name. Records a failure for those that are refused.
+std::vector<OracleCase> AllOracleCases(const std::string& folder);
+
+}  // namespace parplan::oracle
+
+#endif  // PARPLAN_TESTS_PLANCTL_ORACLE_ORACLE_FILES_H_
