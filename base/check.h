@@ -2,8 +2,8 @@
 // ends the process, close to the mistake. What users or the world can get
 // wrong is an `absl::Status` instead.
 
-#ifndef PARPLAN_PLANNER_BASE_CHECK_H_
-#define PARPLAN_PLANNER_BASE_CHECK_H_
+#ifndef PARPLAN_BASE_CHECK_H_
+#define PARPLAN_BASE_CHECK_H_
 
 namespace parplan::internal {
 
@@ -18,4 +18,4 @@ namespace parplan::internal {
       ::parplan::internal::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)
 
-#endif  // PARPLAN_PLANNER_BASE_CHECK_H_
+#endif  // PARPLAN_BASE_CHECK_H_

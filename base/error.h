@@ -2,8 +2,8 @@
 // `Reason` and a few named facts as a payload; server/rpc turns them into the
 // `ErrorInfo` of the wire, planctl into its exit code and JSON.
 
-#ifndef PARPLAN_PLANNER_BASE_ERROR_H_
-#define PARPLAN_PLANNER_BASE_ERROR_H_
+#ifndef PARPLAN_BASE_ERROR_H_
+#define PARPLAN_BASE_ERROR_H_
 
 #include <map>
 #include <optional>
@@ -61,4 +61,4 @@ std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_BASE_ERROR_H_
+#endif  // PARPLAN_BASE_ERROR_H_

@@ -1,7 +1,7 @@
 // Quantiles of the normal distribution.
 
-#ifndef PARPLAN_PLANNER_BASE_NORMAL_SCORE_H_
-#define PARPLAN_PLANNER_BASE_NORMAL_SCORE_H_
+#ifndef PARPLAN_BASE_NORMAL_SCORE_H_
+#define PARPLAN_BASE_NORMAL_SCORE_H_
 
 namespace parplan {
 
@@ -11,4 +11,4 @@ double NormalScore(double probability);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_BASE_NORMAL_SCORE_H_
+#endif  // PARPLAN_BASE_NORMAL_SCORE_H_

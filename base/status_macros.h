@@ -4,8 +4,8 @@
 // PARPLAN_ASSIGN_OR_RETURN(target, expression): assigns the value of a
 // `StatusOr` to `target` (which may be a declaration), or returns its status.
 
-#ifndef PARPLAN_PLANNER_BASE_STATUS_MACROS_H_
-#define PARPLAN_PLANNER_BASE_STATUS_MACROS_H_
+#ifndef PARPLAN_BASE_STATUS_MACROS_H_
+#define PARPLAN_BASE_STATUS_MACROS_H_
 
 #include <utility>
 
@@ -29,4 +29,4 @@
   if (!result.ok()) return result.status();                        \
   target = *std::move(result)
 
-#endif  // PARPLAN_PLANNER_BASE_STATUS_MACROS_H_
+#endif  // PARPLAN_BASE_STATUS_MACROS_H_

@@ -7,8 +7,8 @@
 // ratios without rounding to a tick (docs/adr/0002-seconds.md). Nothing in this
 // house counts in 2^30; where a source does, the importer converts.
 
-#ifndef PARPLAN_PLANNER_BASE_UNITS_H_
-#define PARPLAN_PLANNER_BASE_UNITS_H_
+#ifndef PARPLAN_BASE_UNITS_H_
+#define PARPLAN_BASE_UNITS_H_
 
 #include <algorithm>
 #include <cmath>
@@ -116,4 +116,4 @@ inline constexpr Seconds operator/(Bytes size, AlgorithmBandwidth rate) {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_BASE_UNITS_H_
+#endif  // PARPLAN_BASE_UNITS_H_

@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 # Each may include those before it, never one behind it, whatever the rules allow.
-set(code_folders planner proto server clients profiler-agent tests)
+set(code_folders base planner proto solve server clients executor profiler-agent studies tests)
 
 function(refuse_upward folder paths)
   string(REGEX MATCH "^[^/]+" top "${folder}")
@@ -85,7 +85,7 @@ foreach(folder IN LISTS code_folders)
       set(header "${CMAKE_MATCH_2}")
       set(named "${source}: ${header}")
       if(NOT forbidden STREQUAL "" AND header MATCHES "^(${forbidden})")
-        string(APPEND found "\n  ${named} is a forbidden outside header")
+        string(APPEND found "\n  ${named} is a forbidden header")
         continue()
       endif()
       string(REGEX MATCH "^[^/]+" top "${header}")

@@ -1,13 +1,13 @@
 # The few ways a target is declared here. A name comes first, then lists:
 #
-#   parplan_add_library(parplan_planner_base
+#   parplan_add_library(parplan_base
 #     SOURCES error.h error.cc units.h
 #     DEPS absl::status absl::time)          # public
 #     PRIVATE_DEPS OpenSSL::Crypto)          # optional
 #   parplan_add_executable(planctl SOURCES main.cc DEPS parplan_planctl)
 #   parplan_add_test(planner_test
 #     SOURCES base/units_test.cc
-#     DEPS parplan_planner_base
+#     DEPS parplan_base
 #     LABELS planner  TIMEOUT 60             # optional; seconds for one test case
 #     SHARDS 2                               # TESTs share so many processes, for those whose
 #                                            # surroundings take longer to set up than they

@@ -1,8 +1,8 @@
 // Why this plan and not that: where their times and memory differ, what binds each, and
 // what a little more of anything would buy.
 
-#ifndef PARPLAN_PLANNER_SEARCH_EXPLAIN_PLAN_H_
-#define PARPLAN_PLANNER_SEARCH_EXPLAIN_PLAN_H_
+#ifndef PARPLAN_PLANNER_EXPLAIN_PLAN_H_
+#define PARPLAN_PLANNER_EXPLAIN_PLAN_H_
 
 #include <functional>
 #include <optional>
@@ -134,4 +134,4 @@ absl::StatusOr<std::vector<Sensitivity>> Sensitivities(const PlanningProblem& pr
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_EXPLAIN_PLAN_H_
+#endif  // PARPLAN_PLANNER_EXPLAIN_PLAN_H_

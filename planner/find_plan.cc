@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/cost/cost_model.h"
-#include "planner/planners/ilp/ilp_planners.h"
 #include "planner/planners/baselines/baseline_search.h"
 #include "planner/planners/baselines/baselines.h"
 #include "planner/planners/baselines/uniform_search.h"
 #include "planner/planners/exact/exact_search.h"
 #include "planner/planners/galvatron/galvatron_search.h"
+#include "planner/planners/ilp/ilp_planners.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // The planners, behind one function.
 
-#ifndef PARPLAN_PLANNER_SEARCH_FIND_PLAN_H_
-#define PARPLAN_PLANNER_SEARCH_FIND_PLAN_H_
+#ifndef PARPLAN_PLANNER_FIND_PLAN_H_
+#define PARPLAN_PLANNER_FIND_PLAN_H_
 
 #include <string>
 #include <vector>
@@ -44,4 +44,4 @@ absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::st
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_FIND_PLAN_H_
+#endif  // PARPLAN_PLANNER_FIND_PLAN_H_

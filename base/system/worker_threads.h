@@ -1,7 +1,7 @@
 // Threads that help whoever has many pieces of the same work.
 
-#ifndef PARPLAN_SERVER_THREADS_WORKER_THREADS_H_
-#define PARPLAN_SERVER_THREADS_WORKER_THREADS_H_
+#ifndef PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_
+#define PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -53,4 +53,4 @@ absl::Duration ThreadCpuTime();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_SERVER_THREADS_WORKER_THREADS_H_
+#endif  // PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_

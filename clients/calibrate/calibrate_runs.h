@@ -1,7 +1,7 @@
 // A calibration from measured runs, whatever predicts them.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_CALIBRATE_CALIBRATE_RUNS_H_
-#define PARPLAN_CLIENTS_PLANCTL_CALIBRATE_CALIBRATE_RUNS_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_CALIBRATE_RUNS_H_
+#define PARPLAN_CLIENTS_CALIBRATE_CALIBRATE_RUNS_H_
 
 #include <cstdint>
 #include <functional>
@@ -87,4 +87,4 @@ absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& ru
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_CALIBRATE_CALIBRATE_RUNS_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_CALIBRATE_RUNS_H_

@@ -1,7 +1,7 @@
 // Executions reported by executors as measured runs.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_CALIBRATE_EXECUTION_RUNS_H_
-#define PARPLAN_CLIENTS_PLANCTL_CALIBRATE_EXECUTION_RUNS_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_EXECUTION_RUNS_H_
+#define PARPLAN_CLIENTS_CALIBRATE_EXECUTION_RUNS_H_
 
 #include <memory>
 #include <string>
@@ -38,4 +38,4 @@ absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_CALIBRATE_EXECUTION_RUNS_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_EXECUTION_RUNS_H_

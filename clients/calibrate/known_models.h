@@ -1,7 +1,7 @@
 // Shapes of well-known models, for rows that give a name and leave the rest out.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_KNOWN_MODELS_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_KNOWN_MODELS_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_KNOWN_MODELS_H_
+#define PARPLAN_CLIENTS_CALIBRATE_KNOWN_MODELS_H_
 
 #include <string>
 
@@ -15,4 +15,4 @@ void FillKnownModel(const std::string& name, PublishedModel* model);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_KNOWN_MODELS_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_KNOWN_MODELS_H_

@@ -1,8 +1,8 @@
 // Arguments of Megatron's command line as facts of a run, with that program's
 // defaults where they are absent.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_MEGATRON_ARGUMENTS_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_MEGATRON_ARGUMENTS_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_MEGATRON_ARGUMENTS_H_
+#define PARPLAN_CLIENTS_CALIBRATE_MEGATRON_ARGUMENTS_H_
 
 #include "clients/calibrate/published_run.h"
 #include "clients/calibrate/row_fields.h"
@@ -21,4 +21,4 @@ void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_MEGATRON_ARGUMENTS_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_MEGATRON_ARGUMENTS_H_

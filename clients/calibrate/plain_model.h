@@ -1,7 +1,7 @@
 // The model of a published run where the row says it size by size.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_PLAIN_MODEL_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_PLAIN_MODEL_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_PLAIN_MODEL_H_
+#define PARPLAN_CLIENTS_CALIBRATE_PLAIN_MODEL_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_PLAIN_MODEL_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_PLAIN_MODEL_H_

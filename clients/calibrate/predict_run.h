@@ -1,15 +1,15 @@
 // What the cost model expects of a published run.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_PREDICT_RUN_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_PREDICT_RUN_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_PREDICT_RUN_H_
+#define PARPLAN_CLIENTS_CALIBRATE_PREDICT_RUN_H_
 
 #include <functional>
 #include <memory>
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "clients/calibrate/run_problem.h"
 #include "base/units.h"
+#include "clients/calibrate/run_problem.h"
 #include "planner/model/calibration.h"
 #include "planner/model/plan.h"
 
@@ -49,4 +49,4 @@ absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_PREDICT_RUN_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_PREDICT_RUN_H_

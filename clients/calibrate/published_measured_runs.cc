@@ -5,9 +5,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "clients/calibrate/predict_run.h"
 #include "clients/calibrate/run_problem.h"
-#include "base/status_macros.h"
 #include "planner/cost/predict_plan.h"
 
 namespace parplan::planctl {

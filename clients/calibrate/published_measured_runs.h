@@ -1,13 +1,13 @@
 // Published runs as measured runs: those of the slices, predicted by the cost model.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
-#define PARPLAN_CLIENTS_PLANCTL_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
+#define PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
 
 #include <string>
 #include <vector>
 
-#include "clients/calibrate/published_run.h"
 #include "clients/calibrate/calibrate_runs.h"
+#include "clients/calibrate/published_run.h"
 #include "clients/calibrate/run_slice.h"
 
 namespace parplan::planctl {
@@ -21,4 +21,4 @@ std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_

@@ -7,11 +7,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/calibrate/megatron_arguments.h"
 #include "clients/calibrate/plain_model.h"
 #include "clients/calibrate/row_fields.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 
 namespace parplan::accuracy {
 namespace {

@@ -1,8 +1,8 @@
 // Training runs that others measured and published, as rows of a file of schema
 // `published_runs/1` (docs/accuracy.md). Pure functions over texts.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_PUBLISHED_RUN_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_PUBLISHED_RUN_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_RUN_H_
+#define PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_RUN_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "clients/import/named_text.h"
 #include "base/units.h"
+#include "clients/import/named_text.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/strategy.h"
@@ -156,4 +156,4 @@ absl::StatusOr<PublishedRuns> ReadPublishedRuns(const NamedText& file);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_PUBLISHED_RUN_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_RUN_H_

@@ -1,7 +1,7 @@
 // Statistics over two equally long lists.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RANK_STATISTICS_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RANK_STATISTICS_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_
+#define PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_
 
 #include <optional>
 #include <vector>
@@ -27,4 +27,4 @@ double Median(std::vector<double> values);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RANK_STATISTICS_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_

@@ -1,7 +1,7 @@
 // Members of a row, read by any of the names they go by.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_ROW_FIELDS_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_ROW_FIELDS_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_
+#define PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_
 
 #include <initializer_list>
 #include <optional>
@@ -67,4 +67,4 @@ class RowFields {
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_ROW_FIELDS_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_

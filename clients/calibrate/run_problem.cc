@@ -7,12 +7,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/calibrate/run_runtime.h"
 #include "clients/calibrate/run_stages.h"
 #include "clients/calibrate/run_system.h"
 #include "clients/import/model_facts.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan::accuracy {

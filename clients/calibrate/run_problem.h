@@ -1,16 +1,16 @@
 // A published run as the planner's own values: the question "what would you have
 // expected of this?".
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_PROBLEM_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_PROBLEM_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_
+#define PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_
 
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "clients/calibrate/published_run.h"
 #include "base/units.h"
+#include "clients/calibrate/published_run.h"
 #include "planner/model/hardware.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
@@ -51,4 +51,4 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_PROBLEM_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_

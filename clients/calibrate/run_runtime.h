@@ -1,7 +1,7 @@
 // Runtime, precision, recomputation and kind of memory figure of a published run.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_RUNTIME_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_RUNTIME_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_RUNTIME_H_
+#define PARPLAN_CLIENTS_CALIBRATE_RUN_RUNTIME_H_
 
 #include <string>
 #include <vector>
@@ -38,4 +38,4 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_RUNTIME_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_RUN_RUNTIME_H_

@@ -1,8 +1,8 @@
 // Which runs of a file are fitted: a rule that anyone can apply again, so that the
 // others stay an examination.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_CALIBRATE_RUN_SLICE_H_
-#define PARPLAN_CLIENTS_PLANCTL_CALIBRATE_RUN_SLICE_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_SLICE_H_
+#define PARPLAN_CLIENTS_CALIBRATE_RUN_SLICE_H_
 
 #include <string>
 
@@ -35,4 +35,4 @@ class RunSlice {
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_CALIBRATE_RUN_SLICE_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_RUN_SLICE_H_

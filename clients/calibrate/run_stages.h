@@ -1,7 +1,7 @@
 // Which layers a run had on which stage.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_STAGES_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_STAGES_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
+#define PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
 
 #include <string>
 #include <vector>
@@ -28,4 +28,4 @@ absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int sta
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_STAGES_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_

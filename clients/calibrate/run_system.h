@@ -1,7 +1,7 @@
 // Devices and links of a published run, from the library of hardware.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_SYSTEM_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_SYSTEM_H_
+#ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_SYSTEM_H_
+#define PARPLAN_CLIENTS_CALIBRATE_RUN_SYSTEM_H_
 
 #include <optional>
 #include <string>
@@ -46,4 +46,4 @@ FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescri
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_RUN_SYSTEM_H_
+#endif  // PARPLAN_CLIENTS_CALIBRATE_RUN_SYSTEM_H_

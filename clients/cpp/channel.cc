@@ -15,8 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "base/status_macros.h"
 #include "base/service/tls/pem_files.h"
+#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

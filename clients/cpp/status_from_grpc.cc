@@ -3,8 +3,8 @@
 #include <map>
 #include <string>
 
-#include "parplan/v1/error_info.pb.h"
 #include "base/error.h"
+#include "parplan/v1/error_info.pb.h"
 
 namespace parplan {
 namespace {

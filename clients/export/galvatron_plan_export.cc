@@ -1,4 +1,4 @@
-// The other direction: a plan as Galvatron's strategy file.
+#include "clients/export/galvatron_plan_export.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "clients/import/galvatron_plan.h"
+#include "base/error.h"
 
 namespace parplan {
 namespace {

@@ -6,10 +6,10 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "parplan/v1/model.pb.h"
-#include "parplan/v1/topology.pb.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "parplan/v1/model.pb.h"
+#include "parplan/v1/topology.pb.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "clients/import/galvatron_names.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_names.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan {

@@ -1,7 +1,7 @@
 // Galvatron's hardware files, both bandwidth conventions, as collective timings.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_HARDWARE_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_HARDWARE_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_
+#define PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_
 
 #include <optional>
 #include <string>
@@ -54,4 +54,4 @@ absl::StatusOr<GalvatronHardware> ReadGalvatronHardware(const GalvatronHardwareF
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_HARDWARE_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_

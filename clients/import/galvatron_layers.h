@@ -1,7 +1,7 @@
 // Galvatron's times and memory as the layer measurements of a profile.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_LAYERS_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_LAYERS_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_LAYERS_H_
+#define PARPLAN_CLIENTS_IMPORT_GALVATRON_LAYERS_H_
 
 #include <string>
 #include <vector>
@@ -43,4 +43,4 @@ double EmbeddingTimeShare(const LayersOfModel& model);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_LAYERS_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_GALVATRON_LAYERS_H_

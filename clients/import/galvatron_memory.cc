@@ -7,9 +7,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "clients/import/galvatron_names.h"
 #include "clients/import/galvatron_times.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // Galvatron's memory files, every generation, as one table.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_MEMORY_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_MEMORY_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_
+#define PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_
 
 #include <map>
 #include <optional>
@@ -72,4 +72,4 @@ absl::Status ReadRawGalvatronMemory(const nlohmann::json& object, absl::string_v
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_MEMORY_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_

@@ -1,8 +1,8 @@
 // The names in Galvatron's profile files: keys of times, keys and blocks of
 // memory, and what the names of the files say.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_NAMES_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_NAMES_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_
+#define PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_
 
 #include <optional>
 #include <string>
@@ -71,4 +71,4 @@ GalvatronFileName ParseGalvatronFileName(absl::string_view name);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_NAMES_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_

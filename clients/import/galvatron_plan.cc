@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "clients/import/galvatron_names.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_names.h"
 
 namespace parplan {
 namespace {

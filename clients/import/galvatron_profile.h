@@ -1,8 +1,8 @@
 // `planctl import galvatron`: the files of Galvatron's profiler, all releases
 // since 2022, as a profile, a model and a cluster.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_PROFILE_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_PROFILE_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_PROFILE_H_
+#define PARPLAN_CLIENTS_IMPORT_GALVATRON_PROFILE_H_
 
 #include <cstdint>
 #include <optional>
@@ -82,4 +82,4 @@ absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_PROFILE_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_GALVATRON_PROFILE_H_

@@ -16,9 +16,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "clients/import/galvatron_memory.h"
 #include "clients/import/galvatron_names.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // Galvatron's time files, every generation since 2022, as one table.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_TIMES_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_TIMES_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_
+#define PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_
 
 #include <string>
 #include <vector>
@@ -58,4 +58,4 @@ absl::Status RefuseMixtureOfExperts(const NamedText& file);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_TIMES_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_

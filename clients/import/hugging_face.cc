@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "clients/import/model_config.h"
 #include "base/status_macros.h"
+#include "clients/import/model_config.h"
 
 namespace parplan {
 namespace {

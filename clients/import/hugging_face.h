@@ -1,7 +1,7 @@
 // `planctl import hf`: a model file from a Hugging Face `config.json`.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_HUGGING_FACE_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_HUGGING_FACE_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_HUGGING_FACE_H_
+#define PARPLAN_CLIENTS_IMPORT_HUGGING_FACE_H_
 
 #include <string>
 #include <vector>
@@ -36,4 +36,4 @@ absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_HUGGING_FACE_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_HUGGING_FACE_H_

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "clients/import/named_text.h"
 #include "base/status_macros.h"
+#include "clients/import/named_text.h"
 
 namespace parplan {
 namespace {

@@ -1,8 +1,8 @@
 // Model sizes from a Hugging Face `config.json` or one of Galvatron's
 // `meta_configs` files, which use the same keys or shorter ones.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_CONFIG_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_CONFIG_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_MODEL_CONFIG_H_
+#define PARPLAN_CLIENTS_IMPORT_MODEL_CONFIG_H_
 
 #include <string>
 #include <vector>
@@ -29,4 +29,4 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const nlohmann::json& config,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_CONFIG_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_MODEL_CONFIG_H_

@@ -1,7 +1,7 @@
 // What an importer knows of a model before it becomes a `v1::ModelSpec`.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_FACTS_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_FACTS_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
+#define PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
 
 #include <optional>
 #include <string>
@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "parplan/v1/model.pb.h"
 #include "base/error.h"
+#include "parplan/v1/model.pb.h"
 
 namespace parplan {
 
@@ -81,4 +81,4 @@ std::string ModelIdFrom(absl::string_view text);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_MODEL_FACTS_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_

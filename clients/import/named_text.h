@@ -1,7 +1,7 @@
 // A text and the name of the file it came from, and the JSON in it.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_NAMED_TEXT_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_NAMED_TEXT_H_
+#ifndef PARPLAN_CLIENTS_IMPORT_NAMED_TEXT_H_
+#define PARPLAN_CLIENTS_IMPORT_NAMED_TEXT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -48,4 +48,4 @@ absl::StatusOr<int> ReadCount(const nlohmann::json& value, int minimum, Reason r
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_NAMED_TEXT_H_
+#endif  // PARPLAN_CLIENTS_IMPORT_NAMED_TEXT_H_

@@ -1,7 +1,7 @@
 // What a journal set aside for people, the latest alone.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_ASIDE_FILES_H_
-#define PARPLAN_CLIENTS_SIDECAR_ASIDE_FILES_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_
+#define PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_
 
 #include <cstddef>
 #include <deque>
@@ -31,4 +31,4 @@ class AsideFiles {
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_ASIDE_FILES_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_

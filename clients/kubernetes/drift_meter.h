@@ -1,7 +1,7 @@
 // How far a job's measurements are from what its plan predicted.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_DRIFT_METER_H_
-#define PARPLAN_CLIENTS_SIDECAR_DRIFT_METER_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_
+#define PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -66,4 +66,4 @@ class DriftMeter {
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_DRIFT_METER_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "clients/delivery/backoff.h"
 #include "base/error.h"
+#include "clients/delivery/backoff.h"
 
 namespace parplan::sidecar {
 namespace {

@@ -1,7 +1,7 @@
 // Brings what a journal holds to the server, however long that is away.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_FORWARDER_H_
-#define PARPLAN_CLIENTS_SIDECAR_FORWARDER_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
+#define PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -71,4 +71,4 @@ bool MayTellAgain(const absl::Status& status);
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_FORWARDER_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_

@@ -1,7 +1,7 @@
 // `parplan-sidecar init`: waits for the plan of a job and puts it on the shared volume.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_INIT_COMMAND_H_
-#define PARPLAN_CLIENTS_SIDECAR_INIT_COMMAND_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_INIT_COMMAND_H_
+#define PARPLAN_CLIENTS_KUBERNETES_INIT_COMMAND_H_
 
 #include "absl/status/status.h"
 #include "clients/kubernetes/sidecar_flags.h"
@@ -14,4 +14,4 @@ absl::Status RunInit(const SidecarFlags& flags);
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_INIT_COMMAND_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_INIT_COMMAND_H_

@@ -1,7 +1,7 @@
 // The records of a journal on disk: what they are called, and what is in them.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_JOURNAL_RECORDS_H_
-#define PARPLAN_CLIENTS_SIDECAR_JOURNAL_RECORDS_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_
+#define PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_
 
 #include <cstdint>
 #include <optional>
@@ -46,4 +46,4 @@ absl::StatusOr<std::vector<v1::MeasuredWindow>> ParseWindows(const std::string& 
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_JOURNAL_RECORDS_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_

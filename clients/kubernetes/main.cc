@@ -10,10 +10,10 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "base/error.h"
 #include "clients/kubernetes/init_command.h"
 #include "clients/kubernetes/run_command.h"
 #include "clients/kubernetes/sidecar_flags.h"
-#include "base/error.h"
 
 namespace parplan::sidecar {
 namespace {

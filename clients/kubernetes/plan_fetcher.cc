@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "clients/files/input_files.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/files/input_files.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"

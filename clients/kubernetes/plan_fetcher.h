@@ -1,7 +1,7 @@
 // Gets the plan of a job, from a server or from files, and verifies it.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_PLAN_FETCHER_H_
-#define PARPLAN_CLIENTS_SIDECAR_PLAN_FETCHER_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_FETCHER_H_
+#define PARPLAN_CLIENTS_KUBERNETES_PLAN_FETCHER_H_
 
 #include <memory>
 #include <optional>
@@ -102,4 +102,4 @@ bool MayStillCome(const absl::Status& status);
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_PLAN_FETCHER_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_PLAN_FETCHER_H_

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "clients/launch/launch_plan.h"
-#include "clients/launch/launch_variables.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/launch/launch_plan.h"
+#include "clients/launch/launch_variables.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"

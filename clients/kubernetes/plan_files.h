@@ -1,7 +1,7 @@
 // What a volume holds of one plan.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_PLAN_FILES_H_
-#define PARPLAN_CLIENTS_SIDECAR_PLAN_FILES_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
+#define PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
 
 #include <string>
 #include <vector>
@@ -39,4 +39,4 @@ absl::StatusOr<std::vector<VolumeFile>> MakePlanFiles(const FetchedPlan& plan,
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_PLAN_FILES_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_

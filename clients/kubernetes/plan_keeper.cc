@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "clients/files/input_files.h"
 #include "base/error.h"
+#include "base/service/shell/event_log.h"
 #include "base/status_macros.h"
+#include "clients/files/input_files.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
-#include "base/service/shell/event_log.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan::sidecar {

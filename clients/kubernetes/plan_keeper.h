@@ -1,7 +1,7 @@
 // Keeps the plan on the volume up to date while a job runs.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_PLAN_KEEPER_H_
-#define PARPLAN_CLIENTS_SIDECAR_PLAN_KEEPER_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_KEEPER_H_
+#define PARPLAN_CLIENTS_KUBERNETES_PLAN_KEEPER_H_
 
 #include <memory>
 #include <mutex>
@@ -56,4 +56,4 @@ class PlanKeeper {
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_PLAN_KEEPER_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_PLAN_KEEPER_H_

@@ -1,7 +1,7 @@
 // The folder that the containers of a pod share: a plan and what belongs to it.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_PLAN_VOLUME_H_
-#define PARPLAN_CLIENTS_SIDECAR_PLAN_VOLUME_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_VOLUME_H_
+#define PARPLAN_CLIENTS_KUBERNETES_PLAN_VOLUME_H_
 
 #include <cstdint>
 #include <memory>
@@ -59,4 +59,4 @@ class PlanVolume {
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_PLAN_VOLUME_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_PLAN_VOLUME_H_

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "parplan/v1/execution_service.grpc.pb.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "parplan/v1/execution_service.grpc.pb.h"
 
 namespace parplan::sidecar {
 namespace {

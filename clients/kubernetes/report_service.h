@@ -1,7 +1,7 @@
 // Takes a job's reports over a unix socket, as a server would, and keeps them in a journal.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_REPORT_SERVICE_H_
-#define PARPLAN_CLIENTS_SIDECAR_REPORT_SERVICE_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_REPORT_SERVICE_H_
+#define PARPLAN_CLIENTS_KUBERNETES_REPORT_SERVICE_H_
 
 #include <functional>
 #include <memory>
@@ -42,4 +42,4 @@ class ReportService {
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_REPORT_SERVICE_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_REPORT_SERVICE_H_

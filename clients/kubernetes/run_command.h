@@ -1,7 +1,7 @@
 // `parplan-sidecar run`: stands beside a job until a signal ends it.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_RUN_COMMAND_H_
-#define PARPLAN_CLIENTS_SIDECAR_RUN_COMMAND_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_RUN_COMMAND_H_
+#define PARPLAN_CLIENTS_KUBERNETES_RUN_COMMAND_H_
 
 #include <csignal>
 
@@ -17,4 +17,4 @@ absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals);
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_RUN_COMMAND_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_RUN_COMMAND_H_

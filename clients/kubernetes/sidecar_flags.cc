@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "clients/cpp/flags/tls_flags.h"
 #include "base/service/shell/duration_flag.h"
+#include "clients/cpp/flags/tls_flags.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/version.h"
 

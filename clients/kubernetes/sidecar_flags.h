@@ -1,16 +1,16 @@
 // The command line of parplan-sidecar.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_SIDECAR_FLAGS_H_
-#define PARPLAN_CLIENTS_SIDECAR_SIDECAR_FLAGS_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_SIDECAR_FLAGS_H_
+#define PARPLAN_CLIENTS_KUBERNETES_SIDECAR_FLAGS_H_
 
 #include <string>
 #include <variant>
 
 #include "absl/time/time.h"
+#include "base/service/shell/watch_flags.h"
 #include "clients/cpp/channel.h"
 #include "clients/kubernetes/plan_fetcher.h"
 #include "clients/kubernetes/plan_files.h"
-#include "base/service/shell/watch_flags.h"
 
 namespace parplan::sidecar {
 
@@ -43,4 +43,4 @@ std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv);
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_SIDECAR_FLAGS_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_SIDECAR_FLAGS_H_

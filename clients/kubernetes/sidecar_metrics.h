@@ -1,7 +1,7 @@
 // What the sidecar tells Prometheus about itself and its job (docs/kubernetes.md).
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_SIDECAR_METRICS_H_
-#define PARPLAN_CLIENTS_SIDECAR_SIDECAR_METRICS_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_SIDECAR_METRICS_H_
+#define PARPLAN_CLIENTS_KUBERNETES_SIDECAR_METRICS_H_
 
 #include <cstdint>
 #include <functional>
@@ -52,4 +52,4 @@ int64_t ResidentBytes();
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_SIDECAR_METRICS_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_SIDECAR_METRICS_H_

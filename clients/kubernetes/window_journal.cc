@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "clients/kubernetes/journal_records.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/kubernetes/journal_records.h"
 #include "proto/wire/resource_name.h"
 
 namespace parplan::sidecar {

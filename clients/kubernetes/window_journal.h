@@ -1,7 +1,7 @@
 // What a job told about its executions, kept on disk until the server has it.
 
-#ifndef PARPLAN_CLIENTS_SIDECAR_WINDOW_JOURNAL_H_
-#define PARPLAN_CLIENTS_SIDECAR_WINDOW_JOURNAL_H_
+#ifndef PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_
+#define PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -155,4 +155,4 @@ class WindowJournal {
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_CLIENTS_SIDECAR_WINDOW_JOURNAL_H_
+#endif  // PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/program/activation_layout.h"
-#include "planner/program/rank_program.h"
 #include "clients/launch/launch_variables.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 #include "planner/model/topology.h"
+#include "planner/program/activation_layout.h"
+#include "planner/program/rank_program.h"
 #include "proto/envelope/verified_plan.h"
 
 namespace parplan {

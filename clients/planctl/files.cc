@@ -13,9 +13,9 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "clients/files/input_files.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/files/input_files.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/profile_wire.h"

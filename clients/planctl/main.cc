@@ -7,12 +7,12 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/status/status.h"
+#include "base/error.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/slurm_commands.h"
-#include "server/main/store_command.h"
 #include "clients/planctl/exit_code.h"
-#include "base/error.h"
 #include "proto/wire/version.h"
+#include "server/main/store_command.h"
 
 namespace parplan::planctl {
 namespace {

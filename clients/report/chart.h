@@ -4,8 +4,8 @@
 // Places along a row are percentages of its width and heights are pixels, so a
 // chart is as wide as the page and its text keeps its size.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_CHART_H_
-#define PARPLAN_CLIENTS_PLANCTL_REPORT_CHART_H_
+#ifndef PARPLAN_CLIENTS_REPORT_CHART_H_
+#define PARPLAN_CLIENTS_REPORT_CHART_H_
 
 #include <cstddef>
 #include <string>
@@ -86,4 +86,4 @@ std::string Legend(const std::vector<LegendEntry>& entries);
 
 }  // namespace parplan::report
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_CHART_H_
+#endif  // PARPLAN_CLIENTS_REPORT_CHART_H_

@@ -1,8 +1,8 @@
 // The charts of the report, each with its legend. They draw at most
 // `kMaxChartRows` rows; the page says so.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_
-#define PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_
+#ifndef PARPLAN_CLIENTS_REPORT_CHARTS_H_
+#define PARPLAN_CLIENTS_REPORT_CHARTS_H_
 
 #include <string>
 #include <vector>
@@ -37,4 +37,4 @@ std::string StrategyStrip(const Plan& plan, const std::vector<Strategy>& strateg
 
 }  // namespace parplan::report
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_CHARTS_H_
+#endif  // PARPLAN_CLIENTS_REPORT_CHARTS_H_

@@ -1,7 +1,7 @@
 // Text and numbers as the report writes them.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_HTML_H_
-#define PARPLAN_CLIENTS_PLANCTL_REPORT_HTML_H_
+#ifndef PARPLAN_CLIENTS_REPORT_HTML_H_
+#define PARPLAN_CLIENTS_REPORT_HTML_H_
 
 #include <cstdint>
 #include <string>
@@ -65,4 +65,4 @@ std::string Letter(int index);
 
 }  // namespace parplan::report
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_HTML_H_
+#endif  // PARPLAN_CLIENTS_REPORT_HTML_H_

@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/check.h"
 #include "clients/report/chart.h"
 #include "clients/report/charts.h"
 #include "clients/report/html.h"
 #include "clients/report/style.h"
 #include "clients/report/tables.h"
-#include "base/check.h"
 
 namespace parplan {
 namespace {

@@ -1,15 +1,15 @@
 // A plan as one page a person reads: self-contained HTML with inline SVG, no
 // script, nothing fetched.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_REPORT_H_
-#define PARPLAN_CLIENTS_PLANCTL_REPORT_REPORT_H_
+#ifndef PARPLAN_CLIENTS_REPORT_REPORT_H_
+#define PARPLAN_CLIENTS_REPORT_REPORT_H_
 
 #include <string>
 #include <vector>
 
+#include "planner/find_plan.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
-#include "planner/find_plan.h"
 
 namespace parplan {
 
@@ -77,4 +77,4 @@ std::string RenderReport(const ReportInput& input);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_REPORT_H_
+#endif  // PARPLAN_CLIENTS_REPORT_REPORT_H_

@@ -5,8 +5,8 @@
 // every number a bar shows is also in a table, so that nothing rests on telling
 // hues apart.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_STYLE_H_
-#define PARPLAN_CLIENTS_PLANCTL_REPORT_STYLE_H_
+#ifndef PARPLAN_CLIENTS_REPORT_STYLE_H_
+#define PARPLAN_CLIENTS_REPORT_STYLE_H_
 
 #include <string>
 
@@ -35,4 +35,4 @@ std::string Textures();
 
 }  // namespace parplan::report
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_STYLE_H_
+#endif  // PARPLAN_CLIENTS_REPORT_STYLE_H_

@@ -1,7 +1,7 @@
 // The tables of the report: every number its charts show, and more.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_REPORT_TABLES_H_
-#define PARPLAN_CLIENTS_PLANCTL_REPORT_TABLES_H_
+#ifndef PARPLAN_CLIENTS_REPORT_TABLES_H_
+#define PARPLAN_CLIENTS_REPORT_TABLES_H_
 
 #include <string>
 #include <vector>
@@ -35,4 +35,4 @@ std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string
 
 }  // namespace parplan::report
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_REPORT_TABLES_H_
+#endif  // PARPLAN_CLIENTS_REPORT_TABLES_H_

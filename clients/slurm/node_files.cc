@@ -14,11 +14,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/launch/launch_plan.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/topology.pb.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"

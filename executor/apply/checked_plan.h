@@ -1,8 +1,8 @@
 // A plan that may be run here: verified, made for this model and this topology, and possible
 // for the executor as a whole.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_CHECKED_PLAN_H_
-#define PARPLAN_CLIENTS_EXECUTOR_APPLY_CHECKED_PLAN_H_
+#ifndef PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
+#define PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
 
 #include <string>
 
@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "executor/device/backend/device_backend.h"
-#include "planner/program/rank_program.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 #include "planner/model/topology.h"
+#include "planner/program/rank_program.h"
 #include "proto/envelope/verified_plan.h"
 
 namespace parplan {
@@ -61,4 +61,4 @@ class CheckedPlan {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_CHECKED_PLAN_H_
+#endif  // PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_

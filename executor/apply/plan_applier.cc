@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/apply/state_mover.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "executor/apply/state_mover.h"
 
 namespace parplan {
 namespace {

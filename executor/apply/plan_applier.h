@@ -1,8 +1,8 @@
 // Runs a plan on one rank: prepares it, makes its steps, measures them, and takes it down, or
 // puts another plan in its place between two steps.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_PLAN_APPLIER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_APPLY_PLAN_APPLIER_H_
+#ifndef PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_
+#define PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_
 
 #include <cstdint>
 #include <memory>
@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/device/backend/device_backend.h"
-#include "executor/device/comm/job.h"
 #include "executor/apply/checked_plan.h"
 #include "executor/apply/step_meter.h"
+#include "executor/device/backend/device_backend.h"
+#include "executor/device/comm/job.h"
 #include "executor/trainer/rank_trainer.h"
 
 namespace parplan {
@@ -109,4 +109,4 @@ const char* ApplierStateName(PlanApplier::State state);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_PLAN_APPLIER_H_
+#endif  // PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "executor/trainer/parameter_layout.h"
 #include "base/check.h"
+#include "executor/trainer/parameter_layout.h"
 
 namespace parplan {
 namespace {

@@ -1,8 +1,8 @@
 // Which rank holds which parameters under a plan, and which go from where to where when one
 // plan takes the place of another. Pure.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_STATE_MAP_H_
-#define PARPLAN_CLIENTS_EXECUTOR_APPLY_STATE_MAP_H_
+#ifndef PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_
+#define PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_
 
 #include <cstdint>
 #include <map>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "planner/program/rank_program.h"
 #include "executor/trainer/layer_state.h"
 #include "planner/model/model_spec.h"
+#include "planner/program/rank_program.h"
 
 namespace parplan {
 
@@ -63,4 +63,4 @@ std::vector<StateTransfer> TransfersTo(int to_rank, const std::vector<HeldRun>& 
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_STATE_MAP_H_
+#endif  // PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/apply/state_map.h"
 #include "base/status_macros.h"
+#include "executor/apply/state_map.h"
 
 namespace parplan {
 namespace {

@@ -1,17 +1,17 @@
 // Parameters and optimizer states on their way from one plan to another, in memory of the
 // host.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_STATE_MOVER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_APPLY_STATE_MOVER_H_
+#ifndef PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
+#define PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
 
 #include <map>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "executor/apply/checked_plan.h"
 #include "executor/device/backend/device_backend.h"
 #include "executor/device/comm/communicator.h"
-#include "executor/apply/checked_plan.h"
 #include "executor/trainer/rank_trainer.h"
 
 namespace parplan {
@@ -38,4 +38,4 @@ absl::StatusOr<HostStates> MoveStates(const HostStates& states, const CheckedPla
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_STATE_MOVER_H_
+#endif  // PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_

@@ -1,7 +1,7 @@
 // Measures the steps of a trainer, window by window.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_METER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_METER_H_
+#ifndef PARPLAN_EXECUTOR_APPLY_STEP_METER_H_
+#define PARPLAN_EXECUTOR_APPLY_STEP_METER_H_
 
 #include <array>
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "executor/apply/step_window.h"
 #include "executor/device/comm/communicator.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/device/kernels/layer_kernels.h"
-#include "executor/apply/step_window.h"
 #include "executor/trainer/trainer_observer.h"
 
 namespace parplan {
@@ -88,4 +88,4 @@ class StepMeter : public TrainerObserver {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_METER_H_
+#endif  // PARPLAN_EXECUTOR_APPLY_STEP_METER_H_

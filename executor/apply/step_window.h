@@ -1,7 +1,7 @@
 // What one rank measured over some steps.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_WINDOW_H_
-#define PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_WINDOW_H_
+#ifndef PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_
+#define PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_
 
 #include <array>
 #include <cstdint>
@@ -74,4 +74,4 @@ v1::MeasuredWindow WindowToProto(const StepWindow& window);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_STEP_WINDOW_H_
+#endif  // PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_

@@ -1,7 +1,7 @@
 // The windows of all ranks in one place.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_APPLY_WINDOW_GATHER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_APPLY_WINDOW_GATHER_H_
+#ifndef PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_
+#define PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_
 
 #include <vector>
 
@@ -18,4 +18,4 @@ absl::StatusOr<std::vector<v1::MeasuredWindow>> GatherWindows(const v1::Measured
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_APPLY_WINDOW_GATHER_H_
+#endif  // PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_

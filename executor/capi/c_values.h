@@ -1,7 +1,7 @@
 // How errors, structs and texts cross the C interface.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_CAPI_C_VALUES_H_
-#define PARPLAN_CLIENTS_EXECUTOR_CAPI_C_VALUES_H_
+#ifndef PARPLAN_EXECUTOR_CAPI_C_VALUES_H_
+#define PARPLAN_EXECUTOR_CAPI_C_VALUES_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -68,4 +68,4 @@ absl::string_view ViewOf(const parplan_text& text);
 
 }  // namespace parplan::capi
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_CAPI_C_VALUES_H_
+#endif  // PARPLAN_EXECUTOR_CAPI_C_VALUES_H_

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
 #include "executor/apply/checked_plan.h"
 #include "executor/capi/c_values.h"
 #include "executor/report/execution_reporter.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/topology.pb.h"
-#include "base/status_macros.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"

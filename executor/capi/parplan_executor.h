@@ -10,8 +10,8 @@
  * so that later releases may add members.
  */
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_
-#define PARPLAN_CLIENTS_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_
+#ifndef PARPLAN_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_
+#define PARPLAN_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -247,4 +247,4 @@ int32_t parplan_report_close(parplan_report* report, const char* failure, int64_
 }
 #endif
 
-#endif /* PARPLAN_CLIENTS_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_ */
+#endif /* PARPLAN_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_ */

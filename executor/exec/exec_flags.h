@@ -1,7 +1,7 @@
 // The command line of parplan-exec.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_FLAGS_H_
-#define PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_FLAGS_H_
+#ifndef PARPLAN_EXECUTOR_EXEC_EXEC_FLAGS_H_
+#define PARPLAN_EXECUTOR_EXEC_EXEC_FLAGS_H_
 
 #include <cstdint>
 #include <string>
@@ -56,4 +56,4 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_FLAGS_H_
+#endif  // PARPLAN_EXECUTOR_EXEC_EXEC_FLAGS_H_

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "clients/files/input_files.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/files/input_files.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"

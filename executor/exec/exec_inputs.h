@@ -1,7 +1,7 @@
 // What parplan-exec reads before it trains: files become values, or are refused.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_INPUTS_H_
-#define PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_INPUTS_H_
+#ifndef PARPLAN_EXECUTOR_EXEC_EXEC_INPUTS_H_
+#define PARPLAN_EXECUTOR_EXEC_EXEC_INPUTS_H_
 
 #include <functional>
 #include <memory>
@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "executor/device/comm/shaped_link.h"
 #include "executor/apply/checked_plan.h"
+#include "executor/device/comm/shaped_link.h"
 #include "executor/exec/exec_flags.h"
 #include "executor/trainer/layer_state.h"
 #include "executor/trainer/token_source.h"
@@ -40,4 +40,4 @@ absl::StatusOr<std::function<LinkShape(int from, int to)>> ParseLinkShapes(
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_EXEC_INPUTS_H_
+#endif  // PARPLAN_EXECUTOR_EXEC_EXEC_INPUTS_H_

@@ -1,8 +1,8 @@
 // What rank 0 tells its launcher of its executions, so that none of them runs on at the server
 // when the rank is killed.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_EXECUTION_NOTES_H_
-#define PARPLAN_CLIENTS_EXECUTOR_EXEC_EXECUTION_NOTES_H_
+#ifndef PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
+#define PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
 
 #include <functional>
 #include <memory>
@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "executor/report/execution_sink.h"
+#include "clients/cpp/execution_sink.h"
 
 namespace parplan {
 
@@ -35,4 +35,4 @@ absl::Status FailExecution(
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_EXECUTION_NOTES_H_
+#endif  // PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_

@@ -11,6 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "clients/cpp/execution_sink.h"
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/ranks/rank_environment.h"
 #include "executor/device/ranks/rank_processes.h"
@@ -18,9 +21,6 @@
 #include "executor/exec/exec_inputs.h"
 #include "executor/exec/execution_notes.h"
 #include "executor/exec/rank_run.h"
-#include "executor/report/execution_sink.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -14,19 +14,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "executor/apply/plan_applier.h"
+#include "executor/apply/window_gather.h"
 #include "executor/device/backend/context_memory.h"
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
-#include "executor/apply/plan_applier.h"
-#include "executor/apply/window_gather.h"
 #include "executor/exec/exec_inputs.h"
 #include "executor/exec/execution_notes.h"
 #include "executor/exec/run_record.h"
 #include "executor/report/execution_reporter.h"
 #include "executor/windows/window_leaver.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

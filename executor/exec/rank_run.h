@@ -1,7 +1,7 @@
 // One rank of a job, from joining to its end.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_RANK_RUN_H_
-#define PARPLAN_CLIENTS_EXECUTOR_EXEC_RANK_RUN_H_
+#ifndef PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_
+#define PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_
 
 #include "absl/status/status.h"
 #include "executor/device/ranks/rank_environment.h"
@@ -15,4 +15,4 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_RANK_RUN_H_
+#endif  // PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_

@@ -1,7 +1,7 @@
 // What a job did and measured, set beside what was predicted.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_RUN_RECORD_H_
-#define PARPLAN_CLIENTS_EXECUTOR_EXEC_RUN_RECORD_H_
+#ifndef PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
+#define PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
 
 #include <cstdint>
 #include <string>
@@ -51,4 +51,4 @@ std::string RecordTable(const RunRecord& record);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_RUN_RECORD_H_
+#endif  // PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/layer_probe/probe_run.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "executor/layer_probe/probe_run.h"
 
 namespace parplan {
 namespace {

@@ -7,8 +7,8 @@
 // head are timed in place. What a rank does alone, so times of layers, the collectives' own
 // (profiler-agent) and the schedule make the time of a step.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
-#define PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
+#ifndef PARPLAN_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
+#define PARPLAN_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
 
 #include <cstdint>
 #include <functional>
@@ -97,4 +97,4 @@ absl::Status CheckProbeShape(const LayerProbeShape& shape, const LayerProbeSetti
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
+#endif  // PARPLAN_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_

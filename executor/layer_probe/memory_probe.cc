@@ -6,11 +6,11 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "executor/layer_probe/probe_run.h"
 #include "executor/trainer/parameter_layout.h"
 #include "executor/trainer/token_source.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -1,15 +1,15 @@
 // Measures what memory the layers of a model take, inside the training loop that plans are run
 // by: by what arrays hold before and after a layer's forward pass.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
-#define PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
+#ifndef PARPLAN_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
+#define PARPLAN_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/layer_probe/layer_probe.h"
 #include "base/units.h"
+#include "executor/layer_probe/layer_probe.h"
 #include "planner/model/model_spec.h"
 
 namespace parplan {
@@ -37,4 +37,4 @@ absl::StatusOr<std::vector<LayerSizes>> ProbeMemory(const ModelSpec& model,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
+#endif  // PARPLAN_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_

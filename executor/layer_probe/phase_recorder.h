@@ -1,8 +1,8 @@
 // Takes the time of a trainer's phases, layer by layer, without what it spends in
 // communicators.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
+#ifndef PARPLAN_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
+#define PARPLAN_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
 
 #include <functional>
 #include <vector>
@@ -47,4 +47,4 @@ class PhaseRecorder : public TrainerObserver {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
+#endif  // PARPLAN_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
 #include "executor/trainer/parameter_layout.h"
 #include "executor/trainer/token_source.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

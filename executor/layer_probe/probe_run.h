@@ -1,7 +1,7 @@
 // One model that is trained while its phases are timed.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
-#define PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
+#ifndef PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
+#define PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
 
 #include <array>
 #include <functional>
@@ -14,8 +14,8 @@
 #include "executor/device/comm/timed_communicator.h"
 #include "executor/layer_probe/layer_probe.h"
 #include "executor/layer_probe/phase_recorder.h"
-#include "planner/program/rank_program.h"
 #include "executor/trainer/rank_trainer.h"
+#include "planner/program/rank_program.h"
 
 namespace parplan {
 
@@ -70,4 +70,4 @@ class ProbeRun {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
+#endif  // PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_

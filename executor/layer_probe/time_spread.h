@@ -1,7 +1,7 @@
 // What repeated measurements say: their middle, their spread, and whether there are enough.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
-#define PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
+#ifndef PARPLAN_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
+#define PARPLAN_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
 
 #include <vector>
 
@@ -28,4 +28,4 @@ absl::Duration MedianUncertainty(absl::Span<const absl::Duration> samples);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
+#endif  // PARPLAN_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_

@@ -4,9 +4,9 @@
 #include <random>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/windows/step_aside.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // Reports a job's measurements while it runs, and never holds it up.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
+#ifndef PARPLAN_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
+#define PARPLAN_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "executor/report/execution_sink.h"
+#include "clients/cpp/execution_sink.h"
 #include "parplan/v1/execution.pb.h"
 
 namespace parplan {
@@ -104,4 +104,4 @@ class ExecutionReporter {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
+#endif  // PARPLAN_EXECUTOR_REPORT_EXECUTION_REPORTER_H_

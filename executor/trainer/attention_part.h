@@ -1,8 +1,8 @@
 // Attention of one layer, from fused projections to outputs, on ranks that may share tokens
 // and heads.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_ATTENTION_PART_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_ATTENTION_PART_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_ATTENTION_PART_H_
+#define PARPLAN_EXECUTOR_TRAINER_ATTENTION_PART_H_
 
 #include <vector>
 
@@ -84,4 +84,4 @@ class AttentionPart {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_ATTENTION_PART_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_ATTENTION_PART_H_

@@ -1,7 +1,7 @@
 // Moves blocks of activations between ranks as a reshard program says.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_BLOCK_MOVER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_BLOCK_MOVER_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_
+#define PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_
 
 #include <cstdint>
 #include <memory>
@@ -68,4 +68,4 @@ class BlockMover {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_BLOCK_MOVER_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_

@@ -1,8 +1,8 @@
 // All-to-alls between ranks that share the tokens of samples and ranks that share their heads
 // (Jacobs et al. 2023, section 3.1).
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
+#define PARPLAN_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
 
 #include <cstdint>
 
@@ -35,4 +35,4 @@ class HeadExchange {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_

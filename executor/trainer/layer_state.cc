@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "executor/device/kernels/host_elements.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "executor/device/kernels/host_elements.h"
 
 namespace parplan {
 LayerState::LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,

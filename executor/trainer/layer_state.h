@@ -1,8 +1,8 @@
 // Parameters, gradients and optimizer states of one layer on one rank, and what of them is
 // sharded over the ranks with the same part (ZeRO; Rajbhandari et al. 2020, section 5).
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_STATE_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_STATE_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_
+#define PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_
 
 #include <cstdint>
 #include <memory>
@@ -115,4 +115,4 @@ class LayerState {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_STATE_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_

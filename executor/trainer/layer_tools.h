@@ -1,8 +1,8 @@
 // What all layers need to run on one rank: kernels, memory, and the groups they share
 // matrices and tokens with.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_TOOLS_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_TOOLS_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_
+#define PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_
 
 #include <cstdint>
 
@@ -10,8 +10,8 @@
 #include "executor/device/comm/communicator.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/device/kernels/layer_kernels.h"
-#include "planner/program/activation_layout.h"
 #include "planner/model/model_spec.h"
+#include "planner/program/activation_layout.h"
 
 namespace parplan {
 
@@ -86,4 +86,4 @@ class LayerTools {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_LAYER_TOOLS_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_

@@ -1,7 +1,7 @@
 // Numbers that look random and follow from what they are for.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_MIX_BITS_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_MIX_BITS_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_MIX_BITS_H_
+#define PARPLAN_EXECUTOR_TRAINER_MIX_BITS_H_
 
 #include <cstdint>
 
@@ -17,4 +17,4 @@ inline uint64_t MixBits(uint64_t value) {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_MIX_BITS_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_MIX_BITS_H_

@@ -5,9 +5,9 @@
 #include <numbers>
 #include <utility>
 
+#include "base/check.h"
 #include "executor/device/comm/collective_program.h"
 #include "executor/trainer/mix_bits.h"
-#include "base/check.h"
 
 namespace parplan {
 namespace {

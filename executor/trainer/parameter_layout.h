@@ -1,8 +1,8 @@
 // The parameters of a layer, how tensor-parallel ranks share them, and what they begin
 // with. Pure: a rank knows its part without seeing the whole.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
+#define PARPLAN_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
 
 #include <cstdint>
 #include <string>
@@ -64,4 +64,4 @@ double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& ten
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_

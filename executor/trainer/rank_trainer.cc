@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "executor/trainer/trainer_layer.h"
 #include "base/status_macros.h"
+#include "executor/trainer/trainer_layer.h"
 
 namespace parplan {
 

@@ -1,7 +1,7 @@
 // Trains a model on one rank as its program says.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_RANK_TRAINER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_RANK_TRAINER_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_RANK_TRAINER_H_
+#define PARPLAN_EXECUTOR_TRAINER_RANK_TRAINER_H_
 
 #include <cstdint>
 #include <functional>
@@ -13,12 +13,12 @@
 #include "executor/device/comm/communicator.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/device/kernels/layer_kernels.h"
-#include "planner/program/rank_program.h"
 #include "executor/trainer/block_mover.h"
 #include "executor/trainer/layer_state.h"
 #include "executor/trainer/token_source.h"
 #include "executor/trainer/trainer_observer.h"
 #include "planner/model/model_spec.h"
+#include "planner/program/rank_program.h"
 
 namespace parplan {
 
@@ -93,4 +93,4 @@ class RankTrainer {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_RANK_TRAINER_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_RANK_TRAINER_H_

@@ -3,8 +3,8 @@
 // a piece from either end of a sample, so that causal attention costs all the same (Llama 3,
 // section 3.3.2). Blocks travel while attention works on those that are there.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_RING_ATTENTION_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_RING_ATTENTION_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_RING_ATTENTION_H_
+#define PARPLAN_EXECUTOR_TRAINER_RING_ATTENTION_H_
 
 #include <cstdint>
 #include <memory>
@@ -61,4 +61,4 @@ class RingAttention {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_RING_ATTENTION_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_RING_ATTENTION_H_

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "executor/device/kernels/host_elements.h"
 #include "base/status_macros.h"
+#include "executor/device/kernels/host_elements.h"
 
 namespace parplan {
 EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout)

@@ -1,8 +1,8 @@
 // The embedding and the head on one rank. Tensor-parallel ranks share the rows of their
 // tables, that is the vocabulary (Shoeybi et al. 2019, section 3).
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_TABLE_LAYERS_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_TABLE_LAYERS_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_TABLE_LAYERS_H_
+#define PARPLAN_EXECUTOR_TRAINER_TABLE_LAYERS_H_
 
 #include <cstdint>
 #include <vector>
@@ -71,4 +71,4 @@ class HeadLayer {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_TABLE_LAYERS_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_TABLE_LAYERS_H_

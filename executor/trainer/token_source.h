@@ -1,7 +1,7 @@
 // What is trained on.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_TOKEN_SOURCE_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_TOKEN_SOURCE_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_TOKEN_SOURCE_H_
+#define PARPLAN_EXECUTOR_TRAINER_TOKEN_SOURCE_H_
 
 #include <cstdint>
 #include <memory>
@@ -31,4 +31,4 @@ absl::StatusOr<std::unique_ptr<TokenSource>> MakeTextTokens(std::string text,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_TOKEN_SOURCE_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_TOKEN_SOURCE_H_

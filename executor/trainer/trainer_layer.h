@@ -1,8 +1,8 @@
 // One layer of a rank's stage with all it needs: tools, parameters, and what it keeps of
 // micro-batches under way.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRAINER_LAYER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRAINER_LAYER_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_TRAINER_LAYER_H_
+#define PARPLAN_EXECUTOR_TRAINER_TRAINER_LAYER_H_
 
 #include <cstdint>
 #include <map>
@@ -12,13 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "planner/program/rank_program.h"
 #include "executor/trainer/layer_state.h"
 #include "executor/trainer/layer_tools.h"
 #include "executor/trainer/table_layers.h"
 #include "executor/trainer/token_source.h"
 #include "executor/trainer/trainer_observer.h"
 #include "executor/trainer/transformer_layer.h"
+#include "planner/program/rank_program.h"
 
 namespace parplan {
 
@@ -91,4 +91,4 @@ class TrainerLayer {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRAINER_LAYER_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_TRAINER_LAYER_H_

@@ -1,7 +1,7 @@
 // Told by a trainer what it is at, so that others can take the time.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
+#define PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
 
 #include <cstdint>
 
@@ -38,4 +38,4 @@ class TrainerObserver {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_

@@ -2,8 +2,8 @@
 // the norms before each block; split as Megatron-LM does, Shoeybi et al. 2019, section 3, and
 // Korthikanti et al. 2022, section 4.2).
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_
+#ifndef PARPLAN_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_
+#define PARPLAN_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -83,4 +83,4 @@ class TransformerLayer {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_
+#endif  // PARPLAN_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_

@@ -1,7 +1,7 @@
 // For threads that work beside those that train.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_WINDOWS_STEP_ASIDE_H_
-#define PARPLAN_CLIENTS_EXECUTOR_WINDOWS_STEP_ASIDE_H_
+#ifndef PARPLAN_EXECUTOR_WINDOWS_STEP_ASIDE_H_
+#define PARPLAN_EXECUTOR_WINDOWS_STEP_ASIDE_H_
 
 namespace parplan {
 
@@ -12,4 +12,4 @@ void StepAside();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_WINDOWS_STEP_ASIDE_H_
+#endif  // PARPLAN_EXECUTOR_WINDOWS_STEP_ASIDE_H_

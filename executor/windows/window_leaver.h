@@ -1,8 +1,8 @@
 // Leaves what a rank measures of collectives for the agent of its node, and never holds the
 // rank up.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
+#ifndef PARPLAN_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
+#define PARPLAN_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -56,4 +56,4 @@ bool LeaveWindow(const std::string& folder, const std::string& name,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
+#endif  // PARPLAN_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_

@@ -1,7 +1,7 @@
 // Which part of a micro-batch's activations each rank of a stage holds between layers.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_PROGRAM_ACTIVATION_LAYOUT_H_
-#define PARPLAN_CLIENTS_EXECUTOR_PROGRAM_ACTIVATION_LAYOUT_H_
+#ifndef PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
+#define PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
 
 #include <cstdint>
 #include <vector>
@@ -94,4 +94,4 @@ class ActivationLayout {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_PROGRAM_ACTIVATION_LAYOUT_H_
+#endif  // PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_

@@ -1,8 +1,8 @@
 // The order in which a device of a pipeline does its passes: that of
 // planner/cost/pipeline_schedule.h, which predicts it, said again for those who run it.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_PROGRAM_PIPELINE_ORDER_H_
-#define PARPLAN_CLIENTS_EXECUTOR_PROGRAM_PIPELINE_ORDER_H_
+#ifndef PARPLAN_PLANNER_PROGRAM_PIPELINE_ORDER_H_
+#define PARPLAN_PLANNER_PROGRAM_PIPELINE_ORDER_H_
 
 #include <cstdint>
 #include <vector>
@@ -26,4 +26,4 @@ std::vector<PipelinePass> PassesOf(Schedule schedule, int device_count, int virt
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_PROGRAM_PIPELINE_ORDER_H_
+#endif  // PARPLAN_PLANNER_PROGRAM_PIPELINE_ORDER_H_

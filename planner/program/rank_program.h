@@ -4,19 +4,19 @@
 // A pure projection of the plan. It is made whole or not at all: a plan that cannot be run
 // exactly is refused, with what stands in the way.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_PROGRAM_RANK_PROGRAM_H_
-#define PARPLAN_CLIENTS_EXECUTOR_PROGRAM_RANK_PROGRAM_H_
+#ifndef PARPLAN_PLANNER_PROGRAM_RANK_PROGRAM_H_
+#define PARPLAN_PLANNER_PROGRAM_RANK_PROGRAM_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
 #include "planner/program/activation_layout.h"
 #include "planner/program/pipeline_order.h"
 #include "planner/program/reshard.h"
-#include "planner/model/model_spec.h"
-#include "planner/model/plan.h"
 
 namespace parplan {
 
@@ -94,4 +94,4 @@ struct RankProgram {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_PROGRAM_RANK_PROGRAM_H_
+#endif  // PARPLAN_PLANNER_PROGRAM_RANK_PROGRAM_H_

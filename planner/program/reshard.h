@@ -2,8 +2,8 @@
 // from one to the next. Every row of the new layout comes from a rank that has it, from
 // itself where it does; nothing is added up, since all holders of a row hold the same.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_PROGRAM_RESHARD_H_
-#define PARPLAN_CLIENTS_EXECUTOR_PROGRAM_RESHARD_H_
+#ifndef PARPLAN_PLANNER_PROGRAM_RESHARD_H_
+#define PARPLAN_PLANNER_PROGRAM_RESHARD_H_
 
 #include <vector>
 
@@ -34,4 +34,4 @@ ReshardProgram MakeReshard(const ActivationLayout& from, const ActivationLayout&
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_PROGRAM_RESHARD_H_
+#endif  // PARPLAN_PLANNER_PROGRAM_RESHARD_H_

@@ -11,8 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "clients/cpp/profile_client.h"
+#include "base/service/health/health_server.h"
+#include "base/service/shell/event_log.h"
+#include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
+#include "clients/cpp/profile_client.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/daemon/link_probe.h"
 #include "profiler-agent/daemon/measuring.h"
@@ -20,9 +23,6 @@
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
 #include "profiler-agent/upload/upload_queue.h"
-#include "base/service/health/health_server.h"
-#include "base/service/shell/event_log.h"
-#include "base/service/shell/port_file.h"
 #include "proto/wire/version.h"
 
 namespace parplan {

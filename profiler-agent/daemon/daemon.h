@@ -9,12 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/service/shell/watch_flags.h"
 #include "clients/cpp/channel.h"
 #include "profiler-agent/drift/find_drift.h"
 #include "profiler-agent/measure/measurement.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "profiler-agent/upload/uploader.h"
-#include "base/service/shell/watch_flags.h"
 
 namespace parplan {
 

@@ -4,9 +4,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "executor/device/comm/rendezvous_server.h"
-#include "base/status_macros.h"
 #include "base/service/shell/event_log.h"
+#include "base/status_macros.h"
+#include "executor/device/comm/rendezvous_server.h"
 
 namespace parplan {
 namespace {

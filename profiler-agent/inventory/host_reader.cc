@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "executor/device/backend/machine.h"
 #include "base/error.h"
+#include "executor/device/backend/machine.h"
 
 namespace parplan {
 namespace {

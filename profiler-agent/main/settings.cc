@@ -7,10 +7,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "clients/cpp/flags/tls_flags.h"
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/state_folder.h"
 #include "base/service/shell/watch_flags.h"
+#include "clients/cpp/flags/tls_flags.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/version.h"
 

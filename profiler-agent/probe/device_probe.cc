@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/layer_probe/time_spread.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/units.h"
 #include "executor/device/backend/device_backend.h"
 #include "executor/device/comm/communicator.h"
 #include "executor/device/kernels/layer_kernels.h"
-#include "base/units.h"
 
 namespace parplan {
 

@@ -15,11 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/status_macros.h"
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/ranks/rank_environment.h"
 #include "executor/device/ranks/rank_processes.h"
-#include "base/status_macros.h"
 #include "profiler-agent/probe/probe_rank.h"
 #include "proto/wire/version.h"
 

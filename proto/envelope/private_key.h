@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "proto/envelope/openssl_handles.h"
+#include "base/system/openssl_handles.h"
 #include "proto/envelope/public_key.h"
 
 namespace parplan {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/system/openssl_handles.h"
 #include "proto/envelope/key_id.h"
-#include "proto/envelope/openssl_handles.h"
 
 namespace parplan {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "parplan/v1/model.pb.h"
 #include "base/error.h"
+#include "parplan/v1/model.pb.h"
 #include "planner/model/model_spec.h"
 
 namespace parplan {

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "parplan/v1/plan.pb.h"
 #include "base/units.h"
+#include "parplan/v1/plan.pb.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_result.h"

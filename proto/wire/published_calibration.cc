@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "parplan/v1/calibration.pb.h"
 #include "base/check.h"
+#include "parplan/v1/calibration.pb.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/embedded_files.h"
 #include "proto/wire/json_file.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "parplan/v1/plan.pb.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "parplan/v1/plan.pb.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/resource_name.h"

@@ -15,13 +15,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/system/worker_threads.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
-#include "planner/model/planning_problem.h"
 #include "planner/find_plan.h"
+#include "planner/model/planning_problem.h"
 #include "server/core/clock.h"
 #include "server/core/observer.h"
-#include "base/system/worker_threads.h"
 
 namespace parplan {
 

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/core/observer.h"
 #include "base/system/worker_threads.h"
+#include "server/core/observer.h"
 
 namespace parplan {
 

@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "parplan/v1/plan_service.pb.h"
 #include "base/error.h"
+#include "parplan/v1/plan_service.pb.h"
 #include "server/core/call_context.h"
 #include "server/core/clock.h"
 

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "parplan/config/v1/server_config.pb.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "parplan/config/v1/server_config.pb.h"
 #include "proto/wire/json_file.h"
 
 namespace parplan {

@@ -15,10 +15,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "clients/planctl/commands/command.h"
-#include "clients/planctl/files.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
 #include "proto/envelope/key_store.h"
 #include "proto/envelope/trust_bundle.h"
 

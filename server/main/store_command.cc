@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/main/store_command.h"
 #include "base/status_macros.h"
 #include "server/backup/backup.h"
+#include "server/main/store_command.h"
 #include "server/store/store_address.h"
 
 namespace parplan::planctl {

@@ -1,7 +1,7 @@
 // The command that looks after the place where a server keeps its records.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_STORE_COMMAND_H_
-#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_STORE_COMMAND_H_
+#ifndef PARPLAN_SERVER_MAIN_STORE_COMMAND_H_
+#define PARPLAN_SERVER_MAIN_STORE_COMMAND_H_
 
 #include "clients/planctl/commands/command.h"
 
@@ -12,4 +12,4 @@ void AddStoreCommand(CLI::App& app, const Session& session, Action& action);
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_STORE_COMMAND_H_
+#endif  // PARPLAN_SERVER_MAIN_STORE_COMMAND_H_

@@ -1,7 +1,7 @@
 #include "server/main/tls_check.h"
 
-#include "base/status_macros.h"
 #include "base/service/tls/pem_files.h"
+#include "base/status_macros.h"
 
 namespace parplan {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "parplan/v1/error_info.pb.h"
 #include "base/error.h"
+#include "parplan/v1/error_info.pb.h"
 
 namespace parplan {
 namespace {

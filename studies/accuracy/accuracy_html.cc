@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "studies/accuracy/accuracy_report.h"
-#include "studies/accuracy/scatter_chart.h"
 #include "clients/report/html.h"
 #include "clients/report/style.h"
+#include "studies/accuracy/accuracy_report.h"
+#include "studies/accuracy/scatter_chart.h"
 
 namespace parplan::accuracy {
 namespace {

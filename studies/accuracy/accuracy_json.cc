@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
-#include "studies/accuracy/accuracy_report.h"
 #include "clients/report/html.h"
+#include "studies/accuracy/accuracy_report.h"
 
 namespace parplan::accuracy {
 namespace {

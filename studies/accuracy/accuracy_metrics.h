@@ -1,7 +1,7 @@
 // How far predictions are from what was measured.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_METRICS_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_METRICS_H_
+#ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
+#define PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
 
 #include <map>
 #include <optional>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/units.h"
 #include "clients/calibrate/predict_run.h"
 #include "clients/calibrate/published_run.h"
-#include "base/units.h"
 
 namespace parplan::accuracy {
 
@@ -140,4 +140,4 @@ std::string DominatingTerms(const MemoryItems& items);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_METRICS_H_
+#endif  // PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_

@@ -1,7 +1,7 @@
 // What `planctl accuracy` says: a text for people, one JSON object, one HTML page.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_REPORT_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_REPORT_H_
+#ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_
+#define PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_
 
 #include <string>
 
@@ -36,4 +36,4 @@ std::vector<SkipReason> SkipReasons(const AccuracySummary& summary);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_ACCURACY_REPORT_H_
+#endif  // PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_

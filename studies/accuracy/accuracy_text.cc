@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "studies/accuracy/accuracy_report.h"
 #include "clients/report/html.h"
+#include "studies/accuracy/accuracy_report.h"
 
 namespace parplan::accuracy {
 namespace {

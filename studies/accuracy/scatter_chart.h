@@ -1,7 +1,7 @@
 // Predicted against measured, both on the same logarithmic scale, as inline SVG.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ACCURACY_SCATTER_CHART_H_
-#define PARPLAN_CLIENTS_PLANCTL_ACCURACY_SCATTER_CHART_H_
+#ifndef PARPLAN_STUDIES_ACCURACY_SCATTER_CHART_H_
+#define PARPLAN_STUDIES_ACCURACY_SCATTER_CHART_H_
 
 #include <string>
 #include <vector>
@@ -31,4 +31,4 @@ std::string ScatterChart(absl::string_view title, const std::vector<ScatterPoint
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ACCURACY_SCATTER_CHART_H_
+#endif  // PARPLAN_STUDIES_ACCURACY_SCATTER_CHART_H_

@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "studies/accuracy/accuracy_metrics.h"
-#include "studies/accuracy/accuracy_report.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/calibrate/predict_run.h"
 #include "clients/calibrate/published_run.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "parplan/v1/calibration.pb.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/published_calibration.h"
+#include "studies/accuracy/accuracy_metrics.h"
+#include "studies/accuracy/accuracy_report.h"
 
 namespace parplan::planctl {
 namespace {

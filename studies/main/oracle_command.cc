@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "studies/oracle/oracle_comparison.h"
-#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "clients/planctl/commands/command.h"
-#include "clients/planctl/files.h"
-#include "studies/parity/galvatron_constants.h"
-#include "clients/planctl/view/text_layout.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
+#include "clients/planctl/view/text_layout.h"
+#include "studies/parity/galvatron_constants.h"
 
 namespace parplan::planctl {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "studies/oracle/engine_plan.h"
 #include "planner/search/stage/layer_assignment.h"
+#include "studies/oracle/engine_plan.h"
 
 namespace parplan::oracle {
 namespace {

@@ -5,8 +5,8 @@
 // times a kind of layer and strategy, one amount of memory a kind, stage and strategy.
 // docs/measurements/oracle.md has the formulas' source and how true to it this is.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ORACLE_ENGINE_MODEL_H_
-#define PARPLAN_CLIENTS_PLANCTL_ORACLE_ENGINE_MODEL_H_
+#ifndef PARPLAN_STUDIES_ORACLE_ENGINE_MODEL_H_
+#define PARPLAN_STUDIES_ORACLE_ENGINE_MODEL_H_
 
 #include <compare>
 #include <cstdint>
@@ -153,4 +153,4 @@ double EnginePipelineTime(absl::Span<const double> without_sync, absl::Span<cons
 
 }  // namespace parplan::oracle
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ORACLE_ENGINE_MODEL_H_
+#endif  // PARPLAN_STUDIES_ORACLE_ENGINE_MODEL_H_

@@ -1,15 +1,15 @@
 // Plans in the eyes of the engine's own model: what its answer takes there, formula and
 // simulation, and better ones that its own numbers hold.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ORACLE_ENGINE_PLAN_H_
-#define PARPLAN_CLIENTS_PLANCTL_ORACLE_ENGINE_PLAN_H_
+#ifndef PARPLAN_STUDIES_ORACLE_ENGINE_PLAN_H_
+#define PARPLAN_STUDIES_ORACLE_ENGINE_PLAN_H_
 
 #include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "studies/oracle/engine_model.h"
 #include "planner/cost/pipeline_schedule.h"
+#include "studies/oracle/engine_model.h"
 
 namespace parplan::oracle {
 
@@ -66,4 +66,4 @@ std::optional<BetterEnginePlan> FindBetterEnginePlan(const EngineModel& model,
 
 }  // namespace parplan::oracle
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ORACLE_ENGINE_PLAN_H_
+#endif  // PARPLAN_STUDIES_ORACLE_ENGINE_PLAN_H_

@@ -15,9 +15,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "clients/import/galvatron_names.h"
 #include "studies/oracle/engine_model.h"
-#include "base/status_macros.h"
 
 namespace parplan::oracle {
 namespace {

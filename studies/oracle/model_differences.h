@@ -1,7 +1,7 @@
 // Why the engine's model and ours give one plan different times.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ORACLE_MODEL_DIFFERENCES_H_
-#define PARPLAN_CLIENTS_PLANCTL_ORACLE_MODEL_DIFFERENCES_H_
+#ifndef PARPLAN_STUDIES_ORACLE_MODEL_DIFFERENCES_H_
+#define PARPLAN_STUDIES_ORACLE_MODEL_DIFFERENCES_H_
 
 #include <vector>
 
@@ -20,4 +20,4 @@ std::vector<Difference> ModelDifferences(const EngineModel& model, const EngineP
 
 }  // namespace parplan::oracle
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ORACLE_MODEL_DIFFERENCES_H_
+#endif  // PARPLAN_STUDIES_ORACLE_MODEL_DIFFERENCES_H_

@@ -4,8 +4,8 @@
 // A case is one JSON object that names profile and hardware files beside it, the budget
 // and the batch, and has the plan the engine chose with the time it predicted.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_CASE_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_CASE_H_
+#ifndef PARPLAN_STUDIES_ORACLE_ORACLE_CASE_H_
+#define PARPLAN_STUDIES_ORACLE_ORACLE_CASE_H_
 
 #include <cstdint>
 #include <functional>
@@ -19,12 +19,12 @@
 #include "absl/strings/string_view.h"
 #include "clients/import/galvatron_profile.h"
 #include "clients/import/named_text.h"
-#include "studies/oracle/oracle_models.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "parplan/v1/topology.pb.h"
 #include "planner/model/calibration.h"
 #include "planner/model/planning_problem.h"
+#include "studies/oracle/oracle_models.h"
 
 namespace parplan {
 
@@ -122,4 +122,4 @@ absl::StatusOr<PlanningProblem> OracleProblem(
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_CASE_H_
+#endif  // PARPLAN_STUDIES_ORACLE_ORACLE_CASE_H_

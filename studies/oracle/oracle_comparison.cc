@@ -6,15 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "clients/import/galvatron_plan.h"
-#include "studies/oracle/engine_plan.h"
-#include "studies/oracle/model_differences.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_plan.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/find_plan.h"
+#include "studies/oracle/engine_plan.h"
+#include "studies/oracle/model_differences.h"
 
 namespace parplan::oracle {
 namespace {

@@ -1,7 +1,7 @@
 // A case of the public engine, its plan and ours side by side, under both models.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_ORACLE_ORACLE_COMPARISON_H_
-#define PARPLAN_CLIENTS_PLANCTL_ORACLE_ORACLE_COMPARISON_H_
+#ifndef PARPLAN_STUDIES_ORACLE_ORACLE_COMPARISON_H_
+#define PARPLAN_STUDIES_ORACLE_ORACLE_COMPARISON_H_
 
 #include <cstdint>
 #include <functional>
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "studies/oracle/oracle_case.h"
 #include "planner/model/calibration.h"
 #include "planner/model/planning_result.h"
+#include "studies/oracle/oracle_case.h"
 
 namespace parplan::oracle {
 
@@ -98,4 +98,4 @@ std::string ComparisonsJson(const std::vector<OracleComparison>& comparisons);
 
 }  // namespace parplan::oracle
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_ORACLE_ORACLE_COMPARISON_H_
+#endif  // PARPLAN_STUDIES_ORACLE_ORACLE_COMPARISON_H_

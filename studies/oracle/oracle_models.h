@@ -1,7 +1,7 @@
 // Sizes of the models that cases of Galvatron's search engine name.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_MODELS_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_MODELS_H_
+#ifndef PARPLAN_STUDIES_ORACLE_ORACLE_MODELS_H_
+#define PARPLAN_STUDIES_ORACLE_ORACLE_MODELS_H_
 
 #include <string>
 #include <vector>
@@ -30,4 +30,4 @@ NamedText OracleModelConfig(absl::string_view name, absl::Span<const OracleLayer
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_ORACLE_MODELS_H_
+#endif  // PARPLAN_STUDIES_ORACLE_ORACLE_MODELS_H_

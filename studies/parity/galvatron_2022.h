@@ -12,8 +12,8 @@
 // communication alike, whereas what gradient synchronisation adds is counted
 // in full; the number of micro-batches is not rounded. MB are 2^20 bytes.
 
-#ifndef PARPLAN_PLANNER_COST_GALVATRON_2022_H_
-#define PARPLAN_PLANNER_COST_GALVATRON_2022_H_
+#ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
+#define PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
 
 #include <cstdint>
 #include <vector>
@@ -126,4 +126,4 @@ LayerCost ToLayerCost(const Galvatron2022LayerCost& cost);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_COST_GALVATRON_2022_H_
+#endif  // PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_

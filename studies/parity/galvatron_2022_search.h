@@ -8,8 +8,8 @@
 // to MB; the cost of a plan is the sum over stages of what the programme minimised. What
 // papers.md leaves open and the published predictions decide, docs/galvatron.md says.
 
-#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_2022_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_2022_SEARCH_H_
+#ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_
+#define PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_
 
 #include <cstdint>
 #include <optional>
@@ -19,8 +19,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "studies/parity/galvatron_2022.h"
 #include "planner/model/strategy.h"
+#include "studies/parity/galvatron_2022.h"
 
 namespace parplan {
 
@@ -76,4 +76,4 @@ absl::StatusOr<double> PlanMs2022(const Question2022& question, const Plan2022& 
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_2022_SEARCH_H_
+#endif  // PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_

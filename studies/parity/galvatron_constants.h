@@ -1,8 +1,8 @@
 // The profiled constants of Galvatron's submission of 2022, and what its own model
 // predicted with them: the two files of a parity check.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_CONSTANTS_H_
-#define PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_CONSTANTS_H_
+#ifndef PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
+#define PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
 
 #include <cstdint>
 #include <optional>
@@ -52,4 +52,4 @@ absl::StatusOr<std::vector<PredictionOf2022>> ParsePredictionsOf2022(absl::strin
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_IMPORT_GALVATRON_CONSTANTS_H_
+#endif  // PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_

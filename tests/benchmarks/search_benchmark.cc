@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "planner/cost/cost_model.h"
-#include "planner/planners/baselines/stage_tables.h"
 #include "planner/find_plan.h"
+#include "planner/planners/baselines/stage_tables.h"
 #include "planner/search/stage/layer_assignment.h"
 #include "tests/benchmarks/exact_cases.h"
 #include "tests/benchmarks/timed_search.h"

@@ -23,7 +23,7 @@ function(expect source line expected)
   endif()
 endfunction()
 
-set(outside "is a forbidden outside header")
+set(outside "is a forbidden header")
 set(inside "is not among what .* may include")
 
 expect(base/planted.h "#include <string>" "")

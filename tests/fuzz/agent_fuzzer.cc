@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "parplan/v1/agent_service.pb.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "parplan/v1/agent_service.pb.h"
 #include "proto/wire/duration_wire.h"
 #include "server/core/agent_messages.h"
 #include "server/core/lease_keeper.h"

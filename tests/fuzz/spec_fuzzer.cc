@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/profile.pb.h"
-#include "base/check.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "parplan/v1/profile.pb.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "parplan/v1/profile.pb.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/profile_wire.h"

@@ -22,6 +22,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
@@ -29,7 +30,6 @@
 #include "executor/device/kernels/host_elements.h"
 #include "executor/layer_probe/time_spread.h"
 #include "executor/trainer/rank_trainer.h"
-#include "base/status_macros.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/model/runtime_traits.h"

@@ -10,8 +10,8 @@
 #include <map>
 #include <string>
 
-#include "parplan/v1/error_info.pb.h"
 #include "base/error.h"
+#include "parplan/v1/error_info.pb.h"
 #include "proto/wire/version.h"
 #include "tests/proto/contract_changes.h"
 #include "tests/proto/contract_lints.h"

@@ -1,7 +1,7 @@
 // gRPC's health protocol on a port of its own, for probes that show no certificate.
 
-#ifndef PARPLAN_PROTO_HEALTH_HEALTH_SERVER_H_
-#define PARPLAN_PROTO_HEALTH_HEALTH_SERVER_H_
+#ifndef PARPLAN_BASE_SERVICE_HEALTH_HEALTH_SERVER_H_
+#define PARPLAN_BASE_SERVICE_HEALTH_HEALTH_SERVER_H_
 
 #include <memory>
 #include <string>
@@ -36,4 +36,4 @@ class HealthServer {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_HEALTH_HEALTH_SERVER_H_
+#endif  // PARPLAN_BASE_SERVICE_HEALTH_HEALTH_SERVER_H_

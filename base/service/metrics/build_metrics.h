@@ -1,7 +1,7 @@
 // Which release of which program runs, for Prometheus.
 
-#ifndef PARPLAN_PROTO_METRICS_BUILD_METRICS_H_
-#define PARPLAN_PROTO_METRICS_BUILD_METRICS_H_
+#ifndef PARPLAN_BASE_SERVICE_METRICS_BUILD_METRICS_H_
+#define PARPLAN_BASE_SERVICE_METRICS_BUILD_METRICS_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ void AddBuildInfo(prometheus::Registry& registry, const std::string& program,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_METRICS_BUILD_METRICS_H_
+#endif  // PARPLAN_BASE_SERVICE_METRICS_BUILD_METRICS_H_

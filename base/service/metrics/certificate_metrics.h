@@ -1,7 +1,7 @@
 // When certificates end, for Prometheus.
 
-#ifndef PARPLAN_PROTO_METRICS_CERTIFICATE_METRICS_H_
-#define PARPLAN_PROTO_METRICS_CERTIFICATE_METRICS_H_
+#ifndef PARPLAN_BASE_SERVICE_METRICS_CERTIFICATE_METRICS_H_
+#define PARPLAN_BASE_SERVICE_METRICS_CERTIFICATE_METRICS_H_
 
 #include <map>
 #include <memory>
@@ -29,4 +29,4 @@ std::shared_ptr<prometheus::Collectable> MakeCertificateMetrics(
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_METRICS_CERTIFICATE_METRICS_H_
+#endif  // PARPLAN_BASE_SERVICE_METRICS_CERTIFICATE_METRICS_H_

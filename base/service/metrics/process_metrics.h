@@ -1,8 +1,8 @@
 // What Prometheus is told of a process, by every program of ours alike, under the names that
 // its client libraries agree on.
 
-#ifndef PARPLAN_PROTO_METRICS_PROCESS_METRICS_H_
-#define PARPLAN_PROTO_METRICS_PROCESS_METRICS_H_
+#ifndef PARPLAN_BASE_SERVICE_METRICS_PROCESS_METRICS_H_
+#define PARPLAN_BASE_SERVICE_METRICS_PROCESS_METRICS_H_
 
 #include <memory>
 
@@ -20,4 +20,4 @@ std::shared_ptr<prometheus::Collectable> MakeProcessMetrics();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_METRICS_PROCESS_METRICS_H_
+#endif  // PARPLAN_BASE_SERVICE_METRICS_PROCESS_METRICS_H_

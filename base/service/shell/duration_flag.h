@@ -1,7 +1,7 @@
 // A flag that takes a duration, such as 30s, 5m or 24h.
 
-#ifndef PARPLAN_PROTO_SHELL_DURATION_FLAG_H_
-#define PARPLAN_PROTO_SHELL_DURATION_FLAG_H_
+#ifndef PARPLAN_BASE_SERVICE_SHELL_DURATION_FLAG_H_
+#define PARPLAN_BASE_SERVICE_SHELL_DURATION_FLAG_H_
 
 #include <CLI/CLI.hpp>
 
@@ -16,4 +16,4 @@ void AddDurationFlag(CLI::App& app, const char* name, absl::Duration& target, co
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_SHELL_DURATION_FLAG_H_
+#endif  // PARPLAN_BASE_SERVICE_SHELL_DURATION_FLAG_H_

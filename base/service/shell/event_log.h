@@ -1,7 +1,7 @@
 // The log of a program that stays: one line of JSON an event, on standard error.
 
-#ifndef PARPLAN_PROTO_SHELL_EVENT_LOG_H_
-#define PARPLAN_PROTO_SHELL_EVENT_LOG_H_
+#ifndef PARPLAN_BASE_SERVICE_SHELL_EVENT_LOG_H_
+#define PARPLAN_BASE_SERVICE_SHELL_EVENT_LOG_H_
 
 #include <string>
 #include <utility>
@@ -17,4 +17,4 @@ void LogEvent(const char* level, const char* event,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_SHELL_EVENT_LOG_H_
+#endif  // PARPLAN_BASE_SERVICE_SHELL_EVENT_LOG_H_

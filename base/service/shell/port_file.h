@@ -1,7 +1,7 @@
 // Where a program tells the port that it got, to scripts that wait for it.
 
-#ifndef PARPLAN_PROTO_SHELL_PORT_FILE_H_
-#define PARPLAN_PROTO_SHELL_PORT_FILE_H_
+#ifndef PARPLAN_BASE_SERVICE_SHELL_PORT_FILE_H_
+#define PARPLAN_BASE_SERVICE_SHELL_PORT_FILE_H_
 
 #include <string>
 
@@ -15,4 +15,4 @@ absl::Status WritePortFile(const std::string& path, int port);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_SHELL_PORT_FILE_H_
+#endif  // PARPLAN_BASE_SERVICE_SHELL_PORT_FILE_H_

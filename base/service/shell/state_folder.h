@@ -1,7 +1,7 @@
 // Where a program keeps what must outlive it, when nobody says where.
 
-#ifndef PARPLAN_PROTO_SHELL_STATE_FOLDER_H_
-#define PARPLAN_PROTO_SHELL_STATE_FOLDER_H_
+#ifndef PARPLAN_BASE_SERVICE_SHELL_STATE_FOLDER_H_
+#define PARPLAN_BASE_SERVICE_SHELL_STATE_FOLDER_H_
 
 #include <string>
 
@@ -13,4 +13,4 @@ std::string DefaultStateFolder(const std::string& name);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_SHELL_STATE_FOLDER_H_
+#endif  // PARPLAN_BASE_SERVICE_SHELL_STATE_FOLDER_H_

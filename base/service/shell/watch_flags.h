@@ -1,7 +1,7 @@
 // Where a program that stays can be watched, and the flags that say so.
 
-#ifndef PARPLAN_PROTO_SHELL_WATCH_FLAGS_H_
-#define PARPLAN_PROTO_SHELL_WATCH_FLAGS_H_
+#ifndef PARPLAN_BASE_SERVICE_SHELL_WATCH_FLAGS_H_
+#define PARPLAN_BASE_SERVICE_SHELL_WATCH_FLAGS_H_
 
 #include <string>
 
@@ -30,4 +30,4 @@ void AddWatchFlags(CLI::App& app, const char* group, WatchOptions& watch);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_SHELL_WATCH_FLAGS_H_
+#endif  // PARPLAN_BASE_SERVICE_SHELL_WATCH_FLAGS_H_

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/envelope/openssl_handles.h"
+#include "base/system/openssl_handles.h"
 
 namespace parplan {
 namespace {

@@ -1,8 +1,8 @@
 // Certificates and keys of TLS in files, looked at before they are used: gRPC takes any file, and
 // then fails call by call without a word why.
 
-#ifndef PARPLAN_PROTO_TLS_PEM_FILES_H_
-#define PARPLAN_PROTO_TLS_PEM_FILES_H_
+#ifndef PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
+#define PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 
 #include <string>
 
@@ -29,4 +29,4 @@ absl::StatusOr<TlsKeyPair> ReadTlsKeyPair(const std::string& certificate_path,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_TLS_PEM_FILES_H_
+#endif  // PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_

@@ -1,7 +1,7 @@
 // The flags that say how to speak TLS with a server.
 
-#ifndef PARPLAN_CLIENTS_FLAGS_TLS_FLAGS_H_
-#define PARPLAN_CLIENTS_FLAGS_TLS_FLAGS_H_
+#ifndef PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_
+#define PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_
 
 #include <CLI/CLI.hpp>
 
@@ -16,4 +16,4 @@ void AddTlsFlags(CLI::App& app, const char* group, ChannelOptions& channel);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_FLAGS_TLS_FLAGS_H_
+#endif  // PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_

@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/cpp/calibration_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/files.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/resource_name.h"
 

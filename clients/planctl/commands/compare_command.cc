@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/interrupt.h"
@@ -15,7 +16,6 @@
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/offline/offline_planner.h"
 #include "clients/planctl/view/plan_view.h"
-#include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan::planctl {

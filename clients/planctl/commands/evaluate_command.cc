@@ -4,13 +4,13 @@
 #include <memory>
 #include <string>
 
+#include "base/status_macros.h"
+#include "clients/import/galvatron_plan.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/given_plan.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/show_view.h"
-#include "clients/import/galvatron_plan.h"
 #include "clients/planctl/offline/offline_planner.h"
-#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/cpp/execution_client.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/view/execution_view.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/resource_name.h"
 

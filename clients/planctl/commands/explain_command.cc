@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/given_plan.h"
 #include "clients/planctl/commands/interrupt.h"
@@ -16,8 +18,6 @@
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/offline/offline_explainer.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/status_macros.h"
+#include "clients/export/galvatron_plan_export.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
-#include "clients/import/galvatron_plan.h"
-#include "base/status_macros.h"
 #include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {

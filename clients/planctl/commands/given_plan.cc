@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_view.h"
-#include "base/status_macros.h"
 #include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {

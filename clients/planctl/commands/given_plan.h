@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "clients/planctl/commands/command.h"
 #include "clients/import/galvatron_plan.h"
+#include "clients/planctl/commands/command.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/plan.h"
 

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/status_macros.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/view/hardware_view.h"
-#include "base/status_macros.h"
 #include "proto/wire/hardware_library.h"
 
 namespace parplan::planctl {

@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "clients/planctl/commands/command.h"
-#include "clients/planctl/files.h"
-#include "clients/import/galvatron_profile.h"
-#include "clients/import/hugging_face.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_profile.h"
+#include "clients/import/hugging_face.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
 #include "proto/wire/json_file.h"
 
 namespace parplan::planctl {

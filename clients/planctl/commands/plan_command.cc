@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/flag_checks.h"
@@ -18,7 +19,6 @@
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/offline/offline_planner.h"
-#include "base/status_macros.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"

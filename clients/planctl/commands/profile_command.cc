@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "clients/cpp/profile_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/files.h"
-#include "base/status_macros.h"
 #include "proto/wire/json_file.h"
 
 namespace parplan::planctl {

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "clients/planctl/commands/flag_checks.h"
-#include "clients/planctl/files.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/planctl/commands/flag_checks.h"
+#include "clients/planctl/files.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/search_space.h"

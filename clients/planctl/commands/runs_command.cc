@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/runs/run_results.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 
 namespace parplan::planctl {
 namespace {

@@ -1,8 +1,8 @@
 #include "clients/planctl/commands/server_flags.h"
 
 #include "absl/time/time.h"
-#include "clients/cpp/flags/tls_flags.h"
 #include "base/error.h"
+#include "clients/cpp/flags/tls_flags.h"
 
 namespace parplan::planctl {
 

@@ -9,15 +9,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
-#include "clients/report/html.h"
 #include "clients/planctl/view/text_layout.h"
-#include "base/error.h"
-#include "base/status_macros.h"
+#include "clients/report/html.h"
 
 namespace parplan::planctl {
 namespace {

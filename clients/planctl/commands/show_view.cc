@@ -1,8 +1,8 @@
 #include "clients/planctl/commands/show_view.h"
 
 #include "absl/strings/str_cat.h"
-#include "clients/planctl/files.h"
 #include "base/status_macros.h"
+#include "clients/planctl/files.h"
 
 namespace parplan::planctl {
 

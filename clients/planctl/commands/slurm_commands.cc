@@ -16,6 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
 #include "clients/slurm/controller.h"
 #include "clients/slurm/deadline_work.h"
 #include "clients/slurm/job_bundle.h"
@@ -23,8 +25,6 @@
 #include "clients/slurm/job_log.h"
 #include "clients/slurm/node_files.h"
 #include "clients/slurm/slurm_config.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 #include "proto/envelope/trust_bundle.h"
 
 namespace parplan::planctl {

@@ -9,13 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "clients/report/html.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/worker_threads.h"
+#include "clients/report/html.h"
 #include "planner/check/result_check.h"
 #include "planner/find_plan.h"
 #include "proto/wire/duration_wire.h"
-#include "base/system/worker_threads.h"
 
 namespace parplan::planctl {
 namespace {

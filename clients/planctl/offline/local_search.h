@@ -1,7 +1,7 @@
 // One search in this process: watched, limited, on several threads, checked.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_LOCAL_SEARCH_H_
-#define PARPLAN_CLIENTS_PLANCTL_LOCAL_SEARCH_H_
+#ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_LOCAL_SEARCH_H_
+#define PARPLAN_CLIENTS_PLANCTL_OFFLINE_LOCAL_SEARCH_H_
 
 #include <functional>
 #include <string>
@@ -51,4 +51,4 @@ absl::Status StoppedEmptyError(const SearchSummary& search);
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_LOCAL_SEARCH_H_
+#endif  // PARPLAN_CLIENTS_PLANCTL_OFFLINE_LOCAL_SEARCH_H_

@@ -3,9 +3,9 @@
 #include <utility>
 #include <variant>
 
-#include "clients/planctl/offline/offline_planner.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/planctl/offline/offline_planner.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/find_plan.h"

@@ -1,7 +1,7 @@
 // Why a plan and not another, in this process.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_EXPLAINER_H_
-#define PARPLAN_CLIENTS_PLANCTL_OFFLINE_EXPLAINER_H_
+#ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_EXPLAINER_H_
+#define PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_EXPLAINER_H_
 
 #include <memory>
 #include <optional>
@@ -12,9 +12,9 @@
 #include "clients/planctl/offline/local_search.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/profile.pb.h"
+#include "planner/explain_plan.h"
 #include "planner/model/calibration.h"
 #include "planner/model/plan.h"
-#include "planner/explain_plan.h"
 
 namespace parplan::planctl {
 
@@ -72,4 +72,4 @@ std::string ExplainJson(const ExplainAnswer& answer);
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_OFFLINE_EXPLAINER_H_
+#endif  // PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_EXPLAINER_H_

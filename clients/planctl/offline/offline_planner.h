@@ -1,7 +1,7 @@
 // Planning in this process, with no server: files in, a plan out.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_PLANNER_H_
-#define PARPLAN_CLIENTS_PLANCTL_OFFLINE_PLANNER_H_
+#ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
+#define PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
 
 #include <memory>
 #include <string>
@@ -65,4 +65,4 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_OFFLINE_PLANNER_H_
+#endif  // PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_

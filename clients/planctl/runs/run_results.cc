@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "clients/calibrate/rank_statistics.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/calibrate/rank_statistics.h"
 
 namespace parplan::planctl {
 namespace {

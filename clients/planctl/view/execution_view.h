@@ -1,7 +1,7 @@
 // Executions as planctl shows them: what was measured beside what was predicted.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_EXECUTION_VIEW_H_
-#define PARPLAN_CLIENTS_PLANCTL_EXECUTION_VIEW_H_
+#ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_EXECUTION_VIEW_H_
+#define PARPLAN_CLIENTS_PLANCTL_VIEW_EXECUTION_VIEW_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ std::string ExecutionText(const v1::Execution& execution);
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_EXECUTION_VIEW_H_
+#endif  // PARPLAN_CLIENTS_PLANCTL_VIEW_EXECUTION_VIEW_H_

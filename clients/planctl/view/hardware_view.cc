@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "clients/planctl/view/text_layout.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/planctl/view/text_layout.h"
 
 namespace parplan::planctl {
 namespace {

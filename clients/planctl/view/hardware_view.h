@@ -1,7 +1,7 @@
 // The library of devices and fabrics as planctl shows it.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_HARDWARE_VIEW_H_
-#define PARPLAN_CLIENTS_PLANCTL_HARDWARE_VIEW_H_
+#ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_HARDWARE_VIEW_H_
+#define PARPLAN_CLIENTS_PLANCTL_VIEW_HARDWARE_VIEW_H_
 
 #include <string>
 
@@ -27,4 +27,4 @@ absl::StatusOr<nlohmann::ordered_json> HardwareEntryJson(const HardwareLibrary& 
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_HARDWARE_VIEW_H_
+#endif  // PARPLAN_CLIENTS_PLANCTL_VIEW_HARDWARE_VIEW_H_

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/planctl/view/plan_view.h"
-#include "clients/report/html.h"
 #include "clients/planctl/view/text_layout.h"
+#include "clients/report/html.h"
 
 namespace parplan::planctl {
 namespace {

@@ -1,8 +1,8 @@
 // A plan as planctl shows it, wherever it came from: a server, an envelope, an
 // unsigned file, a search in this process, another planner's file.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_PLAN_VIEW_H_
-#define PARPLAN_CLIENTS_PLANCTL_PLAN_VIEW_H_
+#ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_VIEW_H_
+#define PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_VIEW_H_
 
 #include <optional>
 #include <string>
@@ -78,4 +78,4 @@ std::string ComparisonJson(const std::vector<v1::PlannerComparison>& comparisons
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_PLAN_VIEW_H_
+#endif  // PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_VIEW_H_

@@ -1,8 +1,8 @@
 // Text for a terminal: lines of a bounded length, and gists with equal stages
 // folded.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_TEXT_LAYOUT_H_
-#define PARPLAN_CLIENTS_PLANCTL_TEXT_LAYOUT_H_
+#ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_TEXT_LAYOUT_H_
+#define PARPLAN_CLIENTS_PLANCTL_VIEW_TEXT_LAYOUT_H_
 
 #include <string>
 #include <vector>
@@ -36,4 +36,4 @@ std::vector<std::string> JoinSubjects(const std::vector<std::string>& sentences)
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_TEXT_LAYOUT_H_
+#endif  // PARPLAN_CLIENTS_PLANCTL_VIEW_TEXT_LAYOUT_H_

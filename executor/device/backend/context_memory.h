@@ -1,7 +1,7 @@
 // What a device holds for a process besides arrays.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_CONTEXT_MEMORY_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_CONTEXT_MEMORY_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_
 
 #include "base/units.h"
 
@@ -15,4 +15,4 @@ Bytes CpuContextMemory();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_CONTEXT_MEMORY_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_

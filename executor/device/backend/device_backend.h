@@ -2,8 +2,8 @@
 // are GPUs and which is a plugin (load_backend.h). Executor, agent and tests see no more of a
 // device than this.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_DEVICE_BACKEND_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_DEVICE_BACKEND_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_DEVICE_BACKEND_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_DEVICE_BACKEND_H_
 
 #include <memory>
 #include <string>
@@ -12,12 +12,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/units.h"
 #include "executor/device/backend/stopwatch.h"
 #include "executor/device/comm/communicator.h"
 #include "executor/device/comm/job.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/device/kernels/layer_kernels.h"
-#include "base/units.h"
 
 namespace parplan {
 
@@ -75,4 +75,4 @@ std::unique_ptr<DeviceBackend> MakeCpuBackend();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_DEVICE_BACKEND_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_DEVICE_BACKEND_H_

@@ -13,8 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "executor/device/backend/plugin.h"
 #include "base/status_macros.h"
+#include "executor/device/backend/plugin.h"
 
 #ifndef PARPLAN_RELEASE
 #error "the build says of which release this is"

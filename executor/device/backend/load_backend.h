@@ -1,7 +1,7 @@
 // Back ends by name.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_LOAD_BACKEND_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_LOAD_BACKEND_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_
 
 #include <memory>
 #include <optional>
@@ -57,4 +57,4 @@ std::optional<BackendFault> GetBackendFault(const absl::Status& status);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_LOAD_BACKEND_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_

@@ -1,8 +1,8 @@
 // The machine as the CPU back end shares it among its devices. Whoever tells planners of these
 // devices counts with the same numbers, or its plans are refused.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_MACHINE_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_MACHINE_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_
 
 #include "base/units.h"
 
@@ -18,4 +18,4 @@ Bytes MachineMemory();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_MACHINE_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_

@@ -1,8 +1,8 @@
 // What a back end that is a plugin exports: one C function. Program and plugin exchange C++
 // objects, so both must be of one build; until that is sure only plain data is looked at.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_PLUGIN_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_PLUGIN_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_PLUGIN_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_PLUGIN_H_
 
 #include <cstdint>
 
@@ -53,4 +53,4 @@ using PluginFunction = const DevicePlugin* (*)();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_PLUGIN_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_PLUGIN_H_

@@ -1,7 +1,7 @@
 // Memory of this process by the file it is of.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_PROCESS_MEMORY_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_PROCESS_MEMORY_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_PROCESS_MEMORY_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_PROCESS_MEMORY_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ Bytes PrivateMemoryOf(const std::string& path);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_PROCESS_MEMORY_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_PROCESS_MEMORY_H_

@@ -1,7 +1,7 @@
 // The stopwatch of everything that is measured on a device, by the agent as by the executor.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_STOPWATCH_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_STOPWATCH_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_
 
 #include <memory>
 
@@ -28,4 +28,4 @@ std::unique_ptr<Stopwatch> MakeCpuStopwatch();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_STOPWATCH_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_

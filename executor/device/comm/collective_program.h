@@ -7,8 +7,8 @@
 // size and count alone, so a result is the same bit by bit in every run, and of an
 // all-reduce at every rank.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_COLLECTIVE_PROGRAM_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_COLLECTIVE_PROGRAM_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_COLLECTIVE_PROGRAM_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_COLLECTIVE_PROGRAM_H_
 
 #include <cstdint>
 #include <vector>
@@ -68,4 +68,4 @@ inline int64_t PartBegin(int64_t count, int part, int size) { return count * par
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_COLLECTIVE_PROGRAM_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_COLLECTIVE_PROGRAM_H_

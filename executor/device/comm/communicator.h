@@ -4,8 +4,8 @@
 // NCCL in the CUDA plugin. Plans are executed and measured through this interface alone,
 // so that both are the same operations.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_COMMUNICATOR_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_COMMUNICATOR_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_COMMUNICATOR_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_COMMUNICATOR_H_
 
 #include <array>
 #include <cstdint>
@@ -141,4 +141,4 @@ class Communicator {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_COMMUNICATOR_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_COMMUNICATOR_H_

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "executor/device/comm/cpu_task.h"
 #include "executor/device/comm/steady_clock.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

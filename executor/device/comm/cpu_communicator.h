@@ -3,8 +3,8 @@
 // Each operation is a program of steps (collective_program.h). Its messages begin with a
 // few words that say what they are, so ranks that call different operations find out.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_CPU_COMMUNICATOR_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_CPU_COMMUNICATOR_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_CPU_COMMUNICATOR_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_CPU_COMMUNICATOR_H_
 
 #include <atomic>
 #include <cstdint>
@@ -98,4 +98,4 @@ class CpuCommunicator : public Communicator {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_CPU_COMMUNICATOR_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_CPU_COMMUNICATOR_H_

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "executor/device/comm/reduce_elements.h"
 #include "executor/device/comm/steady_clock.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // One operation of a communicator on its way: how far its program has come.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_CPU_TASK_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_CPU_TASK_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_CPU_TASK_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_CPU_TASK_H_
 
 #include <array>
 #include <cstdint>
@@ -76,4 +76,4 @@ class CpuTask {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_CPU_TASK_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_CPU_TASK_H_

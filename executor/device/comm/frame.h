@@ -1,7 +1,7 @@
 // Messages of the rendezvous on a socket: a kind, a number and two texts.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_FRAME_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_FRAME_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
 
 #include <cstdint>
 #include <optional>
@@ -55,4 +55,4 @@ absl::StatusOr<std::optional<Frame>> TakeFrame(std::string& arrived);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_FRAME_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_

@@ -1,8 +1,8 @@
 // A job as communicators of any back end see it: who takes part, what ranks tell each other,
 // and groups that go through the processor.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_JOB_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_JOB_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_JOB_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_JOB_H_
 
 #include <memory>
 #include <string>
@@ -38,4 +38,4 @@ class Job : public JobWatch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_JOB_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_JOB_H_

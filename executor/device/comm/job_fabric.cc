@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/shared_memory_links.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tcp_links.h"
-#include "base/status_macros.h"
 
 namespace parplan {
 namespace {

@@ -2,8 +2,8 @@
 // any groups of ranks, through shared memory where all of a group are on one machine and
 // through TCP elsewhere.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_JOB_FABRIC_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_JOB_FABRIC_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_JOB_FABRIC_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_JOB_FABRIC_H_
 
 #include <cstdint>
 #include <functional>
@@ -109,4 +109,4 @@ class JobFabric : public Job {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_JOB_FABRIC_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_JOB_FABRIC_H_

@@ -1,7 +1,7 @@
 // Ways between this rank and the others of a group, as streams of bytes that never block.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_LINK_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_LINK_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_LINK_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_LINK_H_
 
 #include <cstdint>
 
@@ -54,4 +54,4 @@ class LinkSet {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_LINK_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_LINK_H_

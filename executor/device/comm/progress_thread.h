@@ -1,7 +1,7 @@
 // Moves operations of communicators on while their owners compute.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_PROGRESS_THREAD_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_PROGRESS_THREAD_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_PROGRESS_THREAD_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_PROGRESS_THREAD_H_
 
 #include <condition_variable>
 #include <memory>
@@ -43,4 +43,4 @@ class ProgressThread {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_PROGRESS_THREAD_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_PROGRESS_THREAD_H_

@@ -1,7 +1,7 @@
 // Combines two buffers element by element.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_REDUCE_ELEMENTS_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_REDUCE_ELEMENTS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_REDUCE_ELEMENTS_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_REDUCE_ELEMENTS_H_
 
 #include <cstdint>
 
@@ -16,4 +16,4 @@ void ReduceElements(ElementType type, Reduction reduction, const char* base, con
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_REDUCE_ELEMENTS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_REDUCE_ELEMENTS_H_

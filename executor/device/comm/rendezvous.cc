@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/device/comm/steady_clock.h"
 #include "base/status_macros.h"
+#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 namespace {

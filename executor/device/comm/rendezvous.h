@@ -1,7 +1,7 @@
 // A rank's side of the rendezvous (rendezvous_server.h).
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -65,4 +65,4 @@ class Rendezvous {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_H_

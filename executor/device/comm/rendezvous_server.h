@@ -1,8 +1,8 @@
 // Where the ranks of a job meet: facts they tell one another before there is any link
 // between them, and the news that one of them is gone.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_SERVER_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_SERVER_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
 
 #include <map>
 #include <memory>
@@ -78,4 +78,4 @@ class RendezvousServer {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_RENDEZVOUS_SERVER_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_

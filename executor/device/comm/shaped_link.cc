@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "executor/device/comm/steady_clock.h"
 #include "base/status_macros.h"
+#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 namespace {

@@ -1,8 +1,8 @@
 // A link made slower than it is, so that the choice between plans on slow and fast links
 // can be tested on one machine.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_SHAPED_LINK_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_SHAPED_LINK_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SHAPED_LINK_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_SHAPED_LINK_H_
 
 #include <cstdint>
 
@@ -43,4 +43,4 @@ class ShapedLink : public Link {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_SHAPED_LINK_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_SHAPED_LINK_H_

@@ -1,8 +1,8 @@
 // Links through memory that all ranks of a group on one machine share: a ring of bytes for
 // each ordered pair, and a bell for each rank.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
 
 #include <cstdint>
 #include <memory>
@@ -66,4 +66,4 @@ class SharedMemoryLinks : public LinkSet {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_SHARED_MEMORY_LINKS_H_

@@ -16,8 +16,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "executor/device/comm/steady_clock.h"
 #include "base/status_macros.h"
+#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // TCP sockets as values.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_SOCKET_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_SOCKET_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_
 
 #include <cstdint>
 #include <string>
@@ -60,4 +60,4 @@ class Listener {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_SOCKET_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_

@@ -2,8 +2,8 @@
 // copied to the host, exchanged there, and copied back. Slow and always right, so several ranks
 // can be tested on one GPU.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_STAGED_COMMUNICATOR_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_STAGED_COMMUNICATOR_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
 
 #include <cstdint>
 #include <memory>
@@ -45,4 +45,4 @@ class StagedCommunicator : public Communicator {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_STAGED_COMMUNICATOR_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_

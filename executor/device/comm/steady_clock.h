@@ -1,7 +1,7 @@
 // The clock of everything that is timed on a node: it never goes back.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_STEADY_CLOCK_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_STEADY_CLOCK_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_STEADY_CLOCK_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_STEADY_CLOCK_H_
 
 #include <time.h>
 
@@ -18,4 +18,4 @@ inline absl::Duration SteadyNow() {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_STEADY_CLOCK_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_STEADY_CLOCK_H_

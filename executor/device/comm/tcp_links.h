@@ -1,7 +1,7 @@
 // Links through TCP, for groups with ranks on several machines.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_TCP_LINKS_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_TCP_LINKS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_TCP_LINKS_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_TCP_LINKS_H_
 
 #include <poll.h>
 
@@ -36,4 +36,4 @@ class TcpLinks : public LinkSet {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_TCP_LINKS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_TCP_LINKS_H_

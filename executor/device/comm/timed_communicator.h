@@ -1,7 +1,7 @@
 // A communicator that takes the time its owner spends in it.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_COMM_TIMED_COMMUNICATOR_H_
-#define PARPLAN_CLIENTS_DEVICE_COMM_TIMED_COMMUNICATOR_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_TIMED_COMMUNICATOR_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_TIMED_COMMUNICATOR_H_
 
 #include <functional>
 #include <memory>
@@ -44,4 +44,4 @@ class TimedCommunicator : public Communicator {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_COMM_TIMED_COMMUNICATOR_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_TIMED_COMMUNICATOR_H_

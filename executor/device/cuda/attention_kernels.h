@@ -3,8 +3,8 @@
 // backward pass computes them again from the logarithms of the sums. Gradients of queries and
 // of keys are separate passes, so that each element has one writer and the same sum every time.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_KERNELS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_KERNELS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_
 
 #include "executor/device/cuda/attention_rows.h"
 #include "executor/device/cuda/attention_strip.h"
@@ -280,4 +280,4 @@ __global__ void MergeOutputs(AttentionShape shape, const T* part, const float* p
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_KERNELS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_

@@ -1,8 +1,8 @@
 // Which rows of which head the blocks, warps and lanes of attention work on, and how these come
 // into tiles in shared memory and back.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_ROWS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_ROWS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_ROWS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_ROWS_H_
 
 #include "executor/device/cuda/attention_strip.h"
 #include "executor/device/cuda/block_sums.h"
@@ -170,4 +170,4 @@ __device__ __forceinline__ void StoreStrip(const float (&values)[kSize / 8][4],
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_ROWS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_ROWS_H_

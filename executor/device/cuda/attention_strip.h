@@ -5,8 +5,8 @@
 // order, with g = lane / 4 and t = lane % 4. Rows of tiles in shared memory are
 // TileStride<T, kSize> elements apart.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_STRIP_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_STRIP_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_STRIP_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_STRIP_H_
 
 #include "executor/device/cuda/language.h"
 
@@ -147,4 +147,4 @@ __device__ __forceinline__ void LoadTile(const T* from, int64_t stride, int64_t 
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_ATTENTION_STRIP_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_STRIP_H_

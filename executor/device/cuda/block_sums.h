@@ -1,7 +1,7 @@
 // Sums and maxima over the threads of a warp or a block, in a fixed order.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_BLOCK_SUMS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_BLOCK_SUMS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_BLOCK_SUMS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_BLOCK_SUMS_H_
 
 #include "executor/device/cuda/language.h"
 
@@ -45,4 +45,4 @@ __device__ __forceinline__ float BlockMax(float value) { return BlockReduce<true
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_BLOCK_SUMS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_BLOCK_SUMS_H_

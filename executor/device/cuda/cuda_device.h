@@ -1,7 +1,7 @@
 // A GPU as one rank uses it.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_DEVICE_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_DEVICE_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_DEVICE_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_DEVICE_H_
 
 #include <map>
 #include <memory>
@@ -57,4 +57,4 @@ class CudaDevice : public Device, public StagingCopies {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_DEVICE_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_DEVICE_H_

@@ -1,7 +1,7 @@
 // Memory of a GPU.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_MEMORY_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_MEMORY_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_
 
 #include "executor/device/kernels/array_pool.h"
 
@@ -17,4 +17,4 @@ class CudaMemory : public DeviceMemory {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_MEMORY_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_

@@ -1,7 +1,7 @@
 // The work of one GPU in its order: a stream, what its kernels share, and the first error.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_QUEUE_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_QUEUE_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_QUEUE_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_QUEUE_H_
 
 #include <cuda_runtime_api.h>
 
@@ -67,4 +67,4 @@ class CudaQueue : public KernelQueue {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_QUEUE_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_QUEUE_H_

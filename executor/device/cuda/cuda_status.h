@@ -1,7 +1,7 @@
 // What CUDA's libraries answer, as a status.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STATUS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STATUS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -33,4 +33,4 @@ inline absl::Status CublasStatus(cublasStatus_t status, absl::string_view what) 
 #define PARPLAN_RETURN_IF_CUDA_ERROR(call) \
   PARPLAN_RETURN_IF_ERROR(::parplan::cuda::CudaStatus(call, #call))
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STATUS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_

@@ -1,7 +1,7 @@
 // Marks in a GPU's work.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STOPWATCH_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STOPWATCH_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_
 
 #include <cuda_runtime_api.h>
 
@@ -31,4 +31,4 @@ class CudaStopwatch : public Stopwatch {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_CUDA_STOPWATCH_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_

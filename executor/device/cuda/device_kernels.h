@@ -1,8 +1,8 @@
 // LayerKernels over a queue: which kernel does what, in how many blocks. Included once for each
 // language (language.h).
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_DEVICE_KERNELS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_DEVICE_KERNELS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_KERNELS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_KERNELS_H_
 
 #include <algorithm>
 #include <cmath>
@@ -372,4 +372,4 @@ class DeviceKernels : public LayerKernels {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_DEVICE_KERNELS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_KERNELS_H_

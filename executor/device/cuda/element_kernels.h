@@ -1,8 +1,8 @@
 // Operations on each element (or a few that lie together) by itself. T: float or Bfloat16;
 // all compute in fp32.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ELEMENT_KERNELS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_ELEMENT_KERNELS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
 
 #include "executor/device/cuda/language.h"
 
@@ -262,4 +262,4 @@ struct SgdWork {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_ELEMENT_KERNELS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_

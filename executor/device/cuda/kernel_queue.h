@@ -1,8 +1,8 @@
 // What kernels need of whoever runs them: an order, scratch memory, matrix products, and
 // somewhere to leave errors. Plain, so that sources for nvcc include little.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_KERNEL_QUEUE_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_KERNEL_QUEUE_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_KERNEL_QUEUE_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_KERNEL_QUEUE_H_
 
 #include <cstdint>
 #include <memory>
@@ -42,4 +42,4 @@ void LaunchSimpleProduct(ElementType type, const MatrixProduct& product, KernelQ
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_KERNEL_QUEUE_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_KERNEL_QUEUE_H_

@@ -2,8 +2,8 @@
 // (tests/executor/device/cuda/emulated_cuda.h) the same on the processor, thread by thread, so that
 // kernels are run where there is no GPU.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_LANGUAGE_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_LANGUAGE_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_LANGUAGE_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_LANGUAGE_H_
 
 #include <cstdint>
 
@@ -101,4 +101,4 @@ __device__ __forceinline__ void StorePack(T* data, int64_t index, const Pack<T, 
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_LANGUAGE_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_LANGUAGE_H_

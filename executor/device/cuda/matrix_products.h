@@ -1,7 +1,7 @@
 // Matrix products by cuBLASLt, which is asked for the best algorithm of a shape once.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_MATRIX_PRODUCTS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_MATRIX_PRODUCTS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -45,4 +45,4 @@ class MatrixProducts {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_MATRIX_PRODUCTS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_

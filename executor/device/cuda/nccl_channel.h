@@ -1,8 +1,8 @@
 // An NCCL communicator with a stream and a thread of its own, which makes it, starts its
 // operations in their order, watches them, and ends it when one fails or takes too long.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_NCCL_CHANNEL_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_NCCL_CHANNEL_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_CHANNEL_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_CHANNEL_H_
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -125,4 +125,4 @@ class NcclChannel {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_NCCL_CHANNEL_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_CHANNEL_H_

@@ -4,8 +4,8 @@
 // `Wait` makes the device wait for them, not the host. Sends and receives go on channels of
 // their own, one for each way from a rank to another, so that none waits for what comes after it.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 
 #include <map>
 #include <memory>
@@ -70,4 +70,4 @@ class NcclCommunicator : public Communicator {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_

@@ -2,8 +2,8 @@
 // works on a row where nothing else is said. Nothing here adds up in an order that chance
 // decides.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_ROW_KERNELS_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_ROW_KERNELS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
 
 #include "executor/device/cuda/block_sums.h"
 #include "executor/device/cuda/language.h"
@@ -248,4 +248,4 @@ __global__ void EmbedRowsBackward(const int32_t* tokens, int64_t token_count, co
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_ROW_KERNELS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_

@@ -1,8 +1,8 @@
 // Matrix products without a library: for shapes that cuBLASLt has no algorithm for, and for the
 // emulation. Included once for each language.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_CUDA_SIMPLE_PRODUCT_H_
-#define PARPLAN_CLIENTS_DEVICE_CUDA_SIMPLE_PRODUCT_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_SIMPLE_PRODUCT_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_SIMPLE_PRODUCT_H_
 
 #include "executor/device/cuda/language.h"
 #include "executor/device/kernels/layer_kernels.h"
@@ -48,4 +48,4 @@ __global__ void MultiplySimply(MatrixProduct p) {
 
 }  // namespace parplan::cuda
 
-#endif  // PARPLAN_CLIENTS_DEVICE_CUDA_SIMPLE_PRODUCT_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_SIMPLE_PRODUCT_H_

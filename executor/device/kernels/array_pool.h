@@ -4,8 +4,8 @@
 // the same blocks again and again; the peaks are those of what is in use, without anything
 // an allocator keeps besides.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_ARRAY_POOL_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_ARRAY_POOL_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_ARRAY_POOL_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_ARRAY_POOL_H_
 
 #include <array>
 #include <cstdint>
@@ -110,4 +110,4 @@ class ArrayPool {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_ARRAY_POOL_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_ARRAY_POOL_H_

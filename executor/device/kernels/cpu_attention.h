@@ -2,8 +2,8 @@
 // the sequence and not with its square: the backward pass computes the weights again from
 // the logarithms of their sums (Dao et al. 2022, section 3).
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ATTENTION_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ATTENTION_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ATTENTION_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ATTENTION_H_
 
 #include <vector>
 
@@ -32,4 +32,4 @@ extern template class CpuAttention<double>;
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ATTENTION_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ATTENTION_H_

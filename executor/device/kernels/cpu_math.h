@@ -1,8 +1,8 @@
 // Sums and functions in a form that compilers turn into vector instructions, with the same
 // result whatever instructions those are: sums are kept in a fixed number of lanes.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_MATH_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_MATH_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_MATH_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_MATH_H_
 
 #include <algorithm>
 #include <bit>
@@ -74,4 +74,4 @@ T Sigmoid(T x) {
 
 }  // namespace parplan::cpu_math
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_MATH_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_MATH_H_

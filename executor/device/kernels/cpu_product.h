@@ -1,7 +1,7 @@
 // Matrix products on the processor.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_PRODUCT_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_PRODUCT_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_PRODUCT_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_PRODUCT_H_
 
 #include <cstdint>
 
@@ -36,4 +36,4 @@ void UseOneThreadForProducts();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_PRODUCT_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_PRODUCT_H_

@@ -1,7 +1,7 @@
 // Rotary positions on the processor.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ROTARY_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ROTARY_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ROTARY_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ROTARY_H_
 
 #include <cstdint>
 #include <map>
@@ -31,4 +31,4 @@ extern template class CpuRotary<double>;
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_CPU_ROTARY_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ROTARY_H_

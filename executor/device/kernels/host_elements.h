@@ -1,8 +1,8 @@
 // Elements of a device's arrays as numbers of the host: for what a training step needs little
 // of, and for tests.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_HOST_ELEMENTS_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_HOST_ELEMENTS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_HOST_ELEMENTS_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_HOST_ELEMENTS_H_
 
 #include <cstdint>
 #include <vector>
@@ -29,4 +29,4 @@ absl::StatusOr<std::vector<double>> ReadElements(LayerKernels& kernels, ElementT
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_HOST_ELEMENTS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_HOST_ELEMENTS_H_

@@ -1,7 +1,7 @@
 // What the kernels of the processor are built on.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
 
 #include <string>
 #include <utility>
@@ -17,4 +17,4 @@ std::string CpuKernelLibraryPath();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_KERNEL_LIBRARIES_H_

@@ -14,8 +14,8 @@
 // order in which they are called; a device that runs them later tells its errors in `Synchronize`.
 // One object belongs to one thread.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_KERNELS_LAYER_KERNELS_H_
-#define PARPLAN_CLIENTS_DEVICE_KERNELS_LAYER_KERNELS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_LAYER_KERNELS_H_
+#define PARPLAN_EXECUTOR_DEVICE_KERNELS_LAYER_KERNELS_H_
 
 #include <cstdint>
 #include <memory>
@@ -214,4 +214,4 @@ std::unique_ptr<LayerKernels> MakeCpuKernels(ElementType type);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_KERNELS_LAYER_KERNELS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_KERNELS_LAYER_KERNELS_H_

@@ -1,7 +1,7 @@
 // One process that ends with those who started it.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_RANKS_CHILD_PROCESS_H_
-#define PARPLAN_CLIENTS_DEVICE_RANKS_CHILD_PROCESS_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_CHILD_PROCESS_H_
+#define PARPLAN_EXECUTOR_DEVICE_RANKS_CHILD_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -44,4 +44,4 @@ absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_RANKS_CHILD_PROCESS_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_RANKS_CHILD_PROCESS_H_

@@ -1,7 +1,7 @@
 // The cores that ranks are pinned to.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_RANKS_CORE_ORDER_H_
-#define PARPLAN_CLIENTS_DEVICE_RANKS_CORE_ORDER_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_
+#define PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_
 
 #include <string>
 #include <vector>
@@ -15,4 +15,4 @@ std::vector<int> CoresInOrder(const std::string& sysfs = "/sys");
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_RANKS_CORE_ORDER_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_

@@ -1,7 +1,7 @@
 // Who this process is among the ranks of a job: what its launcher put into its environment.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_RANKS_RANK_ENVIRONMENT_H_
-#define PARPLAN_CLIENTS_DEVICE_RANKS_RANK_ENVIRONMENT_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
+#define PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
 
 #include <functional>
 #include <optional>
@@ -68,4 +68,4 @@ absl::StatusOr<std::string> FirstHostOfSlurm(absl::string_view node_list);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_RANKS_RANK_ENVIRONMENT_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_

@@ -18,10 +18,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/ranks/child_process.h"
 #include "executor/device/ranks/core_order.h"
-#include "base/status_macros.h"
 
 extern char** environ;
 

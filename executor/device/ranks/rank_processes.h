@@ -1,7 +1,7 @@
 // The ranks of a job as processes of this machine: started, looked after, and ended together.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_RANKS_RANK_PROCESSES_H_
-#define PARPLAN_CLIENTS_DEVICE_RANKS_RANK_PROCESSES_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_PROCESSES_H_
+#define PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_PROCESSES_H_
 
 #include <sys/types.h>
 
@@ -118,4 +118,4 @@ class RankProcesses {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_RANKS_RANK_PROCESSES_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_PROCESSES_H_

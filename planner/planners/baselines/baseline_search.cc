@@ -7,10 +7,10 @@
 
 #include "planner/model/device_memory.h"
 #include "planner/model/tied_table.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/baselines/candidate_search.h"
 #include "planner/planners/baselines/stage_tables.h"
 #include "planner/planners/baselines/step_bound.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // Baselines that choose layer by layer within a fixed combination of paradigms.
 
-#ifndef PARPLAN_PLANNER_SEARCH_BASELINES_BASELINE_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_BASELINES_BASELINE_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINE_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINE_SEARCH_H_
 
 #include <optional>
 
@@ -28,4 +28,4 @@ std::optional<PlanningResult> SearchBaseline(const PlanningProblem& problem, con
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_BASELINES_BASELINE_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINE_SEARCH_H_

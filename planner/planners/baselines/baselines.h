@@ -1,7 +1,7 @@
 // The planners that are pure or fixed combinations of paradigms.
 
-#ifndef PARPLAN_PLANNER_SEARCH_BASELINES_BASELINES_H_
-#define PARPLAN_PLANNER_SEARCH_BASELINES_BASELINES_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINES_H_
+#define PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINES_H_
 
 #include <optional>
 
@@ -51,4 +51,4 @@ ThreeDegrees EqualDegrees(const PlanningProblem& problem);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_BASELINES_BASELINES_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINES_H_

@@ -1,7 +1,7 @@
 // The best plan for one pipeline degree and one number of micro-batches.
 
-#ifndef PARPLAN_PLANNER_SEARCH_BASELINES_CANDIDATE_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_BASELINES_CANDIDATE_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_CANDIDATE_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_BASELINES_CANDIDATE_SEARCH_H_
 
 #include <optional>
 
@@ -10,8 +10,8 @@
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/baselines/stage_tables.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 
@@ -36,4 +36,4 @@ CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_BASELINES_CANDIDATE_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_BASELINES_CANDIDATE_SEARCH_H_

@@ -1,8 +1,8 @@
 // What every layer of a model can do, and what it costs, for one pipeline degree
 // and one number of micro-batches.
 
-#ifndef PARPLAN_PLANNER_SEARCH_BASELINES_STAGE_TABLES_H_
-#define PARPLAN_PLANNER_SEARCH_BASELINES_STAGE_TABLES_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
+#define PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
 
 #include <cstdint>
 #include <string>
@@ -87,4 +87,4 @@ class StageTables {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_BASELINES_STAGE_TABLES_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_

@@ -1,7 +1,7 @@
 // What no plan with a given pipeline degree and number of micro-batches can beat.
 
-#ifndef PARPLAN_PLANNER_SEARCH_BASELINES_STEP_BOUND_H_
-#define PARPLAN_PLANNER_SEARCH_BASELINES_STEP_BOUND_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STEP_BOUND_H_
+#define PARPLAN_PLANNER_PLANNERS_BASELINES_STEP_BOUND_H_
 
 #include "base/units.h"
 #include "planner/planners/baselines/stage_tables.h"
@@ -30,4 +30,4 @@ Seconds StepLowerBound(const StageTables& tables, Bytes stage_budget);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_BASELINES_STEP_BOUND_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_BASELINES_STEP_BOUND_H_

@@ -1,7 +1,7 @@
 // Baselines with one strategy for all layers and stages of equal depth, plan by plan.
 
-#ifndef PARPLAN_PLANNER_SEARCH_BASELINES_UNIFORM_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_BASELINES_UNIFORM_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_UNIFORM_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_BASELINES_UNIFORM_SEARCH_H_
 
 #include <functional>
 #include <optional>
@@ -34,4 +34,4 @@ std::optional<PlanningResult> SearchUniform(const PlanningProblem& problem, cons
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_BASELINES_UNIFORM_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_BASELINES_UNIFORM_SEARCH_H_

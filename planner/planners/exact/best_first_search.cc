@@ -4,10 +4,10 @@
 #include <limits>
 #include <utility>
 
-#include "planner/planners/exact/steady_bound.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/pipeline_search.h"
 #include "planner/planners/exact/pipeline/priced_search.h"
+#include "planner/planners/exact/steady_bound.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {

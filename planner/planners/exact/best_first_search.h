@@ -1,8 +1,8 @@
 // The loop of `exact` over its candidates: each is bounded, and searched where its bound
 // allows a plan better than the best.
 
-#ifndef PARPLAN_PLANNER_SEARCH_EXACT_BEST_FIRST_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_EXACT_BEST_FIRST_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 
 #include <cstdint>
 #include <limits>
@@ -13,10 +13,10 @@
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/candidate_queue.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
@@ -138,4 +138,4 @@ class BestFirstSearch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_EXACT_BEST_FIRST_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_

@@ -1,7 +1,7 @@
 // Candidates that are not settled, in the order of visits.
 
-#ifndef PARPLAN_PLANNER_SEARCH_EXACT_CANDIDATE_QUEUE_H_
-#define PARPLAN_PLANNER_SEARCH_EXACT_CANDIDATE_QUEUE_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -61,4 +61,4 @@ class CandidateQueue {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_EXACT_CANDIDATE_QUEUE_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_

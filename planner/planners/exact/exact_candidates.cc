@@ -12,9 +12,9 @@
 #include "planner/model/plan.h"
 #include "planner/planners/baselines/baselines.h"
 #include "planner/planners/baselines/uniform_search.h"
-#include "planner/planners/galvatron/galvatron_search.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/pipeline_bound.h"
+#include "planner/planners/galvatron/galvatron_search.h"
 
 namespace parplan {
 namespace {

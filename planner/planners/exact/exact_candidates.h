@@ -1,7 +1,7 @@
 // The parts of the space that `exact` looks at one by one, and what they share.
 
-#ifndef PARPLAN_PLANNER_SEARCH_EXACT_EXACT_CANDIDATES_H_
-#define PARPLAN_PLANNER_SEARCH_EXACT_EXACT_CANDIDATES_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
 
 #include <cstdint>
 #include <functional>
@@ -14,8 +14,8 @@
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/pipeline/pipeline_search.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/option_table.h"
 #include "planner/search/space/strategy_space.h"
 
@@ -98,4 +98,4 @@ void ForEach(const ParallelFor& parallel_for, int64_t count,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_EXACT_EXACT_CANDIDATES_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_

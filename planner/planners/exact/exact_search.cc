@@ -8,11 +8,11 @@
 
 #include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/best_first_search.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // `exact`: the best plan of the declared space (docs/search.md), with a proof.
 
-#ifndef PARPLAN_PLANNER_SEARCH_EXACT_EXACT_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_EXACT_EXACT_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_SEARCH_H_
 
 #include <optional>
 
@@ -22,4 +22,4 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_EXACT_EXACT_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_SEARCH_H_

@@ -1,7 +1,7 @@
 // What a micro-batch takes at least in a pipeline that goes on for ever.
 
-#ifndef PARPLAN_PLANNER_SEARCH_EXACT_STEADY_BOUND_H_
-#define PARPLAN_PLANNER_SEARCH_EXACT_STEADY_BOUND_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_
 
 #include <cstdint>
 
@@ -29,4 +29,4 @@ Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const Op
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_EXACT_STEADY_BOUND_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_

@@ -1,8 +1,8 @@
 // The queue of partitions of Galvatron-BMW: from the one that balances memory towards the
 // one that balances time (TKDE 2024; papers.md 2.4).
 
-#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_BI_OBJECTIVE_H_
-#define PARPLAN_PLANNER_SEARCH_GALVATRON_BI_OBJECTIVE_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
+#define PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
 
 #include <functional>
 #include <optional>
@@ -46,4 +46,4 @@ void AdjustPartitions(const Partition& memory_balanced, const Partition& time_ba
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_BI_OBJECTIVE_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_

@@ -1,7 +1,7 @@
 // The memory-balanced partition of Galvatron's code.
 
-#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_PARTITION_H_
-#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_PARTITION_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_
+#define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_
 
 #include "absl/types/span.h"
 #include "planner/search/stage/stage_balance.h"
@@ -22,4 +22,4 @@ Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_PARTITION_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_

@@ -11,11 +11,11 @@
 #include "absl/strings/str_format.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/galvatron/bi_objective.h"
 #include "planner/planners/galvatron/galvatron_partition.h"
 #include "planner/planners/galvatron/galvatron_stages.h"
 #include "planner/planners/galvatron/galvatron_tables.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/strategy_space.h"
 #include "planner/search/stage/stage_balance.h"
 

@@ -1,7 +1,7 @@
 // The planners of the Galvatron papers, as published (papers.md 1 and 2).
 
-#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
 
 #include <optional>
 
@@ -26,4 +26,4 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_

@@ -1,7 +1,7 @@
 // Stages of one depth, micro-batch count and schedule, solved by the dense programme.
 
-#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_STAGES_H_
-#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_STAGES_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
+#define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
 
 #include <cstdint>
 #include <map>
@@ -14,8 +14,8 @@
 #include "planner/cost/cost_model.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/galvatron/galvatron_tables.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/stage/dense_assignment.h"
 #include "planner/search/stage/stage_balance.h"
 
@@ -81,4 +81,4 @@ class GalvatronStages {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_STAGES_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_

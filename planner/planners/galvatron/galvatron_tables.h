@@ -1,7 +1,7 @@
 // What the layers of a model can do in Galvatron's decision tree, and what it costs.
 
-#ifndef PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_TABLES_H_
-#define PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_TABLES_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
+#define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
 
 #include <cstdint>
 #include <vector>
@@ -90,4 +90,4 @@ class GalvatronTables {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_GALVATRON_GALVATRON_TABLES_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_

@@ -1,7 +1,7 @@
 // Devices as a grid of one or two axes, and how a matrix lies on it.
 
-#ifndef PARPLAN_PLANNER_ILP_DEVICE_MESH_H_
-#define PARPLAN_PLANNER_ILP_DEVICE_MESH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_
 
 #include <array>
 #include <string>
@@ -68,4 +68,4 @@ std::vector<Layout> LayoutsOf(const DeviceMesh& mesh);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_DEVICE_MESH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_

@@ -17,8 +17,8 @@
 // integral. Classes instead of options in B lose nothing, since costs of an edge depend
 // on classes only.
 
-#ifndef PARPLAN_PLANNER_ILP_GRAPH_SEARCH_H_
-#define PARPLAN_PLANNER_ILP_GRAPH_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_GRAPH_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_GRAPH_SEARCH_H_
 
 #include <cstdint>
 #include <optional>
@@ -101,4 +101,4 @@ class GraphSearch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_GRAPH_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_GRAPH_SEARCH_H_

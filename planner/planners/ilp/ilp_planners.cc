@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/model/device_memory.h"
 #include "planner/planners/ilp/mesh_search.h"
 #include "planner/planners/ilp/nearest_plan.h"
-#include "planner/model/device_memory.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // Planners that choose operator by operator with an integer program.
 
-#ifndef PARPLAN_PLANNER_ILP_ILP_PLANNERS_H_
-#define PARPLAN_PLANNER_ILP_ILP_PLANNERS_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
 
 #include <optional>
 
@@ -39,4 +39,4 @@ std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, con
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_ILP_PLANNERS_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_

@@ -5,8 +5,8 @@
 // never entered: a model is built and searched through `CbcModel` (Forrest and
 // Lougee-Heimer, "CBC User Guide"). No thread is started.
 
-#ifndef PARPLAN_PLANNER_ILP_INTEGER_PROGRAM_H_
-#define PARPLAN_PLANNER_ILP_INTEGER_PROGRAM_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_INTEGER_PROGRAM_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_INTEGER_PROGRAM_H_
 
 #include <cstdint>
 #include <functional>
@@ -88,4 +88,4 @@ class ProgramSolver {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_INTEGER_PROGRAM_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_INTEGER_PROGRAM_H_

@@ -1,7 +1,7 @@
 // The integer program on every mesh of a problem's devices.
 
-#ifndef PARPLAN_PLANNER_ILP_MESH_SEARCH_H_
-#define PARPLAN_PLANNER_ILP_MESH_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_MESH_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_MESH_SEARCH_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
+#include "planner/model/planning_problem.h"
 #include "planner/planners/ilp/device_mesh.h"
 #include "planner/planners/ilp/graph_search.h"
 #include "planner/planners/ilp/model_graph.h"
 #include "planner/planners/ilp/nearest_plan.h"
 #include "planner/planners/ilp/operator_times.h"
-#include "planner/model/planning_problem.h"
 
 namespace parplan {
 
@@ -77,4 +77,4 @@ class MeshSearch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_MESH_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_MESH_SEARCH_H_

@@ -1,15 +1,15 @@
 // The strategy graph of a whole model on one mesh.
 
-#ifndef PARPLAN_PLANNER_ILP_MODEL_GRAPH_H_
-#define PARPLAN_PLANNER_ILP_MODEL_GRAPH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_MODEL_GRAPH_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_MODEL_GRAPH_H_
 
 #include <cstdint>
 
 #include "planner/cost/cost_model.h"
+#include "planner/model/model_spec.h"
 #include "planner/planners/ilp/device_mesh.h"
 #include "planner/planners/ilp/operator_times.h"
 #include "planner/planners/ilp/strategy_graph.h"
-#include "planner/model/model_spec.h"
 
 namespace parplan {
 
@@ -42,4 +42,4 @@ StrategyGraph GraphOfModel(const ModelSpec& model, const CostModel& costs,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_MODEL_GRAPH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_MODEL_GRAPH_H_

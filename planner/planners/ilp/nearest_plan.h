@@ -1,7 +1,7 @@
 // From the operators' strategies to a plan that executors can run.
 
-#ifndef PARPLAN_PLANNER_ILP_NEAREST_PLAN_H_
-#define PARPLAN_PLANNER_ILP_NEAREST_PLAN_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_NEAREST_PLAN_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_NEAREST_PLAN_H_
 
 #include <cstdint>
 #include <optional>
@@ -43,4 +43,4 @@ std::optional<Plan> NearestPlan(const PlanningProblem& problem, const CostModel&
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_NEAREST_PLAN_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_NEAREST_PLAN_H_

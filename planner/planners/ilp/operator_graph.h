@@ -1,7 +1,7 @@
 // A layer as operators on matrices of tokens by features.
 
-#ifndef PARPLAN_PLANNER_ILP_OPERATOR_GRAPH_H_
-#define PARPLAN_PLANNER_ILP_OPERATOR_GRAPH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_GRAPH_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_GRAPH_H_
 
 #include <cstdint>
 #include <string>
@@ -77,4 +77,4 @@ OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_OPERATOR_GRAPH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_GRAPH_H_

@@ -11,8 +11,8 @@
 // Attention takes rows (samples), columns (heads) or neither; norms rows or neither;
 // element-wise work any layout, the same for inputs and output.
 
-#ifndef PARPLAN_PLANNER_ILP_OPERATOR_OPTIONS_H_
-#define PARPLAN_PLANNER_ILP_OPERATOR_OPTIONS_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_OPTIONS_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_OPTIONS_H_
 
 #include <cstdint>
 #include <vector>
@@ -57,4 +57,4 @@ double ReshardSeconds(double bytes, const Layout& from, const Layout& to, const 
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_OPERATOR_OPTIONS_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_OPTIONS_H_

@@ -1,7 +1,7 @@
 // How long operators and collectives on a mesh take.
 
-#ifndef PARPLAN_PLANNER_ILP_OPERATOR_TIMES_H_
-#define PARPLAN_PLANNER_ILP_OPERATOR_TIMES_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_
 
 #include <optional>
 #include <vector>
@@ -9,9 +9,9 @@
 #include "base/units.h"
 #include "planner/cost/collective_costs.h"
 #include "planner/cost/matrix_time.h"
+#include "planner/model/planning_problem.h"
 #include "planner/planners/ilp/device_mesh.h"
 #include "planner/planners/ilp/operator_graph.h"
-#include "planner/model/planning_problem.h"
 
 namespace parplan {
 
@@ -42,4 +42,4 @@ class OperatorTimes {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_OPERATOR_TIMES_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_

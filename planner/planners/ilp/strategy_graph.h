@@ -4,8 +4,8 @@
 // Shi et al., FITEE 26(1), 2025; as docs/min-memory-ilp.md reconstructs it. A node or an
 // edge may stand for several equal ones (`multiplicity`): all of them choose alike.
 
-#ifndef PARPLAN_PLANNER_ILP_STRATEGY_GRAPH_H_
-#define PARPLAN_PLANNER_ILP_STRATEGY_GRAPH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_
 
 #include <string>
 #include <vector>
@@ -95,4 +95,4 @@ void DropDominatedOptions(StrategyGraph& graph);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_ILP_STRATEGY_GRAPH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "executor/device/backend/device_backend.h"
 #include "base/status_macros.h"
+#include "executor/device/backend/device_backend.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "profiler-agent/probe/probe_rank.h"
 #include "proto/wire/profile_wire.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "executor/device/comm/steady_clock.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 namespace {

@@ -23,13 +23,13 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/ranks/rank_environment.h"
 #include "executor/device/ranks/rank_processes.h"
 #include "executor/layer_probe/time_spread.h"
 #include "executor/trainer/rank_trainer.h"
-#include "base/status_macros.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "proto/wire/profile_wire.h"

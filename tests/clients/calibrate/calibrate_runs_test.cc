@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "clients/calibrate/execution_runs.h"
 #include "clients/calibrate/run_slice.h"
-#include "base/error.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/digest.h"
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "clients/calibrate/run_problem.h"
-#include "tests/studies/accuracy/accuracy_samples.h"
+#include "tests/clients/calibrate/accuracy_samples.h"
 #include "tests/support/shared_data.h"
 
 namespace parplan::accuracy {

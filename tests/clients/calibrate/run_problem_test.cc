@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "tests/studies/accuracy/accuracy_samples.h"
+#include "tests/clients/calibrate/accuracy_samples.h"
 
 namespace parplan::accuracy {
 namespace {

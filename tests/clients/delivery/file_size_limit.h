@@ -1,7 +1,7 @@
 // A disk that is full, without a disk of one's own.
 
-#ifndef PARPLAN_TESTS_DELIVERY_FILE_SIZE_LIMIT_H_
-#define PARPLAN_TESTS_DELIVERY_FILE_SIZE_LIMIT_H_
+#ifndef PARPLAN_TESTS_CLIENTS_DELIVERY_FILE_SIZE_LIMIT_H_
+#define PARPLAN_TESTS_CLIENTS_DELIVERY_FILE_SIZE_LIMIT_H_
 
 #include <sys/resource.h>
 
@@ -33,4 +33,4 @@ class FileSizeLimit {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DELIVERY_FILE_SIZE_LIMIT_H_
+#endif  // PARPLAN_TESTS_CLIENTS_DELIVERY_FILE_SIZE_LIMIT_H_

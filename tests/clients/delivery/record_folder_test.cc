@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/error.h"
 #include "tests/clients/delivery/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"

@@ -1,4 +1,5 @@
 #include "clients/import/galvatron_plan.h"
+#include "clients/export/galvatron_plan_export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

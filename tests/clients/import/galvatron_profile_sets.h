@@ -1,7 +1,7 @@
 // The sets of files in the folder of measured data, and what comes of each.
 
-#ifndef PARPLAN_TESTS_PLANCTL_IMPORT_GALVATRON_PROFILE_SETS_H_
-#define PARPLAN_TESTS_PLANCTL_IMPORT_GALVATRON_PROFILE_SETS_H_
+#ifndef PARPLAN_TESTS_CLIENTS_IMPORT_GALVATRON_PROFILE_SETS_H_
+#define PARPLAN_TESTS_CLIENTS_IMPORT_GALVATRON_PROFILE_SETS_H_
 
 #include <ostream>
 #include <vector>
@@ -28,4 +28,4 @@ const std::vector<ProfileSet>& GalvatronProfileSets();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_PLANCTL_IMPORT_GALVATRON_PROFILE_SETS_H_
+#endif  // PARPLAN_TESTS_CLIENTS_IMPORT_GALVATRON_PROFILE_SETS_H_

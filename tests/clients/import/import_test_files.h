@@ -1,7 +1,7 @@
 // Files for the tests of the importers.
 
-#ifndef PARPLAN_TESTS_PLANCTL_IMPORT_IMPORT_TEST_FILES_H_
-#define PARPLAN_TESTS_PLANCTL_IMPORT_IMPORT_TEST_FILES_H_
+#ifndef PARPLAN_TESTS_CLIENTS_IMPORT_IMPORT_TEST_FILES_H_
+#define PARPLAN_TESTS_CLIENTS_IMPORT_IMPORT_TEST_FILES_H_
 
 #include <string>
 
@@ -35,4 +35,4 @@ int64_t Nanoseconds(const google::protobuf::Duration& duration);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_PLANCTL_IMPORT_IMPORT_TEST_FILES_H_
+#endif  // PARPLAN_TESTS_CLIENTS_IMPORT_IMPORT_TEST_FILES_H_

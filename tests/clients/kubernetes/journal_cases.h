@@ -1,7 +1,7 @@
 // What tests of the journal and of its forwarder begin with.
 
-#ifndef PARPLAN_TESTS_SIDECAR_JOURNAL_CASES_H_
-#define PARPLAN_TESTS_SIDECAR_JOURNAL_CASES_H_
+#ifndef PARPLAN_TESTS_CLIENTS_KUBERNETES_JOURNAL_CASES_H_
+#define PARPLAN_TESTS_CLIENTS_KUBERNETES_JOURNAL_CASES_H_
 
 #include <cstdint>
 #include <string>
@@ -41,4 +41,4 @@ inline std::vector<int64_t> FirstSteps(const std::vector<v1::MeasuredWindow>& wi
 
 }  // namespace parplan::sidecar
 
-#endif  // PARPLAN_TESTS_SIDECAR_JOURNAL_CASES_H_
+#endif  // PARPLAN_TESTS_CLIENTS_KUBERNETES_JOURNAL_CASES_H_

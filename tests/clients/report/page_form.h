@@ -1,7 +1,7 @@
 // A strict reader of the form of a page.
 
-#ifndef PARPLAN_TESTS_PLANCTL_REPORT_PAGE_FORM_H_
-#define PARPLAN_TESTS_PLANCTL_REPORT_PAGE_FORM_H_
+#ifndef PARPLAN_TESTS_CLIENTS_REPORT_PAGE_FORM_H_
+#define PARPLAN_TESTS_CLIENTS_REPORT_PAGE_FORM_H_
 
 #include <string>
 
@@ -22,4 +22,4 @@ int CountOf(const std::string& text, const std::string& part);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_PLANCTL_REPORT_PAGE_FORM_H_
+#endif  // PARPLAN_TESTS_CLIENTS_REPORT_PAGE_FORM_H_

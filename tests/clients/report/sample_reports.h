@@ -1,8 +1,8 @@
 // Reports of plans that never ran: plain arithmetic in the place of a search, so
 // that a test can ask for any number of stages, layers and micro-batches.
 
-#ifndef PARPLAN_TESTS_PLANCTL_REPORT_SAMPLE_REPORTS_H_
-#define PARPLAN_TESTS_PLANCTL_REPORT_SAMPLE_REPORTS_H_
+#ifndef PARPLAN_TESTS_CLIENTS_REPORT_SAMPLE_REPORTS_H_
+#define PARPLAN_TESTS_CLIENTS_REPORT_SAMPLE_REPORTS_H_
 
 #include <cstdint>
 #include <string>
@@ -46,4 +46,4 @@ std::vector<NamedReport> ReportGallery();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_PLANCTL_REPORT_SAMPLE_REPORTS_H_
+#endif  // PARPLAN_TESTS_CLIENTS_REPORT_SAMPLE_REPORTS_H_

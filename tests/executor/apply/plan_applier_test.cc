@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "executor/apply/window_gather.h"
-#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/apply/apply_cases.h"
-#include "tests/planner/program/program_cases.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/trainer/run_plan.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/planner/program/program_cases.h"
 #include "tests/executor/trainer/plan_cases.h"
 #include "tests/executor/trainer/run_plan.h"
+#include "tests/planner/program/program_cases.h"
 
 namespace parplan {
 namespace {

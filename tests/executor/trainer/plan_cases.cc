@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/program/rank_program.h"
 #include "base/check.h"
+#include "planner/program/rank_program.h"
 #include "tests/planner/program/program_cases.h"
 
 namespace parplan {

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/kernels/host_elements.h"
 #include "executor/trainer/token_source.h"
-#include "base/status_macros.h"
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"
 

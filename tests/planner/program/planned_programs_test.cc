@@ -9,8 +9,8 @@
 #include <string>
 #include <variant>
 
-#include "planner/program/rank_program.h"
 #include "planner/find_plan.h"
+#include "planner/program/rank_program.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 

@@ -1,7 +1,7 @@
 // Models and plans for tests of the executor.
 
-#ifndef PARPLAN_TESTS_EXECUTOR_PROGRAM_PROGRAM_CASES_H_
-#define PARPLAN_TESTS_EXECUTOR_PROGRAM_PROGRAM_CASES_H_
+#ifndef PARPLAN_TESTS_PLANNER_PROGRAM_PROGRAM_CASES_H_
+#define PARPLAN_TESTS_PLANNER_PROGRAM_PROGRAM_CASES_H_
 
 #include <cstdint>
 #include <vector>
@@ -45,4 +45,4 @@ Plan Recomputing(Plan plan, RecomputeLevel level = RecomputeLevel::kFull);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_EXECUTOR_PROGRAM_PROGRAM_CASES_H_
+#endif  // PARPLAN_TESTS_PLANNER_PROGRAM_PROGRAM_CASES_H_

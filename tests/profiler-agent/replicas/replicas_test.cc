@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/service/health/health_server.h"
 #include "clients/cpp/agent_client.h"
 #include "parplan/v1/agent_service.grpc.pb.h"
 #include "profiler-agent/replicas/replica_order.h"
-#include "base/service/health/health_server.h"
 #include "tests/support/reserved_port.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"

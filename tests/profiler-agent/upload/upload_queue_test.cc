@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/error.h"
 #include "tests/clients/delivery/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"

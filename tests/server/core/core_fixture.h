@@ -1,7 +1,7 @@
 // A core on a store in memory, a clock that stands, and a measured cluster.
 
-#ifndef PARPLAN_TESTS_CORE_CORE_FIXTURE_H_
-#define PARPLAN_TESTS_CORE_CORE_FIXTURE_H_
+#ifndef PARPLAN_TESTS_SERVER_CORE_CORE_FIXTURE_H_
+#define PARPLAN_TESTS_SERVER_CORE_CORE_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -87,4 +87,4 @@ v1::PlanPayload PayloadOf(const v1::Plan& plan);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_CORE_CORE_FIXTURE_H_
+#endif  // PARPLAN_TESTS_SERVER_CORE_CORE_FIXTURE_H_

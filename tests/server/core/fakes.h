@@ -1,8 +1,8 @@
 // Stand-ins for the world around the core: a clock one can set, an observer that
 // remembers, a planner that waits.
 
-#ifndef PARPLAN_TESTS_CORE_FAKES_H_
-#define PARPLAN_TESTS_CORE_FAKES_H_
+#ifndef PARPLAN_TESTS_SERVER_CORE_FAKES_H_
+#define PARPLAN_TESTS_SERVER_CORE_FAKES_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -271,4 +271,4 @@ class GatedPlanner {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_CORE_FAKES_H_
+#endif  // PARPLAN_TESTS_SERVER_CORE_FAKES_H_

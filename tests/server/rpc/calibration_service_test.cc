@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "clients/cpp/calibration_client.h"
 #include "base/error.h"
+#include "clients/cpp/calibration_client.h"
 #include "tests/server/rpc/reason_matcher.h"
 #include "tests/server/rpc/rpc_harness.h"
 #include "tests/server/rpc/small_world.h"

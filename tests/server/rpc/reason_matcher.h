@@ -1,7 +1,7 @@
 // What a refused call says: EXPECT_THAT(result, IsRefused(code, Reason::kDraining)).
 
-#ifndef PARPLAN_TESTS_RPC_REASON_MATCHER_H_
-#define PARPLAN_TESTS_RPC_REASON_MATCHER_H_
+#ifndef PARPLAN_TESTS_SERVER_RPC_REASON_MATCHER_H_
+#define PARPLAN_TESTS_SERVER_RPC_REASON_MATCHER_H_
 
 #include <gmock/gmock.h>
 
@@ -25,4 +25,4 @@ MATCHER_P2(IsRefused, code, reason, "is an error with that code and reason") {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_RPC_REASON_MATCHER_H_
+#endif  // PARPLAN_TESTS_SERVER_RPC_REASON_MATCHER_H_

@@ -1,8 +1,8 @@
 // A server in this process, on a port of its own, and what tests need to look at
 // it from both sides.
 
-#ifndef PARPLAN_TESTS_RPC_RPC_HARNESS_H_
-#define PARPLAN_TESTS_RPC_RPC_HARNESS_H_
+#ifndef PARPLAN_TESTS_SERVER_RPC_RPC_HARNESS_H_
+#define PARPLAN_TESTS_SERVER_RPC_RPC_HARNESS_H_
 
 #include <grpcpp/channel.h>
 
@@ -112,4 +112,4 @@ class RpcHarness {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_RPC_RPC_HARNESS_H_
+#endif  // PARPLAN_TESTS_SERVER_RPC_RPC_HARNESS_H_

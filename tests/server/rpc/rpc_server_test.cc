@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
-#include "base/error.h"
 #include "tests/server/rpc/reason_matcher.h"
 #include "tests/server/rpc/rpc_harness.h"
 #include "tests/server/rpc/small_world.h"

@@ -1,8 +1,8 @@
 // A cluster of two devices, measured, and a question about it: small enough to
 // read, whole enough to be planned for.
 
-#ifndef PARPLAN_TESTS_RPC_SMALL_WORLD_H_
-#define PARPLAN_TESTS_RPC_SMALL_WORLD_H_
+#ifndef PARPLAN_TESTS_SERVER_RPC_SMALL_WORLD_H_
+#define PARPLAN_TESTS_SERVER_RPC_SMALL_WORLD_H_
 
 #include <string>
 
@@ -31,4 +31,4 @@ v1::ShapePlanRequest SmallShapeQuestion();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_RPC_SMALL_WORLD_H_
+#endif  // PARPLAN_TESTS_SERVER_RPC_SMALL_WORLD_H_

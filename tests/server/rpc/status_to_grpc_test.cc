@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/error_info.pb.h"
-#include "base/error.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/error.h"
 #include "tests/server/store/postgres_process.h"
 #include "tests/support/status_matchers.h"
 

@@ -20,8 +20,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "gtest/gtest.h"
 #include "base/check.h"
+#include "gtest/gtest.h"
 
 namespace parplan {
 namespace {

@@ -1,8 +1,8 @@
 // A PostgreSQL of this process alone: Debian's, in a temporary folder, reached through a
 // Unix socket there, and ended with the process.
 
-#ifndef PARPLAN_TESTS_STORE_POSTGRES_PROCESS_H_
-#define PARPLAN_TESTS_STORE_POSTGRES_PROCESS_H_
+#ifndef PARPLAN_TESTS_SERVER_STORE_POSTGRES_PROCESS_H_
+#define PARPLAN_TESTS_SERVER_STORE_POSTGRES_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -43,4 +43,4 @@ class PostgresProcess {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_STORE_POSTGRES_PROCESS_H_
+#endif  // PARPLAN_TESTS_SERVER_STORE_POSTGRES_PROCESS_H_

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "gtest/gtest.h"
 #include "base/check.h"
+#include "gtest/gtest.h"
 
 namespace parplan {
 namespace {

@@ -3,8 +3,8 @@
 //
 //   INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance, testing::Values(&MakeSqliteHome));
 
-#ifndef PARPLAN_TESTS_STORE_STORE_CONFORMANCE_H_
-#define PARPLAN_TESTS_STORE_STORE_CONFORMANCE_H_
+#ifndef PARPLAN_TESTS_SERVER_STORE_STORE_CONFORMANCE_H_
+#define PARPLAN_TESTS_SERVER_STORE_STORE_CONFORMANCE_H_
 
 #include <gtest/gtest.h>
 
@@ -63,4 +63,4 @@ std::optional<Reason> ReasonOf(const StatusLike& result) {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_STORE_STORE_CONFORMANCE_H_
+#endif  // PARPLAN_TESTS_SERVER_STORE_STORE_CONFORMANCE_H_

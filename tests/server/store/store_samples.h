@@ -1,8 +1,8 @@
 // Records for tests of the store. The bytes of a record follow from its name, so
 // a test can tell a whole record from half of one by looking at it alone.
 
-#ifndef PARPLAN_TESTS_STORE_STORE_SAMPLES_H_
-#define PARPLAN_TESTS_STORE_STORE_SAMPLES_H_
+#ifndef PARPLAN_TESTS_SERVER_STORE_STORE_SAMPLES_H_
+#define PARPLAN_TESTS_SERVER_STORE_STORE_SAMPLES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -48,4 +48,4 @@ std::string SampleWindowName(int32_t rank, int64_t first_step);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_STORE_STORE_SAMPLES_H_
+#endif  // PARPLAN_TESTS_SERVER_STORE_STORE_SAMPLES_H_

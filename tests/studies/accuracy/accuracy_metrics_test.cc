@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/studies/accuracy/accuracy_samples.h"
+#include "tests/clients/calibrate/accuracy_samples.h"
 
 namespace parplan::accuracy {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "studies/accuracy/accuracy_report.h"
-#include "tests/studies/accuracy/accuracy_samples.h"
+#include "tests/clients/calibrate/accuracy_samples.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {

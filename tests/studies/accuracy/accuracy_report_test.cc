@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/studies/accuracy/accuracy_samples.h"
+#include "tests/clients/calibrate/accuracy_samples.h"
 #include "tests/clients/report/page_form.h"
 
 namespace parplan::accuracy {

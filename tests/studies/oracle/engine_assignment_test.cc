@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "studies/oracle/engine_plan.h"
 #include "planner/search/stage/dense_assignment.h"
+#include "studies/oracle/engine_plan.h"
 #include "tests/studies/oracle/oracle_files.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"

@@ -1,7 +1,7 @@
 // The cases of the public engine kept beside a working copy.
 
-#ifndef PARPLAN_TESTS_PLANCTL_ORACLE_ORACLE_FILES_H_
-#define PARPLAN_TESTS_PLANCTL_ORACLE_ORACLE_FILES_H_
+#ifndef PARPLAN_TESTS_STUDIES_ORACLE_ORACLE_FILES_H_
+#define PARPLAN_TESTS_STUDIES_ORACLE_ORACLE_FILES_H_
 
 #include <optional>
 #include <string>
@@ -22,4 +22,4 @@ std::vector<OracleCase> AllOracleCases(const std::string& folder);
 
 }  // namespace parplan::oracle
 
-#endif  // PARPLAN_TESTS_PLANCTL_ORACLE_ORACLE_FILES_H_
+#endif  // PARPLAN_TESTS_STUDIES_ORACLE_ORACLE_FILES_H_

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "studies/parity/galvatron_constants.h"
 #include "nlohmann/json.hpp"
+#include "studies/parity/galvatron_constants.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "nlohmann/json.hpp"
 #include "base/error.h"
+#include "nlohmann/json.hpp"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 

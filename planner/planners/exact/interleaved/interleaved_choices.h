@@ -1,20 +1,20 @@
 // What the definitions of an interleaved plan may choose, bounded and tried.
 
-#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_CHOICES_H_
-#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_CHOICES_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
 
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/planners/exact/interleaved/interleaved_paths.h"
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/pipeline/partition_seams.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 
@@ -132,4 +132,4 @@ class PartitionChoices {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_CHOICES_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_

@@ -1,7 +1,7 @@
 // The partitions of interleaved pipelines: stages are even (docs/search.md).
 
-#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
-#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
 
 #include <cstdint>
 #include <vector>
@@ -30,4 +30,4 @@ std::vector<std::vector<int>> EvenPartitions(const StrategySpace& space, int sta
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_

@@ -1,8 +1,8 @@
 // Lower bounds of interleaved pipelines, for plans whose layers of one definition all
 // cost the same.
 
-#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PATHS_H_
-#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PATHS_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_
 
 #include <cstdint>
 #include <vector>
@@ -73,4 +73,4 @@ class InterleavedPaths {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PATHS_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_

@@ -1,7 +1,7 @@
 // Interleaved plans of which every definition has one strategy.
 
-#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PLAN_H_
-#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PLAN_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 
 #include <vector>
 
@@ -23,4 +23,4 @@ Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& lay
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_PLAN_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_

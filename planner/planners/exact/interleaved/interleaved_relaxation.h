@@ -6,8 +6,8 @@
 // than the slowest device takes, the sum of the least is a bound for any weights and prices
 // (a Lagrangian relaxation). Good ones are found by subgradients.
 
-#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_RELAXATION_H_
-#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_RELAXATION_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
 
 #include <cstdint>
 #include <optional>
@@ -96,4 +96,4 @@ class InterleavedRelaxation {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_RELAXATION_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_

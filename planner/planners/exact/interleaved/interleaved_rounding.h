@@ -1,7 +1,7 @@
 // Interleaved plans of models with too many definitions to choose for one by one.
 
-#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_ROUNDING_H_
-#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_ROUNDING_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_
 
 #include <vector>
 
@@ -20,4 +20,4 @@ void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_ROUNDING_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_

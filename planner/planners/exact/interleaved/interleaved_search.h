@@ -4,8 +4,8 @@
 // throughout, and stages are even (docs/search.md), so there are few plans and each is
 // simulated, but for those a bound excludes.
 
-#ifndef PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 
 #include <cstdint>
 #include <vector>
@@ -55,4 +55,4 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_INTERLEAVED_INTERLEAVED_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_

@@ -1,7 +1,7 @@
 // How much memory an interleaved plan needs at least.
 
-#ifndef PARPLAN_PLANNER_SEARCH_MEMORY_INTERLEAVED_MEMORY_H_
-#define PARPLAN_PLANNER_SEARCH_MEMORY_INTERLEAVED_MEMORY_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_
 
 #include <optional>
 
@@ -20,4 +20,4 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_MEMORY_INTERLEAVED_MEMORY_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_

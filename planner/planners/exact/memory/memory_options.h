@@ -1,7 +1,7 @@
 // The options of a table as far as memory goes.
 
-#ifndef PARPLAN_PLANNER_SEARCH_MEMORY_MEMORY_OPTIONS_H_
-#define PARPLAN_PLANNER_SEARCH_MEMORY_MEMORY_OPTIONS_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_
 
 #include <vector>
 
@@ -17,4 +17,4 @@ std::vector<std::vector<int>> LeanOptions(const ModelSpec& model, const OptionTa
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_MEMORY_MEMORY_OPTIONS_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_

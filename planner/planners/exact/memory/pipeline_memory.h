@@ -1,7 +1,7 @@
 // How much memory the pipelines of one table of options need, without interleaving.
 
-#ifndef PARPLAN_PLANNER_SEARCH_MEMORY_PIPELINE_MEMORY_H_
-#define PARPLAN_PLANNER_SEARCH_MEMORY_PIPELINE_MEMORY_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
 
 #include <cstdint>
 #include <map>
@@ -65,4 +65,4 @@ class PipelineMemory {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_MEMORY_PIPELINE_MEMORY_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_

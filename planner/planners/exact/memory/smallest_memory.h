@@ -1,7 +1,7 @@
 // How much memory, and how many devices, a plan needs at least.
 
-#ifndef PARPLAN_PLANNER_SEARCH_MEMORY_SMALLEST_MEMORY_H_
-#define PARPLAN_PLANNER_SEARCH_MEMORY_SMALLEST_MEMORY_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
 
 #include <optional>
 
@@ -39,4 +39,4 @@ std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, Searc
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_MEMORY_SMALLEST_MEMORY_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_

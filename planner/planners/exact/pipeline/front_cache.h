@@ -1,7 +1,7 @@
 // Fronts of stages, each solved once for all stages of a pipeline that ask alike.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_FRONT_CACHE_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_FRONT_CACHE_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_FRONT_CACHE_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_FRONT_CACHE_H_
 
 #include <cstdint>
 #include <limits>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/stage/stage_front.h"
 
 namespace parplan {
@@ -95,4 +95,4 @@ class FrontCache {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_FRONT_CACHE_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_FRONT_CACHE_H_

@@ -1,7 +1,7 @@
 // What layers may cost, in as few numbers as bounds by prices need.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_LAYER_MENUS_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_LAYER_MENUS_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_
 
 #include <vector>
 
@@ -39,4 +39,4 @@ class LayerMenus {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_LAYER_MENUS_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_

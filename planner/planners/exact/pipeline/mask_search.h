@@ -8,8 +8,8 @@
 // between the two. The first plan without grains is the best by the bound of schedules; where
 // its simulated step is longer than the bound, all plans that may be faster are simulated.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_MASK_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_MASK_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 
 #include <limits>
 #include <vector>
@@ -18,13 +18,13 @@
 #include "base/units.h"
 #include "planner/cost/pipeline_schedule.h"
 #include "planner/cost/predict_plan.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/pipeline/front_cache.h"
 #include "planner/planners/exact/pipeline/partition_graph.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/planners/exact/pipeline/range_bound.h"
 #include "planner/planners/exact/pipeline/suffix_search.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/layout_classes.h"
 #include "planner/search/space/option_table.h"
 
@@ -107,4 +107,4 @@ class MaskSearch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_MASK_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_

@@ -6,15 +6,15 @@
 // with which no step is as short as wanted are left out. What remains is small where the
 // wanted step is close to the best one.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PARTITION_GRAPH_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_PARTITION_GRAPH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/planners/exact/pipeline/range_bound.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 
@@ -112,4 +112,4 @@ class PartitionGraph {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_PARTITION_GRAPH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_

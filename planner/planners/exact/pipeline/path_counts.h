@@ -5,8 +5,8 @@
 // front, then as long as it can within its own stage and those behind, and back. In an average
 // every stage counts some number of passes, which is the same for all partitions of the layers.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PATH_COUNTS_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_PATH_COUNTS_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_
 
 #include <vector>
 
@@ -42,4 +42,4 @@ PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const Lay
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_PATH_COUNTS_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_

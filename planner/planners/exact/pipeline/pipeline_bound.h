@@ -8,8 +8,8 @@
 // may have in flight. It is the simulated time itself but for rare mixtures of them. For
 // GPipe, whose passes are all one way and then all back, it is always exact.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_BOUND_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_BOUND_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
 
 #include <array>
 #include <cstdint>
@@ -113,4 +113,4 @@ double SpreadStepBound(Schedule schedule, int pipeline_parallel_degree, int64_t 
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_BOUND_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_

@@ -7,8 +7,8 @@
 // first plan found is the best by the bound of schedules; it is simulated, and where that
 // takes longer than the bound, all plans that may be faster are.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_
 
 #include <cstdint>
 #include <vector>
@@ -63,4 +63,4 @@ Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const 
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_

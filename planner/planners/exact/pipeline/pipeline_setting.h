@@ -1,7 +1,7 @@
 // What all parts of the search of one candidate look at.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_SETTING_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_SETTING_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
 
 #include <cstdint>
 #include <vector>
@@ -90,4 +90,4 @@ BudgetByCommunicators BudgetsOf(const MemoryOverheads& overheads, Bytes usable_m
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_PIPELINE_SETTING_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_

@@ -6,16 +6,16 @@
 // stage counts some number of passes (path_counts.h), and the step is at least their least sum
 // over all partitions, which a dynamic programme over (stage, layer) finds in one step each.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_PIPELINE_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_PIPELINE_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/pipeline/layer_menus.h"
 #include "planner/planners/exact/pipeline/path_counts.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 
@@ -101,4 +101,4 @@ class PricedPipeline {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_PIPELINE_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_

@@ -1,8 +1,8 @@
 // One candidate of a model with many layers: a bound and a good plan by prices of memory
 // (priced_pipeline.h), where exact fronts of stages would be too many.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_
 
 #include "planner/planners/exact/pipeline/pipeline_search.h"
 
@@ -24,4 +24,4 @@ PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_PRICED_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_

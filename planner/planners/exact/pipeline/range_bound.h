@@ -6,8 +6,8 @@
 // runs, or for one layer more than the range before. What only exists while a layer runs
 // counts with the least of each definition, layouts not at all.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_RANGE_BOUND_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_RANGE_BOUND_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
 
 #include <array>
 #include <cstdint>
@@ -113,4 +113,4 @@ class RangeBounds {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_RANGE_BOUND_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_

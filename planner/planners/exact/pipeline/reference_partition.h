@@ -1,7 +1,7 @@
 // A partition near the best one if memory did not count.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_REFERENCE_PARTITION_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_REFERENCE_PARTITION_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_
 
 #include <vector>
 
@@ -17,4 +17,4 @@ std::vector<int> ReferencePartition(const PipelineSetting& setting, const Option
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_REFERENCE_PARTITION_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_

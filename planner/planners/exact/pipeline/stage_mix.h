@@ -1,7 +1,7 @@
 // A good way to run a stage in no time, to have a plan before the best one is known.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_STAGE_MIX_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_STAGE_MIX_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
 
 #include <optional>
 
@@ -23,4 +23,4 @@ void SumTimes(const OptionTable& table, absl::Span<const DefinitionRun> runs, St
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_STAGE_MIX_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_

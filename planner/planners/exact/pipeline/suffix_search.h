@@ -13,18 +13,18 @@
 // to run a stage, and where the best plan's step is as long as its relaxed bound, as is
 // usual, there is no need for the others.
 
-#ifndef PARPLAN_PLANNER_SEARCH_PIPELINE_SUFFIX_SEARCH_H_
-#define PARPLAN_PLANNER_SEARCH_PIPELINE_SUFFIX_SEARCH_H_
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/search/base/search_meter.h"
 #include "planner/planners/exact/pipeline/front_cache.h"
 #include "planner/planners/exact/pipeline/partition_graph.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 
@@ -100,4 +100,4 @@ class SuffixSearch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_SEARCH_PIPELINE_SUFFIX_SEARCH_H_
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_

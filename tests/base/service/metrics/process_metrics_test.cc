@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/service/metrics/build_metrics.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/service/metrics/build_metrics.h"
 
 namespace parplan {
 namespace {

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "parplan/v1/error_info.pb.h"
 #include "base/error.h"
+#include "parplan/v1/error_info.pb.h"
 #include "tests/support/shared_data.h"
 
 namespace parplan::planctl {

@@ -1,8 +1,8 @@
 // Questions that tests of planctl share: the examples of deploy/, and files in a
 // folder of the test.
 
-#ifndef PARPLAN_TESTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_
-#define PARPLAN_TESTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_
+#ifndef PARPLAN_TESTS_CLIENTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_
+#define PARPLAN_TESTS_CLIENTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_
 
 #include <string>
 #include <vector>
@@ -31,4 +31,4 @@ std::vector<std::string> FileNames(const std::string& folder);
 
 }  // namespace parplan::planctl
 
-#endif  // PARPLAN_TESTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_
+#endif  // PARPLAN_TESTS_CLIENTS_PLANCTL_COMMANDS_PLANCTL_TEST_FILES_H_

@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "clients/import/galvatron_plan.h"
 #include "base/error.h"
+#include "clients/export/galvatron_plan_export.h"
+#include "clients/import/galvatron_plan.h"
 #include "planner/find_plan.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"

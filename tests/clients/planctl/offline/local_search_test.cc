@@ -9,9 +9,9 @@
 #include <string>
 #include <variant>
 
+#include "base/error.h"
 #include "clients/planctl/commands/interrupt.h"
 #include "clients/planctl/offline/offline_planner.h"
-#include "base/error.h"
 #include "proto/wire/plan_wire.h"
 #include "tests/clients/planctl/commands/planctl_test_files.h"
 #include "tests/support/status_matchers.h"

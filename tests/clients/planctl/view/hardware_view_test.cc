@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "clients/planctl/view/text_layout.h"
 #include "base/error.h"
+#include "clients/planctl/view/text_layout.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::planctl {

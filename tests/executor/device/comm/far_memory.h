@@ -1,8 +1,8 @@
 // Memory that only copies can reach, as that of a GPU: its addresses are none of the process,
 // so whoever touches it ends there.
 
-#ifndef PARPLAN_TESTS_DEVICE_COMM_FAR_MEMORY_H_
-#define PARPLAN_TESTS_DEVICE_COMM_FAR_MEMORY_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_FAR_MEMORY_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_FAR_MEMORY_H_
 
 #include <cstdint>
 #include <cstring>
@@ -47,4 +47,4 @@ class FarCopies : public StagingCopies {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_COMM_FAR_MEMORY_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_FAR_MEMORY_H_

@@ -1,7 +1,7 @@
 // Ranks of a job as threads of the test, each with a fabric of its own.
 
-#ifndef PARPLAN_TESTS_DEVICE_COMM_RANK_THREADS_H_
-#define PARPLAN_TESTS_DEVICE_COMM_RANK_THREADS_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_RANK_THREADS_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_RANK_THREADS_H_
 
 #include <functional>
 
@@ -16,4 +16,4 @@ void RunRanks(int world_size, JobFabricOptions options,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_COMM_RANK_THREADS_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_RANK_THREADS_H_

@@ -3,8 +3,8 @@
 // run to its end for one thread after the other, in either order, so kernels that lack a
 // barrier, or index wrongly, give other numbers here as on a GPU. It shows nothing of speed.
 
-#ifndef PARPLAN_TESTS_DEVICE_CUDA_EMULATED_CUDA_H_
-#define PARPLAN_TESTS_DEVICE_CUDA_EMULATED_CUDA_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_EMULATED_CUDA_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_EMULATED_CUDA_H_
 
 #define PARPLAN_CUDA_EMULATION
 
@@ -92,4 +92,4 @@ inline float __shfl_xor_sync(unsigned mask, float value, int distance) {
     (queue).CheckLaunch(#kernel);                                                  \
   } while (false)
 
-#endif  // PARPLAN_TESTS_DEVICE_CUDA_EMULATED_CUDA_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_EMULATED_CUDA_H_

@@ -1,7 +1,7 @@
 // The CUDA kernels on the processor, as any others.
 
-#ifndef PARPLAN_TESTS_DEVICE_CUDA_EMULATED_SUBJECT_H_
-#define PARPLAN_TESTS_DEVICE_CUDA_EMULATED_SUBJECT_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_EMULATED_SUBJECT_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_EMULATED_SUBJECT_H_
 
 #include <memory>
 
@@ -15,4 +15,4 @@ std::unique_ptr<KernelSubject> MakeEmulatedKernels(ElementType type, bool revers
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_CUDA_EMULATED_SUBJECT_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_EMULATED_SUBJECT_H_

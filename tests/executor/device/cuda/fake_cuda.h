@@ -5,8 +5,8 @@
 // to it; until then its stream, and those that wait for it, stand. As in NCCL, operations of a
 // communicator run in the order of their start.
 
-#ifndef PARPLAN_TESTS_DEVICE_CUDA_FAKE_CUDA_H_
-#define PARPLAN_TESTS_DEVICE_CUDA_FAKE_CUDA_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
 
 #include <nccl.h>
 
@@ -33,4 +33,4 @@ void ResetFakeNccl();
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_CUDA_FAKE_CUDA_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_

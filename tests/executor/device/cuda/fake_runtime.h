@@ -1,7 +1,7 @@
 // Streams and events of the fake runtime, for the fake NCCL.
 
-#ifndef PARPLAN_TESTS_DEVICE_CUDA_FAKE_RUNTIME_H_
-#define PARPLAN_TESTS_DEVICE_CUDA_FAKE_RUNTIME_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_RUNTIME_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_RUNTIME_H_
 
 #include <cuda_runtime_api.h>
 
@@ -35,4 +35,4 @@ inline Event* EventOf(cudaEvent_t event) { return reinterpret_cast<Event*>(event
 
 }  // namespace parplan::fake
 
-#endif  // PARPLAN_TESTS_DEVICE_CUDA_FAKE_RUNTIME_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_RUNTIME_H_

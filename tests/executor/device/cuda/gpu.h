@@ -1,7 +1,7 @@
 // The machine's first GPU, for tests that need one.
 
-#ifndef PARPLAN_TESTS_DEVICE_CUDA_GPU_H_
-#define PARPLAN_TESTS_DEVICE_CUDA_GPU_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_GPU_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_GPU_H_
 
 #include <memory>
 #include <string>
@@ -34,4 +34,4 @@ inline bool IsReasonToSkip(const absl::Status& status) {
   ASSERT_TRUE(backend##_or.ok()) << backend##_or.status();           \
   const std::unique_ptr<DeviceBackend> backend = *std::move(backend##_or)
 
-#endif  // PARPLAN_TESTS_DEVICE_CUDA_GPU_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_GPU_H_

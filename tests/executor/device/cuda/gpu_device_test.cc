@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "executor/device/kernels/host_elements.h"
 #include "base/status_macros.h"
+#include "executor/device/kernels/host_elements.h"
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/device/cuda/gpu.h"
 #include "tests/support/status_matchers.h"

@@ -1,7 +1,7 @@
 // Kernels of a device beside those of fp64, on the same numbers.
 
-#ifndef PARPLAN_TESTS_DEVICE_CUDA_KERNEL_TWINS_H_
-#define PARPLAN_TESTS_DEVICE_CUDA_KERNEL_TWINS_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_KERNEL_TWINS_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_KERNEL_TWINS_H_
 
 #include <gtest/gtest.h>
 
@@ -150,4 +150,4 @@ class KernelTwinsTest : public testing::TestWithParam<SubjectChoice> {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_CUDA_KERNEL_TWINS_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_KERNEL_TWINS_H_

@@ -1,7 +1,7 @@
 // Gradients by differences: the law that every backward pass has to keep.
 
-#ifndef PARPLAN_TESTS_DEVICE_KERNELS_GRADIENT_CHECK_H_
-#define PARPLAN_TESTS_DEVICE_KERNELS_GRADIENT_CHECK_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_KERNELS_GRADIENT_CHECK_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_KERNELS_GRADIENT_CHECK_H_
 
 #include <gtest/gtest.h>
 
@@ -49,4 +49,4 @@ inline void ExpectGradient(Numbers& input, const Numbers& gradient,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_KERNELS_GRADIENT_CHECK_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_KERNELS_GRADIENT_CHECK_H_

@@ -1,7 +1,7 @@
 // Kernels that hand everything on to others: for tests that look at or change some of it.
 
-#ifndef PARPLAN_TESTS_DEVICE_KERNELS_WRAPPED_KERNELS_H_
-#define PARPLAN_TESTS_DEVICE_KERNELS_WRAPPED_KERNELS_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_KERNELS_WRAPPED_KERNELS_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_KERNELS_WRAPPED_KERNELS_H_
 
 #include <memory>
 #include <utility>
@@ -116,4 +116,4 @@ class WrappedKernels : public LayerKernels {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_KERNELS_WRAPPED_KERNELS_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_KERNELS_WRAPPED_KERNELS_H_

@@ -1,7 +1,7 @@
 // What this test's program does when it is started as a rank.
 
-#ifndef PARPLAN_TESTS_DEVICE_RANKS_RANK_ROLES_H_
-#define PARPLAN_TESTS_DEVICE_RANKS_RANK_ROLES_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_RANKS_RANK_ROLES_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_RANKS_RANK_ROLES_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ int PlayRole(const std::string& role);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_DEVICE_RANKS_RANK_ROLES_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_RANKS_RANK_ROLES_H_

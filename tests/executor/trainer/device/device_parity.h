@@ -1,7 +1,7 @@
 // How far a run is from another.
 
-#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_DEVICE_PARITY_H_
-#define PARPLAN_TESTS_EXECUTOR_DEVICE_DEVICE_PARITY_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PARITY_H_
+#define PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PARITY_H_
 
 #include <gtest/gtest.h>
 
@@ -40,4 +40,4 @@ inline void ExpectParity(const DeviceRun& actual, const DeviceRun& expected, dou
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_DEVICE_PARITY_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PARITY_H_

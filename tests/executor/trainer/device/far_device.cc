@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "executor/device/comm/staged_communicator.h"
 #include "base/check.h"
+#include "executor/device/comm/staged_communicator.h"
 #include "tests/executor/device/comm/far_memory.h"
 #include "tests/executor/trainer/device/device_run.h"
 

@@ -9,9 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/layer_probe/memory_probe.h"
-#include "base/check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/model/planning_problem.h"

@@ -1,7 +1,7 @@
 // Small strategy graphs made up at random, and the slow way to their optima.
 
-#ifndef PARPLAN_TESTS_PLANNER_ILP_RANDOM_GRAPH_H_
-#define PARPLAN_TESTS_PLANNER_ILP_RANDOM_GRAPH_H_
+#ifndef PARPLAN_TESTS_PLANNER_PLANNERS_ILP_RANDOM_GRAPH_H_
+#define PARPLAN_TESTS_PLANNER_PLANNERS_ILP_RANDOM_GRAPH_H_
 
 #include <functional>
 #include <optional>
@@ -28,4 +28,4 @@ std::optional<double> LeastByBruteForce(
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_PLANNER_ILP_RANDOM_GRAPH_H_
+#endif  // PARPLAN_TESTS_PLANNER_PLANNERS_ILP_RANDOM_GRAPH_H_

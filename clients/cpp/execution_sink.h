@@ -1,7 +1,7 @@
 // Where the measurements of a job go: a server, or a test's own.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_SINK_H_
-#define PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_SINK_H_
+#ifndef PARPLAN_CLIENTS_CPP_EXECUTION_SINK_H_
+#define PARPLAN_CLIENTS_CPP_EXECUTION_SINK_H_
 
 #include <memory>
 #include <string>
@@ -39,4 +39,4 @@ absl::StatusOr<std::unique_ptr<ExecutionSink>> MakeServerSink(const ChannelOptio
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_REPORT_EXECUTION_SINK_H_
+#endif  // PARPLAN_CLIENTS_CPP_EXECUTION_SINK_H_

@@ -1,12 +1,12 @@
-#include "tests/studies/accuracy/accuracy_samples.h"
+#include "tests/clients/calibrate/accuracy_samples.h"
 
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "clients/calibrate/run_problem.h"
 #include "base/check.h"
+#include "clients/calibrate/run_problem.h"
 
 namespace parplan::accuracy {
 

@@ -1,9 +1,9 @@
-#include "executor/report/execution_sink.h"
+#include "clients/cpp/execution_sink.h"
 
 #include <utility>
 
-#include "clients/cpp/execution_client.h"
 #include "base/status_macros.h"
+#include "clients/cpp/execution_client.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // Owners for the OpenSSL objects used here, and a guard for its error queue.
 
-#ifndef PARPLAN_PROTO_ENVELOPE_OPENSSL_HANDLES_H_
-#define PARPLAN_PROTO_ENVELOPE_OPENSSL_HANDLES_H_
+#ifndef PARPLAN_BASE_SYSTEM_OPENSSL_HANDLES_H_
+#define PARPLAN_BASE_SYSTEM_OPENSSL_HANDLES_H_
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -35,4 +35,4 @@ class OpensslErrorScope {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_PROTO_ENVELOPE_OPENSSL_HANDLES_H_
+#endif  // PARPLAN_BASE_SYSTEM_OPENSSL_HANDLES_H_

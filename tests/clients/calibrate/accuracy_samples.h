@@ -1,13 +1,13 @@
 // Rows of published runs and predictions that are plain arithmetic, for tests.
 
-#ifndef PARPLAN_TESTS_PLANCTL_ACCURACY_ACCURACY_SAMPLES_H_
-#define PARPLAN_TESTS_PLANCTL_ACCURACY_ACCURACY_SAMPLES_H_
+#ifndef PARPLAN_TESTS_CLIENTS_CALIBRATE_ACCURACY_SAMPLES_H_
+#define PARPLAN_TESTS_CLIENTS_CALIBRATE_ACCURACY_SAMPLES_H_
 
 #include <string>
 #include <vector>
 
-#include "studies/accuracy/accuracy_metrics.h"
 #include "clients/calibrate/published_run.h"
+#include "studies/accuracy/accuracy_metrics.h"
 
 namespace parplan::accuracy {
 
@@ -35,4 +35,4 @@ AccuracySummary SampleSummary(int row_count);
 
 }  // namespace parplan::accuracy
 
-#endif  // PARPLAN_TESTS_PLANCTL_ACCURACY_ACCURACY_SAMPLES_H_
+#endif  // PARPLAN_TESTS_CLIENTS_CALIBRATE_ACCURACY_SAMPLES_H_

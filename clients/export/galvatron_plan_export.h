@@ -1,0 +1,28 @@
+// Writes plans as Galvatron's strategy files (`galvatron_config_*.json`).
+
+#ifndef PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
+#define PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// `plan` as a strategy file. What `ImportGalvatronPlan` reads back to an equal
+// plan, given the same `sequence_parallel`. REQUIRES: the layers of `plan` are
+// those of `model`.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with the reason for plans that the format
+// can't hold: stages of unequal ranks or without a transformer layer, embedding
+// and head under different strategies or recomputed, a strided tensor-parallel
+// group for them, optimizer state sharded alone, layers that shard gradients
+// beside layers that shard nothing, sequence parallelism in some layers only, tensor
+// parallelism beside Ulysses in one layer, sharding over Ulysses ranks alone.
+absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
