@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/executor/device/cuda/gpu.h"
-#include "tests/executor/trainer/device/device_parity.h"
-#include "tests/executor/trainer/device/device_plans.h"
-#include "tests/executor/trainer/device/device_run.h"
+#include "tests/executor/trainer/device_parity.h"
+#include "tests/executor/trainer/device_plans.h"
+#include "tests/executor/trainer/device_run.h"
 
 namespace parplan {
 namespace {

@@ -1,7 +1,7 @@
 // What the planner expects plans for small models to need, item by item.
 
-#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_MEMORY_PREDICTED_MEMORY_H_
-#define PARPLAN_TESTS_EXECUTOR_TRAINER_MEMORY_PREDICTED_MEMORY_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_PREDICTED_MEMORY_H_
+#define PARPLAN_TESTS_EXECUTOR_TRAINER_PREDICTED_MEMORY_H_
 
 #include <memory>
 #include <vector>
@@ -28,4 +28,4 @@ MemoryItems ItemsOf(const ArrayUsage& usage);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_MEMORY_PREDICTED_MEMORY_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_PREDICTED_MEMORY_H_

@@ -13,7 +13,7 @@ import unittest
 
 import grpc
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "integration"))
 import parplan_process as parplan
 
 FLAGS = argparse.Namespace()

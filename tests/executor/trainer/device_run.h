@@ -1,7 +1,7 @@
 // Trains plans on ranks with devices of any kind.
 
-#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_RUN_H_
-#define PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_RUN_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_RUN_H_
+#define PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_RUN_H_
 
 #include <functional>
 #include <map>
@@ -48,4 +48,4 @@ std::unique_ptr<RankDevice> MakeFarDevice(ElementType type);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_RUN_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_RUN_H_

@@ -1,7 +1,7 @@
 // A few plans that between them use everything of a device.
 
-#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PLANS_H_
-#define PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PLANS_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_PLANS_H_
+#define PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_PLANS_H_
 
 #include <string>
 #include <vector>
@@ -62,4 +62,4 @@ inline Plan SerialPlan(const ModelSpec& model) {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PLANS_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_PLANS_H_

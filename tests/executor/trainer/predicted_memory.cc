@@ -1,4 +1,4 @@
-#include "tests/executor/trainer/memory/predicted_memory.h"
+#include "tests/executor/trainer/predicted_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/executor/trainer/device/device_plans.h"
-#include "tests/executor/trainer/device/device_run.h"
+#include "tests/executor/trainer/device_plans.h"
+#include "tests/executor/trainer/device_run.h"
 
 namespace parplan {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "tests/executor/trainer/memory/predicted_memory.h"
+#include "tests/executor/trainer/predicted_memory.h"
 #include "tests/executor/trainer/plan_cases.h"
 #include "tests/executor/trainer/run_plan.h"
 

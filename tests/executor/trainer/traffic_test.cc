@@ -22,7 +22,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "tests/executor/device/comm/rank_threads.h"
-#include "tests/executor/trainer/traffic/counted_communicator.h"
+#include "tests/executor/trainer/counted_communicator.h"
 #include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 

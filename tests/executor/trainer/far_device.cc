@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "executor/device/comm/staged_communicator.h"
 #include "tests/executor/device/comm/far_memory.h"
-#include "tests/executor/trainer/device/device_run.h"
+#include "tests/executor/trainer/device_run.h"
 
 namespace parplan {
 namespace {

@@ -1,14 +1,14 @@
 // How far a run is from another.
 
-#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PARITY_H_
-#define PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PARITY_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_PARITY_H_
+#define PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_PARITY_H_
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tests/executor/trainer/device/device_run.h"
+#include "tests/executor/trainer/device_run.h"
 
 namespace parplan {
 
@@ -40,4 +40,4 @@ inline void ExpectParity(const DeviceRun& actual, const DeviceRun& expected, dou
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_DEVICE_PARITY_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_DEVICE_PARITY_H_

@@ -1,4 +1,4 @@
-#include "tests/executor/trainer/device/device_run.h"
+#include "tests/executor/trainer/device_run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A communicator that counts what is called, by the purpose of its group.
 
-#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_TRAFFIC_COUNTED_COMMUNICATOR_H_
-#define PARPLAN_TESTS_EXECUTOR_TRAINER_TRAFFIC_COUNTED_COMMUNICATOR_H_
+#ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_COUNTED_COMMUNICATOR_H_
+#define PARPLAN_TESTS_EXECUTOR_TRAINER_COUNTED_COMMUNICATOR_H_
 
 #include <map>
 #include <memory>
@@ -66,4 +66,4 @@ class CountedCommunicator : public Communicator {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_TRAFFIC_COUNTED_COMMUNICATOR_H_
+#endif  // PARPLAN_TESTS_EXECUTOR_TRAINER_COUNTED_COMMUNICATOR_H_
