@@ -9,8 +9,8 @@
 #include <string>
 
 #include "proto/wire/duration_wire.h"
-#include "tests/clients/delivery/file_size_limit.h"
 #include "tests/planner/program/program_cases.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
 

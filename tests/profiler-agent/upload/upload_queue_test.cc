@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/clients/delivery/file_size_limit.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
 

@@ -1,7 +1,7 @@
-// A disk that is full, without a disk of one's own.
+// Simulates a full disk without a disk of its own.
 
-#ifndef PARPLAN_TESTS_CLIENTS_DELIVERY_FILE_SIZE_LIMIT_H_
-#define PARPLAN_TESTS_CLIENTS_DELIVERY_FILE_SIZE_LIMIT_H_
+#ifndef PARPLAN_TESTS_SUPPORT_FILE_SIZE_LIMIT_H_
+#define PARPLAN_TESTS_SUPPORT_FILE_SIZE_LIMIT_H_
 
 #include <sys/resource.h>
 
@@ -9,7 +9,7 @@
 
 namespace parplan {
 
-// Files of this process can't grow beyond `bytes` while it lives: the kernel refuses the rest
+// Limits files that this process writes to `bytes` while it lives: the kernel refuses the rest
 // in the call that writes, as it does on a full disk.
 class FileSizeLimit {
  public:
@@ -33,4 +33,4 @@ class FileSizeLimit {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_TESTS_CLIENTS_DELIVERY_FILE_SIZE_LIMIT_H_
+#endif  // PARPLAN_TESTS_SUPPORT_FILE_SIZE_LIMIT_H_
