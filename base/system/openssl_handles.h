@@ -1,4 +1,4 @@
-// Owners for the OpenSSL objects used here, and a guard for its error queue.
+// Owners of OpenSSL objects, and a guard for its queue of errors.
 
 #ifndef PARPLAN_BASE_SYSTEM_OPENSSL_HANDLES_H_
 #define PARPLAN_BASE_SYSTEM_OPENSSL_HANDLES_H_
@@ -23,7 +23,7 @@ using KeyHandle = std::unique_ptr<EVP_PKEY, OpensslDeleter>;
 using DigestContextHandle = std::unique_ptr<EVP_MD_CTX, OpensslDeleter>;
 using KeyContextHandle = std::unique_ptr<EVP_PKEY_CTX, OpensslDeleter>;
 
-// Drops the errors OpenSSL queued for this thread since construction. A TLS
+// Drops the errors that OpenSSL queued for this thread since construction. A TLS
 // connection served by the same thread would take them for its own.
 class OpensslErrorScope {
  public:

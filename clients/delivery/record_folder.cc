@@ -1,6 +1,5 @@
 #include "clients/delivery/record_folder.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -19,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "proto/wire/digest.h"
 
 namespace parplan {
@@ -30,40 +27,14 @@ constexpr char kStagedEnding[] = ".new";
 // First line of each file; the digest follows, then a newline and the content.
 constexpr char kHeader[] = "parplan record 1 ";
 constexpr size_t kDigestBytes = 64;
+// Records are written by this class alone, so a file that has more than any caller writes (a window
+// or a profile of at most 64 MiB) was damaged or put there by someone else.
+constexpr size_t kMaxRecordBytes = size_t{1} << 30;
 
-absl::Status Unavailable(absl::string_view what, const std::string& path, int error) {
-  return MakeError(
-      absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-      absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error),
-                   error == ENOSPC || error == EDQUOT ? "; make room on this disk" : ""));
+// Gives an error of posix_file the code and the reason of this folder's contract.
+absl::Status Unavailable(const absl::Status& error) {
+  return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable, error.message());
 }
-
-// A descriptor that closes itself.
-class File {
- public:
-  File(const std::string& path, int flags)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, S_IRUSR | S_IWUSR)) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  bool is_open() const { return descriptor_ >= 0; }
-  // 0 or the error.
-  int WriteAll(absl::string_view data) const {
-    while (!data.empty()) {
-      const ssize_t written = ::write(descriptor_, data.data(), data.size());
-      if (written < 0 && errno != EINTR) return errno;
-      if (written > 0) data.remove_prefix(static_cast<size_t>(written));
-    }
-    return 0;
-  }
-  int Sync() const { return ::fsync(descriptor_) == 0 ? 0 : errno; }
-
- private:
-  const int descriptor_;
-};
 
 bool IsName(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
@@ -99,44 +70,31 @@ std::string RecordFolder::FileOf(const std::string& name) const {
 }
 
 absl::Status RecordFolder::SyncFolder() const {
-  const File folder(path_, O_RDONLY | O_DIRECTORY);
-  const int error = folder.is_open() ? folder.Sync() : errno;
-  return error == 0 ? absl::OkStatus() : Unavailable("synchronize", path_, error);
+  const absl::Status synced = parplan::SyncFolder(path_);
+  return synced.ok() ? synced : Unavailable(synced);
 }
 
 absl::Status RecordFolder::Write(const std::string& name, absl::string_view content) {
-  const std::string path = FileOf(name);
-  const std::string staged = path + kStagedEnding;
-  int error = 0;
-  {
-    const File file(staged, O_WRONLY | O_CREAT | O_TRUNC);
-    if (!file.is_open()) return Unavailable("write", staged, errno);
-    error = file.WriteAll(absl::StrCat(kHeader, Sha256Hex(content), "\n"));
-    if (error == 0) error = file.WriteAll(content);
-    if (error == 0) error = file.Sync();
-  }
-  if (error == 0 && std::rename(staged.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    ::unlink(staged.c_str());
-    return Unavailable("write", path, error);
-  }
-  return SyncFolder();
+  const absl::Status written =
+      AtomicWrite(FileOf(name), absl::StrCat(kHeader, Sha256Hex(content), "\n", content),
+                  {.mode = S_IRUSR | S_IWUSR,
+                   .syncs_file = true,
+                   .syncs_folder = true,
+                   .staged_suffix = kStagedEnding});
+  return written.ok() ? written : Unavailable(written);
 }
 
 absl::StatusOr<std::string> RecordFolder::Read(const std::string& name) const {
   const std::string path = FileOf(name);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    if (errno == ENOENT) return absl::NotFoundError(absl::StrCat("no record ", path));
-    return Unavailable("read", path, errno);
-  }
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  absl::string_view content = text;
+  const absl::StatusOr<std::string> text = ReadFile(path, {.max_bytes = kMaxRecordBytes});
+  if (absl::IsNotFound(text.status())) return text.status();
+  if (!text.ok()) return Unavailable(text.status());
+  absl::string_view content = *text;
   const size_t header_bytes = std::strlen(kHeader) + kDigestBytes + 1;
   if (content.size() >= header_bytes && absl::ConsumePrefix(&content, kHeader) &&
       content[kDigestBytes] == '\n' &&
       content.substr(0, kDigestBytes) == Sha256Hex(content.substr(kDigestBytes + 1))) {
-    return text.substr(header_bytes);
+    return text->substr(header_bytes);
   }
   return absl::DataLossError(
       absl::StrCat(path, " is damaged: its content is not what its checksum says"));
@@ -145,7 +103,7 @@ absl::StatusOr<std::string> RecordFolder::Read(const std::string& name) const {
 absl::Status RecordFolder::Remove(const std::string& name) {
   const std::string path = FileOf(name);
   if (::unlink(path.c_str()) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : Unavailable("remove", path, errno);
+    return errno == ENOENT ? absl::OkStatus() : Unavailable(ErrnoToStatus(errno, "remove", path));
   }
   return SyncFolder();
 }
@@ -153,7 +111,9 @@ absl::Status RecordFolder::Remove(const std::string& name) {
 absl::Status RecordFolder::SetAside(const std::string& name, const std::string& why) {
   const std::string path = FileOf(name);
   const std::string aside = absl::StrCat(path_, "/", name, ".", why);
-  if (std::rename(path.c_str(), aside.c_str()) != 0) return Unavailable("rename", path, errno);
+  if (std::rename(path.c_str(), aside.c_str()) != 0) {
+    return Unavailable(ErrnoToStatus(errno, "rename", path));
+  }
   return SyncFolder();
 }
 

@@ -1,13 +1,8 @@
 #include "clients/files/input_files.h"
 
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
-#include <fstream>
-
-#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/topology.pb.h"
 #include "proto/envelope/envelope_json.h"
@@ -17,8 +12,6 @@
 
 namespace parplan {
 namespace {
-
-constexpr size_t kChunkBytes = size_t{64} << 10;
 
 template <typename Message>
 absl::StatusOr<Message> ReadMessage(const std::string& path) {
@@ -30,22 +23,13 @@ absl::StatusOr<Message> ReadMessage(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadInputFile(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  std::string chunk(kChunkBytes, '\0');
-  do {
-    file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-    text.append(chunk.data(), static_cast<size_t>(file.gcount()));
-  } while (file.good());
-  // A folder opens, and cannot be read.
-  if (file.bad() || !file.eof()) {
-    return FieldError(
-        Reason::kSpecInvalid, path,
-        absl::StrCat("cannot be read: ", std::strerror(errno), "; check the path and your rights"));
-  }
-  return text;
+absl::StatusOr<std::string> ReadInputFile(const std::string& path, size_t max_bytes) {
+  const absl::StatusOr<std::string> text =
+      ReadFile(path, {.max_bytes = max_bytes, .takes_any_kind = true});
+  if (text.ok()) return text;
+  return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
+                   text.status().message(),
+                   {{"field", path}, {"rule", std::string(text.status().message())}});
 }
 
 absl::StatusOr<TrustBundle> ReadTrustFile(const std::string& path) {

@@ -1,11 +1,13 @@
-// Files that a client's caller names, read whole, as bytes or as what they hold.
+// Reads of files that the user of a client names, as bytes or as the values they hold.
 //
-// What cannot be read is INVALID_ARGUMENT (SPEC_INVALID) with the path as `field`; what is read and
-// wrong gives the errors of the parser that each function names.
+// A file that cannot be read, or is larger than `kMaxInputFileBytes`, is INVALID_ARGUMENT
+// (SPEC_INVALID) with the path as `field`. A file with wrong contents gives the errors of the
+// parser that each function names.
 
 #ifndef PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
 #define PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,16 +18,20 @@
 
 namespace parplan {
 
-// All bytes, however many; of a pipe too.
-absl::StatusOr<std::string> ReadInputFile(const std::string& path);
+// Largest file that is read, in bytes. Profiles of large clusters have a few MiB.
+inline constexpr size_t kMaxInputFileBytes = size_t{64} << 20;
 
-// Keys to verify plans with (JWKS): TrustBundle::FromJson.
+// Returns all bytes of a file, a pipe or a device, if these are at most `max_bytes`.
+absl::StatusOr<std::string> ReadInputFile(const std::string& path,
+                                          size_t max_bytes = kMaxInputFileBytes);
+
+// Reads the keys that plans are verified with (JWKS). Parser: TrustBundle::FromJson.
 absl::StatusOr<TrustBundle> ReadTrustFile(const std::string& path);
 
-// A signed plan (DSSE, JSON), not verified yet: EnvelopeFromJson.
+// Reads a signed plan (DSSE, JSON) without verifying it. Parser: EnvelopeFromJson.
 absl::StatusOr<v1::SignedPlan> ReadEnvelopeFile(const std::string& path);
 
-// Model and cluster files (docs/files.md): ParseJson, and Create of the value.
+// Reads a model or cluster file (docs/files.md). Parser: ParseJson, then `Create` of the value.
 absl::StatusOr<ModelSpec> ReadModelFile(const std::string& path);
 absl::StatusOr<Topology> ReadTopologyFile(const std::string& path);
 

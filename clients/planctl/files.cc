@@ -6,15 +6,13 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <iostream>
-#include <sstream>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "clients/files/input_files.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
@@ -23,46 +21,27 @@
 namespace parplan::planctl {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{64} << 20;
-
-// For `errno`.
-absl::Status WriteError(const std::string& path) {
-  switch (errno) {
-    case ENOENT:
-    case ENOTDIR:
-    case EISDIR:
-    case EACCES:
-    case EPERM:
-    case EROFS:
-    case ELOOP:
-    case ENAMETOOLONG:
-      return FieldError(Reason::kSpecInvalid, path,
-                        absl::StrCat("cannot be written: ", std::strerror(errno),
-                                     "; check the folder and your rights"));
+// Returns SPEC_INVALID where the caller named a path that cannot be written, else INTERNAL.
+absl::Status WriteError(const std::string& path, const absl::Status& error) {
+  switch (error.code()) {
+    case absl::StatusCode::kOk:
+      return error;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kInvalidArgument:
+      return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid, error.message(),
+                       {{"field", path}, {"rule", std::string(error.message())}});
     default:
-      return absl::InternalError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno),
-                                              "; check free space and the disk"));
+      return absl::InternalError(error.message());
   }
 }
 
-bool WriteAll(int file, absl::string_view content) {
-  while (!content.empty()) {
-    const ssize_t count = write(file, content.data(), content.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    content.remove_prefix(static_cast<size_t>(count));
-  }
-  return true;
-}
-
-// Writes to what is there and is no file.
+// Writes to a terminal, a pipe or a device.
 absl::Status WriteInto(const std::string& path, absl::string_view content) {
-  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (file < 0) return WriteError(path);
-  const bool whole = WriteAll(file, content);
-  const absl::Status error = whole ? absl::OkStatus() : WriteError(path);
-  close(file);
-  return error;
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const int error = file.is_open() ? WriteAll(file.get(), content) : errno;
+  return error == 0 ? absl::OkStatus() : WriteError(path, ErrnoToStatus(error, "write", path));
 }
 
 template <typename Message>
@@ -76,25 +55,17 @@ absl::StatusOr<Message> ReadMessage(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::string text;
-  if (path == "-") {
-    std::ostringstream content;
-    content << std::cin.rdbuf();
-    text = std::move(content).str();
-  } else {
-    PARPLAN_ASSIGN_OR_RETURN(text, ReadInputFile(path));
-  }
-  if (text.size() > kMaxFileBytes) {
-    return FieldError(Reason::kSpecInvalid, path, "has more than 64 MiB; split it");
-  }
-  return text;
+  if (path != "-") return ReadInputFile(path);
+  const absl::StatusOr<std::string> text =
+      parplan::ReadFile(path, {.max_bytes = kMaxInputFileBytes, .takes_standard_input = true});
+  return text.ok() ? text : FieldError(Reason::kSpecInvalid, path, text.status().message());
 }
 
 absl::Status WriteFile(const std::string& path, absl::string_view content) {
   if (path == "-") {
     std::fwrite(content.data(), 1, content.size(), stdout);
-    if (std::fflush(stdout) != 0) return WriteError("standard output");
-    return absl::OkStatus();
+    if (std::fflush(stdout) == 0) return absl::OkStatus();
+    return WriteError("standard output", ErrnoToStatus(errno, "write", "standard output"));
   }
   struct stat before = {};
   if (stat(path.c_str(), &before) == 0 && !S_ISREG(before.st_mode)) {
@@ -103,15 +74,11 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
   std::error_code no_link;
   const std::string target = std::filesystem::canonical(path, no_link).string();
   const std::string& place = no_link ? path : target;
-  const std::string staged = absl::StrCat(place, ".", getpid(), ".new");
-  const int file = open(staged.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return WriteError(path);
-  absl::Status status;
-  if (!WriteAll(file, content) || fsync(file) != 0) status = WriteError(path);
-  if (close(file) != 0 && status.ok()) status = WriteError(path);
-  if (status.ok() && rename(staged.c_str(), place.c_str()) != 0) status = WriteError(path);
-  if (!status.ok()) unlink(staged.c_str());
-  return status;
+  // Two commands may write one file at a time; the last one stays.
+  return WriteError(path, AtomicWrite(place, content,
+                                      {.mode = 0644,
+                                       .syncs_file = true,
+                                       .staged_suffix = absl::StrCat(".", getpid(), ".new")}));
 }
 
 absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path) {

@@ -13,10 +13,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/system/posix_file.h"
 
 extern char** environ;
 
@@ -29,36 +29,6 @@ constexpr std::chrono::milliseconds kPatienceWithKilled(500);
 
 // Does not jump when somebody sets the time.
 using Clock = std::chrono::steady_clock;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { Close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  void Close() {
-    if (number_ >= 0) ::close(number_);
-    number_ = -1;
-  }
-
- private:
-  int number_;
-};
-
-absl::Status SystemError(const char* what) {
-  return absl::InternalError(absl::StrCat(what, ": ", std::strerror(errno)));
-}
-
-void WriteAll(int file, const std::string& text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::write(file, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
-    done += static_cast<size_t>(count);
-  }
-}
 
 // Appends what can be read; false at the end.
 bool ReadSome(int file, std::string& text) {
@@ -82,7 +52,7 @@ void Reap(pid_t child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   const WorkResult result = work();
-  WriteAll(out, absl::StrCat(result.code, " ", result.text));
+  (void)WriteAll(out, absl::StrCat(result.code, " ", result.text));
   // Libraries with threads are not asked to end.
   ::_exit(0);
 }
@@ -93,13 +63,17 @@ absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
                                                     const std::function<WorkResult()>& work) {
   const Clock::time_point end = Clock::now() + absl::ToChronoNanoseconds(deadline);
   std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return SystemError("pipe");
-  Descriptor in(ends[0]);
-  Descriptor out(ends[1]);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return absl::InternalError(DescribeErrno(errno, "cannot create a pipe"));
+  }
+  const FileDescriptor in(ends[0]);
+  FileDescriptor out(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) return SystemError("fork");
-  if (child == 0) Work(parent, out.number(), work);
+  if (child < 0) {
+    return absl::InternalError(DescribeErrno(errno, "cannot start a process"));
+  }
+  if (child == 0) Work(parent, out.get(), work);
   ::setpgid(child, child);
   out.Close();
   std::string said;
@@ -107,10 +81,10 @@ absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
   while (is_open) {
     const int64_t left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    pollfd waited = {.fd = in.number(), .events = POLLIN};
+    pollfd waited = {.fd = in.get(), .events = POLLIN};
     const int ready = ::poll(&waited, 1, static_cast<int>(std::clamp<int64_t>(left + 1, 0, 60000)));
     if (ready > 0) {
-      is_open = ReadSome(in.number(), said) && said.size() < kMaxOutputBytes;
+      is_open = ReadSome(in.get(), said) && said.size() < kMaxOutputBytes;
     } else if (Clock::now() >= end) {
       ::kill(-child, SIGKILL);
       Reap(child);
@@ -128,14 +102,16 @@ absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
 
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& arguments) {
   std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return SystemError("pipe");
-  Descriptor in(ends[0]);
-  Descriptor out(ends[1]);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return absl::InternalError(DescribeErrno(errno, "cannot create a pipe"));
+  }
+  const FileDescriptor in(ends[0]);
+  FileDescriptor out(ends[1]);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out.number(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, out.get(), STDOUT_FILENO);
   std::vector<char*> words;
   words.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments)
@@ -147,10 +123,10 @@ absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& arguments) 
   out.Close();
   if (failed != 0) {
     return absl::UnavailableError(
-        absl::StrCat("cannot start ", arguments.front(), ": ", std::strerror(failed)));
+        DescribeErrno(failed, absl::StrCat("cannot start ", arguments.front())));
   }
   std::string text;
-  while (ReadSome(in.number(), text)) {
+  while (ReadSome(in.get(), text)) {
     if (text.size() > kMaxOutputBytes) ::kill(child, SIGKILL);
   }
   int status = 0;

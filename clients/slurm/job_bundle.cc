@@ -1,18 +1,13 @@
 #include "clients/slurm/job_bundle.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "proto/envelope/durable_file.h"
 
 namespace parplan::slurm {
@@ -93,21 +88,9 @@ void RemoveBundle(const std::string& spool_dir, const std::string& job_id) {
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
-  struct stat facts = {};
-  const bool is_there = ::stat(path.c_str(), &facts) == 0;
-  if (is_there && (!S_ISREG(facts.st_mode) || facts.st_size > int64_t{kMaxFileBytes})) {
-    return FieldError(Reason::kSpecInvalid, path, "is no file of at most 64 MiB");
-  }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file && errno == ENOENT) return absl::NotFoundError(absl::StrCat(path, " is not there"));
-  std::string text;
-  if (file) text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  if (!file || file.bad()) {
-    return FieldError(Reason::kSpecInvalid, path,
-                      absl::StrCat("cannot be read: ", std::strerror(errno)));
-  }
-  return text;
+  const absl::StatusOr<std::string> text = ReadFile(path, {.max_bytes = kMaxFileBytes});
+  if (text.ok() || absl::IsNotFound(text.status())) return text;
+  return FieldError(Reason::kSpecInvalid, path, text.status().message());
 }
 
 }  // namespace parplan::slurm

@@ -64,11 +64,14 @@ class PlanReader {
   const absl::Time now_;
 };
 
+// Every rank holds the whole text; a corpus that is larger than this needs a data loader.
+constexpr size_t kMaxTextBytes = size_t{8} << 30;
+
 absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens(const ExecFlags& flags,
                                                         const ModelSpec& model) {
   const LayerDefinition& first = model.layer(0);
   if (flags.text.empty()) return MakeSyntheticTokens(first.vocabulary_size, flags.seed);
-  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadInputFile(flags.text));
+  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadInputFile(flags.text, kMaxTextBytes));
   return MakeTextTokens(std::move(text), first.sequence_length, first.vocabulary_size, flags.seed);
 }
 

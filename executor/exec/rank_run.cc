@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "executor/apply/plan_applier.h"
 #include "executor/apply/window_gather.h"
 #include "executor/device/backend/context_memory.h"
@@ -190,16 +191,10 @@ void LeaveInOrder(JobFabric& fabric, const RankEnvironment& self) {
   }
 }
 
-// By renaming: whole or not at all.
+// Writes the results whole or not at all.
 absl::Status WriteResults(const std::string& path, const std::string& text) {
-  const std::string other = path + ".part";
-  std::ofstream file(other, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file || std::rename(other.c_str(), path.c_str()) != 0) {
-    return absl::InternalError(absl::StrCat(path, ": the results cannot be written"));
-  }
-  return absl::OkStatus();
+  const absl::Status written = AtomicWrite(path, text, {.staged_suffix = ".part"});
+  return written.ok() ? written : absl::InternalError(absl::StrCat("results: ", written.message()));
 }
 
 }  // namespace

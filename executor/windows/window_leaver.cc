@@ -1,16 +1,13 @@
 #include "executor/windows/window_leaver.h"
 
-#include <unistd.h>
-
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/system/posix_file.h"
 #include "executor/windows/step_aside.h"
 #include "proto/wire/json_file.h"
 
@@ -91,17 +88,7 @@ void WindowLeaver::Work() {
 bool LeaveWindow(const std::string& folder, const std::string& name,
                  const v1::MeasuredWindow& window, int max_file_count) {
   if (WaitingFiles(folder) >= max_file_count) return false;
-  const std::string path = absl::StrCat(folder, "/", name, kEnding);
-  const std::string staged = path + ".new";
-  {
-    std::ofstream file(staged, std::ios::binary);
-    file << ToReadableJson(window);
-    if (!file.flush()) {
-      ::unlink(staged.c_str());
-      return false;
-    }
-  }
-  return std::rename(staged.c_str(), path.c_str()) == 0;
+  return AtomicWrite(absl::StrCat(folder, "/", name, kEnding), ToReadableJson(window)).ok();
 }
 
 }  // namespace parplan

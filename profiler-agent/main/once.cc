@@ -1,9 +1,5 @@
 #include "profiler-agent/main/once.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -12,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/resource_name.h"
 
@@ -23,17 +20,8 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
     std::cout << text << std::flush;
     return absl::OkStatus();
   }
-  const auto refuse = [&path] {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno),
-                                               "; check the folder, your rights and free space"));
-  };
-  const std::string staged = path + ".new";
-  {
-    std::ofstream file(staged, std::ios::binary);
-    file << text;
-    if (!file.flush()) return refuse();
-  }
-  return std::rename(staged.c_str(), path.c_str()) == 0 ? absl::OkStatus() : refuse();
+  const absl::Status written = AtomicWrite(path, text);
+  return written.ok() ? written : absl::UnavailableError(written.message());
 }
 
 TopologyOptions TopologyOptionsOf(const Settings& settings) {

@@ -2,50 +2,33 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
 
+// Larger than the list of thousands of keys; what is longer is some other file.
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-// Closes a file when it goes.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int value() const { return value_; }
-  bool ok() const { return value_ >= 0; }
+// Gives an error of posix_file the code and the reason of this library's contract.
+absl::Status StoreError(const absl::Status& error) {
+  const auto code =
+      absl::IsNotFound(error) ? absl::StatusCode::kNotFound : absl::StatusCode::kUnavailable;
+  return MakeError(code, Reason::kStoreUnavailable, error.message());
+}
 
- private:
-  int value_;
-};
-
-// An error of the operating system, from errno.
-absl::Status SystemError(absl::string_view action, const std::string& path) {
-  const int code = errno;
-  const auto status_code =
-      code == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kUnavailable;
-  return MakeError(
-      status_code, Reason::kStoreUnavailable,
-      absl::StrCat("cannot ", action, " ", path, ": ", std::generic_category().message(code),
-                   "; check that the folder exists, is writable and has free space"));
+absl::Status SystemError(absl::string_view operation, const std::string& path) {
+  return StoreError(ErrnoToStatus(errno, operation, path));
 }
 
 absl::Status TooOpen(const std::string& path, mode_t mode, absl::string_view wanted) {
@@ -56,153 +39,83 @@ absl::Status TooOpen(const std::string& path, mode_t mode, absl::string_view wan
                       path, mode & 07777, wanted, path));
 }
 
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
-}
-
-// What root makes in the folder of a service is the service's, which could not read it else.
-absl::Status GiveToOwnerOfFolder(int descriptor, const std::string& path) {
-  if (geteuid() != 0) return absl::OkStatus();
-  const std::string folder = FolderOf(path);
-  struct stat facts;
-  if (stat(folder.c_str(), &facts) != 0) return SystemError("look at", folder);
-  if (facts.st_uid == 0) return absl::OkStatus();
-  if (fchown(descriptor, facts.st_uid, facts.st_gid) != 0) return SystemError("give away", path);
-  return absl::OkStatus();
-}
-
-// Asks the disk to keep a new name in the folder of `path`.
-absl::Status SyncFolderOf(const std::string& path) {
-  const std::string folder = FolderOf(path);
-  const Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor.ok() || fsync(descriptor.value()) != 0) return SystemError("sync", folder);
-  return absl::OkStatus();
-}
-
-absl::Status WriteAll(int descriptor, absl::string_view contents, const std::string& path) {
-  while (!contents.empty()) {
-    const ssize_t written = write(descriptor, contents.data(), contents.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError("write", path);
-    contents.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
-// Reads to the end. A failed read leaves no part of a secret behind.
-absl::StatusOr<std::string> ReadAll(int descriptor, const std::string& path) {
-  std::string contents;
-  char buffer[4096];
-  absl::Status status;
-  while (status.ok()) {
-    const ssize_t count = read(descriptor, buffer, sizeof(buffer));
-    if (count == 0) break;
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      status = SystemError("read", path);
-    } else if (contents.size() + static_cast<size_t>(count) > kMaxFileBytes) {
-      status = MakeError(absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
-                         absl::StrCat(path, " is larger than ", kMaxFileBytes,
-                                      " bytes, so it is some other file; restore it"));
-    } else {
-      contents.append(buffer, static_cast<size_t>(count));
-    }
-  }
-  OPENSSL_cleanse(buffer, sizeof(buffer));
-  if (!status.ok()) {
-    OPENSSL_cleanse(contents.data(), contents.size());
-    return status;
-  }
-  return contents;
+absl::StatusOr<std::string> ReadError(const absl::Status& error) {
+  if (!absl::IsOutOfRange(error)) return StoreError(error);
+  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
+                   absl::StrCat(error.message(), "; restore the right file"));
 }
 
 }  // namespace
 
-absl::Status StageFile(const std::string& path, absl::string_view contents, mode_t mode) {
-  const std::string staged = path + kStagedSuffix;
-  if (unlink(staged.c_str()) != 0 && errno != ENOENT) return SystemError("remove", staged);
-  const Descriptor descriptor(
-      open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0600));
-  if (!descriptor.ok()) return SystemError("make", staged);
-  PARPLAN_RETURN_IF_ERROR(WriteAll(descriptor.value(), contents, staged));
-  PARPLAN_RETURN_IF_ERROR(GiveToOwnerOfFolder(descriptor.value(), staged));
-  // The umask has no say.
-  if (fchmod(descriptor.value(), mode) != 0) return SystemError("set the mode of", staged);
-  if (fsync(descriptor.value()) != 0) return SystemError("sync", staged);
-  return absl::OkStatus();
-}
-
-absl::Status CommitFile(const std::string& path) {
-  const std::string staged = path + kStagedSuffix;
-  if (std::rename(staged.c_str(), path.c_str()) != 0) return SystemError("replace", path);
-  return SyncFolderOf(path);
-}
-
 absl::Status WriteDurably(const std::string& path, absl::string_view contents, mode_t mode) {
-  PARPLAN_RETURN_IF_ERROR(StageFile(path, contents, mode));
-  return CommitFile(path);
+  const absl::Status written = AtomicWrite(path, contents,
+                                           {.mode = mode,
+                                            .ignores_umask = true,
+                                            .syncs_file = true,
+                                            .syncs_folder = true,
+                                            .gives_to_folder_owner = true,
+                                            .staged_suffix = kStagedSuffix});
+  return written.ok() ? written : StoreError(written);
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor.ok()) return SystemError("open", path);
-  return ReadAll(descriptor.value(), path);
+  absl::StatusOr<std::string> contents = ReadFile(path, {.max_bytes = kMaxFileBytes});
+  return contents.ok() ? std::move(contents) : ReadError(contents.status());
 }
 
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
-  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor.ok()) return SystemError("open", path);
+  // Permissions and contents are read from one descriptor, so that they are of one file.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return SystemError("open", path);
   struct stat facts;
-  if (fstat(descriptor.value(), &facts) != 0) return SystemError("look at", path);
+  if (fstat(file.get(), &facts) != 0) return SystemError("read", path);
   if ((facts.st_mode & 077) != 0) return TooOpen(path, facts.st_mode, "600");
-  return ReadAll(descriptor.value(), path);
+  absl::StatusOr<std::string> contents = ReadDescriptor(file.get(), path, kMaxFileBytes);
+  return contents.ok() ? std::move(contents) : ReadError(contents.status());
 }
 
 absl::Status MakeDirectory(const std::string& path, mode_t mode) {
   if (mkdir(path.c_str(), mode) == 0) {
+    // The umask may have taken permissions away.
     if (chmod(path.c_str(), mode) != 0) return SystemError("set the mode of", path);
-    const Descriptor made(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!made.ok()) return SystemError("open", path);
-    PARPLAN_RETURN_IF_ERROR(GiveToOwnerOfFolder(made.value(), path));
-    return SyncFolderOf(path);
+    const FileDescriptor made(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!made.is_open()) return SystemError("open", path);
+    if (const int error = GiveToFolderOwner(made.get(), path); error != 0) {
+      return StoreError(ErrnoToStatus(error, "set the owner of", path));
+    }
+    const absl::Status synced = SyncFolder(FolderOf(path));
+    return synced.ok() ? synced : StoreError(synced);
   }
   struct stat facts;
-  if (errno != EEXIST || stat(path.c_str(), &facts) != 0) return SystemError("make", path);
-  if (!S_ISDIR(facts.st_mode)) {
-    errno = ENOTDIR;
-    return SystemError("make", path);
-  }
+  if (errno != EEXIST || stat(path.c_str(), &facts) != 0) return SystemError("create", path);
+  if (!S_ISDIR(facts.st_mode)) return StoreError(ErrnoToStatus(ENOTDIR, "create", path));
   return absl::OkStatus();
 }
 
 absl::Status CheckSecretDirectory(const std::string& path) {
   struct stat facts;
-  if (stat(path.c_str(), &facts) != 0) return SystemError("look at", path);
+  if (stat(path.c_str(), &facts) != 0) return SystemError("open", path);
   if ((facts.st_mode & 077) != 0) return TooOpen(path, facts.st_mode, "700");
   return absl::OkStatus();
 }
 
 absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path) {
-  // Only what is made here is given away: nobody can put another file in its place.
-  int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  const bool is_new = descriptor >= 0;
+  // Only a file created here is given away: its name cannot lead to another file.
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const bool is_new = file.is_open();
   if (!is_new && errno == EEXIST) {
-    descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    file = FileDescriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   }
-  if (descriptor < 0) return SystemError("open", path);
-  FileLock lock(descriptor);
-  if (is_new) PARPLAN_RETURN_IF_ERROR(GiveToOwnerOfFolder(descriptor, path));
-  while (flock(descriptor, LOCK_EX) != 0) {
+  if (!file.is_open()) return SystemError("open", path);
+  if (is_new) {
+    if (const int error = GiveToFolderOwner(file.get(), path); error != 0) {
+      return StoreError(ErrnoToStatus(error, "set the owner of", path));
+    }
+  }
+  while (flock(file.get(), LOCK_EX) != 0) {
     if (errno != EINTR) return SystemError("lock", path);
   }
-  return lock;
-}
-
-FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-FileLock::~FileLock() {
-  if (descriptor_ >= 0) close(descriptor_);
+  return FileLock(std::move(file));
 }
 
 }  // namespace parplan

@@ -1,5 +1,9 @@
-// Files that are whole or absent, whatever moment the machine stops at, and a
-// lock between processes. Errors carry STORE_UNAVAILABLE.
+// Files of a store of keys: whole or absent whenever the machine stops, private where they hold
+// secrets, and a lock between processes.
+//
+// Errors carry STORE_UNAVAILABLE. NOT_FOUND: there is no such file or folder.
+// FAILED_PRECONDITION: a person must act, and the message says how. UNAVAILABLE: the system
+// refused.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_DURABLE_FILE_H_
 #define PARPLAN_PROTO_ENVELOPE_DURABLE_FILE_H_
@@ -7,51 +11,50 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 
-// What follows a path while its new contents are being written.
+// Suffix of a file whose contents are being written (`AtomicWrite`). A crash may leave one.
 inline constexpr char kStagedSuffix[] = ".new";
 
-// The two halves of `WriteDurably`. After `StageFile` the contents are on disk
-// under `path` + `kStagedSuffix`, a file made afresh with `mode`; after
-// `CommitFile` they are at `path`, and nobody saw a part of them.
-absl::Status StageFile(const std::string& path, absl::string_view contents, mode_t mode);
-absl::Status CommitFile(const std::string& path);
-
-// Replaces or makes `path`. On failure `path` is as it was. One writer at a time.
+// Creates or replaces `path`, with exactly the permissions `mode`; once it returns OK, the file
+// survives a power cut. What root writes belongs to the owner of the folder. On failure `path` is
+// as it was, unless the message says that the folder could not be synced. One writer at a time.
 absl::Status WriteDurably(const std::string& path, absl::string_view contents, mode_t mode);
 
-// The contents of a file of at most 1 MiB. NOT_FOUND where there is none.
+// Returns the contents of a file of at most 1 MiB; FAILED_PRECONDITION if it is larger.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
-// As `ReadWholeFile`, and FAILED_PRECONDITION where group or others have any
-// permission on the file; the message says which command mends it.
+// Reads like `ReadWholeFile`. FAILED_PRECONDITION if group or others have any permission on the
+// file; the message names the command that mends it.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
-// Makes the directory with `mode` where it is absent; its parent must exist.
+// Creates the folder with exactly the permissions `mode` if it is absent; its parent must exist.
 absl::Status MakeDirectory(const std::string& path, mode_t mode);
 
-// FAILED_PRECONDITION where group or others have any permission on `path`.
+// Returns FAILED_PRECONDITION if group or others have any permission on the folder `path`.
 absl::Status CheckSecretDirectory(const std::string& path);
 
-// Held by at most one process, or one object of this process, at a time.
+// A lock that at most one process, or one object of this process, holds at a time.
 class FileLock {
  public:
-  // Waits until the lock on `path`, an empty file made where absent, is free.
+  // Waits until the lock on `path`, an empty file created if absent, is free.
   static absl::StatusOr<FileLock> Acquire(const std::string& path);
 
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&& other) = delete;
-  ~FileLock();
+  FileLock(FileLock&&) noexcept = default;
+  FileLock& operator=(FileLock&&) = delete;
 
  private:
-  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  explicit FileLock(FileDescriptor file) : file_(std::move(file)) {}
+
+  // Closing the file releases the lock.
+  FileDescriptor file_;
 };
 
 }  // namespace parplan

@@ -2,15 +2,10 @@
 
 #include <google/protobuf/duration.pb.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <system_error>
-
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "parplan/config/v1/server_config.pb.h"
 #include "proto/wire/json_file.h"
 
@@ -29,18 +24,11 @@ void TakeDuration(bool is_given, const google::protobuf::Duration& given, absl::
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
-  // Reading a folder would throw.
-  std::error_code unused;
-  if (std::filesystem::is_directory(path, unused)) {
-    return FieldError(Reason::kSpecInvalid, "config", absl::StrCat("`", path, "` is a folder"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) {
-    return FieldError(Reason::kSpecInvalid, "config", absl::StrCat("cannot read `", path, "`"));
-  }
+  const absl::StatusOr<std::string> text =
+      ReadFile(path, {.max_bytes = kMaxJsonBytes, .takes_any_kind = true});
+  if (!text.ok()) return FieldError(Reason::kSpecInvalid, "config", text.status().message());
   config::v1::ServerConfig config;
-  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &config));
+  PARPLAN_RETURN_IF_ERROR(ParseJson(*text, path, &config));
   Take(config.has_listen(), config.listen(), settings.listen);
   Take(config.has_metrics_listen(), config.metrics_listen(), settings.metrics_listen);
   Take(config.has_health_listen(), config.health_listen(), settings.health_listen);

@@ -6,12 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
@@ -20,10 +21,10 @@ absl::Status Unavailable(absl::string_view message) {
   return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable, message);
 }
 
-absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
-  return Unavailable(absl::StrCat("data directory: cannot ", what, " `", path, "`: ",
-                                  std::strerror(error),  // NOLINT: no locale is ever set.
-                                  "; give the server a directory it may write to"));
+absl::Status SystemError(int error, absl::string_view operation, const std::string& path) {
+  return Unavailable(
+      absl::StrCat("data directory: ", ErrnoToStatus(error, operation, path).message(),
+                   "; give the server a directory it may write to"));
 }
 
 }  // namespace
@@ -31,31 +32,23 @@ absl::Status SystemError(absl::string_view what, const std::string& path, int er
 absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
     const std::string& directory) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return SystemError("make", directory, errno);
+    return SystemError(errno, "create", directory);
   }
   const std::string path = absl::StrCat(directory, "/parplan.lock");
-  const int file_descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file_descriptor < 0) return SystemError("open", path, errno);
-  // From here on the file is closed, and so unlocked, with the object.
-  std::unique_ptr<DirectoryLock> lock(new DirectoryLock(file_descriptor));
-  if (flock(file_descriptor, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return SystemError("lock", path, errno);
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open()) return SystemError(errno, "open", path);
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return SystemError(errno, "lock", path);
     char holder[32] = {};
-    const ssize_t length = pread(file_descriptor, holder, sizeof holder - 1, 0);
+    const ssize_t length = pread(file.get(), holder, sizeof holder - 1, 0);
     return Unavailable(
         absl::StrCat("data directory: another server (process ",
                      absl::StripAsciiWhitespace(absl::string_view(holder, length > 0 ? length : 0)),
                      ") uses `", directory, "`; stop it or give this one another directory"));
   }
-  // The process id is for people; a failure to write it harms nobody.
-  const std::string holder = absl::StrCat(getpid(), "\n");
-  if (ftruncate(file_descriptor, 0) != 0 ||
-      pwrite(file_descriptor, holder.data(), holder.size(), 0) < 0) {
-    return lock;
-  }
-  return lock;
+  // The process id is for people; without it the lock is as good.
+  if (ftruncate(file.get(), 0) == 0) (void)WriteAll(file.get(), absl::StrCat(getpid(), "\n"));
+  return std::unique_ptr<DirectoryLock>(new DirectoryLock(std::move(file)));
 }
-
-DirectoryLock::~DirectoryLock() { close(file_descriptor_); }
 
 }  // namespace parplan

@@ -1,32 +1,34 @@
-// Makes sure that one server at a time uses a data directory.
+// The lock that keeps a second server out of a data directory.
 
 #ifndef PARPLAN_SERVER_STORE_DIRECTORY_LOCK_H_
 #define PARPLAN_SERVER_STORE_DIRECTORY_LOCK_H_
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 
-// Holds flock(2) on the file `parplan.lock` of a directory as long as it lives.
-// The kernel lets go when the process ends, however it ends, so a lock never has
-// to be cleaned up by hand.
+// Holds flock(2) on the file `parplan.lock` of a directory as long as it lives. The kernel releases
+// the lock when the process ends, however it ends, so it never has to be removed by hand.
 class DirectoryLock {
  public:
-  // Makes the directory (mode 0700, its parent must exist) and the file (0600)
-  // where absent. UNAVAILABLE (STORE_UNAVAILABLE) when another process or object
-  // holds the lock, naming its process id, or the directory can't be written.
+  // Creates the directory (mode 0700, its parent must exist) and the file (0600) if absent.
+  // UNAVAILABLE (STORE_UNAVAILABLE) if another process or object holds the lock, naming its process
+  // id, or if the directory cannot be written.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(const std::string& directory);
 
-  ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
  private:
-  explicit DirectoryLock(int file_descriptor) : file_descriptor_(file_descriptor) {}
-  const int file_descriptor_;
+  explicit DirectoryLock(FileDescriptor file) : file_(std::move(file)) {}
+
+  // Closing the file releases the lock.
+  const FileDescriptor file_;
 };
 
 }  // namespace parplan

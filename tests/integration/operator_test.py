@@ -120,7 +120,7 @@ commonName = supplied
                         "-in", self.certificates / "server.csr", "-out", ended,
                         "-startdate", "20200101000000Z", "-enddate", "20200201000000Z"],
                        check=True, capture_output=True)
-        self.assertIn("ended on 2020-02-01T00:00:00", self.refused(*self.tls(certificate=ended)))
+        self.assertIn("expired on 2020-02-01T00:00:00", self.refused(*self.tls(certificate=ended)))
 
     def test_what_is_in_the_file_counts_also_where_it_is_nothing(self):
         for content, field in (('{"workers": 0}', "workers"),
@@ -132,7 +132,7 @@ commonName = supplied
                                ('{"log_format": ""}', "log_format")):
             message = self.refused("--config", self.file("server.json", content), code=2)
             self.assertIn(field, message)
-        self.assertIn("is a folder", self.refused("--config", self.folder, code=2))
+        self.assertIn("Is a directory", self.refused("--config", self.folder, code=2))
         for name in ("listen", "metrics_listen", "data_dir"):
             config = self.file("server.json", json.dumps({name: ""}))
             done = subprocess.run([SERVER, "--config", config], capture_output=True, text=True,

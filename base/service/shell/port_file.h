@@ -1,4 +1,4 @@
-// Where a program tells the port that it got, to scripts that wait for it.
+// The file in which a program writes the port it listens on, for scripts that wait for it.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_PORT_FILE_H_
 #define PARPLAN_BASE_SERVICE_SHELL_PORT_FILE_H_
@@ -9,8 +9,8 @@
 
 namespace parplan {
 
-// The number and a newline, whole or not at all; nothing where `path` is empty. UNAVAILABLE naming
-// the file that cannot be written.
+// Writes the number and a newline, whole or not at all. Does nothing if `path` is empty.
+// UNAVAILABLE naming the file if it cannot be written.
 absl::Status WritePortFile(const std::string& path, int port);
 
 }  // namespace parplan

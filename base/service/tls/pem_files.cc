@@ -3,15 +3,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,16 +14,20 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/openssl_handles.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
+
+// The CA certificates of a whole Linux distribution have 250 KB.
+constexpr size_t kMaxPemBytes = size_t{16} << 20;
 
 struct FreeCertificate {
   void operator()(X509* certificate) const { X509_free(certificate); }
 };
 using CertificateHandle = std::unique_ptr<X509, FreeCertificate>;
 
-// Encrypted keys are refused; without this OpenSSL would ask the terminal.
+// Refuses encrypted keys; without a callback OpenSSL would ask for a passphrase on the terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 absl::Status Refuse(const char* field, const std::string& path, absl::string_view what) {
@@ -40,21 +39,12 @@ absl::StatusOr<std::string> ReadText(const char* field, const std::string& path)
     return FieldError(Reason::kSpecInvalid, field,
                       "is missing; TLS needs a certificate and its key");
   }
-  // Reading one would throw.
-  std::error_code unused;
-  if (std::filesystem::is_directory(path, unused)) return Refuse(field, path, "is a folder");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) {
-    return Refuse(field, path,
-                  absl::StrCat("cannot be read (", std::strerror(errno),
-                               "); check the path, and that this user may read it"));
-  }
-  return text;
+  const absl::StatusOr<std::string> text =
+      ReadFile(path, {.max_bytes = kMaxPemBytes, .takes_any_kind = true});
+  return text.ok() ? text : FieldError(Reason::kSpecInvalid, field, text.status().message());
 }
 
-// The certificates in a text; the first is the holder's own, or any of a file of CAs.
+// Returns the certificates in a text. The first is the holder's own, or any in a file of CAs.
 absl::StatusOr<std::vector<CertificateHandle>> ParseCertificates(const char* field,
                                                                  const std::string& path,
                                                                  const std::string& text) {
@@ -63,7 +53,7 @@ absl::StatusOr<std::vector<CertificateHandle>> ParseCertificates(const char* fie
   while (X509* const next = PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)) {
     certificates.emplace_back(next);
   }
-  // The end of the text is the one good reason to stop.
+  // Reading stops at the end of the text, or at a certificate that is damaged.
   const unsigned long error = ERR_peek_last_error();
   const bool at_end =
       ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
@@ -82,7 +72,7 @@ absl::Time TimeOf(const ASN1_TIME* time) {
   return absl::FromTM(broken_down, absl::UTCTimeZone());
 }
 
-std::string Told(absl::Time time) {
+std::string Rfc3339(absl::Time time) {
   return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
 }
 
@@ -91,11 +81,11 @@ absl::Status CheckWindow(const X509* certificate, const std::string& path, absl:
   const absl::Time end = TimeOf(X509_get0_notAfter(certificate));
   if (now > end) {
     return Refuse("tls_certificate", path,
-                  absl::StrCat("ended on ", Told(end), "; renew it, or check the clock"));
+                  absl::StrCat("expired on ", Rfc3339(end), "; renew it, or check the clock"));
   }
   if (now < start) {
     return Refuse("tls_certificate", path,
-                  absl::StrCat("holds from ", Told(start), " on; check the clock"));
+                  absl::StrCat("is not valid before ", Rfc3339(start), "; check the clock"));
   }
   return absl::OkStatus();
 }

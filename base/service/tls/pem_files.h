@@ -1,5 +1,7 @@
-// Certificates and keys of TLS in files, looked at before they are used: gRPC takes any file, and
-// then fails call by call without a word why.
+// Reads of the certificates and keys of TLS, which are checked before they are used: gRPC accepts
+// any file, and then every call fails without a reason.
+//
+// All errors are INVALID_ARGUMENT (SPEC_INVALID) and name the setting and the file.
 
 #ifndef PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 #define PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
@@ -11,19 +13,19 @@
 
 namespace parplan {
 
-// All errors are INVALID_ARGUMENT (SPEC_INVALID) and name the field and the file.
-
-// The content of a file of certificates in PEM, at least one; refused also where a later one is
-// damaged. `field` is what the file is called in settings.
+// Returns the contents of a file of one or more certificates in PEM. Every certificate must be
+// whole, not only the first. `field` is the name of the setting, for errors.
 absl::StatusOr<std::string> ReadCertificates(const char* field, const std::string& path);
 
+// A chain of certificates and the key of the first one, both in PEM.
 struct TlsKeyPair {
   std::string certificates;
   std::string key;
 };
 
-// A certificate, perhaps followed by those between it and its CA, and its key. Refused: a key that
-// is encrypted or another certificate's, and a first certificate that does not hold at `now`.
+// Reads a certificate, which those between it and its CA may follow, and its key. Refuses a key
+// that is encrypted or belongs to another certificate, and a first certificate that is not valid at
+// `now`.
 absl::StatusOr<TlsKeyPair> ReadTlsKeyPair(const std::string& certificate_path,
                                           const std::string& key_path, absl::Time now);
 

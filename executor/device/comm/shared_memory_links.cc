@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
@@ -62,10 +63,6 @@ void RingBell(Bell& bell) {
   ::syscall(SYS_futex, &bell.changes, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-absl::Status SystemError(absl::string_view what) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
-}
-
 void Relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -80,7 +77,8 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(int descriptor
   const int64_t bytes = SegmentBytes(size);
   void* const data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, /*offset=*/0);
-  if (data == MAP_FAILED) return SystemError("cannot map the shared memory of a group");
+  if (data == MAP_FAILED)
+    return absl::UnavailableError(DescribeErrno(errno, "cannot map the shared memory of a group"));
   segment->data_ = static_cast<char*>(data);
   segment->byte_count_ = bytes;
   segment->path_ = absl::StrCat("/proc/", ::getpid(), "/fd/", descriptor);
@@ -89,10 +87,12 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(int descriptor
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Make(int size) {
   const int descriptor = ::memfd_create("parplan-group", MFD_CLOEXEC);
-  if (descriptor < 0) return SystemError("cannot make shared memory for a group");
+  if (descriptor < 0)
+    return absl::UnavailableError(DescribeErrno(errno, "cannot make shared memory for a group"));
   // New pages are zero, which is how bells and counters begin.
   if (::ftruncate(descriptor, SegmentBytes(size)) != 0) {
-    const absl::Status error = SystemError("cannot size the shared memory of a group");
+    const absl::Status error =
+        absl::UnavailableError(DescribeErrno(errno, "cannot size the shared memory of a group"));
     ::close(descriptor);
     return error;
   }
@@ -102,7 +102,9 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Make(int size) {
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(const std::string& path,
                                                                    int size) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) return SystemError(absl::StrCat("cannot open shared memory ", path));
+  if (descriptor < 0)
+    return absl::UnavailableError(
+        DescribeErrno(errno, absl::StrCat("cannot open shared memory ", path)));
   return Map(descriptor, size);
 }
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
@@ -40,10 +40,6 @@ absl::StatusOr<Addresses> Resolve(const std::string& host, const std::string& po
         absl::StrCat("cannot resolve ", host, ": ", ::gai_strerror(error)));
   }
   return Addresses(found, &::freeaddrinfo);
-}
-
-absl::Status SystemError(absl::string_view what) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
 // Small messages wait for nothing; and a machine that is gone with no word of it is asked
@@ -71,7 +67,8 @@ absl::StatusOr<bool> Await(int descriptor, short events, absl::Duration deadline
     const timespec timeout = absl::ToTimespec(std::min(left, absl::Hours(1)));
     const int count = ::ppoll(&interest, 1, &timeout, nullptr);
     if (count > 0) return true;
-    if (count < 0 && errno != EINTR) return SystemError("poll");
+    if (count < 0 && errno != EINTR)
+      return absl::UnavailableError(DescribeErrno(errno, "cannot wait for the other side"));
   }
 }
 
@@ -125,7 +122,7 @@ absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duratio
     }
     if (SteadyNow() + kBetweenTries >= deadline) {
       return absl::UnavailableError(
-          absl::StrCat("cannot connect to ", address, ": ", std::strerror(error)));
+          DescribeErrno(error, absl::StrCat("cannot connect to ", address)));
     }
     ::usleep(static_cast<useconds_t>(absl::ToInt64Microseconds(kBetweenTries)));
   }
@@ -140,7 +137,7 @@ absl::Status Socket::WriteAll(absl::string_view data, absl::Duration deadline) c
       continue;
     }
     if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      return SystemError("the other side is gone");
+      return absl::UnavailableError(DescribeErrno(errno, "the other side is gone"));
     }
     PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLOUT, deadline));
     if (!ready) return absl::DeadlineExceededError("the other side takes nothing");
@@ -158,7 +155,7 @@ absl::Status Socket::ReadAll(char* data, int64_t size, absl::Duration deadline) 
     }
     if (count == 0) return absl::UnavailableError("the other side closed the connection");
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      return SystemError("the other side is gone");
+      return absl::UnavailableError(DescribeErrno(errno, "the other side is gone"));
     }
     PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLIN, deadline));
     if (!ready) return absl::DeadlineExceededError("the other side says nothing");
@@ -186,14 +183,16 @@ absl::StatusOr<Listener> Listener::Open(const std::string& host, int port) {
                                           : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
     return Listener(std::move(socket), chosen);
   }
-  return SystemError(absl::StrCat("cannot listen on ", host, ":", port));
+  return absl::UnavailableError(
+      DescribeErrno(errno, absl::StrCat("cannot listen on ", host, ":", port)));
 }
 
 absl::StatusOr<Socket> Listener::Accept(absl::Duration deadline) const {
   PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket_.descriptor(), POLLIN, deadline));
   if (!ready) return absl::DeadlineExceededError("nobody connected");
   Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket.is_open()) return SystemError("accept");
+  if (!socket.is_open())
+    return absl::UnavailableError(DescribeErrno(errno, "cannot accept a connection"));
   SetUp(socket.descriptor());
   return socket;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -40,10 +41,18 @@ TEST_F(InputFilesTest, GivesAllBytesHoweverManyTheyAre) {
   }
 }
 
+TEST_F(InputFilesTest, NamesAFileThatIsTooLarge) {
+  const std::string path = Write("large", "");
+  std::filesystem::resize_file(path, kMaxInputFileBytes + 1);
+  EXPECT_THAT(ReadInputFile(path),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr(path), HasSubstr("more than 67108864 bytes"))));
+}
+
 TEST_F(InputFilesTest, NamesWhatCannotBeRead) {
   const std::string none = absl::StrCat(folder_, "/none");
   EXPECT_THAT(ReadInputFile(none), StatusIs(absl::StatusCode::kInvalidArgument,
-                                            AllOf(HasSubstr(absl::StrCat(none, ": cannot be read")),
+                                            AllOf(HasSubstr(absl::StrCat("cannot open ", none)),
                                                   HasSubstr("No such file"))));
   EXPECT_THAT(ReadInputFile(folder_), StatusIs(absl::StatusCode::kInvalidArgument,
                                                AllOf(HasSubstr(folder_), HasSubstr("directory"))));

@@ -150,7 +150,7 @@ TEST(NodeFiles, AreReadableUnderAnyMask) {
 }
 
 TEST(ReadText, ReadsFilesAlone) {
-  EXPECT_THAT(ReadText("/dev/zero").status().message(), HasSubstr("is no file"));
+  EXPECT_THAT(ReadText("/dev/zero").status().message(), HasSubstr("no regular file"));
   EXPECT_TRUE(absl::IsNotFound(ReadText(MakeTestFolder() + "/none").status()));
 }
 

@@ -240,6 +240,6 @@ class Refusals(SlurmTest):
         job = self.slurm.submit("echo \"because $PARPLAN_NO_PLAN\"\n", "--gpus-per-node=h200:1",
                                 *WORLD.site.plan_flags())
         self.expect_end(job, "COMPLETED")
-        self.assertIn("is not there", self.slurm.output(job))
+        self.assertIn("No such file", self.slurm.output(job))
         self.assertIn("outcome=missing", self.hooks(job))
         self.expect_all_nodes_fit()

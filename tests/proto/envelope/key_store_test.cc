@@ -266,9 +266,9 @@ TEST_F(KeyStoreTest, AWriterStoppedBeforeTheRenameChangedNothing) {
   const std::string key_id = MustOpen(start_).List(start_)[0].key_id;
   const PrivateKey unborn = PrivateKey::Generate();
   const std::string unborn_path = PemPath(unborn.public_key().key_id());
-  ASSERT_OK(StageFile(unborn_path, unborn.ToPem(), 0600));
-  ASSERT_OK(StageFile(Path("keys/keys.json"), "{\"keys\": [", 0600));
-  ASSERT_OK(StageFile(Path("trust-bundle.jwks.json"), "{", 0644));
+  ASSERT_OK(WriteDurably(unborn_path + kStagedSuffix, unborn.ToPem(), 0600));
+  ASSERT_OK(WriteDurably(Path("keys/keys.json") + kStagedSuffix, "{\"keys\": [", 0600));
+  ASSERT_OK(WriteDurably(Path("trust-bundle.jwks.json") + kStagedSuffix, "{", 0644));
 
   const KeyStore store = MustOpen(start_);
   EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(key_id));
