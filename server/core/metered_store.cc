@@ -21,128 +21,118 @@ auto MeteredStore::Metered(StoreOperation operation, Call call) {
 }
 
 absl::StatusOr<ProfileRecord> MeteredStore::PutProfile(ProfileRecord profile) {
-  return Metered(StoreOperation::kPutProfile,
-                 [&](Store& store) { return store.PutProfile(std::move(profile)); });
+  return Metered("put_profile", [&](Store& store) { return store.PutProfile(std::move(profile)); });
 }
 
 absl::StatusOr<ProfileRecord> MeteredStore::GetProfile(absl::string_view name) {
-  return Metered(StoreOperation::kGetProfile, [&](Store& store) { return store.GetProfile(name); });
+  return Metered("get_profile", [&](Store& store) { return store.GetProfile(name); });
 }
 
 absl::StatusOr<Page<ProfileRecord>> MeteredStore::ListProfiles(absl::string_view cluster,
                                                                std::optional<std::string> node,
                                                                const PageRequest& page) {
-  return Metered(StoreOperation::kListProfiles,
+  return Metered("list_profiles",
                  [&](Store& store) { return store.ListProfiles(cluster, std::move(node), page); });
 }
 
 absl::Status MeteredStore::DeleteProfile(absl::string_view name) {
-  return Metered(StoreOperation::kDeleteProfile,
-                 [&](Store& store) { return store.DeleteProfile(name); });
+  return Metered("delete_profile", [&](Store& store) { return store.DeleteProfile(name); });
 }
 
 absl::StatusOr<ProfileSet> MeteredStore::SnapshotProfiles(absl::string_view cluster) {
-  return Metered(StoreOperation::kSnapshotProfiles,
+  return Metered("snapshot_profiles",
                  [&](Store& store) { return store.SnapshotProfiles(cluster); });
 }
 
 absl::StatusOr<int64_t> MeteredStore::ProfileRevision(absl::string_view cluster) {
-  return Metered(StoreOperation::kProfileRevision,
-                 [&](Store& store) { return store.ProfileRevision(cluster); });
+  return Metered("profile_revision", [&](Store& store) { return store.ProfileRevision(cluster); });
 }
 
 absl::StatusOr<std::map<std::string, int64_t>> MeteredStore::ProfileRevisions() {
-  return Metered(StoreOperation::kProfileRevisions,
-                 [](Store& store) { return store.ProfileRevisions(); });
+  return Metered("profile_revisions", [](Store& store) { return store.ProfileRevisions(); });
 }
 
 absl::StatusOr<CalibrationRecord> MeteredStore::PutCalibration(CalibrationRecord calibration) {
-  return Metered(StoreOperation::kPutCalibration,
+  return Metered("put_calibration",
                  [&](Store& store) { return store.PutCalibration(std::move(calibration)); });
 }
 
 absl::StatusOr<CalibrationRecord> MeteredStore::GetCalibration(absl::string_view name) {
-  return Metered(StoreOperation::kGetCalibration,
-                 [&](Store& store) { return store.GetCalibration(name); });
+  return Metered("get_calibration", [&](Store& store) { return store.GetCalibration(name); });
 }
 
 absl::StatusOr<Page<CalibrationRecord>> MeteredStore::ListCalibrations(absl::string_view cluster,
                                                                        const PageRequest& page) {
-  return Metered(StoreOperation::kListCalibrations,
+  return Metered("list_calibrations",
                  [&](Store& store) { return store.ListCalibrations(cluster, page); });
 }
 
 absl::StatusOr<ActiveCalibrationRecord> MeteredStore::ActivateCalibration(
     absl::string_view cluster, absl::string_view name, absl::Time activate_time) {
-  return Metered(StoreOperation::kActivateCalibration, [&](Store& store) {
+  return Metered("activate_calibration", [&](Store& store) {
     return store.ActivateCalibration(cluster, name, activate_time);
   });
 }
 
 absl::StatusOr<ActiveCalibrationRecord> MeteredStore::ActiveCalibration(absl::string_view cluster) {
-  return Metered(StoreOperation::kActiveCalibration,
+  return Metered("active_calibration",
                  [&](Store& store) { return store.ActiveCalibration(cluster); });
 }
 
 absl::StatusOr<PlanRecord> MeteredStore::PutPlan(PlanRecord plan) {
-  return Metered(StoreOperation::kPutPlan,
-                 [&](Store& store) { return store.PutPlan(std::move(plan)); });
+  return Metered("put_plan", [&](Store& store) { return store.PutPlan(std::move(plan)); });
 }
 
 absl::StatusOr<PlanRecord> MeteredStore::GetPlan(absl::string_view name) {
-  return Metered(StoreOperation::kGetPlan, [&](Store& store) { return store.GetPlan(name); });
+  return Metered("get_plan", [&](Store& store) { return store.GetPlan(name); });
 }
 
 absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByKey(absl::string_view cluster,
                                                                       absl::string_view plan_key,
                                                                       absl::string_view job_id,
                                                                       absl::Time now) {
-  return Metered(StoreOperation::kFindPlanByKey,
+  return Metered("find_plan_by_key",
                  [&](Store& store) { return store.FindPlanByKey(cluster, plan_key, job_id, now); });
 }
 
 absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByRequestId(
     absl::string_view cluster, absl::string_view request_id) {
-  return Metered(StoreOperation::kFindPlanByRequestId,
+  return Metered("find_plan_by_request_id",
                  [&](Store& store) { return store.FindPlanByRequestId(cluster, request_id); });
 }
 
 absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByAnswer(
     absl::string_view cluster, absl::string_view answer_key) {
-  return Metered(StoreOperation::kFindPlanByAnswer,
+  return Metered("find_plan_by_answer",
                  [&](Store& store) { return store.FindPlanByAnswer(cluster, answer_key); });
 }
 
 absl::StatusOr<Page<PlanRecord>> MeteredStore::ListPlans(absl::string_view cluster,
                                                          const PageRequest& page) {
-  return Metered(StoreOperation::kListPlans,
-                 [&](Store& store) { return store.ListPlans(cluster, page); });
+  return Metered("list_plans", [&](Store& store) { return store.ListPlans(cluster, page); });
 }
 
 absl::StatusOr<int64_t> MeteredStore::CountPlans(absl::string_view cluster) {
-  return Metered(StoreOperation::kCountPlans,
-                 [&](Store& store) { return store.CountPlans(cluster); });
+  return Metered("count_plans", [&](Store& store) { return store.CountPlans(cluster); });
 }
 
 absl::StatusOr<int64_t> MeteredStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
-  return Metered(StoreOperation::kDeleteExpiredPlans,
+  return Metered("delete_expired_plans",
                  [&](Store& store) { return store.DeleteExpiredPlans(before, limit); });
 }
 
 absl::StatusOr<ExecutionRecord> MeteredStore::CreateExecution(ExecutionRecord execution) {
-  return Metered(StoreOperation::kCreateExecution,
+  return Metered("create_execution",
                  [&](Store& store) { return store.CreateExecution(std::move(execution)); });
 }
 
 absl::StatusOr<ExecutionRecord> MeteredStore::GetExecution(absl::string_view name) {
-  return Metered(StoreOperation::kGetExecution,
-                 [&](Store& store) { return store.GetExecution(name); });
+  return Metered("get_execution", [&](Store& store) { return store.GetExecution(name); });
 }
 
 absl::StatusOr<Page<ExecutionRecord>> MeteredStore::ListExecutions(absl::string_view plan,
                                                                    const PageRequest& page) {
-  return Metered(StoreOperation::kListExecutions,
-                 [&](Store& store) { return store.ListExecutions(plan, page); });
+  return Metered("list_executions", [&](Store& store) { return store.ListExecutions(plan, page); });
 }
 
 absl::StatusOr<ExecutionRecord> MeteredStore::SetExecutionState(absl::string_view name,
@@ -150,14 +140,14 @@ absl::StatusOr<ExecutionRecord> MeteredStore::SetExecutionState(absl::string_vie
                                                                 ExecutionState state,
                                                                 absl::Time end_time,
                                                                 absl::string_view failure_reason) {
-  return Metered(StoreOperation::kSetExecutionState, [&](Store& store) {
+  return Metered("set_execution_state", [&](Store& store) {
     return store.SetExecutionState(name, expected, state, end_time, failure_reason);
   });
 }
 
 absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
     absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) {
-  return Metered(StoreOperation::kFailSilentExecutions, [&](Store& store) {
+  return Metered("fail_silent_executions", [&](Store& store) {
     return store.FailSilentExecutions(before, end_time, failure_reason, limit);
   });
 }
@@ -166,20 +156,18 @@ absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execu
                                                          absl::Span<const WindowRecord> windows,
                                                          int64_t max_window_count,
                                                          absl::Time report_time) {
-  return Metered(StoreOperation::kAppendWindows, [&](Store& store) {
+  return Metered("append_windows", [&](Store& store) {
     return store.AppendWindows(execution, windows, max_window_count, report_time);
   });
 }
 
 absl::StatusOr<int64_t> MeteredStore::WindowCount(absl::string_view execution) {
-  return Metered(StoreOperation::kWindowCount,
-                 [&](Store& store) { return store.WindowCount(execution); });
+  return Metered("window_count", [&](Store& store) { return store.WindowCount(execution); });
 }
 
 absl::StatusOr<std::vector<WindowRecord>> MeteredStore::ListWindows(absl::string_view execution,
                                                                     WindowParts parts) {
-  return Metered(StoreOperation::kListWindows,
-                 [&](Store& store) { return store.ListWindows(execution, parts); });
+  return Metered("list_windows", [&](Store& store) { return store.ListWindows(execution, parts); });
 }
 
 }  // namespace parplan

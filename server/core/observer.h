@@ -1,6 +1,6 @@
 // What the server tells about itself while it works. The core speaks, server/
 // metrics counts; so the core knows no metrics library, and labels can come from
-// nothing but these enums.
+// nothing but these enums and the names of methods.
 
 #ifndef PARPLAN_SERVER_CORE_OBSERVER_H_
 #define PARPLAN_SERVER_CORE_OBSERVER_H_
@@ -16,70 +16,9 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/model/profile_snapshot.h"
+#include "server/core/store_operation.h"
 
 namespace parplan {
-
-// Every method of the API.
-enum class Method {
-  kUploadProfile,
-  kGetProfile,
-  kListProfiles,
-  kDeleteProfile,
-  kShapePlan,
-  kCreatePlan,
-  kSearchPlan,
-  kGetPlan,
-  kListPlans,
-  kVerifyPlan,
-  kGetCapabilities,
-  kCreateExecution,
-  kReportMetrics,
-  kCompleteExecution,
-  kFailExecution,
-  kGetExecution,
-  kListExecutions,
-  kUploadCalibration,
-  kGetCalibration,
-  kListCalibrations,
-  kActivateCalibration,
-  kGetActiveCalibration,
-  kConnectAgent,
-  kListAgents,
-};
-inline constexpr int kMethodCount = 24;
-
-// Every method of the store.
-enum class StoreOperation {
-  kPutProfile,
-  kGetProfile,
-  kListProfiles,
-  kDeleteProfile,
-  kSnapshotProfiles,
-  kProfileRevision,
-  kProfileRevisions,
-  kPutCalibration,
-  kGetCalibration,
-  kListCalibrations,
-  kActivateCalibration,
-  kActiveCalibration,
-  kPutPlan,
-  kGetPlan,
-  kFindPlanByKey,
-  kFindPlanByRequestId,
-  kFindPlanByAnswer,
-  kListPlans,
-  kCountPlans,
-  kDeleteExpiredPlans,
-  kCreateExecution,
-  kGetExecution,
-  kListExecutions,
-  kSetExecutionState,
-  kFailSilentExecutions,
-  kAppendWindows,
-  kWindowCount,
-  kListWindows,
-};
-inline constexpr int kStoreOperationCount = 28;
 
 // Answers kept in memory.
 enum class CacheKind {
@@ -190,11 +129,12 @@ class Observer {
   virtual ~Observer() = default;
 
   // A call has begun; `CallFinished` follows. By server/rpc as well.
-  virtual void CallStarted(Method) {}
+  virtual void CallStarted(absl::string_view /*method*/) {}
 
   // A call has its answer. `reason` is absent for OK and for errors of the
   // transport. Called by server/rpc, which alone sees all calls.
-  virtual void CallFinished(Method, absl::StatusCode, std::optional<Reason>, absl::Duration) {}
+  virtual void CallFinished(absl::string_view /*method*/, absl::StatusCode, std::optional<Reason>,
+                            absl::Duration) {}
 
   // Searches waiting and running now.
   virtual void QueueChanged(int /*waiting*/, int /*running*/) {}

@@ -42,6 +42,7 @@
 #include "server/metrics/exposer.h"
 #include "server/metrics/prometheus_observer.h"
 #include "server/rpc/listen_address.h"
+#include "server/rpc/method_names.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/store_address.h"
 
@@ -178,7 +179,7 @@ absl::Status Check(const Settings& settings) {
 
 int Serve(const Settings& settings, const Signals& signals, const SettingsReader& read,
           ServerLog& log) {
-  PrometheusObserver observer(PlannerNames());
+  PrometheusObserver observer(PlannerNames(), MethodNames());
   observer.SetLimits(settings.limits.max_queue_length, settings.limits.worker_count);
   AddBuildInfo(*observer.registry(), "parplan-server", kVersion);
   const absl::StatusOr<StoreAddress> store = AddressOf(settings);

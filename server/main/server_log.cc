@@ -71,7 +71,7 @@ void ServerLog::LogCall(const CallRecord& record) const {
                      : is_store_away         ? spdlog::level::warn
                                              : spdlog::level::info;
   if (!logger_->should_log(level)) return;
-  Json fields = {{"method", MethodLabel(record.method)},
+  Json fields = {{"method", record.method},
                  {"code", StatusCodeLabel(record.code)},
                  {"duration_seconds", absl::ToDoubleSeconds(record.duration)},
                  {"request_id", record.request_id}};

@@ -4,60 +4,6 @@
 
 namespace parplan {
 
-std::string MethodLabel(Method method) {
-  switch (method) {
-    case Method::kUploadProfile:
-      return "UploadProfile";
-    case Method::kGetProfile:
-      return "GetProfile";
-    case Method::kListProfiles:
-      return "ListProfiles";
-    case Method::kDeleteProfile:
-      return "DeleteProfile";
-    case Method::kShapePlan:
-      return "ShapePlan";
-    case Method::kCreatePlan:
-      return "CreatePlan";
-    case Method::kSearchPlan:
-      return "SearchPlan";
-    case Method::kGetPlan:
-      return "GetPlan";
-    case Method::kListPlans:
-      return "ListPlans";
-    case Method::kVerifyPlan:
-      return "VerifyPlan";
-    case Method::kGetCapabilities:
-      return "GetCapabilities";
-    case Method::kCreateExecution:
-      return "CreateExecution";
-    case Method::kReportMetrics:
-      return "ReportMetrics";
-    case Method::kCompleteExecution:
-      return "CompleteExecution";
-    case Method::kFailExecution:
-      return "FailExecution";
-    case Method::kGetExecution:
-      return "GetExecution";
-    case Method::kListExecutions:
-      return "ListExecutions";
-    case Method::kUploadCalibration:
-      return "UploadCalibration";
-    case Method::kGetCalibration:
-      return "GetCalibration";
-    case Method::kListCalibrations:
-      return "ListCalibrations";
-    case Method::kActivateCalibration:
-      return "ActivateCalibration";
-    case Method::kGetActiveCalibration:
-      return "GetActiveCalibration";
-    case Method::kConnectAgent:
-      return "ConnectAgent";
-    case Method::kListAgents:
-      return "ListAgents";
-  }
-  return "other";
-}
-
 std::string PhaseLabel(int phase) {
   static constexpr const char* kNames[kPhaseCount + 1] = {"other",
                                                           "forward",
@@ -164,68 +110,6 @@ std::string LeaseRefusalLabel(LeaseRefusalKind kind) {
       return "node_lent";
     case LeaseRefusalKind::kNodeBusy:
       return "node_busy";
-  }
-  return "other";
-}
-
-std::string StoreOperationLabel(StoreOperation operation) {
-  switch (operation) {
-    case StoreOperation::kPutProfile:
-      return "put_profile";
-    case StoreOperation::kGetProfile:
-      return "get_profile";
-    case StoreOperation::kListProfiles:
-      return "list_profiles";
-    case StoreOperation::kDeleteProfile:
-      return "delete_profile";
-    case StoreOperation::kSnapshotProfiles:
-      return "snapshot_profiles";
-    case StoreOperation::kProfileRevision:
-      return "profile_revision";
-    case StoreOperation::kProfileRevisions:
-      return "profile_revisions";
-    case StoreOperation::kPutCalibration:
-      return "put_calibration";
-    case StoreOperation::kGetCalibration:
-      return "get_calibration";
-    case StoreOperation::kListCalibrations:
-      return "list_calibrations";
-    case StoreOperation::kActivateCalibration:
-      return "activate_calibration";
-    case StoreOperation::kActiveCalibration:
-      return "active_calibration";
-    case StoreOperation::kPutPlan:
-      return "put_plan";
-    case StoreOperation::kGetPlan:
-      return "get_plan";
-    case StoreOperation::kFindPlanByKey:
-      return "find_plan_by_key";
-    case StoreOperation::kFindPlanByRequestId:
-      return "find_plan_by_request_id";
-    case StoreOperation::kFindPlanByAnswer:
-      return "find_plan_by_answer";
-    case StoreOperation::kListPlans:
-      return "list_plans";
-    case StoreOperation::kCountPlans:
-      return "count_plans";
-    case StoreOperation::kDeleteExpiredPlans:
-      return "delete_expired_plans";
-    case StoreOperation::kCreateExecution:
-      return "create_execution";
-    case StoreOperation::kGetExecution:
-      return "get_execution";
-    case StoreOperation::kListExecutions:
-      return "list_executions";
-    case StoreOperation::kSetExecutionState:
-      return "set_execution_state";
-    case StoreOperation::kFailSilentExecutions:
-      return "fail_silent_executions";
-    case StoreOperation::kAppendWindows:
-      return "append_windows";
-    case StoreOperation::kWindowCount:
-      return "window_count";
-    case StoreOperation::kListWindows:
-      return "list_windows";
   }
   return "other";
 }

@@ -26,9 +26,6 @@ inline constexpr int kMemoryItemCount = 13;
 std::string PhaseLabel(int phase);
 std::string MemoryItemLabel(int kind);
 
-// As in the contract: `CreatePlan`.
-std::string MethodLabel(Method method);
-
 // As gRPC writes it: `OK`, `NOT_FOUND`.
 std::string StatusCodeLabel(absl::StatusCode code);
 
@@ -41,9 +38,6 @@ std::string SearchOutcomeLabel(SearchOutcome outcome);
 std::string VerifyOutcomeLabel(VerifyOutcome outcome);
 std::string LeaseOutcomeLabel(LeaseOutcome outcome);
 std::string LeaseRefusalLabel(LeaseRefusalKind kind);
-
-// As the method of `Store`, in lower case, words joined by `_`: `find_plan_by_key`.
-std::string StoreOperationLabel(StoreOperation operation);
 
 // `within_node`, `across_nodes`.
 std::string LinkReachLabel(LinkReach reach);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <mutex>
 
 #include "server/metrics/cluster_series.h"
 #include "server/metrics/code_counters.h"
@@ -19,7 +20,8 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 
-constexpr char kOtherPlanner[] = "other";
+// Label value of planners and methods that are not known.
+constexpr char kOther[] = "other";
 
 }  // namespace
 
@@ -35,16 +37,31 @@ struct PrometheusObserver::Handles {
     Counter* plans = nullptr;
   };
 
-  explicit Handles(const std::vector<std::string>& planners)
+  // What is counted for one method of the API.
+  struct MethodHandles {
+    // Row of `requests`.
+    int row = 0;
+    Gauge* in_flight = nullptr;
+    Histogram* duration = nullptr;
+  };
+
+  Handles(const std::vector<std::string>& planners, const std::vector<std::string>& methods)
       : registry(std::make_shared<prometheus::Registry>()),
         requests(Counters(*registry, "parplan_requests_total",
                           "Calls answered, by method and gRPC status code."),
-                 "method", kMethodCount,
-                 [](int row) { return MethodLabel(static_cast<Method>(row)); }),
+                 "method", static_cast<int>(methods.size()) + 1,
+                 [this](int row) {
+                   return row < static_cast<int>(method_names.size()) ? method_names[row] : kOther;
+                 }),
+        request_durations(Histograms(*registry, "parplan_request_duration_seconds",
+                                     "Time from a call's arrival to its answer.")),
+        requests_in_flight(Gauges(*registry, "parplan_requests_in_flight",
+                                  "Calls that wait for their answer now.")),
+        method_names(methods),
         store_calls(Counters(*registry, "parplan_store_calls_total",
                              "Calls of the store, by operation and status code."),
-                    "operation", kStoreOperationCount,
-                    [](int row) { return StoreOperationLabel(static_cast<StoreOperation>(row)); }),
+                    "operation", static_cast<int>(kStoreOperations.size()),
+                    [](int row) { return std::string(kStoreOperations[row]); }),
         clusters(*registry) {
     MakeRequestHandles();
     MakeSearchHandles(planners);
@@ -55,6 +72,7 @@ struct PrometheusObserver::Handles {
   }
 
   void MakeRequestHandles();
+  MethodHandles MakeMethodHandles(const std::string& name, int row);
   void MakeSearchHandles(const std::vector<std::string>& planners);
   void MakePlanHandles();
   void MakeCountHandles();
@@ -63,15 +81,29 @@ struct PrometheusObserver::Handles {
 
   const PlannerHandles& Planner(const std::string& name) const {
     const auto found = planners.find(name);
-    return found == planners.end() ? planners.at(kOtherPlanner) : found->second;
+    return found == planners.end() ? planners.at(kOther) : found->second;
+  }
+
+  const MethodHandles& Method(absl::string_view name) {
+    const auto found = methods.find(std::string(name));
+    if (found != methods.end()) return found->second;
+    // Made when it is needed, since every service passes names of the contract.
+    std::call_once(other_method_made, [this] {
+      other_method = MakeMethodHandles(kOther, static_cast<int>(method_names.size()));
+    });
+    return other_method;
   }
 
   const std::shared_ptr<prometheus::Registry> registry;
   CodeCounters requests;
-  std::array<Gauge*, kMethodCount> requests_in_flight = {};
-  std::array<Histogram*, kMethodCount> request_duration = {};
+  Family<Histogram>& request_durations;
+  Family<Gauge>& requests_in_flight;
+  const std::vector<std::string> method_names;
+  std::map<std::string, MethodHandles> methods;
+  std::once_flag other_method_made;
+  MethodHandles other_method;
   CodeCounters store_calls;
-  std::array<Histogram*, kStoreOperationCount> store_duration = {};
+  std::array<Histogram*, kStoreOperations.size()> store_duration = {};
   ClusterSeries clusters;
   std::array<Counter*, kReasonCount + 1> rejects = {};
 
@@ -108,19 +140,21 @@ struct PrometheusObserver::Handles {
 };
 
 void PrometheusObserver::Handles::MakeRequestHandles() {
-  Family<Histogram>& durations = Histograms(*registry, "parplan_request_duration_seconds",
-                                            "Time from a call's arrival to its answer.");
-  Family<Gauge>& in_flight =
-      Gauges(*registry, "parplan_requests_in_flight", "Calls that wait for their answer now.");
-  for (int i = 0; i < kMethodCount; ++i) {
-    const MetricLabels labels = {{"method", MethodLabel(static_cast<Method>(i))}};
-    requests_in_flight[i] = &in_flight.Add(labels);
-    request_duration[i] = &durations.Add(labels, DurationBuckets());
+  for (size_t i = 0; i < method_names.size(); ++i) {
+    methods[method_names[i]] = MakeMethodHandles(method_names[i], static_cast<int>(i));
   }
   auto& family = Counters(*registry, "parplan_rejects_total", "Calls refused, by reason.");
   for (int i = 1; i <= kReasonCount; ++i) {
     rejects[i] = &family.Add({{"reason", ReasonLabel(static_cast<Reason>(i))}});
   }
+}
+
+PrometheusObserver::Handles::MethodHandles PrometheusObserver::Handles::MakeMethodHandles(
+    const std::string& name, int row) {
+  const MetricLabels labels = {{"method", name}};
+  return {.row = row,
+          .in_flight = &requests_in_flight.Add(labels),
+          .duration = &request_durations.Add(labels, DurationBuckets())};
 }
 
 void PrometheusObserver::Handles::MakeSearchHandles(const std::vector<std::string>& names) {
@@ -144,7 +178,7 @@ void PrometheusObserver::Handles::MakeSearchHandles(const std::vector<std::strin
   Family<Counter>& plans =
       Counters(*registry, "parplan_plans_issued_total", "Plans signed and stored.");
   std::vector<std::string> all = names;
-  all.push_back(kOtherPlanner);
+  all.push_back(kOther);
   for (const std::string& name : all) {
     PlannerHandles& handles = planners[name];
     const MetricLabels labels = {{"planner", name}};
@@ -242,20 +276,19 @@ void PrometheusObserver::Handles::MakeLeaseHandles() {
 void PrometheusObserver::Handles::MakeStoreHandles() {
   Family<Histogram>& durations =
       Histograms(*registry, "parplan_store_call_duration_seconds", "Time of a call of the store.");
-  for (int i = 0; i < kStoreOperationCount; ++i) {
-    const MetricLabels labels = {
-        {"operation", StoreOperationLabel(static_cast<StoreOperation>(i))}};
-    store_duration[i] = &durations.Add(labels, StoreBuckets());
-    // There from the beginning, so that the first failure is seen as a change.
-    store_calls.At(i, absl::StatusCode::kOk);
-    store_calls.At(i, absl::StatusCode::kUnavailable);
+  for (size_t i = 0; i < kStoreOperations.size(); ++i) {
+    store_duration[i] = &durations.Add({{"operation", kStoreOperations[i]}}, StoreBuckets());
+    // These exist from the start, so that `rate` sees the first failure as a change.
+    store_calls.At(static_cast<int>(i), absl::StatusCode::kOk);
+    store_calls.At(static_cast<int>(i), absl::StatusCode::kUnavailable);
   }
   key_expiry = &OneGauge(*registry, "parplan_signing_key_expiry_timestamp_seconds",
                          "When the last key that signs plans, or will, ends.");
 }
 
-PrometheusObserver::PrometheusObserver(const std::vector<std::string>& planners)
-    : handles_(std::make_unique<Handles>(planners)) {}
+PrometheusObserver::PrometheusObserver(const std::vector<std::string>& planners,
+                                       const std::vector<std::string>& methods)
+    : handles_(std::make_unique<Handles>(planners, methods)) {}
 
 PrometheusObserver::~PrometheusObserver() = default;
 
@@ -272,15 +305,16 @@ void PrometheusObserver::SetLimits(int max_queue_length, int worker_count) {
   handles_->workers->Set(worker_count);
 }
 
-void PrometheusObserver::CallStarted(Method method) {
-  handles_->requests_in_flight[static_cast<int>(method)]->Increment();
+void PrometheusObserver::CallStarted(absl::string_view method) {
+  handles_->Method(method).in_flight->Increment();
 }
 
-void PrometheusObserver::CallFinished(Method method, absl::StatusCode code,
+void PrometheusObserver::CallFinished(absl::string_view method, absl::StatusCode code,
                                       std::optional<Reason> reason, absl::Duration duration) {
-  handles_->requests_in_flight[static_cast<int>(method)]->Decrement();
-  handles_->requests.At(static_cast<int>(method), code).Increment();
-  handles_->request_duration[static_cast<int>(method)]->Observe(absl::ToDoubleSeconds(duration));
+  const Handles::MethodHandles& handles = handles_->Method(method);
+  handles.in_flight->Decrement();
+  handles_->requests.At(handles.row, code).Increment();
+  handles.duration->Observe(absl::ToDoubleSeconds(duration));
   if (reason.has_value()) handles_->rejects[static_cast<int>(*reason)]->Increment();
 }
 
@@ -394,8 +428,8 @@ void PrometheusObserver::LeaseRefused(LeaseRefusalKind kind) {
 
 void PrometheusObserver::StoreCalled(StoreOperation operation, absl::StatusCode code,
                                      absl::Duration duration) {
-  handles_->store_calls.At(static_cast<int>(operation), code).Increment();
-  handles_->store_duration[static_cast<int>(operation)]->Observe(absl::ToDoubleSeconds(duration));
+  handles_->store_calls.At(operation.index(), code).Increment();
+  handles_->store_duration[operation.index()]->Observe(absl::ToDoubleSeconds(duration));
 }
 
 void PrometheusObserver::SigningKeysSeen(absl::Time last_expiry) {

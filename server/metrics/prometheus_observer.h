@@ -17,13 +17,16 @@ class Registry;
 
 namespace parplan {
 
-// Every label value comes from an enum, from the list of planners, or is the name of one of
-// the first `ClusterSeries::kMaxClusterCount` clusters, so the number of time series has a
-// bound; names of models, jobs and nodes are never labels. Safe to use from any thread.
+// Every label value comes from an enum, from the lists of planners, methods and store operations,
+// or is the name of one of the first `ClusterSeries::kMaxClusterCount` clusters, so the number of
+// time series has a bound; names of models, jobs and nodes are never labels. Safe to use from any
+// thread.
 class PrometheusObserver : public Observer {
  public:
-  // `planners`: names that may be label values; any other counts as `other`.
-  explicit PrometheusObserver(const std::vector<std::string>& planners);
+  // Makes the series of all `planners` and `methods` (of the API), which are label values; any
+  // other name counts as `other`.
+  PrometheusObserver(const std::vector<std::string>& planners,
+                     const std::vector<std::string>& methods);
   ~PrometheusObserver() override;
 
   // For an exposer.
@@ -35,8 +38,8 @@ class PrometheusObserver : public Observer {
   // What the server may do at once, for those who watch how near it is.
   void SetLimits(int max_queue_length, int worker_count);
 
-  void CallStarted(Method method) override;
-  void CallFinished(Method method, absl::StatusCode code, std::optional<Reason> reason,
+  void CallStarted(absl::string_view method) override;
+  void CallFinished(absl::string_view method, absl::StatusCode code, std::optional<Reason> reason,
                     absl::Duration duration) override;
   void QueueChanged(int waiting, int running) override;
   void CacheLookedUp(CacheKind cache, bool hit) override;

@@ -21,7 +21,7 @@ AgentCall* AgentCall::Start(const RpcContext& rpc, grpc::CallbackServerContext* 
 }
 
 AgentCall::AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context)
-    : call_(std::in_place, rpc, Method::kConnectAgent, server_context, Call::Deadline::kNone) {}
+    : call_(std::in_place, rpc, "ConnectAgent", server_context, Call::Deadline::kNone) {}
 
 void AgentCall::OnReadDone(bool ok) {
   if (!ok) {

@@ -36,11 +36,11 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& context, absl::Durati
 
 }  // namespace
 
-Call::Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context,
-           Deadline deadline)
+Call::Call(const RpcContext& rpc, absl::string_view method,
+           grpc::CallbackServerContext& server_context, Deadline deadline)
     : rpc_(rpc), start_(rpc.core.clock().Steady()) {
   ++rpc_.call_count;
-  record_.method = method;
+  record_.method = std::string(method);
   record_.request_id = RequestIdOf(server_context);
   record_.trace_id = TraceIdOf(MetadataValue(server_context, "traceparent"));
   record_.peer = server_context.peer();

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/core/call_context.h"
@@ -28,7 +29,7 @@ namespace parplan {
 
 // One call that has ended, for the log.
 struct CallRecord {
-  Method method = Method::kGetCapabilities;
+  std::string method;  // As in the contract: `CreatePlan`.
   absl::StatusCode code = absl::StatusCode::kOk;
   std::optional<Reason> reason;
   std::string message;  // Of the error.
@@ -59,8 +60,10 @@ class Call {
   // Whether a call that comes without a deadline is given one.
   enum class Deadline { kDefault, kNone };
 
-  // Reads the metadata and answers with `x-request-id` among the trailing ones.
-  Call(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context,
+  // Reads the metadata and answers with `x-request-id` among the trailing ones. `method` is the
+  // method's name in the contract. Services pass `__func__`: the function that overrides gRPC's
+  // has that name.
+  Call(const RpcContext& rpc, absl::string_view method, grpc::CallbackServerContext& server_context,
        Deadline deadline = Deadline::kDefault);
   ~Call() { --rpc_.call_count; }
 

@@ -26,7 +26,7 @@ namespace parplan {
 template <typename Request, typename Response, typename Session>
 class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
  public:
-  static ClientStreamCall* Start(const RpcContext& rpc, Method method,
+  static ClientStreamCall* Start(const RpcContext& rpc, absl::string_view method,
                                  grpc::CallbackServerContext* server_context, Response* response,
                                  std::unique_ptr<Session> session) {
     std::shared_ptr<ClientStreamCall> call(
@@ -56,7 +56,7 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
   void OnDone() override { self_.reset(); }
 
  private:
-  ClientStreamCall(const RpcContext& rpc, Method method,
+  ClientStreamCall(const RpcContext& rpc, absl::string_view method,
                    grpc::CallbackServerContext& server_context, Response* response,
                    std::unique_ptr<Session> session)
       : rpc_(rpc),

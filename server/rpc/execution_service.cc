@@ -8,7 +8,7 @@ namespace parplan {
 grpc::ServerUnaryReactor* ExecutionService::CreateExecution(
     grpc::CallbackServerContext* context, const v1::CreateExecutionRequest* request,
     v1::Execution* response) {
-  return AnswerOnPool(rpc_, Method::kCreateExecution, context, response,
+  return AnswerOnPool(rpc_, __func__, context, response,
                       [this, request] { return rpc_.core.executions().Create(*request); });
 }
 
@@ -16,35 +16,34 @@ grpc::ServerReadReactor<v1::ReportMetricsRequest>* ExecutionService::ReportMetri
     grpc::CallbackServerContext* context, v1::ReportMetricsResponse* response) {
   using ReportCall =
       ClientStreamCall<v1::ReportMetricsRequest, v1::ReportMetricsResponse, ReportSession>;
-  return ReportCall::Start(rpc_, Method::kReportMetrics, context, response,
-                           rpc_.core.executions().StartReport());
+  return ReportCall::Start(rpc_, __func__, context, response, rpc_.core.executions().StartReport());
 }
 
 grpc::ServerUnaryReactor* ExecutionService::CompleteExecution(
     grpc::CallbackServerContext* context, const v1::CompleteExecutionRequest* request,
     v1::Execution* response) {
-  return AnswerOnPool(rpc_, Method::kCompleteExecution, context, response,
+  return AnswerOnPool(rpc_, __func__, context, response,
                       [this, request] { return rpc_.core.executions().Complete(*request); });
 }
 
 grpc::ServerUnaryReactor* ExecutionService::FailExecution(grpc::CallbackServerContext* context,
                                                           const v1::FailExecutionRequest* request,
                                                           v1::Execution* response) {
-  return AnswerOnPool(rpc_, Method::kFailExecution, context, response,
+  return AnswerOnPool(rpc_, __func__, context, response,
                       [this, request] { return rpc_.core.executions().Fail(*request); });
 }
 
 grpc::ServerUnaryReactor* ExecutionService::GetExecution(grpc::CallbackServerContext* context,
                                                          const v1::GetExecutionRequest* request,
                                                          v1::Execution* response) {
-  return AnswerOnPool(rpc_, Method::kGetExecution, context, response,
+  return AnswerOnPool(rpc_, __func__, context, response,
                       [this, request] { return rpc_.core.executions().Get(*request); });
 }
 
 grpc::ServerUnaryReactor* ExecutionService::ListExecutions(grpc::CallbackServerContext* context,
                                                            const v1::ListExecutionsRequest* request,
                                                            v1::ListExecutionsResponse* response) {
-  return AnswerOnPool(rpc_, Method::kListExecutions, context, response,
+  return AnswerOnPool(rpc_, __func__, context, response,
                       [this, request] { return rpc_.core.executions().List(*request); });
 }
 

@@ -11,8 +11,7 @@ namespace parplan {
 grpc::ServerUnaryReactor* PlanService::ShapePlan(grpc::CallbackServerContext* context,
                                                  const v1::ShapePlanRequest* request,
                                                  v1::ShapePlanResponse* response) {
-  const auto call =
-      UnaryCall<v1::ShapePlanResponse>::Start(rpc_, Method::kShapePlan, context, response);
+  const auto call = UnaryCall<v1::ShapePlanResponse>::Start(rpc_, __func__, context, response);
   const absl::Status asked = WithoutExceptions([&] {
     rpc_.core.shapes().ShapePlan(
         call->context(), *request,
@@ -26,7 +25,7 @@ grpc::ServerUnaryReactor* PlanService::ShapePlan(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* PlanService::CreatePlan(grpc::CallbackServerContext* context,
                                                   const v1::CreatePlanRequest* request,
                                                   v1::Plan* response) {
-  const auto call = UnaryCall<v1::Plan>::Start(rpc_, Method::kCreatePlan, context, response);
+  const auto call = UnaryCall<v1::Plan>::Start(rpc_, __func__, context, response);
   const absl::Status asked = WithoutExceptions([&] {
     rpc_.core.plans().CreatePlan(
         call->context(), *request,
@@ -45,21 +44,21 @@ grpc::ServerWriteReactor<v1::SearchPlanResponse>* PlanService::SearchPlan(
 grpc::ServerUnaryReactor* PlanService::GetPlan(grpc::CallbackServerContext* context,
                                                const v1::GetPlanRequest* request,
                                                v1::Plan* response) {
-  return AnswerOnPool(rpc_, Method::kGetPlan, context, response,
+  return AnswerOnPool(rpc_, __func__, context, response,
                       [this, request] { return rpc_.core.plans().GetPlan(*request); });
 }
 
 grpc::ServerUnaryReactor* PlanService::ListPlans(grpc::CallbackServerContext* context,
                                                  const v1::ListPlansRequest* request,
                                                  v1::ListPlansResponse* response) {
-  return AnswerOnPool(rpc_, Method::kListPlans, context, response,
+  return AnswerOnPool(rpc_, __func__, context, response,
                       [this, request] { return rpc_.core.plans().ListPlans(*request); });
 }
 
 grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* context,
                                                   const v1::VerifyPlanRequest* request,
                                                   v1::VerifyPlanResponse* response) {
-  return AnswerNow(rpc_, Method::kVerifyPlan, context, response,
+  return AnswerNow(rpc_, __func__, context, response,
                    [this, request]() -> absl::StatusOr<v1::VerifyPlanResponse> {
                      return rpc_.core.plans().VerifyPlan(*request);
                    });
@@ -68,9 +67,9 @@ grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* PlanService::GetCapabilities(
     grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
     v1::Capabilities* response) {
-  return AnswerNow(
-      rpc_, Method::kGetCapabilities, context, response,
-      [this]() -> absl::StatusOr<v1::Capabilities> { return rpc_.core.plans().GetCapabilities(); });
+  return AnswerNow(rpc_, __func__, context, response, [this]() -> absl::StatusOr<v1::Capabilities> {
+    return rpc_.core.plans().GetCapabilities();
+  });
 }
 
 }  // namespace parplan

@@ -22,7 +22,7 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
 }
 
 SearchCall::SearchCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context)
-    : call_(rpc, Method::kSearchPlan, server_context) {}
+    : call_(rpc, "SearchPlan", server_context) {}
 
 void SearchCall::Tell(const v1::SearchProgress& progress) {
   {

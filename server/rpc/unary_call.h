@@ -20,7 +20,7 @@ namespace parplan {
 template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  static std::shared_ptr<UnaryCall> Start(const RpcContext& rpc, Method method,
+  static std::shared_ptr<UnaryCall> Start(const RpcContext& rpc, absl::string_view method,
                                           grpc::CallbackServerContext* server_context,
                                           Response* response) {
     std::shared_ptr<UnaryCall> call(new UnaryCall(rpc, method, *server_context, response));
@@ -51,8 +51,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { self_.reset(); }
 
  private:
-  UnaryCall(const RpcContext& rpc, Method method, grpc::CallbackServerContext& server_context,
-            Response* response)
+  UnaryCall(const RpcContext& rpc, absl::string_view method,
+            grpc::CallbackServerContext& server_context, Response* response)
       : call_(rpc, method, server_context), response_(response) {}
 
   Call call_;
@@ -64,7 +64,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 // Answers with what `work`, a function that gives a StatusOr<Response>, returns;
 // on a thread that may wait for a disk.
 template <typename Response, typename Work>
-grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, Method method,
+grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view method,
                                        grpc::CallbackServerContext* server_context,
                                        Response* response, Work work) {
   const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
@@ -74,7 +74,7 @@ grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, Method method,
 
 // As `AnswerOnPool`, at once, for work that waits for nothing.
 template <typename Response, typename Work>
-grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, Method method,
+grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, absl::string_view method,
                                     grpc::CallbackServerContext* server_context, Response* response,
                                     const Work& work) {
   const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);

@@ -24,12 +24,12 @@ class WatchingTest : public CoreTest {};
 
 TEST_F(WatchingTest, EveryCallOfTheStoreIsTold) {
   StartMeasured();
-  EXPECT_EQ(observer.store_calls(StoreOperation::kPutProfile), 1);
+  EXPECT_EQ(observer.store_calls("put_profile"), 1);
   ASSERT_OK(Ask(Question()).status());
-  EXPECT_EQ(observer.store_calls(StoreOperation::kPutPlan), 1);
-  EXPECT_EQ(observer.store_calls(StoreOperation::kSnapshotProfiles), 1);
+  EXPECT_EQ(observer.store_calls("put_plan"), 1);
+  EXPECT_EQ(observer.store_calls("snapshot_profiles"), 1);
   EXPECT_FALSE(core().store().GetPlan("clusters/lab/plans/none").ok());
-  EXPECT_EQ(observer.store_calls(StoreOperation::kGetPlan, absl::StatusCode::kNotFound), 1);
+  EXPECT_EQ(observer.store_calls("get_plan", absl::StatusCode::kNotFound), 1);
 }
 
 TEST_F(WatchingTest, AProfileIsToldWhenItIsStoredAndWhenPlansRestOnIt) {

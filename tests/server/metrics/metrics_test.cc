@@ -13,9 +13,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
-  PrometheusObserver observer({"galvatron-base", "dp"});
-  observer.CallFinished(Method::kCreatePlan, absl::StatusCode::kResourceExhausted,
-                        Reason::kQueueFull, absl::Milliseconds(3));
+  PrometheusObserver observer({"galvatron-base", "dp"}, {"CreatePlan", "GetPlan"});
+  observer.CallFinished("CreatePlan", absl::StatusCode::kResourceExhausted, Reason::kQueueFull,
+                        absl::Milliseconds(3));
   observer.QueueChanged(3, 2);
   observer.CacheLookedUp(CacheKind::kPlan, true);
   SearchReport search;
@@ -32,7 +32,7 @@ TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
   observer.MemoryItemMeasured(4, 1.0);
   observer.AgentsChanged(7, 2);
   observer.ClusterAgentsChanged("lab", 6);
-  observer.StoreCalled(StoreOperation::kPutPlan, absl::StatusCode::kUnavailable, absl::Seconds(2));
+  observer.StoreCalled("put_plan", absl::StatusCode::kUnavailable, absl::Seconds(2));
   observer.SigningKeysSeen(absl::FromUnixSeconds(1900000000));
   observer.SetLimits(64, 3);
   observer.LeaseEnded(LeaseOutcome::kExpired, absl::Seconds(3));
@@ -68,7 +68,7 @@ TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
 }
 
 TEST(PrometheusObserverTest, ANameThatIsNoPlannerMakesNoSeriesOfItsOwn) {
-  PrometheusObserver observer({"dp"});
+  PrometheusObserver observer({"dp"}, {"CreatePlan"});
   PlanReport plan;
   plan.planner = "name-of-somebody";
   observer.PlanIssued(plan);
@@ -76,8 +76,28 @@ TEST(PrometheusObserverTest, ANameThatIsNoPlannerMakesNoSeriesOfItsOwn) {
   EXPECT_THAT(observer.Text(), HasSubstr("parplan_plans_issued_total{planner=\"other\"} 1"));
 }
 
+TEST(PrometheusObserverTest, ANameThatIsNoMethodMakesNoSeriesOfItsOwn) {
+  PrometheusObserver observer({"dp"}, {"CreatePlan"});
+  EXPECT_THAT(observer.Text(), Not(HasSubstr("method=\"other\"")));
+  for (const char* method : {"made-up", "made-up-too"}) {
+    observer.CallStarted(method);
+    observer.CallFinished(method, absl::StatusCode::kOk, std::nullopt, absl::Seconds(1));
+  }
+  EXPECT_THAT(observer.Text(), Not(HasSubstr("made-up")));
+  EXPECT_THAT(observer.Text(), HasSubstr("parplan_requests_total{code=\"OK\",method=\"other\"} 2"));
+  EXPECT_THAT(observer.Text(), HasSubstr("parplan_requests_in_flight{method=\"other\"} 0"));
+}
+
+TEST(PrometheusObserverTest, EveryOperationOfTheStoreIsALabelFromTheStart) {
+  PrometheusObserver observer({"dp"}, {"CreatePlan"});
+  for (const char* operation : kStoreOperations) {
+    EXPECT_THAT(observer.Text(), HasSubstr(std::string("parplan_store_calls_total{code=") +
+                                           "\"UNAVAILABLE\",operation=\"" + operation + "\"} 0"));
+  }
+}
+
 TEST(PrometheusObserverTest, TellsTheGainOfPlansThatWereCompared) {
-  PrometheusObserver observer({"dp"});
+  PrometheusObserver observer({"dp"}, {"CreatePlan"});
   PlanReport plan;
   observer.PlanIssued(plan);
   EXPECT_THAT(observer.Text(), HasSubstr("parplan_baseline_gain_ratio_count 0"));
@@ -88,7 +108,7 @@ TEST(PrometheusObserverTest, TellsTheGainOfPlansThatWereCompared) {
 }
 
 TEST(MetricsExposerTest, TakesAFreePortAndSaysWhenAPortIsTaken) {
-  PrometheusObserver observer({"dp"});
+  PrometheusObserver observer({"dp"}, {"CreatePlan"});
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MetricsExposer> exposer,
                        MetricsExposer::Start("127.0.0.1:0", {observer.registry(), nullptr}));
   EXPECT_GT(exposer->port(), 0);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "proto/envelope/key_store.h"
+#include "server/rpc/method_names.h"
 #include "tests/server/rpc/small_world.h"
 #include "tests/support/test_folder.h"
 
@@ -91,7 +92,7 @@ Limits RpcHarness::TestLimits() {
 
 RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
                        absl::Duration default_deadline, int port)
-    : observer_(PlannerNames()) {
+    : observer_(PlannerNames(), MethodNames()) {
   auto store = std::make_unique<MemoryStore>();
   store_ = store.get();
   absl::StatusOr<KeyStore> keys = KeyStore::OpenOrCreate(MakeTestFolder(), clock_.Now());

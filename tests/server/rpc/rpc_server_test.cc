@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
+#include "server/rpc/method_names.h"
 #include "tests/server/rpc/reason_matcher.h"
 #include "tests/server/rpc/rpc_harness.h"
 #include "tests/server/rpc/small_world.h"
@@ -88,7 +89,7 @@ TEST(RpcServer, ACallKeepsItsNameAndItsTrace) {
   EXPECT_EQ(AskWith(harness, {{"x-request-id", "job-7.1"}, {"traceparent", kTraceParent}}),
             "job-7.1");
   const CallRecord record = harness.records().at(0);
-  EXPECT_EQ(record.method, Method::kGetCapabilities);
+  EXPECT_EQ(record.method, "GetCapabilities");
   EXPECT_EQ(record.code, StatusCode::kOk);
   EXPECT_EQ(record.request_id, "job-7.1");
   EXPECT_EQ(record.trace_id, "0af7651916cd43dd8448eb211c80319c");
@@ -125,6 +126,16 @@ TEST(RpcServer, CallsAreCountedByMethodAndCode) {
   EXPECT_THAT(text, HasSubstr(R"(code="INVALID_ARGUMENT",method="CreatePlan"} 1)"));
   EXPECT_THAT(text, HasSubstr(R"(parplan_requests_in_flight{method="CreatePlan"} 0)"));
   EXPECT_THAT(text, HasSubstr(R"(parplan_rejects_total{reason="SPEC_INVALID"} 1)"));
+}
+
+TEST(RpcServer, EveryMethodOfTheContractIsALabelFromTheStart) {
+  RpcHarness harness;
+  EXPECT_THAT(MethodNames(), testing::SizeIs(24));
+  for (const std::string& name : MethodNames()) {
+    EXPECT_THAT(harness.observer().Text(),
+                HasSubstr(absl::StrCat("parplan_requests_in_flight{method=\"", name, "\"} 0")));
+  }
+  EXPECT_THAT(harness.observer().Text(), Not(HasSubstr("method=\"other\"")));
 }
 
 TEST(RpcServer, UnknownMethodsMakeNoMetricsAndNoRecords) {
