@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
+#include "base/json/json_text.h"
 #include "base/status_macros.h"
 #include "proto/wire/json_field.h"
-#include "proto/wire/json_text.h"
 #include "proto/wire/resource_name.h"
 
 namespace parplan::slurm {

@@ -1,5 +1,6 @@
 #include "proto/envelope/envelope_json.h"
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -14,8 +15,8 @@ namespace {
 
 constexpr Reason kReason = Reason::kPayloadMalformed;
 
-absl::StatusOr<std::string> GetBytes(const nlohmann::json& value, absl::string_view field,
-                                     const char* member) {
+absl::StatusOr<std::string> GetBytes(const JsonValue& value, absl::string_view field,
+                                     absl::string_view member) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(value, field, member, kReason));
   std::optional<std::string> bytes = DecodeBase64(text);
   if (!bytes) {
@@ -44,7 +45,7 @@ std::string EnvelopeToJson(const v1::SignedPlan& signed_plan) {
 }
 
 absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json) {
-  PARPLAN_ASSIGN_OR_RETURN(const nlohmann::json document,
+  PARPLAN_ASSIGN_OR_RETURN(const JsonValue document,
                            ParseStrictJson(json, "envelope", kMaxEnvelopeJsonBytes, kReason));
   PARPLAN_RETURN_IF_ERROR(
       CheckMembers(document, "envelope", {"payload", "payloadType", "signatures"}, kReason));
@@ -53,16 +54,17 @@ absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json) {
                            GetBytes(document, "envelope", "payload"));
   PARPLAN_ASSIGN_OR_RETURN(*signed_plan.mutable_payload_type(),
                            GetString(document, "envelope", "payloadType", kReason));
-  const auto signatures = document.find("signatures");
-  if (signatures == document.end() || !signatures->is_array() || signatures->empty()) {
+  const JsonValue* const signatures = document.Find("signatures");
+  if (signatures == nullptr || signatures->type != JsonValue::Type::kArray ||
+      signatures->items.empty()) {
     return FieldError(kReason, "envelope.signatures", "must be an array of at least one signature");
   }
-  for (const nlohmann::json& entry : *signatures) {
+  for (const JsonValue& entry : signatures->items) {
     const std::string field = absl::StrCat("signatures[", signed_plan.signatures_size(), "]");
     PARPLAN_RETURN_IF_ERROR(CheckMembers(entry, field, {"keyid", "sig"}, kReason));
     v1::Signature* const signature = signed_plan.add_signatures();
     PARPLAN_ASSIGN_OR_RETURN(*signature->mutable_sig(), GetBytes(entry, field, "sig"));
-    if (entry.contains("keyid")) {
+    if (entry.Find("keyid") != nullptr) {
       PARPLAN_ASSIGN_OR_RETURN(*signature->mutable_key_id(),
                                GetString(entry, field, "keyid", kReason));
     }

@@ -1,5 +1,6 @@
 #include "proto/envelope/key_store_state.h"
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -14,18 +15,18 @@
 namespace parplan {
 namespace {
 
-constexpr size_t kMaxJsonBytes = size_t{1} << 20;
+constexpr size_t kMaxStateBytes = size_t{1} << 20;
 constexpr Reason kReason = Reason::kStoreUnavailable;
 
-absl::StatusOr<absl::Time> GetTime(const nlohmann::json& entry, absl::string_view field,
-                                   const char* member) {
+absl::StatusOr<absl::Time> GetTime(const JsonValue& entry, absl::string_view field,
+                                   absl::string_view member) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(entry, field, member, kReason));
   const std::optional<absl::Time> time = ParseRfc3339(text);
   if (!time) return FieldError(kReason, absl::StrCat(field, ".", member), "must be a time");
   return *time;
 }
 
-absl::StatusOr<KeyStatus> GetStatus(const nlohmann::json& entry, absl::string_view field) {
+absl::StatusOr<KeyStatus> GetStatus(const JsonValue& entry, absl::string_view field) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(entry, field, "status", kReason));
   for (const KeyStatus status : {KeyStatus::kActive, KeyStatus::kNext, KeyStatus::kRetired}) {
     if (KeyStatusName(status) == text) return status;
@@ -34,7 +35,7 @@ absl::StatusOr<KeyStatus> GetStatus(const nlohmann::json& entry, absl::string_vi
                     "must be `active`, `next` or `retired`");
 }
 
-absl::StatusOr<KeyInfo> KeyInfoFromJson(const nlohmann::json& entry, absl::string_view field) {
+absl::StatusOr<KeyInfo> KeyInfoFromJson(const JsonValue& entry, absl::string_view field) {
   PARPLAN_RETURN_IF_ERROR(CheckMembers(
       entry, field, {"key_id", "create_time", "not_before", "not_after", "status"}, kReason));
   KeyInfo key;
@@ -54,18 +55,18 @@ absl::StatusOr<KeyInfo> KeyInfoFromJson(const nlohmann::json& entry, absl::strin
 }
 
 absl::StatusOr<std::vector<KeyInfo>> Parse(absl::string_view json) {
-  PARPLAN_ASSIGN_OR_RETURN(const nlohmann::json document,
-                           ParseStrictJson(json, "keys.json", kMaxJsonBytes, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const JsonValue document,
+                           ParseStrictJson(json, "keys.json", kMaxStateBytes, kReason));
   PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "keys.json", {"keys"}, kReason));
-  const auto entries = document.find("keys");
-  if (entries == document.end() || !entries->is_array() || entries->empty() ||
-      entries->size() > TrustBundle::kMaxKeyCount) {
+  const JsonValue* const entries = document.Find("keys");
+  if (entries == nullptr || entries->type != JsonValue::Type::kArray || entries->items.empty() ||
+      entries->items.size() > TrustBundle::kMaxKeyCount) {
     return FieldError(
         kReason, "keys",
         absl::StrCat("must be an array of 1 to ", TrustBundle::kMaxKeyCount, " keys"));
   }
   std::vector<KeyInfo> keys;
-  for (const nlohmann::json& entry : *entries) {
+  for (const JsonValue& entry : entries->items) {
     const std::string field = absl::StrCat("keys[", keys.size(), "]");
     PARPLAN_ASSIGN_OR_RETURN(KeyInfo key, KeyInfoFromJson(entry, field));
     for (const KeyInfo& earlier : keys) {

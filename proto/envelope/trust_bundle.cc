@@ -1,6 +1,7 @@
 #include "proto/envelope/trust_bundle.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -15,24 +16,23 @@
 namespace parplan {
 namespace {
 
-constexpr size_t kMaxJsonBytes = size_t{1} << 20;
+constexpr size_t kMaxBundleBytes = size_t{1} << 20;
 constexpr Reason kReason = Reason::kSpecInvalid;
 
 // Checks that a member, where present, has the one value known here.
-absl::Status CheckConstant(const nlohmann::json& key, absl::string_view field, const char* member,
+absl::Status CheckConstant(const JsonValue& key, absl::string_view field, absl::string_view member,
                            absl::string_view only, bool required) {
-  const auto found = key.find(member);
-  if (found == key.end() && !required) return absl::OkStatus();
-  if (found != key.end() && found->is_string() &&
-      absl::string_view(found->get_ref<const std::string&>()) == only) {
+  const JsonValue* const found = key.Find(member);
+  if (found == nullptr && !required) return absl::OkStatus();
+  if (found != nullptr && found->type == JsonValue::Type::kString && found->text == only) {
     return absl::OkStatus();
   }
   return FieldError(kReason, absl::StrCat(field, ".", member),
                     absl::StrCat("must be `", only, "`; other kinds of keys sign no plans"));
 }
 
-absl::StatusOr<absl::Time> GetTime(const nlohmann::json& key, absl::string_view field,
-                                   const char* member) {
+absl::StatusOr<absl::Time> GetTime(const JsonValue& key, absl::string_view field,
+                                   absl::string_view member) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(key, field, member, kReason));
   const std::optional<absl::Time> time = ParseRfc3339(text);
   if (!time) {
@@ -42,8 +42,8 @@ absl::StatusOr<absl::Time> GetTime(const nlohmann::json& key, absl::string_view 
   return *time;
 }
 
-absl::StatusOr<TrustStatus> GetStatus(const nlohmann::json& key, absl::string_view field) {
-  if (!key.contains("parplan_status")) return TrustStatus::kActive;
+absl::StatusOr<TrustStatus> GetStatus(const JsonValue& key, absl::string_view field) {
+  if (key.Find("parplan_status") == nullptr) return TrustStatus::kActive;
   PARPLAN_ASSIGN_OR_RETURN(const std::string text,
                            GetString(key, field, "parplan_status", kReason));
   if (text == "active") return TrustStatus::kActive;
@@ -52,8 +52,8 @@ absl::StatusOr<TrustStatus> GetStatus(const nlohmann::json& key, absl::string_vi
                     "must be `active` or `retired`");
 }
 
-absl::StatusOr<TrustedKey> KeyFromJson(const nlohmann::json& key, absl::string_view field) {
-  if (key.is_object() && key.contains("d")) {
+absl::StatusOr<TrustedKey> KeyFromJson(const JsonValue& key, absl::string_view field) {
+  if (key.Find("d") != nullptr) {
     return FieldError(kReason, absl::StrCat(field, ".d"),
                       "is a private key, which a trust bundle never holds; stop handing out this "
                       "file and replace the key");
@@ -128,17 +128,17 @@ absl::StatusOr<TrustBundle> TrustBundle::Create(std::vector<TrustedKey> keys) {
 }
 
 absl::StatusOr<TrustBundle> TrustBundle::FromJson(absl::string_view json) {
-  PARPLAN_ASSIGN_OR_RETURN(const nlohmann::json document,
-                           ParseStrictJson(json, "trust bundle", kMaxJsonBytes, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const JsonValue document,
+                           ParseStrictJson(json, "trust bundle", kMaxBundleBytes, kReason));
   PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "trust bundle", {"keys"}, kReason));
-  const auto entries = document.find("keys");
-  if (entries == document.end() || !entries->is_array() || entries->empty()) {
+  const JsonValue* const entries = document.Find("keys");
+  if (entries == nullptr || entries->type != JsonValue::Type::kArray || entries->items.empty()) {
     return FieldError(
         kReason, "keys",
         "must be an array of at least one key; a verifier without keys trusts no plan");
   }
   std::vector<TrustedKey> keys;
-  for (const nlohmann::json& entry : *entries) {
+  for (const JsonValue& entry : entries->items) {
     const std::string field = absl::StrCat("keys[", keys.size(), "]");
     PARPLAN_ASSIGN_OR_RETURN(TrustedKey key, KeyFromJson(entry, field));
     keys.push_back(std::move(key));

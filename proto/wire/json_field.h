@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "proto/wire/json_text.h"
+#include "base/json/json_text.h"
 
 namespace parplan {
 

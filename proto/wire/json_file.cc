@@ -13,10 +13,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/json/json_text.h"
 #include "base/status_macros.h"
 #include "proto/wire/field_path.h"
 #include "proto/wire/json_field.h"
-#include "proto/wire/json_text.h"
 
 namespace parplan {
 namespace {

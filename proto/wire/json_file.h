@@ -5,17 +5,15 @@
 
 #include <google/protobuf/message.h>
 
-#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "base/json/json_text.h"
 
 namespace parplan {
 
-// Largest file, deepest nesting and most errors told at once.
-inline constexpr size_t kMaxJsonBytes = size_t{64} << 20;
-inline constexpr int kMaxJsonDepth = 64;
+// Most errors that one call reports.
 inline constexpr int kMaxJsonErrors = 20;
 
 // Reads `text`, the content of `file_name`, into `message`, which is cleared

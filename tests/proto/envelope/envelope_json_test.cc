@@ -66,7 +66,7 @@ TEST(EnvelopeJson, NamesTheFieldThatIsWrong) {
   };
   const std::vector<Case> cases = {
       {"", "envelope"},
-      {"{", "no JSON"},
+      {"{", "not JSON"},
       {"[]", "JSON object"},
       {R"({"payloadType":"a","signatures":[{"sig":""}]})", "envelope.payload"},
       {R"({"payload":"AA","signatures":[{"sig":""}]})", "envelope.payloadType"},
@@ -84,7 +84,7 @@ TEST(EnvelopeJson, NamesTheFieldThatIsWrong) {
       {R"({"payload":"AA","payload":"AA","payloadType":"a","signatures":[{"sig":"AA"}]})",
        "`payload` twice"},
       {R"({"payload":"AA","payloadType":"a","signatures":[{"sig":"AA"}],"x":1})", "envelope.x"},
-      {R"({"payload":"AA","payloadType":"a","signatures":[{"sig":"AA"}]} 1)", "no JSON"},
+      {R"({"payload":"AA","payloadType":"a","signatures":[{"sig":"AA"}]} 1)", "not JSON"},
   };
   for (const Case& c : cases) {
     const absl::StatusOr<v1::SignedPlan> plan = EnvelopeFromJson(c.text);

@@ -14,7 +14,6 @@
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "parplan/v1/profile.pb.h"
-#include "proto/wire/json_text.h"
 #include "tests/proto/wire/random_values.h"
 #include "tests/support/status_matchers.h"
 
@@ -194,16 +193,6 @@ TEST(ParseJson, RefusesDepthAndSizeBeyondItsLimits) {
               HasSubstr("nested deeper than 64 levels"));
   EXPECT_THAT(ErrorOf<v1::ModelSpec>(std::string(kMaxJsonBytes + 1, ' ')),
               HasSubstr("longer than 67108864 bytes"));
-}
-
-TEST(ReadJsonText, KnowsTheLineOfEveryValue) {
-  ASSERT_OK_AND_ASSIGN(const JsonValue root,
-                       ReadJsonText("\n[1,\n2\n,true,\n\"a\",\n\n{\n\"k\":\n3\n}]\n", "f"));
-  std::vector<int> lines = {root.line};
-  for (const JsonValue& item : root.items) lines.push_back(item.line);
-  EXPECT_THAT(lines, testing::ElementsAre(2, 2, 3, 4, 5, 7));
-  EXPECT_EQ(root.items[4].items[0].line, 9);
-  EXPECT_EQ(root.items[4].items[0].key, "k");
 }
 
 }  // namespace

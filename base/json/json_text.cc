@@ -1,22 +1,22 @@
-#include "proto/wire/json_text.h"
+#include "base/json/json_text.h"
 
 #include <cstddef>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "proto/wire/json_file.h"
 
 namespace parplan {
 namespace {
 
-constexpr int kMaxJsonValues = 2'000'000;
-
-// How far the parser has read. It is given the text through iterators that
-// move this, because its events do not say where they are.
+// How far the parser has read. It reads the text through iterators that move this, because its
+// events do not carry their position.
 struct Progress {
   const char* next;
 };
@@ -50,10 +50,11 @@ class CountingIterator {
   Progress* progress_;
 };
 
-// Builds the tree from the events of the parser; returning false stops it.
+// Builds the tree from the events of the parser, which stops when a handler returns false.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(const char* begin, const Progress* progress) : counted_(begin), progress_(progress) {}
+  TreeBuilder(const char* begin, const Progress* progress, const JsonLimits& limits)
+      : limits_(limits), counted_(begin), progress_(progress) {}
 
   bool null() override { return Add(JsonValue::Type::kNull) != nullptr; }
   bool boolean(bool value) override {
@@ -88,21 +89,31 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool start_object(size_t) override { return Open(JsonValue::Type::kObject); }
   bool start_array(size_t) override { return Open(JsonValue::Type::kArray); }
   bool key(string_t& value) override {
+    if (limits_.refuses_repeated_members && !names_.back().insert(value).second) {
+      error_ = absl::StrCat("has the member `", value, "` twice in one object; keep one");
+      return false;
+    }
     key_ = std::move(value);
     return true;
   }
   bool end_object() override { return Close(); }
   bool end_array() override { return Close(); }
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    if (!limits_.quotes_text) {
+      error_ = absl::StrCat("not JSON from byte ", position, " on");
+      return false;
+    }
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     error_ = error.what();
     const size_t prefix = error_.find("] ");
     if (prefix != std::string::npos) error_.erase(0, prefix + 2);
+    error_ = absl::StrCat("not JSON: ", error_);
     return false;
   }
 
-  // The line of the event: of the last character but one that was read, since
-  // the end of a number is known only from the character behind it.
+  // Returns the line of the event: that of the last character but one that was read, since the
+  // end of a number is known only from the character behind it.
   int Line() {
     for (; counted_ + 1 < progress_->next; ++counted_) {
       if (*counted_ == '\n') ++line_;
@@ -115,8 +126,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   JsonValue* Add(JsonValue::Type type) {
-    if (++value_count_ > kMaxJsonValues) {
-      error_ = absl::StrCat("more than ", kMaxJsonValues, " values");
+    if (++value_count_ > limits_.max_values) {
+      error_ = absl::StrCat("has more than ", limits_.max_values, " values");
       return nullptr;
     }
     JsonValue* added = open_.empty() ? &root_ : &open_.back()->items.emplace_back();
@@ -127,24 +138,29 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool Open(JsonValue::Type type) {
-    if (open_.size() >= kMaxJsonDepth) {
-      error_ = absl::StrCat("nested deeper than ", kMaxJsonDepth, " levels");
+    if (open_.size() >= static_cast<size_t>(limits_.max_depth)) {
+      error_ = absl::StrCat("nested deeper than ", limits_.max_depth, " levels");
       return false;
     }
     JsonValue* added = Add(type);
     if (added == nullptr) return false;
-    // Stays where it is: its parent gets no other item before it is closed.
+    // The address stays valid: the parent gets no other item before this one is closed.
     open_.push_back(added);
+    if (limits_.refuses_repeated_members) names_.emplace_back();
     return true;
   }
 
   bool Close() {
     open_.pop_back();
+    if (limits_.refuses_repeated_members) names_.pop_back();
     return true;
   }
 
+  const JsonLimits& limits_;
   JsonValue root_;
+  // Arrays and objects that are not closed yet, and the names of their members so far.
   std::vector<JsonValue*> open_;
+  std::vector<std::set<std::string>> names_;
   std::string key_;
   int value_count_ = 0;
   const char* counted_;
@@ -161,17 +177,26 @@ absl::Status TextError(absl::string_view file_name, int line, absl::string_view 
 
 }  // namespace
 
-absl::StatusOr<JsonValue> ReadJsonText(absl::string_view text, absl::string_view file_name) {
-  if (text.size() > kMaxJsonBytes) {
-    return TextError(file_name, 1, absl::StrCat("longer than ", kMaxJsonBytes, " bytes"));
+const JsonValue* JsonValue::Find(absl::string_view name) const {
+  if (type != Type::kObject) return nullptr;
+  for (const JsonValue& member : items) {
+    if (member.key == name) return &member;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<JsonValue> ReadJsonText(absl::string_view text, absl::string_view file_name,
+                                       const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes) {
+    return TextError(file_name, 1, absl::StrCat("longer than ", limits.max_bytes, " bytes"));
   }
   Progress progress{text.data()};
-  TreeBuilder builder(text.data(), &progress);
+  TreeBuilder builder(text.data(), &progress, limits);
   const bool read =
       nlohmann::json::sax_parse(CountingIterator(text.data(), &progress),
                                 CountingIterator(text.data() + text.size(), &progress), &builder);
   if (!read) {
-    return TextError(file_name, builder.Line(), absl::StrCat("not JSON: ", builder.error()));
+    return TextError(file_name, builder.Line(), builder.error());
   }
   return std::move(builder.root());
 }

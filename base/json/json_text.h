@@ -1,0 +1,64 @@
+// The one reader of JSON: text to a tree of values that know their line.
+
+#ifndef PARPLAN_BASE_JSON_JSON_TEXT_H_
+#define PARPLAN_BASE_JSON_JSON_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// Limits of files that people write. A profile of a large cluster has a few MiB and 10^5 values.
+inline constexpr size_t kMaxJsonBytes = size_t{64} << 20;
+inline constexpr int kMaxJsonDepth = 64;
+
+struct JsonValue {
+  enum class Type { kNull, kBoolean, kInteger, kNumber, kString, kArray, kObject };
+
+  // Returns the first member of this name, or null if this is no object or has none.
+  const JsonValue* Find(absl::string_view name) const;
+
+  Type type = Type::kNull;
+  // Line of the text, from 1.
+  int line = 1;
+  // Name of the member, if the value is one of an object.
+  std::string key;
+
+  // Value of kBoolean.
+  bool boolean = false;
+  // Value of kInteger: a whole number that fits 64 bits.
+  int64_t integer = 0;
+  // Value of kInteger and kNumber.
+  double number = 0;
+  // Value of kString, in UTF-8.
+  std::string text;
+  // Values of kArray, and members of kObject, in the order of the text.
+  std::vector<JsonValue> items;
+};
+
+struct JsonLimits {
+  size_t max_bytes = kMaxJsonBytes;
+  // Arrays and objects inside one another.
+  int max_depth = kMaxJsonDepth;
+  // Values in all, so that a small text cannot take a hundred times its size of memory.
+  int max_values = 2'000'000;
+  // Whether a second member of a name in one object is an error. Without it `items` has both.
+  bool refuses_repeated_members = false;
+  // Whether errors may quote the text; not where that may be a secret.
+  bool quotes_text = true;
+};
+
+// Reads one JSON value. INVALID_ARGUMENT (SPEC_INVALID), `file_name:line: ...`, for text that is
+// not JSON in UTF-8 or goes beyond `limits`. Linear in the text, up to a logarithm where repeated
+// members are refused.
+absl::StatusOr<JsonValue> ReadJsonText(absl::string_view text, absl::string_view file_name,
+                                       const JsonLimits& limits = {});
+
+}  // namespace parplan
+
+#endif  // PARPLAN_BASE_JSON_JSON_TEXT_H_
