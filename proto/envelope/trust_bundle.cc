@@ -92,10 +92,6 @@ void SetTimestamp(absl::Time time, google::protobuf::Timestamp* timestamp) {
       static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
 }
 
-absl::Time ToTime(const google::protobuf::Timestamp& timestamp) {
-  return absl::FromUnixSeconds(timestamp.seconds()) + absl::Nanoseconds(timestamp.nanos());
-}
-
 }  // namespace
 
 absl::StatusOr<TrustBundle> TrustBundle::Create(std::vector<TrustedKey> keys) {
@@ -164,26 +160,6 @@ std::string TrustBundle::ToJson() const {
   nlohmann::ordered_json document;
   document["keys"] = std::move(entries);
   return document.dump(2) + "\n";
-}
-
-absl::StatusOr<TrustBundle> TrustBundle::FromProto(
-    const google::protobuf::RepeatedPtrField<v1::VerificationKey>& messages) {
-  std::vector<TrustedKey> keys;
-  for (const v1::VerificationKey& message : messages) {
-    const std::string field = absl::StrCat("keys[", keys.size(), "]");
-    absl::StatusOr<PublicKey> public_key = PublicKey::FromRaw32(message.public_key());
-    if (!public_key.ok()) {
-      return FieldError(kReason, absl::StrCat(field, ".public_key"), "must have 32 bytes");
-    }
-    if (!message.key_id().empty() && message.key_id() != public_key->key_id()) {
-      return FieldError(
-          kReason, absl::StrCat(field, ".key_id"),
-          absl::StrCat("must be the key id of `public_key`, which is ", public_key->key_id()));
-    }
-    keys.push_back(TrustedKey{*std::move(public_key), ToTime(message.not_before()),
-                              ToTime(message.not_after()), TrustStatus::kActive});
-  }
-  return Create(std::move(keys));
 }
 
 google::protobuf::RepeatedPtrField<v1::VerificationKey> TrustBundle::ToProto() const {

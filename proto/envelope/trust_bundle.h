@@ -1,6 +1,6 @@
-// The public keys a verifier trusts, each with the time in which it may issue
-// plans. Written as a JSON Web Key Set (RFC 7517, keys of RFC 8037), a file that
-// the owner of a cluster hands out; a verifier never asks the server it checks.
+// The public keys that a verifier trusts, each with the time in which it may issue plans. Written
+// as a JSON Web Key Set (RFC 7517, keys of RFC 8037), a file that the owner of a cluster hands out;
+// a verifier never gets its keys from the server that it checks.
 //
 //   {"keys": [{"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA",
 //              "kid": "<key id>", "x": "<public key, base64url>",
@@ -22,16 +22,16 @@
 
 namespace parplan {
 
-// For people and tools; a verifier goes by the window alone.
+// State of a key, for people and tools. A verifier looks at the window alone.
 enum class TrustStatus {
-  // Signs new plans, or will.
+  // Signs new plans, now or later.
   kActive,
-  // Signs no more. Its plans hold until they expire.
+  // Signs nothing any more. Its plans stay valid until they expire.
   kRetired,
 };
 
-// A public key and the half-open window [not_before, not_after) within which the
-// issue time of its plans must lie.
+// A public key and the half-open window [not_before, not_after) in which the issue time of its
+// plans must lie.
 struct TrustedKey {
   PublicKey public_key;
   absl::Time not_before;
@@ -42,36 +42,32 @@ struct TrustedKey {
   friend bool operator==(const TrustedKey& a, const TrustedKey& b) = default;
 };
 
-// A value; at most 64 keys, no two equal, oldest window first, then by key id.
+// An immutable set of at most 64 different keys, ordered by the start of their windows, then by key
+// id.
 class TrustBundle {
  public:
   static constexpr size_t kMaxKeyCount = 64;
 
-  // Trusts nobody.
+  // Makes a bundle that trusts no key.
   TrustBundle() = default;
 
-  // INVALID_ARGUMENT (SPEC_INVALID) for too many keys, two equal keys, a window
-  // that is empty or outside the years 1 to 9999; the field is `keys[i]...`.
+  // Returns the bundle of `keys`. INVALID_ARGUMENT (SPEC_INVALID), naming `keys[i]...`, for too
+  // many keys, two equal keys, and a window that is empty or outside the years 1 to 9999.
   static absl::StatusOr<TrustBundle> Create(std::vector<TrustedKey> keys);
 
-  // Reads a key set of at least one key. Strict: INVALID_ARGUMENT (SPEC_INVALID)
-  // naming the field for another `kty`, `crv`, `use` or `alg`, a `kid` that is
-  // not the key id of `x`, the private member `d`, an unknown member, anything
-  // `Create` refuses, and text over 1 MiB. `use`, `alg` and `parplan_status`
-  // may be absent.
+  // Reads a key set of at least one key. INVALID_ARGUMENT (SPEC_INVALID) naming the field for
+  // another `kty`, `crv`, `use` or `alg`, a `kid` that is not the key id of `x`, the private member
+  // `d`, an unknown or repeated member, everything that `Create` refuses, and text over 1 MiB.
+  // `use`, `alg` and `parplan_status` may be absent.
   static absl::StatusOr<TrustBundle> FromJson(absl::string_view json);
 
-  // The same bundle always gives the same text, indented, one key after another.
+  // Returns the key set as indented JSON. Equal bundles give equal texts.
   std::string ToJson() const;
 
-  // From and to the messages of `Capabilities.verification_keys`, which carry no
-  // status: all keys read are active. INVALID_ARGUMENT as `Create`, and for a
-  // `key_id` that is set and is not that of the key.
-  static absl::StatusOr<TrustBundle> FromProto(
-      const google::protobuf::RepeatedPtrField<v1::VerificationKey>& keys);
+  // Returns the messages of `Capabilities.verification_keys`, which carry no status.
   google::protobuf::RepeatedPtrField<v1::VerificationKey> ToProto() const;
 
-  // Null where no key has this id. Valid as long as the bundle.
+  // Returns the key with this id, or null. The pointer is valid as long as the bundle.
   const TrustedKey* Find(absl::string_view key_id) const;
 
   const std::vector<TrustedKey>& keys() const { return keys_; }

@@ -136,36 +136,4 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   return options;
 }
 
-v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
-  v1::PlanningOptions message;
-  message.set_planner(options.planner);
-  message.set_memory_headroom_ratio(options.rules.memory_headroom_ratio);
-  message.set_max_tensor_parallel_degree(options.rules.max_tensor_parallel_degree);
-  message.set_max_pipeline_parallel_degree(options.rules.max_pipeline_parallel_degree);
-  message.set_micro_batch_count(options.rules.micro_batch_count);
-  if (options.rules.schedule.has_value()) {
-    message.set_schedule(ScheduleToProto(*options.rules.schedule));
-  }
-  message.set_disable_recompute(!options.rules.allow_recompute);
-  message.set_disable_sharded_data_parallel(!options.rules.allow_sharded_data_parallel);
-  message.set_allow_estimates(options.rules.allow_estimates);
-  message.set_runtime_id(options.rules.runtime.runtime_id);
-  message.set_out_of_memory_probability(options.rules.out_of_memory_risk);
-  if (options.search_time_limit.has_value()) {
-    *message.mutable_search_time_limit() = DurationToProto(*options.search_time_limit);
-  }
-  message.set_space(options.rules.dimensions.ToString());
-  message.set_target(std::string(LimitsOf(options.rules.target).name));
-  message.set_smallest_global_batch_size(options.rules.smallest_global_batch_size);
-  message.set_global_batch_size_step(options.rules.global_batch_size_step);
-  message.set_top_plan_count(options.rules.top_plan_count);
-  message.set_wants_memory_front(options.rules.wants_memory_front);
-  if (options.rules.ilp_alpha_bytes_per_second.has_value()) {
-    message.set_ilp_alpha_bytes_per_second(*options.rules.ilp_alpha_bytes_per_second);
-  }
-  message.set_max_state_count(options.max_state_count);
-  message.set_compare_baselines(options.compare_baselines);
-  return message;
-}
-
 }  // namespace parplan

@@ -40,9 +40,6 @@ struct PlanningOptions {
 absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
                                                  absl::string_view field = "options");
 
-// Total, defaults written out: `OptionsFromProto` gives the same value back.
-v1::PlanningOptions OptionsToProto(const PlanningOptions& options);
-
 // INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a number that is no
 // schedule of this release; UNSPECIFIED is 1F1B. (In `OptionsFromProto` it is no rule.)
 absl::StatusOr<Schedule> ScheduleFromProto(v1::Schedule schedule, absl::string_view field);

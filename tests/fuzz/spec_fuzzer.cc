@@ -23,6 +23,7 @@
 #include "proto/wire/rules_wire.h"
 #include "proto/wire/topology_wire.h"
 #include "tests/fuzz/message_mutator.h"
+#include "tests/proto/wire/reverse_wire.h"
 
 namespace parplan {
 namespace {

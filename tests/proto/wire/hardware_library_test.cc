@@ -14,6 +14,7 @@
 
 #include "absl/strings/ascii.h"
 #include "proto/wire/hardware_wire.h"
+#include "tests/proto/wire/reverse_wire.h"
 #include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 

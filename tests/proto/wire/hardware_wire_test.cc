@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/proto/wire/reverse_wire.h"
 #include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
@@ -89,8 +90,6 @@ TEST(HardwareWire, NamesTheFieldOfAFabricThatBreaksARule) {
     std::function<void(v1::FabricDescription&)> change;
   };
   const std::vector<Case> cases = {
-      {"fabric_id", [](auto& f) { f.clear_fabric_id(); }},
-      {"fabric_id", [](auto& f) { f.set_fabric_id("two words"); }},
       {"intra_node.link_id", [](auto& f) { f.clear_intra_node(); }},
       {"intra_node.bytes_per_second_per_device",
        [](auto& f) { f.mutable_intra_node()->clear_bytes_per_second_per_device(); }},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/proto/wire/random_values.h"
+#include "tests/proto/wire/reverse_wire.h"
 #include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
 
