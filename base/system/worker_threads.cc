@@ -14,7 +14,7 @@ absl::Duration ThreadCpuTime() {
   return absl::DurationFromTimespec(time);
 }
 
-// Lives on the stack of the thread in `Run`.
+// One call of `Run`, on the stack of its thread.
 struct WorkerThreads::Job {
   Job(int64_t job_count, const std::function<void(int64_t)>& job_work)
       : count(job_count), work(job_work) {}
@@ -69,7 +69,7 @@ void WorkerThreads::Help() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     Job* job = nullptr;
-    // A job whose last pieces are being worked on is not joined any more.
+    // Helpers do not join a job without pieces left.
     changed_.wait(lock, [this, &job] {
       for (Job* candidate : jobs_) {
         if (candidate->next.load() < candidate->count) {

@@ -1,4 +1,4 @@
-// Threads that help whoever has many pieces of the same work.
+// Threads that help a caller with many pieces of the same work.
 
 #ifndef PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_
 #define PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_
@@ -15,22 +15,22 @@
 
 namespace parplan {
 
-// Safe to use from any thread. Fits `SearchControl::parallel_for`.
+// A pool of helper threads. Safe to use from any thread. `Run` fits `SearchControl::parallel_for`.
 class WorkerThreads {
  public:
-  // Starts the helpers; 0 of them do, and everything runs on the caller's thread then.
+  // Starts the helpers. With 0 of them everything runs on the caller's thread.
   explicit WorkerThreads(int helper_count);
 
-  // REQUIRES: nobody is in `Run`.
+  // REQUIRES: no call of `Run` is in progress.
   ~WorkerThreads();
 
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
 
-  // Calls `work` for every index below `count`, on the calling thread and on helpers that
-  // have nothing else to do, and returns when all are done. The caller never waits for a
-  // helper to be free, so calls may come from several threads at once and from within
-  // `work`. Gives the processor time that helpers spent.
+  // Calls `work` for every index below `count`, on the calling thread and on idle helpers, and
+  // returns when all are done. The caller never waits for a helper to be free, so calls may come
+  // from several threads at once and from within `work`. Returns the processor time that helpers
+  // spent.
   absl::Duration Run(int64_t count, const std::function<void(int64_t)>& work);
 
   int helper_count() const { return static_cast<int>(helpers_.size()); }
@@ -42,13 +42,13 @@ class WorkerThreads {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Those that helpers may join, the oldest first. Guarded by mutex_.
+  // Jobs that helpers may join, oldest first. Guarded by mutex_.
   std::list<Job*> jobs_;
   bool ending_ = false;  // Guarded by mutex_.
   std::vector<std::thread> helpers_;
 };
 
-// Processor time of the calling thread.
+// Returns the processor time of the calling thread.
 absl::Duration ThreadCpuTime();
 
 }  // namespace parplan

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-// Reflection is a plugin of every server of a process that turned it on; not of this one.
+// Reflection, once turned on, becomes a plugin of every server of the process; this one removes it.
 class NoPlugins : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
@@ -40,16 +40,16 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<NoPlugins>());
-  // A server wants a service besides health; this one refuses every method.
+  // gRPC needs a service other than health; this one refuses every method.
   builder.RegisterCallbackGenericService(&made->nothing);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &made->port);
   made->server = builder.BuildAndStart();
   if (made->server == nullptr || made->port == 0) {
     return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                     absl::StrCat("cannot tell health on ", address,
-                                  "; is another program there, or is the address not of this "
-                                  "machine?"));
+                     absl::StrCat("cannot serve health on ", address,
+                                  "; check that no other program listens there and that "
+                                  "this machine has the address"));
   }
   grpc::HealthCheckServiceInterface* const health = made->server->GetHealthCheckService();
   health->SetServingStatus("", true);

@@ -1,4 +1,4 @@
-// gRPC's health protocol on a port of its own, for probes that show no certificate.
+// gRPC's health protocol on a port of its own, for probes that have no certificate.
 
 #ifndef PARPLAN_BASE_SERVICE_HEALTH_HEALTH_SERVER_H_
 #define PARPLAN_BASE_SERVICE_HEALTH_HEALTH_SERVER_H_
@@ -11,20 +11,21 @@
 
 namespace parplan {
 
-// Answers `grpc.health.v1.Health` while it lives and refuses every other method: no API and no
-// reflection can be reached here, so plain text gives nothing away.
+// A server that answers `grpc.health.v1.Health` while it lives and refuses every other method. No
+// API and no reflection can be reached here, so plain text reveals nothing.
 class HealthServer {
  public:
-  // SERVING for the empty name and for each of `services`, full names of gRPC services.
-  // `address`: HOST:PORT, port 0 for a free one, or unix:PATH. UNAVAILABLE when it cannot be
-  // had.
+  // Starts with SERVING for the empty name and for each of `services`, full names of gRPC services.
+  // `address` is HOST:PORT, with port 0 for a free one, or unix:PATH. UNAVAILABLE if the address
+  // cannot be bound.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(
       const std::string& address, const std::vector<std::string>& services = {});
   ~HealthServer();
 
-  // What all names say from now on. From any thread.
+  // Sets the state of all names. Safe to call from any thread.
   void SetServing(bool is_serving);
 
+  // Port that the server got; 0 for a Unix socket.
   int port() const;
 
  private:

@@ -1,4 +1,4 @@
-// Which release of which program runs, for Prometheus.
+// The metric of which release of which program runs.
 
 #ifndef PARPLAN_BASE_SERVICE_METRICS_BUILD_METRICS_H_
 #define PARPLAN_BASE_SERVICE_METRICS_BUILD_METRICS_H_

@@ -26,7 +26,7 @@ std::optional<absl::Time> ExpiryOf(const X509& certificate) {
   return absl::FromTM(end, absl::UTCTimeZone());
 }
 
-// A file, and what it said when it was read last.
+// A file, and the expiry it had when it was read last.
 struct Watched {
   std::string label;
   std::string path;
@@ -89,7 +89,7 @@ std::optional<absl::Time> EarliestExpiry(const std::string& pem) {
       earliest = std::min(earliest.value_or(*expiry), *expiry);
     }
   }
-  // The end of the text is an error to OpenSSL.
+  // OpenSSL reports the end of the text as an error.
   ERR_clear_error();
   return earliest;
 }

@@ -1,4 +1,4 @@
-// When certificates end, for Prometheus.
+// Metrics of when certificates expire.
 
 #ifndef PARPLAN_BASE_SERVICE_METRICS_CERTIFICATE_METRICS_H_
 #define PARPLAN_BASE_SERVICE_METRICS_CERTIFICATE_METRICS_H_
@@ -16,14 +16,14 @@ class Collectable;
 
 namespace parplan {
 
-// The end of the certificate that ends first among those of a text in PEM; absent where none
-// can be read.
+// Returns when the first of the certificates in a text in PEM expires; absent if the text has no
+// certificate that can be read.
 std::optional<absl::Time> EarliestExpiry(const std::string& pem);
 
-// `parplan_tls_certificate_expiry_timestamp_seconds{file}` of files in PEM, by the label each
-// gets; empty paths are left out. A file is read when it is collected and has changed; while it
-// cannot be read, what it said last holds. Null where no path is given. Safe to collect from
-// any thread.
+// Makes `parplan_tls_certificate_expiry_timestamp_seconds{file}` for files in PEM, by the label
+// that each gets; empty paths are left out. A file is read again on collection if it has changed;
+// while it cannot be read, its last value stays. Returns null if all paths are empty. Safe to
+// collect from any thread.
 std::shared_ptr<prometheus::Collectable> MakeCertificateMetrics(
     const std::map<std::string, std::string>& path_by_label);
 

@@ -25,7 +25,7 @@ std::string ReadFile(const char* path) {
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
 
-// The numbers of /proc/self/stat that are told, by their places in proc(5).
+// Places, as in proc(5), of the numbers of /proc/self/stat that become metrics.
 struct ProcessStat {
   double cpu_ticks = 0.0;
   double thread_count = 0.0;
@@ -36,13 +36,13 @@ struct ProcessStat {
 
 std::optional<ProcessStat> ReadStat() {
   const std::string text = ReadFile("/proc/self/stat");
-  // The second field is the program's name, in parentheses, and may hold anything.
+  // The second field is the program's name in parentheses, which may contain anything.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream rest(text.substr(name_end + 1));
   const std::vector<std::string> fields((std::istream_iterator<std::string>(rest)),
                                         std::istream_iterator<std::string>());
-  // `fields` begins with the third.
+  // The first element of `fields` is the third field.
   constexpr size_t kFirst = 3;
   if (fields.size() <= 24 - kFirst) return std::nullopt;
   const auto field = [&fields](size_t place) { return std::stod(fields[place - kFirst]); };
@@ -55,7 +55,7 @@ std::optional<ProcessStat> ReadStat() {
   return stat;
 }
 
-// When the machine started, in seconds since 1970.
+// Returns when the machine started, in seconds since 1970.
 std::optional<double> BootTime() {
   std::istringstream text(ReadFile("/proc/stat"));
   std::string word;
@@ -71,7 +71,7 @@ std::optional<double> OpenFileCount() {
   std::filesystem::directory_iterator entry("/proc/self/fd", error);
   double count = 0.0;
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) ++count;
-  // One of them is the folder itself.
+  // One of the entries is the descriptor of the folder itself.
   return error ? std::nullopt : std::optional<double>(count - 1.0);
 }
 

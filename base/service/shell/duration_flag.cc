@@ -8,7 +8,7 @@ void AddDurationFlag(CLI::App& app, const char* name, absl::Duration& target, co
   const auto read = [&target, name](const std::string& text) {
     absl::Duration duration;
     if (!absl::ParseDuration(text, &duration)) {
-      throw CLI::ValidationError(name, "`" + text + "` is no duration; write 30s or 24h");
+      throw CLI::ValidationError(name, "`" + text + "` is not a duration; write 30s or 24h");
     }
     if (duration <= absl::ZeroDuration()) {
       throw CLI::ValidationError(name, "`" + text + "` is not above 0; write 30s or 24h");

@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// `name` as in `--drain-time`. Refuses what is no duration or not above 0, with
-// CLI::ValidationError while the command line is parsed; `target` lives until then and stays where
-// the flag is not given.
+// Adds a flag such as `--drain-time`. While the command line is parsed, a text that is no duration
+// above 0 is a CLI::ValidationError; `target` must live until then, and keeps its value if the flag
+// is not given.
 void AddDurationFlag(CLI::App& app, const char* name, absl::Duration& target, const char* help);
 
 }  // namespace parplan

@@ -15,7 +15,7 @@ void LogEvent(const char* level, const char* event,
   line["level"] = level;
   line["event"] = event;
   for (const auto& [key, value] : fields) line[key] = value;
-  // In one call, so that lines stay whole.
+  // One call for the whole line, so that lines are never mixed.
   const std::string text =
       line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   std::fwrite(text.data(), 1, text.size(), stderr);

@@ -1,4 +1,4 @@
-// The log of a program that stays: one line of JSON an event, on standard error.
+// The log of a long-running program: one line of JSON per event, on standard error.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_EVENT_LOG_H_
 #define PARPLAN_BASE_SERVICE_SHELL_EVENT_LOG_H_
@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// Writes `time` (UTC, milliseconds), `level`, `event`, then `fields` in their order; what is not
-// UTF-8 in them is replaced. `level` is `info`, `warning` or `error`. Safe to call from any thread:
-// lines stay whole.
+// Writes `time` (UTC, milliseconds), `level`, `event`, then `fields` in their order. Bytes that are
+// not UTF-8 are replaced. `level` is `info`, `warning` or `error`. Safe to call from any thread:
+// lines are never mixed.
 void LogEvent(const char* level, const char* event,
               const std::vector<std::pair<std::string, std::string>>& fields = {});
 

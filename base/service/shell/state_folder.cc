@@ -7,7 +7,7 @@
 namespace parplan {
 
 std::string DefaultStateFolder(const std::string& name) {
-  // One that is not absolute does not count (XDG Base Directory Specification).
+  // Relative paths are ignored (XDG Base Directory Specification).
   if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
     return absl::StrCat(state, "/", name);
   }

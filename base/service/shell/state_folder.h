@@ -1,4 +1,4 @@
-// Where a program keeps what must outlive it, when nobody says where.
+// The default folder for files that must outlive a program.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_STATE_FOLDER_H_
 #define PARPLAN_BASE_SERVICE_SHELL_STATE_FOLDER_H_
@@ -7,8 +7,9 @@
 
 namespace parplan {
 
-// The folder `name` below $XDG_STATE_HOME, or below ~/.local/state; empty where the environment
-// tells of neither. Not made yet. Reads the environment: before there are threads that change it.
+// Returns the folder `name` below $XDG_STATE_HOME, or below ~/.local/state; empty if the
+// environment names neither. Does not create it. Reads the environment, so it must be called before
+// threads that change it.
 std::string DefaultStateFolder(const std::string& name);
 
 }  // namespace parplan

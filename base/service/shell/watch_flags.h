@@ -1,31 +1,31 @@
-// Where a program that stays can be watched, and the flags that say so.
+// The addresses at which a long-running program can be monitored, and their flags.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_WATCH_FLAGS_H_
 #define PARPLAN_BASE_SERVICE_SHELL_WATCH_FLAGS_H_
 
 #include <string>
 
-// CLI11 is headers only: seconds for all that include this one for its options.
+// Declared here because CLI11 is headers only, which take seconds to compile.
 namespace CLI {
 class App;
 }  // namespace CLI
 
 namespace parplan {
 
-// Plain data. Port 0 takes a free one.
+// Addresses of the health service and the metrics. Port 0 takes a free one.
 struct WatchOptions {
   // HOST:PORT or unix:PATH for gRPC's health protocol; empty for none.
   std::string health_listen;
   // HOST:PORT for Prometheus, over plain HTTP; empty for none.
   std::string metrics_listen;
-  // Files that get the ports; empty for none.
+  // Files that the ports are written to; empty for none.
   std::string health_port_file;
   std::string metrics_port_file;
 };
 
 // Adds --listen, --metrics-listen, --port-file and --metrics-port-file to the group `group` of the
-// help. What is in `watch` is told as the default; `off` gives an empty address. `watch` lives
-// until the command line is parsed.
+// help, which shows the values of `watch` as defaults. `off` gives an empty address. `watch` must
+// live until the command line is parsed.
 void AddWatchFlags(CLI::App& app, const char* group, WatchOptions& watch);
 
 }  // namespace parplan
