@@ -1,4 +1,4 @@
-// When to try again.
+// Pauses between attempts.
 
 #ifndef PARPLAN_CLIENTS_DELIVERY_BACKOFF_H_
 #define PARPLAN_CLIENTS_DELIVERY_BACKOFF_H_
@@ -7,13 +7,16 @@
 
 namespace parplan {
 
+// Limits of the pauses. The longest one bounds how late a record arrives after an outage. The
+// values were not measured.
 struct BackoffOptions {
   absl::Duration first_pause = absl::Seconds(1);
   absl::Duration longest_pause = absl::Minutes(5);
 };
 
-// The pause after so many failures in a row (at least 1): twice as long each time, between
-// half of that and all of it by `random`, 0 to 1, so that clients do not come back together.
+// Returns the pause after `failure_count` failures in a row (at least 1). The upper end doubles
+// with each failure; `random` (0 to 1) chooses between half of it and all of it, so that clients do
+// not come back together.
 absl::Duration BackoffPause(const BackoffOptions& options, int failure_count, double random);
 
 }  // namespace parplan

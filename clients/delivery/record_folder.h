@@ -13,32 +13,34 @@
 
 namespace parplan {
 
-// A record is a file `<name>.record` with the SHA-256 of its content in front. It is written
-// beside its place, synchronized and renamed, so that it is there whole or not at all. Names
-// are letters, digits, `-` and `_`. To be used by one thread at a time, one process a folder.
+// A folder of records. A record is a file `<name>.record` that begins with the SHA-256 of its
+// content. It is written beside its place, synced and renamed, so it is there whole or not at all.
+// Names consist of letters, digits, `-` and `_`. Used by one thread at a time, and by one process
+// per folder.
 class RecordFolder {
  public:
-  // Makes the folder and those above it where they are missing, for this user alone, and
-  // removes what a crash left half written. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the
-  // folder where that can't be.
+  // Creates the folder, for this user alone, and its parents if they are missing, and removes files
+  // that a crash left half written. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the folder if
+  // that is not possible.
   static absl::StatusOr<std::unique_ptr<RecordFolder>> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
 
-  // Once it returns OK the record survives. UNAVAILABLE (STORE_UNAVAILABLE) naming file and
-  // cause, such as a full disk: what was there before is still there.
+  // Writes or replaces a record. Once it returns OK, the record survives a power cut. UNAVAILABLE
+  // (STORE_UNAVAILABLE) naming file and cause, such as a full disk; an older record is kept then.
   absl::Status Write(const std::string& name, absl::string_view content);
 
-  // NOT_FOUND, UNAVAILABLE, or DATA_LOSS where the content is not what was written.
+  // Returns the content of a record. NOT_FOUND, UNAVAILABLE, or DATA_LOSS if the content does not
+  // match its digest.
   absl::StatusOr<std::string> Read(const std::string& name) const;
 
-  // OK too when there is none.
+  // Removes a record; OK if there is none.
   absl::Status Remove(const std::string& name);
 
-  // Keeps the file for people, as `<name>.<why>`, and for nobody else.
+  // Renames the file to `<name>.<why>`: people can look at it, but it is not a record any more.
   absl::Status SetAside(const std::string& name, const std::string& why);
 
-  // Of all records, sorted.
+  // Lists the names of all records, sorted.
   std::vector<std::string> Names() const;
 
  private:

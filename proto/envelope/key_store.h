@@ -1,17 +1,22 @@
-// The private keys of one server, in a folder:
+// The store of the private keys of one server, in a folder:
 //
 //   <folder>/keys/                   mode 0700
 //   <folder>/keys/<key id>.pem       mode 0600, PKCS#8
 //   <folder>/keys/keys.json          mode 0600, windows and statuses
 //   <folder>/trust-bundle.jwks.json  mode 0644, the public part, to hand out
 //
-// A rotation, with the default times. Day 0: `Generate` publishes a key that
-// does not sign yet; hand out the new bundle. Some days later: `Rotate` lets it
-// sign beside the older one, and every plan has two signatures, so verifiers
-// with the old bundle and with the new one accept it. 7 days after that the
-// older key retires by itself: its window ends. Its plans still hold, and 30
-// days later the next rotation drops it from bundle and folder. `Rotate` without
-// `Generate` makes the new key itself; hand out the bundle within the overlap.
+//   PARPLAN_ASSIGN_OR_RETURN(KeyStore store, KeyStore::OpenOrCreate("/var/lib/parplan", now));
+//   PARPLAN_RETURN_IF_ERROR(store.RotateIfDue(now).status());  // at start and once a day
+//   PARPLAN_ASSIGN_OR_RETURN(const std::vector<const PrivateKey*> keys, store.SigningKeys(now));
+//   const v1::SignedPlan plan = SignPayload(payload, keys);    // signer.h
+//   const TrustBundle bundle = store.PublicBundle(now);        // for verifiers
+//
+// A rotation, with the default times. Day 0: `Generate` publishes a key that does not sign yet;
+// hand out the new bundle. Some days later: `Rotate` makes it sign beside the older one, and every
+// plan has two signatures, so that verifiers with the old bundle and with the new one accept it. 7
+// days after that the window of the older key ends, and it retires by itself. Its plans stay valid,
+// and 30 days later the next rotation removes it from bundle and folder. `Rotate` without
+// `Generate` creates the new key itself; hand out the bundle within the overlap.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_KEY_STORE_H_
 #define PARPLAN_PROTO_ENVELOPE_KEY_STORE_H_
@@ -29,37 +34,36 @@
 
 namespace parplan {
 
-// Times that `now` stands for come from the caller, in UTC; windows are whole
-// seconds. Errors carry STORE_UNAVAILABLE: FAILED_PRECONDITION where a person
-// must act (the message says how), UNAVAILABLE where the disk refused.
+// The keys and their windows. The caller passes the time as `now`, in UTC; windows are whole
+// seconds. Errors carry STORE_UNAVAILABLE: FAILED_PRECONDITION if a person must act (the message
+// says how), UNAVAILABLE if the disk refused.
 //
-// Several processes may use one folder: whoever changes it locks it, reads it
-// again and writes each file whole. A process sees changes of others after its
-// own next change or `Reload`. One object is for one thread at a time.
+// Several processes may use one folder: each change locks it, reads it again and writes each file
+// whole. A process sees changes of others after its own next change or `Reload`. One object is used
+// by one thread at a time.
 class KeyStore {
  public:
   struct Options {
-    // How long a new key may issue plans.
+    // Time for which a new key may issue plans.
     absl::Duration validity = absl::Hours(24 * 90);
-    // How long an older key signs on after a rotation.
+    // Time for which an older key signs after a rotation.
     absl::Duration overlap = absl::Hours(24 * 7);
-    // How long a retired key stays in the bundle: longer than any plan is valid.
+    // Time for which a retired key stays in the bundle; longer than any plan is valid.
     absl::Duration retention = absl::Hours(24 * 30);
   };
 
-  // Most keys that sign at once.
+  // Largest number of keys that sign at once: every plan has a signature of each.
   static constexpr size_t kMaxSigningKeyCount = 4;
 
-  // Opens the store in `folder`; on first use makes the folder (its parent must
-  // exist) and one active key. FAILED_PRECONDITION where others may read the
-  // keys, a file is damaged, or keys.json is gone although a bundle was made.
-  // Writes the bundle anew where it is not up to date.
+  // Opens the store in `folder`. On first use it creates the folder (its parent must exist) and one
+  // active key. Writes the bundle again if it is not up to date. FAILED_PRECONDITION if other users
+  // may read the keys, a file is damaged, or keys.json is missing although there is a bundle.
   static absl::StatusOr<KeyStore> OpenOrCreate(std::string folder, absl::Time now, Options options);
   static absl::StatusOr<KeyStore> OpenOrCreate(std::string folder, absl::Time now) {
     return OpenOrCreate(std::move(folder), now, Options());
   }
 
-  // As `OpenOrCreate`, but NOT_FOUND where there is no store.
+  // Opens an existing store; NOT_FOUND if there is none.
   static absl::StatusOr<KeyStore> Open(std::string folder, absl::Time now, Options options);
   static absl::StatusOr<KeyStore> Open(std::string folder, absl::Time now) {
     return Open(std::move(folder), now, Options());
@@ -68,34 +72,33 @@ class KeyStore {
   KeyStore(KeyStore&&) = default;
   KeyStore& operator=(KeyStore&&) = default;
 
-  // Adds a key that waits for the next rotation and returns its id; where one
-  // waits already, returns that one's. Its window starts now.
+  // Adds a key that waits for the next rotation, and returns its id; or returns the id of the key
+  // that already waits. Its window starts now.
   absl::StatusOr<std::string> Generate(absl::Time now);
 
-  // Lets the waiting key, or a new one, sign, and returns its id. Keys that sign
-  // already go on for `overlap` or until their window ends, whichever is first.
-  // Drops keys that retired more than `retention` ago. FAILED_PRECONDITION while
-  // `kMaxSigningKeyCount` keys sign.
+  // Makes the waiting key, or a new one, sign, and returns its id. Keys that sign already do so for
+  // `overlap` or until their window ends, whichever is first. Removes keys that retired more than
+  // `retention` ago. FAILED_PRECONDITION while `kMaxSigningKeyCount` keys sign.
   absl::StatusOr<std::string> Rotate(absl::Time now);
 
-  // Rotates when no key will sign `overlap` from now on; says whether it did.
-  // A server calls it when it starts and once a day.
+  // Rotates if no key would sign `overlap` after `now`, and returns whether it did. A server calls
+  // it when it starts and once a day.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
   // Reads the folder again.
   absl::Status Reload(absl::Time now);
 
-  // All keys, oldest first, with their status at `now`.
+  // Lists all keys, oldest first, with their status at `now`.
   std::vector<KeyInfo> List(absl::Time now) const;
 
-  // The keys to sign with, oldest first; valid until the store is changed,
-  // reloaded or gone. FAILED_PRECONDITION where none may sign at `now`.
+  // Returns the keys to sign with, oldest first. The pointers are valid until the store is changed,
+  // reloaded or destroyed. FAILED_PRECONDITION if no key may sign at `now`.
   absl::StatusOr<std::vector<const PrivateKey*>> SigningKeys(absl::Time now) const;
 
-  // What verifiers need: every key, those that wait and those retired included.
+  // Returns the public part of all keys, waiting and retired ones included, for verifiers.
   TrustBundle PublicBundle(absl::Time now) const;
 
-  // Where the bundle lies.
+  // Returns the path of the bundle's file.
   std::string bundle_path() const;
 
  private:
@@ -114,22 +117,22 @@ class KeyStore {
   std::string StatePath() const;
   std::string PemPath(const std::string& key_id) const;
 
-  // Removes what a writer that was stopped left behind. Under the lock.
+  // Removes files that a killed writer left. Called under the lock.
   absl::Status RemoveStagedFiles() const;
 
-  // Reads state and keys; NOT_FOUND where there is no state. Under the lock.
+  // Reads state and keys; NOT_FOUND if there is no state. Called under the lock.
   absl::StatusOr<Entries> Load() const;
 
-  // Makes `entries` what the folder says, then what this object says: new keys
-  // first, then the state (from here on the change holds), then the bundle, then
-  // removes keys no longer listed. Under the lock.
+  // Writes `entries` to the folder, then to this object: new keys first, then the state (from here
+  // on the change is durable), then the bundle; then removes keys that are not listed any more.
+  // Called under the lock.
   absl::Status Store(Entries entries, absl::Time now);
   absl::Status StoreBundle(absl::Time now) const;
 
-  // An entry with a new key whose window starts at `now`.
+  // Returns an entry with a new key whose window starts at `now`.
   Entry NewEntry(absl::Time now, KeyStatus status) const;
 
-  // `Rotate` after the lock is taken and the folder is read.
+  // Rotates after the lock was taken and the folder read.
   absl::StatusOr<std::string> RotateLocked(absl::Time now);
 
   std::string folder_;

@@ -17,25 +17,26 @@
 
 namespace parplan {
 
+// What a backup contains.
 struct BackupSummary {
-  // Of each table, in the order of `StoreTables()`.
+  // Names of tables and numbers of their rows, in the order of `StoreTables()`.
   std::vector<std::pair<std::string, int64_t>> row_counts;
-  // Of all that is in it: equal stores, equal digests, whatever their kind.
+  // Digest of the contents. Equal stores have equal digests, whatever their database.
   std::string digest;
 };
 
-// Writes what `from` holds at one moment to the new file `path` (mode 0600), whole or not at
-// all. Servers may go on meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) where the file is
-// there or the store has an older schema; the errors of store.h.
+// Writes the contents of `from` at one moment to the new file `path` (mode 0600), whole or not at
+// all. Servers may run meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the file exists or the
+// store has an older schema; the errors of store.h.
 absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::string& path);
 
-// Reads the whole file and compares it with what it says it holds. DATA_LOSS
-// (STORE_UNAVAILABLE) where it is no backup, or not as it was written.
+// Reads the whole file and compares it with the digest and counts in it. DATA_LOSS
+// (STORE_UNAVAILABLE) if it is not a backup, or differs from what was written.
 absl::StatusOr<BackupSummary> CheckBackup(const std::string& path);
 
-// Puts what `path` holds into `to`, all of it or nothing, after `CheckBackup`. A store that is
-// not empty is FAILED_PRECONDITION (STORE_UNAVAILABLE) unless `replace` is set; then what it
-// held is gone. No server may run on it: SQLite refuses, PostgreSQL can't know.
+// Checks the backup `path`, then writes it into `to`, all of it or nothing. FAILED_PRECONDITION
+// (STORE_UNAVAILABLE) if the store is not empty, unless `replace` is set, which deletes its
+// contents. REQUIRES: no server uses the store; SQLite refuses otherwise, PostgreSQL cannot know.
 absl::StatusOr<BackupSummary> RestoreStore(const std::string& path, const StoreAddress& to,
                                            bool replace);
 

@@ -1,4 +1,4 @@
-// Rows of a store in PostgreSQL.
+// The rows of a store in PostgreSQL.
 
 #ifndef PARPLAN_SERVER_BACKUP_POSTGRES_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_POSTGRES_ROWS_H_
@@ -11,10 +11,10 @@
 
 namespace parplan {
 
-// Servers may write meanwhile. The errors of store.h.
+// Begins to read all rows as of now. Servers may write meanwhile. The errors of store.h.
 absl::StatusOr<std::unique_ptr<RowSource>> BeginPostgresRowSource(const std::string& uri);
 
-// Keeps everybody else out of the tables until it is committed or gone.
+// Begins to write rows. Locks the tables until the sink is committed or destroyed.
 absl::StatusOr<std::unique_ptr<RowSink>> BeginPostgresRowSink(const std::string& uri);
 
 }  // namespace parplan

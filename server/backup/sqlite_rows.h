@@ -1,4 +1,4 @@
-// Rows of a SQLite file: of a store, or of a backup.
+// The rows of a SQLite file: of a store, or of a backup.
 
 #ifndef PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
@@ -12,10 +12,11 @@
 
 namespace parplan {
 
+// Reads rows.
 class SqliteRowSource : public RowSource {
  public:
-  // Begins a transaction: a server may write to the file meanwhile. `connection` outlives
-  // the source.
+  // Begins a transaction; a server may write to the file meanwhile. `connection` must outlive the
+  // source.
   static absl::StatusOr<std::unique_ptr<SqliteRowSource>> Begin(SqliteConnection& connection);
 
   absl::Status ReadTable(const StoreTable& table, const RowTaker& take) override;
@@ -28,9 +29,10 @@ class SqliteRowSource : public RowSource {
   SqliteTransaction transaction_;
 };
 
+// Writes rows.
 class SqliteRowSink : public RowSink {
  public:
-  // Begins a transaction that keeps other writers out. `connection` outlives the sink.
+  // Begins a transaction, which locks out other writers. `connection` must outlive the sink.
   static absl::StatusOr<std::unique_ptr<SqliteRowSink>> Begin(SqliteConnection& connection);
 
   absl::StatusOr<bool> IsEmpty() override;

@@ -1,4 +1,4 @@
-// The tables of a store as rows of plain values, to carry them from one database to another.
+// The tables of a store as rows of plain values, to copy them from one database to another.
 
 #ifndef PARPLAN_SERVER_BACKUP_TABLE_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_TABLE_ROWS_H_
@@ -16,48 +16,51 @@
 
 namespace parplan {
 
+// A column of a table.
 struct TableColumn {
   enum class Kind { kInteger, kText, kBytes };
 
   std::string name;
   Kind kind = Kind::kText;
-  // A text that may be absent; a row has the empty one then.
+  // Whether a text may be absent; a row has the empty text then.
   bool is_nullable = false;
 };
 
+// A table of the store.
 struct StoreTable {
   std::string name;
   std::vector<TableColumn> columns;
-  // Comma-separated columns, by which rows are ordered in every database alike.
+  // Comma-separated columns that give rows the same order in every database.
   std::string order;
-  // Whether its first column numbers records as they are stored, each number once.
+  // Whether the first column numbers the records in the order they are stored, each number once.
   bool is_numbered = false;
 };
 
-// All tables, those first that others refer to. The same in every kind of database.
+// Returns all tables, each after those that it refers to. They are the same in every database.
 const std::vector<StoreTable>& StoreTables();
 
-// The names of its columns with commas between.
+// Returns the names of the columns of a table, separated by commas.
 std::string ColumnList(const StoreTable& table);
 
-// A value for each column: text and bytes are strings.
+// One value per column; texts and bytes are strings.
 using TableRow = std::vector<std::variant<int64_t, std::string>>;
 using RowTaker = std::function<absl::Status(const TableRow&)>;
 
-// The rows of a database as of one moment: that of its making.
+// The rows of a database as of the moment at which the source was created.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Gives each row to `take`, until that fails. The errors of store.h.
+  // Calls `take` with each row until it fails, and returns its error. The errors of store.h.
   virtual absl::Status ReadTable(const StoreTable& table, const RowTaker& take) = 0;
-  // The last number a record of the table got; 0 for none.
+  // Returns the last number that a record of the table got; 0 for none.
   virtual absl::StatusOr<int64_t> LastNumber(const StoreTable& table) = 0;
 };
 
-// Takes the rows of a whole store: all of them become visible at `Commit`, or none.
+// Receives the rows of a whole store. All of them become visible at `Commit`, or none.
 class RowSink {
  public:
   virtual ~RowSink() = default;
+  // Returns whether no table has a row.
   virtual absl::StatusOr<bool> IsEmpty() = 0;
   // Deletes all rows.
   virtual absl::Status Clear() = 0;
@@ -66,7 +69,7 @@ class RowSink {
   virtual absl::Status Commit() = 0;
 };
 
-// Names a sequence of rows by what they hold, in 64 hexadecimal digits.
+// The digest of a sequence of rows: 64 hexadecimal digits.
 class RowDigest {
  public:
   void Add(const TableRow& row);

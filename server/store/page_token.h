@@ -1,4 +1,5 @@
-// Where a page of a list begins, as a text clients pass back unread.
+// Tokens of pages: the place where a page of a list begins, as a text that clients do not
+// interpret.
 
 #ifndef PARPLAN_SERVER_STORE_PAGE_TOKEN_H_
 #define PARPLAN_SERVER_STORE_PAGE_TOKEN_H_
@@ -12,19 +13,19 @@
 
 namespace parplan {
 
-// A page request, checked. Records are numbered in the order they are stored;
-// numbers start at 1 and are never used again.
+// A checked page request. Records are numbered in the order in which they are stored; numbers start
+// at 1 and are never reused.
 struct PagePosition {
-  // Records with numbers below this.
+  // The page has records with numbers below this.
   int64_t before_sequence = 0;
   int page_size = 0;
 };
 
-// The token of the page that follows the record `last_sequence`. `list` says which
-// list it is of: kind and parent.
+// Returns the token of the page that follows the record `last_sequence`. `list` identifies the list
+// by kind and parent.
 std::string MakePageToken(absl::string_view list, int64_t last_sequence);
 
-// INVALID_ARGUMENT (SPEC_INVALID) for a negative page size, or a token that
+// Checks a page request. INVALID_ARGUMENT (SPEC_INVALID) for a negative page size, or a token that
 // `MakePageToken` did not make for this list.
 absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageRequest& page);
 

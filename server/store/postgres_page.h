@@ -1,4 +1,4 @@
-// Reads one page of any list of the PostgreSQL store.
+// Pages of the lists of the PostgreSQL store.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_PAGE_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_PAGE_H_
@@ -16,21 +16,21 @@
 
 namespace parplan {
 
-// Which records of which table.
+// A list: some records of a table.
 struct PostgresList {
   absl::string_view table;
-  // What `read` reads: `sequence` first, `bytes` among them.
+  // Columns that `read` gets: `sequence` first, `bytes` among them.
   absl::string_view columns;
-  // On the texts `$1` and `$2`, both of which it names.
+  // SQL condition with the parameters `$1` and `$2`, which are `first` and `second`.
   absl::string_view condition;
   std::string first;
   std::string second;
-  // For page tokens.
+  // Identifies the list in page tokens.
   std::string name;
 };
 
-// Full by count or bytes, as pages of SQLite are. One statement, hence one moment of the
-// database; only the records of the page leave it.
+// Reads a page, which ends by count or bytes like those of SQLite. Uses one statement, so it sees
+// one moment of the database; only the records of the page are transferred.
 template <typename Record, typename ReadFunction>
 absl::StatusOr<Page<Record>> ReadPostgresPage(PostgresPool& pool, const PostgresList& list,
                                               const PagePosition& position, ReadFunction read) {

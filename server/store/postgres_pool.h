@@ -1,5 +1,4 @@
-// Connections to one PostgreSQL database, lent to one transaction at a time, and
-// libpqxx's exceptions as `absl::Status`.
+// A pool of connections to one PostgreSQL database, and libpqxx's exceptions as `absl::Status`.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_POOL_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_POOL_H_
@@ -21,72 +20,71 @@
 
 namespace parplan {
 
-// What went wrong in the database, read from an exception of libpqxx.
+// A failure of the database, read from an exception of libpqxx.
 struct PostgresFailure {
-  // One of the errors of store.h, with what a person should do.
+  // One of the errors of store.h; the message says what to do.
   absl::Status status;
-  // Another transaction was in the way: the same one may do when begun again.
+  // Whether another transaction conflicted; the same transaction may succeed when begun again.
   bool is_conflict = false;
-  // The connection is of no use any more.
+  // Whether the connection must be closed.
   bool is_broken = false;
-  // It leads to a server that may only be read, perhaps since another took over.
+  // Whether the server is read-only, perhaps because another one took over.
   bool is_of_standby = false;
 };
 PostgresFailure ReadPostgresFailure(const std::exception& error);
 
-// A session as this project needs it: UTF-8, commits that wait for the disk, limits on how
-// long a statement may take. One thread at a time.
+// A connection with this project's settings: UTF-8, commits that wait for the disk, and limits on
+// the time of statements. Used by one thread at a time.
 class PostgresSession {
  public:
-  // Connects once. What it throws is for `ReadPostgresFailure`. Where `timer` is given, the
-  // statements that make the session ready may take no longer than that says.
+  // Connects once. Throws exceptions that `ReadPostgresFailure` reads. If `timer` is given, it
+  // limits the statements that set up the session.
   explicit PostgresSession(const std::string& uri, StatementTimer* timer = nullptr);
 
   pqxx::connection& connection() { return connection_; }
 
  private:
   pqxx::connection connection_;
-  pqxx::quiet_errorhandler quiet_;  // Notices go nowhere.
+  pqxx::quiet_errorhandler quiet_;  // Discards notices.
 };
 
-// `uri` with the settings this project adds where it does not say otherwise.
+// Returns `uri` with the settings that this project adds, unless `uri` has them.
 std::string WithPostgresDefaults(absl::string_view uri);
 
-// Safe to use from any thread.
+// Lends each connection to one transaction at a time. Safe to use from any thread.
 class PostgresPool {
  public:
   struct Options {
     // `postgres://...`, without a password.
     std::string uri;
-    // Calls that may be in the database at the same time; others wait. At least 1.
+    // Number of calls that may use the database at the same time, at least 1; others wait.
     int max_connection_count = 8;
-    // How long a call waits for a database that can't be reached, such as one that
-    // restarts.
+    // Time that a call waits for a database that cannot be reached, such as one that restarts.
     absl::Duration patience = absl::Seconds(5);
-    // How long a call waits for a connection while others have them all.
+    // Time that a call waits for a connection while all are lent.
     absl::Duration longest_wait = absl::Seconds(30);
-    // How long a transaction may take before the database counts as hung and the connection is
-    // cut. Longer than a statement may take by the database's own clock.
+    // Time that a transaction may take before the connection is shut down, because the database
+    // counts as hung. Longer than the limit of a statement in the database itself.
     absl::Duration longest_transaction = absl::Seconds(30);
   };
 
-  // What is done in a transaction. It may throw what libpqxx throws, and it may run again
-  // from its beginning: it changes nothing but the database and what it assigns anew.
+  // The work of a transaction. It may throw exceptions of libpqxx. It may be called again, so it
+  // changes nothing but the database and variables that it assigns anew.
   using Body = std::function<absl::Status(pqxx::transaction_base&)>;
 
-  // Connects once, to see whether it can. The errors of store.h.
+  // Connects once, to check the address. The errors of store.h.
   static absl::StatusOr<std::unique_ptr<PostgresPool>> Open(const Options& options);
 
-  // Each statement sees a moment of its own. Begun again when the connection breaks.
-  // UNAVAILABLE when it takes too long.
+  // Runs `body` without a transaction: each statement sees its own moment. Repeats it if the
+  // connection breaks. UNAVAILABLE if it takes too long.
   absl::Status Read(const Body& body);
 
-  // Commits when `body` returns OK, else leaves no trace. Begun again when another
-  // transaction was in the way or the connection broke before the commit. UNAVAILABLE when
-  // it takes too long, or broke during the commit: then nobody knows.
+  // Runs `body` in a transaction and commits if it returns OK, else rolls back. Repeats it if
+  // another transaction conflicted or the connection broke before the commit. UNAVAILABLE if it
+  // takes too long, or if the connection broke during the commit, whose outcome is then unknown.
   absl::Status Write(const Body& body);
 
-  // As `Write`, for as long as it takes.
+  // Runs `body` like `Write`, without a limit of time.
   absl::Status WriteUnhurried(const Body& body);
 
  private:
@@ -96,16 +94,16 @@ class PostgresPool {
   explicit PostgresPool(const Options& options)
       : options_(options), timer_(options.longest_transaction) {}
   absl::StatusOr<std::unique_ptr<PostgresSession>> Connect();
-  // A transaction with `body`, which outlives it.
+  // Returns an attempt of a transaction with `body`, which must outlive it.
   static Attempt Committing(const Body& body);
-  // `is_hurried`: whether an attempt may take no more than `longest_transaction`.
+  // Repeats `once` as needed. `is_hurried`: whether `longest_transaction` limits each attempt.
   absl::Status Run(const Attempt& once, bool is_hurried);
 
   const Options options_;
   StatementTimer timer_;
   std::mutex mutex_;
   std::condition_variable returned_;
-  int connection_count_ = 0;                            // Guarded by mutex_; lent ones as well.
+  int connection_count_ = 0;                            // Idle and lent. Guarded by mutex_.
   std::vector<std::unique_ptr<PostgresSession>> idle_;  // Guarded by mutex_.
 };
 

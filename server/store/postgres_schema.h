@@ -1,4 +1,4 @@
-// The tables of the PostgreSQL store, and how an older database becomes today's.
+// The tables of the PostgreSQL store, and migrations of older databases.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_SCHEMA_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_SCHEMA_H_
@@ -9,12 +9,12 @@
 
 namespace parplan {
 
-// The schema this server writes. Numbers are those of PostgreSQL alone: SQLite has its own.
+// Returns the number of the schema that this server writes. SQLite has numbers of its own.
 int NewestPostgresSchema();
 
-// Brings the database to `NewestPostgresSchema()` in one transaction, under a lock that
-// makes servers that start together do it once. FAILED_PRECONDITION (STORE_UNAVAILABLE) when
-// a newer server wrote it; then nothing is changed.
+// Migrates the database to `NewestPostgresSchema()` in one transaction, under a lock, so that
+// servers that start together do it once. FAILED_PRECONDITION (STORE_UNAVAILABLE), with nothing
+// changed, if a newer server wrote the database.
 absl::Status MigratePostgres(PostgresPool& pool, absl::Time now);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
-// The store of several servers: one PostgreSQL database, which each of them reads and writes
-// at any time. What one server acknowledged, the next call on any other sees.
+// The store of several servers: one PostgreSQL database, which all of them read and write. A change
+// that one server acknowledged is visible to the next call on any other.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_STORE_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_STORE_H_
@@ -20,21 +20,22 @@ namespace parplan {
 class PostgresPool;
 
 struct PostgresStoreOptions {
-  // As `PostgresPool::Options`.
+  // See `PostgresPool::Options`.
   std::string uri;
   int max_connection_count = 8;
   absl::Duration patience = absl::Seconds(5);
 };
 
+// Safe to use from any thread. `Store` documents the inherited methods.
 class PostgresStore : public Store {
  public:
-  // Connects, and makes and migrates the tables as needed; several servers may do so at
-  // once. The tables lie in the first schema of the user's search path. Besides the errors
-  // of store.h, FAILED_PRECONDITION (STORE_UNAVAILABLE) when a newer server wrote them or the
-  // database is not in UTF-8.
+  // Connects, and creates or migrates the tables as needed; several servers may do so at once. The
+  // tables are in the first schema of the user's search path. The errors of store.h, and
+  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if a newer server wrote the tables or the database is
+  // not in UTF-8.
   static absl::StatusOr<std::unique_ptr<PostgresStore>> Open(const PostgresStoreOptions& options);
 
-  // No call may be in flight.
+  // REQUIRES: no call is in progress.
   ~PostgresStore() override;
 
   absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;

@@ -1,5 +1,5 @@
-// Turns of servers that share a PostgreSQL database: advisory locks of one session, which
-// has a thread, and notifications to those who wait.
+// Turns of servers that share a PostgreSQL database: advisory locks of one session, which has a
+// thread, and notifications to servers that wait.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_TURNS_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_TURNS_H_
@@ -22,25 +22,24 @@ namespace parplan {
 
 class PostgresSession;
 
-// However many turns are held and waited for, there is one connection. When it breaks, the
-// turns held go back, though their holders work on: then two servers may do the same work,
-// which is why turns save work and protect nothing.
+// Turns over one connection, however many are held and waited for. When the connection breaks, the
+// database releases the turns although their holders go on, so two servers may do the same work.
+// Turns therefore save work; they protect nothing.
 class PostgresTurns : public Turns {
  public:
   struct Options {
-    // As `PostgresPool::Options`.
+    // See `PostgresPool::Options`.
     std::string uri;
-    // How often to look whether a holder vanished without a word, and how long to leave a
-    // database alone that could not be reached.
+    // Interval at which to check whether a holder vanished without a notification, and pause after
+    // a failed connection.
     absl::Duration poll_interval = absl::Milliseconds(500);
-    // How long a statement may take, all of which are short, before the database counts as
-    // away.
+    // Time after which a statement, all of which are short, counts as a failure of the database.
     absl::Duration longest_statement = absl::Seconds(10);
   };
 
-  // Connects by and by.
+  // Returns at once; the thread connects.
   explicit PostgresTurns(const Options& options);
-  // As `Stop`, and waits for what is being called. All turns must have been given back.
+  // Stops, and waits for functions that are being called. REQUIRES: all turns are destroyed.
   ~PostgresTurns() override;
 
   void Ask(const std::string& key, std::function<bool()> waits, Granted granted) override;
@@ -64,19 +63,19 @@ class PostgresTurns : public Turns {
   void GiveBack(const std::string& key, int64_t session);
   void Work();
 
-  // All on the thread.
+  // These run on the thread.
   void Serve(std::deque<Question> asked, const std::vector<Return>& returned);
-  // False when it is not to be had now.
+  // Returns false if another server holds the turn.
   bool TryTake(const std::string& key);
   void LookAgain(const std::string& key);
   void LookAtAll();
   bool Connect();
-  // The session is of no use: whoever waits goes on.
+  // Closes a failed session and grants null to all that wait.
   void Disconnect();
   void WaitForNews();
 
   const Options options_;
-  int wake_[2] = {-1, -1};  // A pipe: a byte in it wakes the thread.
+  int wake_[2] = {-1, -1};  // Pipe; a byte in it wakes the thread.
 
   std::mutex mutex_;
   bool stopped_ = false;          // Guarded by mutex_.
@@ -84,7 +83,7 @@ class PostgresTurns : public Turns {
   std::deque<Question> asked_;    // Guarded by mutex_.
   std::vector<Return> returned_;  // Guarded by mutex_.
 
-  // Of the thread alone.
+  // Used by the thread alone.
   StatementTimer timer_;
   std::unique_ptr<PostgresSession> session_;
   std::unique_ptr<Listener> listener_;

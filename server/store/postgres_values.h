@@ -1,4 +1,4 @@
-// Values of libpqxx's rows and parameters as those of records.
+// Conversions between values of libpqxx and of records.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
@@ -16,7 +16,7 @@
 
 namespace parplan {
 
-// PostgreSQL sends a value as text of twice its length, and no text of more than 1 GiB.
+// Largest record. PostgreSQL sends bytes as text of twice their length, and no text above 1 GiB.
 inline constexpr size_t kMaxPostgresBytes = size_t{500} << 20;
 
 inline std::string TextOf(const pqxx::field& field) { return std::string(field.c_str()); }
@@ -26,7 +26,7 @@ inline std::string BytesOf(const pqxx::field& field) { return pqxx::binarystring
 
 inline pqxx::binarystring ToBytea(const std::string& bytes) { return pqxx::binarystring(bytes); }
 
-// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for bytes that could be stored but never read.
+// Returns RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for bytes that could be stored but never read.
 inline absl::Status CheckRecordSize(absl::string_view bytes) {
   if (bytes.size() <= kMaxPostgresBytes) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,

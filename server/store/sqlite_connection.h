@@ -1,5 +1,5 @@
-// A thin, owning layer over SQLite's C interface: connections, cached statements,
-// transactions, and its result codes as `absl::Status`.
+// A thin layer over SQLite's C interface that owns its objects: connections, cached statements,
+// transactions, and result codes as `absl::Status`.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_CONNECTION_H_
 #define PARPLAN_SERVER_STORE_SQLITE_CONNECTION_H_
@@ -19,13 +19,13 @@ struct sqlite3_stmt;
 
 namespace parplan {
 
-// A result code of SQLite (extended or not) as one of the errors of store.h.
-// `detail` is SQLite's own message, `path` the database file.
+// Converts a result code of SQLite (extended or not) to one of the errors of store.h. `detail` is
+// SQLite's own message, `path` the database file.
 absl::Status SqliteError(int code, absl::string_view detail, absl::string_view path);
 
-// A prepared statement on loan from its connection's cache. Positions of
-// parameters count from 1, of columns from 0. What is bound by view must outlive
-// the statement. An error of a `Bind` is given by the next `Step`.
+// A prepared statement on loan from its connection's cache. Positions of parameters start at 1,
+// columns at 0. Texts and bytes that are bound must outlive the statement. The next `Step` returns
+// the error of a `Bind`.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteStatement&& other) noexcept;
@@ -37,14 +37,14 @@ class SqliteStatement {
   SqliteStatement& Bind(int position, absl::Time time);
   SqliteStatement& BindBlob(int position, absl::string_view bytes);
 
-  // Whether there is a (next) row.
+  // Moves to the next row. Returns whether there is one.
   absl::StatusOr<bool> Step();
-  // Runs a statement that gives no rows.
+  // Runs a statement that returns no rows.
   absl::Status Run();
-  // Makes it ready to be bound and run again.
+  // Makes the statement ready to be bound and run again.
   void Reset();
 
-  // Of the current row.
+  // Return a value of the current row.
   int64_t Integer(int column) const;
   std::string Text(int column) const;
   std::string Blob(int column) const;
@@ -60,32 +60,32 @@ class SqliteStatement {
   int bind_error_ = 0;
 };
 
-// One thread at a time.
+// A connection to one file. Used by one thread at a time.
 class SqliteConnection {
  public:
   enum class Role { kWriter, kReader };
   struct Options {
     absl::Duration busy_timeout = absl::Seconds(5);
-    // See `SqliteStoreOptions`.
+    // See `SqliteStoreOptions` for these two.
     int64_t max_page_count = 0;
     bool flush_every_commit = true;
   };
 
-  // Opens an existing file. UNAVAILABLE, DATA_LOSS as in store.h.
+  // Opens an existing file. UNAVAILABLE and DATA_LOSS as in store.h.
   static absl::StatusOr<std::unique_ptr<SqliteConnection>> Open(const std::string& path, Role role,
                                                                 const Options& options);
   ~SqliteConnection();
   SqliteConnection(const SqliteConnection&) = delete;
   SqliteConnection& operator=(const SqliteConnection&) = delete;
 
-  // Runs statements that give no rows of interest, without caching them.
+  // Runs statements without caching them, and ignores rows that they return.
   absl::Status Execute(const std::string& statements);
 
-  // `statement` is a literal: prepared once per connection. The same text is lent
-  // to one user at a time.
+  // Lends a statement, which is prepared once per connection and text; so `statement` is a literal.
+  // REQUIRES: no other user has a statement of this text.
   absl::StatusOr<SqliteStatement> Prepare(absl::string_view statement);
 
-  // Rows the last INSERT, UPDATE or DELETE changed.
+  // Returns the number of rows that the last INSERT, UPDATE or DELETE changed.
   int64_t ChangeCount() const;
 
  private:
@@ -99,18 +99,18 @@ class SqliteConnection {
   std::map<std::string, sqlite3_stmt*> statements_;
 };
 
-// A transaction: rolled back unless committed.
+// A transaction, rolled back on destruction unless committed.
 class SqliteTransaction {
  public:
-  // `kWriter` takes the write lock at once, so that nothing read inside can change
-  // before the commit; `kReader` sees one moment of the database.
+  // Begins a transaction. `kWriter` takes the write lock at once, so that nothing that is read can
+  // change before the commit. `kReader` sees one moment of the database.
   static absl::StatusOr<SqliteTransaction> Begin(SqliteConnection& connection,
                                                  SqliteConnection::Role role);
   SqliteTransaction(SqliteTransaction&& other) noexcept;
   SqliteTransaction& operator=(SqliteTransaction&&) = delete;
   ~SqliteTransaction();
 
-  // On an error the transaction is rolled back.
+  // Commits. On an error the transaction is rolled back.
   absl::Status Commit();
 
  private:

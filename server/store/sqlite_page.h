@@ -1,4 +1,4 @@
-// Reads one page of any list of the SQLite store.
+// Pages of the lists of the SQLite store.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_PAGE_H_
 #define PARPLAN_SERVER_STORE_SQLITE_PAGE_H_
@@ -13,8 +13,8 @@
 
 namespace parplan {
 
-// Takes rows until the page is full by count or bytes. Column 0 of a row is its
-// sequence; `read` makes it a record. `list` names the list in the next token.
+// Reads rows until the page is full by count or bytes. Column 0 of a row is its sequence number;
+// `read` converts a row to a record. `list` identifies the list in the next token.
 template <typename Record, typename ReadFunction>
 absl::StatusOr<Page<Record>> ReadPage(SqliteStatement& rows, const std::string& list, int page_size,
                                       ReadFunction read) {
@@ -24,7 +24,7 @@ absl::StatusOr<Page<Record>> ReadPage(SqliteStatement& rows, const std::string& 
   while (true) {
     PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
     if (!found) return page;
-    // The row after a full page says only that there is one.
+    // The row after a full page only shows that there is a next page.
     if (static_cast<int>(page.records.size()) == page_size || byte_count >= kMaxPageBytes) {
       page.next_page_token = MakePageToken(list, last_sequence);
       return page;

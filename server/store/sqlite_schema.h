@@ -1,4 +1,4 @@
-// The tables of the SQLite store, and how an older file becomes today's.
+// The tables of the SQLite store, and migrations of older files.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_SCHEMA_H_
 #define PARPLAN_SERVER_STORE_SQLITE_SCHEMA_H_
@@ -9,12 +9,12 @@
 
 namespace parplan {
 
-// The schema this server writes.
+// Returns the number of the schema that this server writes.
 int NewestSqliteSchema();
 
-// Brings the database to `NewestSqliteSchema()`, each step in one transaction with
-// its entry in `schema_version`; an empty database starts at 0. FAILED_PRECONDITION
-// (STORE_UNAVAILABLE) when a newer server wrote it; then nothing is changed.
+// Migrates the database to `NewestSqliteSchema()`, each step in one transaction with its entry in
+// `schema_version`; an empty database starts at 0. FAILED_PRECONDITION (STORE_UNAVAILABLE), with
+// nothing changed, if a newer server wrote the database.
 absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now);
 
 }  // namespace parplan

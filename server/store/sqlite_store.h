@@ -1,5 +1,5 @@
-// The store of a single server: one SQLite database in the server's data
-// directory, in WAL mode. One connection writes, a few read.
+// The store of a single server: one SQLite database in the server's data directory, in WAL mode,
+// with one connection for writing and a few for reading.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_STORE_H_
 #define PARPLAN_SERVER_STORE_SQLITE_STORE_H_
@@ -21,34 +21,36 @@
 namespace parplan {
 
 struct SqliteStoreOptions {
-  // Made (mode 0700) when absent; its parent must exist. Holds `parplan.db`, two
-  // files of SQLite beside it, and `parplan.lock`, all of mode 0600. On a local
-  // file system: WAL needs shared memory.
+  // Directory of `parplan.db`, the two other files of SQLite and `parplan.lock`, all of mode 0600.
+  // Created (mode 0700) if absent; its parent must exist. Must be on a local file system, since WAL
+  // needs shared memory.
   std::string directory;
 
-  // Calls that may read at the same time; others wait. At least 1.
+  // Number of calls that may read at the same time, at least 1; others wait. The default was
+  // not measured.
   int reader_count = 4;
 
-  // How long a call waits for another process that holds the database.
+  // Time that a call waits for another process that has locked the database.
   absl::Duration busy_timeout = absl::Seconds(5);
 
-  // For tests: the disk is "full" at so many pages of 4096 bytes; 0 for no limit.
+  // Size at which the disk counts as full, in pages of 4096 bytes; 0 for no limit. For tests.
   int64_t max_page_count = 0;
 
-  // For benchmarks: false acknowledges before the disk has it.
+  // Whether a commit waits for the disk. False is for benchmarks only.
   bool flush_every_commit = true;
 };
 
-// The name of the database in its directory.
+// Name of the database file in its directory.
 inline constexpr char kSqliteFileName[] = "parplan.db";
 
+// Safe to use from any thread. `Store` documents the inherited methods.
 class SqliteStore : public Store {
  public:
-  // Opens the database, making and migrating it as needed. Besides the errors of
-  // store.h, FAILED_PRECONDITION (STORE_UNAVAILABLE) when a newer server wrote it.
+  // Opens the database; creates or migrates it as needed. The errors of store.h, and
+  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if a newer server wrote the database.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const SqliteStoreOptions& options);
 
-  // No call may be in flight.
+  // REQUIRES: no call is in progress.
   ~SqliteStore() override = default;
 
   absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
@@ -122,11 +124,10 @@ class SqliteStore : public Store {
 
   SqliteStore() = default;
 
-  // First to come, last to go.
+  // Created first and destroyed last.
   std::unique_ptr<DirectoryLock> lock_;
 
-  // Writers wait here, in a queue of threads, rather than inside SQLite, which
-  // would poll.
+  // Writers wait for this mutex and not inside SQLite, which would poll.
   std::mutex writer_mutex_;
   std::unique_ptr<SqliteConnection> writer_;  // Guarded by writer_mutex_.
 

@@ -1,4 +1,4 @@
-// Ends statements that a database leaves without an answer.
+// A limit for statements that a database does not answer.
 
 #ifndef PARPLAN_SERVER_STORE_STATEMENT_TIMER_H_
 #define PARPLAN_SERVER_STORE_STATEMENT_TIMER_H_
@@ -15,16 +15,17 @@
 
 namespace parplan {
 
-// libpq waits for an answer as long as its connection holds, and that of a database that is
-// stopped, or waits for its disk, does. Here a thread cuts the connection after a time, so
-// that whoever waits gets an error. For any number of connections.
+// A thread that shuts down connections whose statement takes longer than a limit, so that the
+// waiting caller gets an error. libpq itself waits as long as the connection holds, which it does
+// when the database is stopped or waits for its disk. One timer serves any number of connections.
+// Safe to use from any thread.
 class StatementTimer {
  public:
   explicit StatementTimer(absl::Duration limit);
-  // No scope may be left.
+  // REQUIRES: all scopes are destroyed.
   ~StatementTimer();
 
-  // As long as it lives, a statement is under way on `socket`, which is open when it is made.
+  // A statement in progress on `socket`, which is open when the scope is created.
   class Scope {
    public:
     Scope(StatementTimer& timer, int socket);
@@ -32,13 +33,13 @@ class StatementTimer {
     Scope& operator=(const Scope&) = delete;
     ~Scope();
 
-    // Whether the time was over and the connection is of no use any more.
+    // Returns whether the limit passed; the connection is shut down then.
     bool IsCut() const;
 
    private:
     StatementTimer& timer_;
-    // A descriptor of its own: libpq closes its own when the connection breaks, and somebody
-    // else may get that number.
+    // Duplicate of the socket: libpq closes its descriptor when the connection breaks, and the
+    // number may then be reused for another file.
     const int socket_;
     const int64_t number_;
   };
@@ -59,9 +60,9 @@ class StatementTimer {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t last_number_ = 0;                  // Guarded by mutex_.
-  std::map<int64_t, Statement> statements_;  // Guarded by mutex_; later ones end later.
-  std::set<int64_t> cut_;                    // Guarded by mutex_; their scopes still live.
-  bool is_idle_ = false;                     // Guarded by mutex_; the thread waits for a statement.
+  std::map<int64_t, Statement> statements_;  // Guarded by mutex_; in order of their ends.
+  std::set<int64_t> cut_;                    // Statements that were cut. Guarded by mutex_.
+  bool is_idle_ = false;                     // The thread waits for a statement. Guarded by mutex_.
   bool ended_ = false;                       // Guarded by mutex_.
   std::thread thread_;
 };

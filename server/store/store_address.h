@@ -1,5 +1,4 @@
-// Where the records of a server lie, as people write it: `sqlite:FOLDER` or
-// `postgres://USER@HOST/DATABASE`.
+// The address of a store, as people write it: `sqlite:FOLDER` or `postgres://USER@HOST/DATABASE`.
 
 #ifndef PARPLAN_SERVER_STORE_STORE_ADDRESS_H_
 #define PARPLAN_SERVER_STORE_STORE_ADDRESS_H_
@@ -14,29 +13,30 @@
 
 namespace parplan {
 
+// A parsed address.
 struct StoreAddress {
   enum class Kind { kSqlite, kPostgres };
 
   Kind kind = Kind::kSqlite;
-  // Of `kSqlite`: the folder that holds `parplan.db`. Without a `/` at its end.
+  // Folder of `parplan.db`, without a `/` at its end. Set for `kSqlite`.
   std::string directory;
-  // Of `kPostgres`: as libpq reads it. Holds no password, so it may be shown.
+  // Connection URI of libpq. Set for `kPostgres`. Has no password, so it may be shown.
   std::string uri;
 
-  // What `ParseStoreAddress` reads.
+  // Returns the text that `ParseStoreAddress` reads.
   std::string ToString() const;
 };
 
-// `field` names the setting in errors. INVALID_ARGUMENT (SPEC_INVALID) for another kind, for
-// nothing after it, and for a password: every user of a machine can read command lines, so
-// libpq takes it from PGPASSFILE, ~/.pgpass or PGPASSWORD.
+// Parses an address. `field` is the name of the setting, for errors. INVALID_ARGUMENT
+// (SPEC_INVALID) for another kind, for a kind without an address, and for a password: every user of
+// a machine can read command lines, so libpq takes it from PGPASSFILE, ~/.pgpass or PGPASSWORD.
 absl::StatusOr<StoreAddress> ParseStoreAddress(absl::string_view text, absl::string_view field);
 
-// Opens the store, making and migrating what is there. Errors as `SqliteStore::Open`, which
-// see, and `PostgresStore::Open`.
+// Opens the store; creates or migrates its tables as needed. Errors are those of
+// `SqliteStore::Open` and `PostgresStore::Open`.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreAddress& address);
 
-// The turns of the servers that share this store; null where there can be only one.
+// Returns the turns of the servers that share this store; null if the store allows one server only.
 std::unique_ptr<Turns> OpenTurns(const StoreAddress& address);
 
 }  // namespace parplan

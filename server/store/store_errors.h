@@ -1,4 +1,4 @@
-// The errors every implementation of `Store` gives in the same words.
+// The errors that every implementation of `Store` returns with the same text.
 
 #ifndef PARPLAN_SERVER_STORE_STORE_ERRORS_H_
 #define PARPLAN_SERVER_STORE_STORE_ERRORS_H_
@@ -9,20 +9,20 @@
 
 namespace parplan {
 
-// NOT_FOUND (RESOURCE_NOT_FOUND). `kind` is `profile`, `calibration`, `plan` or
+// Returns NOT_FOUND (RESOURCE_NOT_FOUND). `kind` is `profile`, `calibration`, `plan` or
 // `execution`.
 absl::Status NotStoredError(absl::string_view kind, absl::string_view name);
 
-// ALREADY_EXISTS (SPEC_INVALID).
+// Returns ALREADY_EXISTS (SPEC_INVALID).
 absl::Status NameTakenError(absl::string_view name);
 
-// INVALID_ARGUMENT (REQUEST_ID_REUSED).
+// Returns INVALID_ARGUMENT (REQUEST_ID_REUSED).
 absl::Status RequestIdReusedError(absl::string_view request_id, absl::string_view stored_name);
 
-// FAILED_PRECONDITION (EXECUTION_STATE).
+// Returns FAILED_PRECONDITION (EXECUTION_STATE).
 absl::Status ExecutionStateError(absl::string_view name, ExecutionState state);
 
-// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
+// Returns RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
 absl::Status TooManyWindowsError(absl::string_view execution, int64_t limit, int64_t value);
 
 }  // namespace parplan

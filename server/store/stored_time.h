@@ -1,4 +1,4 @@
-// Points of time as the databases keep them.
+// Points of time as the databases store them.
 
 #ifndef PARPLAN_SERVER_STORE_STORED_TIME_H_
 #define PARPLAN_SERVER_STORE_STORED_TIME_H_
@@ -10,7 +10,7 @@
 
 namespace parplan {
 
-// Nanoseconds since 1970; the ends of the range stand for the infinite times.
+// Converts to nanoseconds since 1970; the ends of the range stand for the infinite times.
 inline int64_t ToStoredTime(absl::Time time) {
   if (time == absl::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
   if (time == absl::InfinitePast()) return std::numeric_limits<int64_t>::min();

@@ -1,4 +1,5 @@
-// Lets one of several servers at a time work on a thing, and tells the others when it is done.
+// Turns of servers that share a store: one at a time works on a key, and the others learn when it
+// is done.
 
 #ifndef PARPLAN_SERVER_STORE_TURNS_H_
 #define PARPLAN_SERVER_STORE_TURNS_H_
@@ -9,27 +10,28 @@
 
 namespace parplan {
 
-// Held as long as it lives. A server that dies gives back all it held.
+// A turn, held as long as the object lives. A server that dies loses all its turns.
 class Turn {
  public:
   virtual ~Turn() = default;
 };
 
-// Safe to use from any thread.
+// The queue for turns. Safe to use from any thread.
 class Turns {
  public:
-  // Null where nobody knows whose turn it is, since the servers can't reach one another, or
-  // the caller does not wait any more: going on is right, and at worst work is done twice.
+  // Receives the turn, or null if the servers cannot reach the database or the caller no longer
+  // waits. With null the caller goes on as well; at worst the work is done twice.
   using Granted = std::function<void(std::unique_ptr<Turn>)>;
 
   virtual ~Turns() = default;
 
-  // Calls `granted` once, on a thread of its own, when no other server holds the turn of
-  // `key`; equal keys of one server do not wait for each other. `waits` is asked now and
-  // then while another server has it: false ends the waiting. Both return quickly.
+  // Calls `granted` once, on a thread of this object, when no other server holds the turn of `key`.
+  // Equal keys of one server do not wait for each other. While another server holds the turn,
+  // `waits` is called from time to time; false ends the waiting. Both functions must return
+  // quickly.
   virtual void Ask(const std::string& key, std::function<bool()> waits, Granted granted) = 0;
 
-  // Lets nobody wait any more, now and later.
+  // Ends all waiting, now and in later calls of `Ask`.
   virtual void Stop() = 0;
 };
 
