@@ -1,4 +1,4 @@
-// The DSSE envelope as JSON, for people and for tools that speak no protobuf:
+// The DSSE envelope as JSON, for people and for tools without protobuf:
 //
 //   {"payload": "<base64>", "payloadType": "application/...",
 //    "signatures": [{"keyid": "<key id>", "sig": "<base64>"}]}
@@ -15,16 +15,16 @@
 
 namespace parplan {
 
-// Longest text `EnvelopeFromJson` reads.
+// Longest text that `EnvelopeFromJson` reads, in bytes.
 inline constexpr size_t kMaxEnvelopeJsonBytes = size_t{16} << 20;
 
-// Indented, with a line feed at the end. The payload is written byte for byte.
+// Returns indented JSON with a line feed at the end. The payload is written byte for byte.
 std::string EnvelopeToJson(const v1::SignedPlan& signed_plan);
 
-// Reads what `EnvelopeToJson` and other DSSE tools write: either base64 alphabet,
-// padded or not; `keyid` may be absent. INVALID_ARGUMENT (PAYLOAD_MALFORMED)
-// naming the field for a missing, repeated or unknown member, no signature at
-// all, and text over `kMaxEnvelopeJsonBytes`. Nothing is verified here.
+// Parses the JSON of `EnvelopeToJson` and of other DSSE tools: either base64 alphabet, with padding
+// or without; `keyid` may be absent. Verifies nothing. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming
+// the field for a missing, repeated or unknown member, an envelope without a signature, and text
+// over `kMaxEnvelopeJsonBytes`.
 absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
-// The name of a public key: SHA-256 of its SubjectPublicKeyInfo (DER), in
-// lower-case hexadecimal. The same as
+// The id of a public key: the SHA-256 of its SubjectPublicKeyInfo (DER), in lower-case hexadecimal.
+// Equal to
 //
 //   openssl pkey -pubin -in public.pem -outform DER | sha256sum
 
@@ -12,14 +12,14 @@
 
 namespace parplan {
 
-// SubjectPublicKeyInfo of an Ed25519 key (RFC 8410 §4), 44 bytes of DER.
+// Returns the SubjectPublicKeyInfo of an Ed25519 key (RFC 8410 §4), 44 bytes of DER.
 // REQUIRES: `raw_public_key` has 32 bytes.
 std::string Ed25519SubjectPublicKeyInfo(absl::string_view raw_public_key);
 
-// The key id of a SubjectPublicKeyInfo: 64 digits.
+// Returns the key id of a SubjectPublicKeyInfo: 64 digits.
 std::string KeyIdOf(absl::string_view subject_public_key_info);
 
-// Whether `text` has the form of a key id: 64 lower-case hexadecimal digits.
+// Returns whether `text` has the form of a key id: 64 lower-case hexadecimal digits.
 bool HasKeyIdForm(absl::string_view text);
 
 }  // namespace parplan

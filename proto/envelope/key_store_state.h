@@ -1,4 +1,4 @@
-// What a `KeyStore` knows of its keys, without the keys: the file keys.json.
+// The state of a `KeyStore`, without the keys themselves: the file keys.json.
 //
 //   {"keys": [{"key_id": "<64 digits>", "create_time": "2026-01-01T00:00:00Z",
 //              "not_before": "...", "not_after": "...", "status": "active"}]}
@@ -15,17 +15,17 @@
 
 namespace parplan {
 
+// State of a key of a store.
 enum class KeyStatus {
   // Signs every new plan.
   kActive,
-  // Published, so that verifiers learn it, but does not sign before the next
-  // rotation.
+  // Is published, so that verifiers get it, but does not sign before the next rotation.
   kNext,
-  // Signs no more; verifiers still accept its plans until these expire.
+  // Signs nothing any more; verifiers accept its plans until they expire.
   kRetired,
 };
 
-// `active`, `next` or `retired`.
+// Returns `active`, `next` or `retired`.
 absl::string_view KeyStatusName(KeyStatus status);
 
 // One key of a store. It may issue plans within [not_before, not_after).
@@ -36,19 +36,18 @@ struct KeyInfo {
   absl::Time not_after;
   KeyStatus status = KeyStatus::kActive;
 
-  // The status seen at `now`: a key whose window is over is retired, whatever
-  // was last written down.
+  // Returns the status at `now`: a key whose window has ended is retired, whatever `status` is.
   KeyStatus StatusAt(absl::Time now) const {
     return now < not_after ? status : KeyStatus::kRetired;
   }
   friend bool operator==(const KeyInfo& a, const KeyInfo& b) = default;
 };
 
-// The text of keys.json, in the order given.
+// Returns the text of keys.json, with the keys in their order.
 std::string KeyInfosToJson(const std::vector<KeyInfo>& keys);
 
-// FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the field for any text that
-// `KeyInfosToJson` would not write, white space aside.
+// Parses keys.json. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the field for any text that
+// `KeyInfosToJson` would not write, except for white space.
 absl::StatusOr<std::vector<KeyInfo>> KeyInfosFromJson(absl::string_view json);
 
 }  // namespace parplan

@@ -1,12 +1,12 @@
-// The DSSE payload type of a plan: what the signed bytes are. It is part of what
-// is signed, so bytes signed as one type cannot be passed off as another.
+// The DSSE payload type of a plan, which says how to parse the signed bytes. The signature covers
+// it, so bytes that were signed as one type are not valid as another.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_PAYLOAD_TYPE_H_
 #define PARPLAN_PROTO_ENVELOPE_PAYLOAD_TYPE_H_
 
 namespace parplan {
 
-// A serialized `parplan.v1.PlanPayload`.
+// Type of a serialized `parplan.v1.PlanPayload`.
 inline constexpr char kPlanPayloadType[] = "application/vnd.parplan.plan.v1+protobuf";
 
 }  // namespace parplan

@@ -1,7 +1,7 @@
-// The bytes a DSSE signature is made over (secure-systems-lab/dsse, protocol
-// v1.0.2): "DSSEv1", the length and bytes of the payload type, the length and
-// bytes of the payload, with one space between. The lengths make the encoding
-// unambiguous, so no payload can be read as another type and payload.
+// The bytes that a DSSE signature covers (secure-systems-lab/dsse, protocol v1.0.2): "DSSEv1", the
+// length and bytes of the payload type, the length and bytes of the payload, separated by one
+// space. The lengths make the encoding unambiguous, so no payload can be read as another type and
+// payload.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_PRE_AUTHENTICATION_ENCODING_H_
 #define PARPLAN_PROTO_ENVELOPE_PRE_AUTHENTICATION_ENCODING_H_
@@ -12,8 +12,8 @@
 
 namespace parplan {
 
-// Lengths are counts of bytes, in decimal digits. Both arguments are taken as
-// they are; nothing is normalised.
+// Returns the encoding. Lengths are numbers of bytes, in decimal digits. Neither argument is
+// normalised.
 std::string PreAuthenticationEncoding(absl::string_view payload_type, absl::string_view payload);
 
 }  // namespace parplan

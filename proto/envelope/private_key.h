@@ -1,4 +1,4 @@
-// An Ed25519 private key (RFC 8032). Only the server and planctl hold one.
+// An Ed25519 private key (RFC 8032). Only programs that sign plans link this.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_PRIVATE_KEY_H_
 #define PARPLAN_PROTO_ENVELOPE_PRIVATE_KEY_H_
@@ -12,27 +12,27 @@
 
 namespace parplan {
 
-// Moved, never copied. OpenSSL wipes the secret when the object goes. `Sign` may
-// be called from several threads at once.
+// A private key: movable, not copyable. OpenSSL wipes the secret when the object is destroyed.
+// `Sign` may be called from several threads at once.
 class PrivateKey {
  public:
-  // A new key from OpenSSL's random numbers for private values.
+  // Makes a new key from OpenSSL's random numbers for private values.
   static PrivateKey Generate();
 
-  // From a PEM block `PRIVATE KEY` (PKCS#8, RFC 8410 §7), unencrypted.
-  // INVALID_ARGUMENT otherwise; the message never quotes the text.
+  // Reads an unencrypted PEM block `PRIVATE KEY` (PKCS#8, RFC 8410 §7). INVALID_ARGUMENT otherwise;
+  // the message never quotes the text.
   static absl::StatusOr<PrivateKey> FromPem(absl::string_view pem);
 
   PrivateKey(PrivateKey&&) = default;
   PrivateKey& operator=(PrivateKey&&) = default;
 
-  // A PEM block `PRIVATE KEY`. The text is the secret: the caller wipes it.
+  // Returns a PEM block `PRIVATE KEY`. The text is the secret; the caller must wipe it.
   std::string ToPem() const;
 
   const PublicKey& public_key() const { return public_key_; }
 
-  // 64 bytes over exactly `message`. Deterministic: the same key and message
-  // give the same signature.
+  // Returns the signature of `message`, 64 bytes. Deterministic: the same key and message give the
+  // same signature.
   std::string Sign(absl::string_view message) const;
 
  private:

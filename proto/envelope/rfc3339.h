@@ -11,16 +11,15 @@
 
 namespace parplan {
 
-// For example `2026-01-31T12:00:00Z`; a fraction of a second where there is one.
+// Formats a time, for example `2026-01-31T12:00:00Z`, with a fraction of a second if there is one.
 // REQUIRES: `time` is within the years 1 to 9999.
 std::string FormatRfc3339(absl::Time time);
 
-// Any offset is read; nothing else is (no white space, no `infinite-future`, no
-// years outside 1 to 9999).
+// Parses a time with any offset. Returns nothing for all else: white space, `infinite-future`,
+// years outside 1 to 9999.
 std::optional<absl::Time> ParseRfc3339(absl::string_view text);
 
-// Whether RFC 3339, and a protobuf `Timestamp`, can carry the time: the years 1
-// to 9999.
+// Returns whether RFC 3339 and a protobuf `Timestamp` can represent the time: the years 1 to 9999.
 bool IsRfc3339Time(absl::Time time);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// Signs a plan. Only the server and planctl link this.
+// The signature of a plan. Only programs that sign plans link this.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_SIGNER_H_
 #define PARPLAN_PROTO_ENVELOPE_SIGNER_H_
@@ -12,14 +12,13 @@
 
 namespace parplan {
 
-// Signs the DSSE pre-authentication encoding of `payload_bytes`, a serialized
-// `PlanPayload`, with every key, and puts the bytes into the envelope as they
-// are. The caller keeps them so: encoding the message again may give others.
+// Signs the DSSE pre-authentication encoding of `payload_bytes`, a serialized `PlanPayload`, with
+// every key, and puts the bytes unchanged into the envelope. The caller must keep these bytes:
+// serializing the message again may give others.
 //
-// Signatures stand in the order of the keys. During a rotation there are two;
-// a verifier needs to trust one of them. FAILED_PRECONDITION (SIGNATURE_INVALID)
-// where there is no key; INVALID_ARGUMENT where a key comes twice or there are
-// more than `PlanVerifier::kMaxSignatureCount`.
+// Signatures are in the order of the keys. During a rotation there are two; a verifier needs to
+// trust one of them. FAILED_PRECONDITION (SIGNATURE_INVALID) if there is no key; INVALID_ARGUMENT
+// if a key is given twice or there are more than `PlanVerifier::kMaxSignatureCount`.
 absl::StatusOr<v1::SignedPlan> SignPayload(std::string payload_bytes,
                                            const std::vector<const PrivateKey*>& keys);
 

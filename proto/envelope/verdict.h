@@ -1,4 +1,4 @@
-// The outcome of `PlanVerifier::Verify` as the API tells it.
+// The outcome of `PlanVerifier::Verify` as the API returns it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_VERDICT_H_
 #define PARPLAN_PROTO_ENVELOPE_VERDICT_H_
@@ -10,12 +10,12 @@
 
 namespace parplan {
 
-// `VALID` for OK. `VERDICT_UNSPECIFIED` for an error that is no outcome of a
-// check, for example one of the network; pass such an error on as it is.
+// Returns `VALID` for OK, and `VERDICT_UNSPECIFIED` for an error that is not the outcome of a
+// check, for example one of the network; the caller returns such an error as it is.
 v1::VerifyPlanResponse::Verdict VerdictOf(const absl::Status& status);
 
-// The trusted key that signed a plan which then failed a later check; empty
-// where no key did.
+// Returns the id of the trusted key that signed a plan which then failed a later check; empty if no
+// key did.
 std::string SigningKeyIdOf(const absl::Status& status);
 
 }  // namespace parplan

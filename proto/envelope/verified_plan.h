@@ -1,5 +1,5 @@
-// A plan that passed every check of a `PlanVerifier`. There is no other way to
-// hold one, so code that takes a `VerifiedPlan` need not check again.
+// A plan that passed every check of a `PlanVerifier`. There is no other way to get one, so code
+// that takes a `VerifiedPlan` need not check again.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_VERIFIED_PLAN_H_
 #define PARPLAN_PROTO_ENVELOPE_VERIFIED_PLAN_H_
@@ -11,15 +11,15 @@
 
 namespace parplan {
 
-// A value. It was valid when it was made; a holder that waits long compares
+// An immutable value. It was valid when it was made; a holder that keeps it for long compares
 // `payload().expire_time()` with its clock, or verifies again.
 class VerifiedPlan {
  public:
-  // The signed bytes, and what they say: `payload` was parsed from these bytes.
+  // Signed bytes, and the message that was parsed from them.
   const std::string& bytes() const { return bytes_; }
   const v1::PlanPayload& payload() const { return payload_; }
 
-  // A trusted key that signed the bytes and was allowed to when they were issued.
+  // Id of a trusted key that signed the bytes and was allowed to at their issue time.
   const std::string& key_id() const { return key_id_; }
 
  private:

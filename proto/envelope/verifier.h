@@ -1,4 +1,4 @@
-// Decides whether a signed plan may be acted on, here and now.
+// The decision whether a signed plan may be used here and now.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_VERIFIER_H_
 #define PARPLAN_PROTO_ENVELOPE_VERIFIER_H_
@@ -14,53 +14,56 @@
 
 namespace parplan {
 
-// Who is asking. An empty field is not checked. A plan made for no job, or for
-// no named nodes, is for all of its cluster.
+// The caller's own identity. Empty fields are not checked. A plan without a job, or without named
+// nodes, is for its whole cluster.
 struct ExpectedAudience {
   // Id of the cluster, as in `PlanPayload.cluster`.
   std::string cluster;
   std::string job_id;
-  // Must be among the plan's nodes.
+  // Name of a node, which must be among the plan's nodes.
   std::string node_name;
-  // Digest of the topology found here, as in `PlanPayload.topology_digest`.
+  // Digest of the actual topology, as in `PlanPayload.topology_digest`.
   std::string topology_digest;
 };
 
-// A value; safe to use from several threads at once.
+// An immutable verifier with a set of trusted keys. Safe to use from any thread.
 class PlanVerifier {
  public:
-  // How far the clock of the server may run ahead of ours.
+  // Time by which the server's clock may run ahead of the verifier's: far above what NTP leaves,
+  // far below the validity of a plan. Not measured.
   static constexpr absl::Duration kIssueTimeTolerance = absl::Seconds(60);
 
-  // Most signatures of one envelope, so that nobody is kept busy for long.
+  // Largest number of signatures of an envelope, which bounds the work on a hostile one. A rotation
+  // needs `KeyStore::kMaxSigningKeyCount` of them.
   static constexpr size_t kMaxSignatureCount = 16;
 
-  // Longest payload that is parsed, in bytes.
+  // Largest payload that is parsed, in bytes.
   static constexpr size_t kMaxPayloadBytes = size_t{16} << 20;
 
   explicit PlanVerifier(TrustBundle trust_bundle);
 
-  // The checks, in this order; the first that fails gives the error. Nothing of
-  // the payload is read before its bytes are known to be signed.
+  // Makes these checks in this order and returns the error of the first that fails. Nothing of the
+  // payload is parsed before its signature is verified.
   //
-  // 1. Bytes. Some trusted key made some signature over exactly these bytes and
-  //    this type. `Signature.key_id` only says which key to try first.
+  // 1. Bytes. A trusted key made one of the signatures over exactly these bytes and this type.
+  //    `Signature.key_id` only selects the key to try first.
   //    PERMISSION_DENIED, SIGNATURE_INVALID.
-  // 2. Type, then 3. parse. The type is a plan's, the bytes are a `PlanPayload`
-  //    with name, devices, stages, micro-batches and both times. Fields this
-  //    release does not know are accepted. INVALID_ARGUMENT, PAYLOAD_MALFORMED.
+  // 2. Type, then 3. parse. The type is that of a plan, and the bytes are a `PlanPayload` with
+  // name,
+  //    devices, stages, micro-batches and both times. Unknown fields are accepted.
+  //    INVALID_ARGUMENT, PAYLOAD_MALFORMED.
   // 4. Time. issue_time <= now + kIssueTimeTolerance, now < expire_time, and a
   //    key of step 1 was in its window at issue_time. FAILED_PRECONDITION,
   //    PLAN_EXPIRED.
   // 5. Audience. PERMISSION_DENIED, AUDIENCE_MISMATCH.
   // 6. Topology. FAILED_PRECONDITION, TOPOLOGY_MISMATCH.
   //
-  // From step 2 on the error's metadata has `keyId`, a key that signed.
+  // From step 2 on the metadata of the error has `keyId`, the id of a key that signed.
   absl::StatusOr<VerifiedPlan> Verify(const v1::SignedPlan& signed_plan,
                                       const ExpectedAudience& expected, absl::Time now) const;
 
  private:
-  // The trusted keys that made one of the signatures, in the order of these.
+  // Returns the trusted keys that made one of the signatures, in the order of the signatures.
   std::vector<const TrustedKey*> FindSigners(const v1::SignedPlan& signed_plan) const;
 
   TrustBundle trust_bundle_;

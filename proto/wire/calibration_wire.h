@@ -1,4 +1,4 @@
-// `Calibration` of the contract and of the planner.
+// Conversion between `Calibration` of the contract and of the planner.
 
 #ifndef PARPLAN_PROTO_WIRE_CALIBRATION_WIRE_H_
 #define PARPLAN_PROTO_WIRE_CALIBRATION_WIRE_H_
@@ -12,19 +12,18 @@
 
 namespace parplan {
 
-// The value, its digest set. Fields marked "Output only" are not looked at.
-// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field` when a
-// rule of calibration.proto is broken.
+// Returns the value of a message, with its digest. Ignores fields marked "Output only".
+// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field` if a rule of
+// calibration.proto is broken.
 absl::StatusOr<Calibration> CalibrationFromProto(const v1::Calibration& message,
                                                  absl::string_view field = "calibration");
 
-// Without `name` and `create_time`; with the digest. `CalibrationFromProto` gives
-// an equal value back.
+// Returns the message of a value, with the digest but without `name` and `create_time`.
+// `CalibrationFromProto` returns an equal value.
 v1::Calibration CalibrationToProto(const Calibration& calibration);
 
-// SHA-256 in the manner of digest.h over provenance, values and classes. The order
-// of values and of classes does not matter; the members `digest`, `name` and
-// `create_time` are not read.
+// Returns the SHA-256 of the canonical text (digest.h) of provenance, values and classes. The order
+// of values and of classes does not matter; `digest`, `name` and `create_time` are ignored.
 std::string CalibrationDigest(const Calibration::Content& content);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// Words and lines of the canonical text described in digest.h.
+// Words and lines of the canonical text that digest.h describes.
 
 #ifndef PARPLAN_PROTO_WIRE_CANONICAL_TEXT_H_
 #define PARPLAN_PROTO_WIRE_CANONICAL_TEXT_H_
@@ -12,18 +12,19 @@
 
 namespace parplan {
 
+// Return the word of a value.
 std::string IntegerWord(int64_t value);
 std::string NumberWord(double value);
 std::string FlagWord(bool value);
 std::string StringWord(absl::string_view value);
 
-// In the place of a value that is not there.
+// Word of an absent value.
 inline constexpr char kAbsentWord[] = "-";
 
-// `keyword word word...\n`.
+// Returns the line `keyword word word...\n`.
 std::string CanonicalLine(absl::string_view keyword, std::initializer_list<std::string> words);
 
-// All lines, sorted as bytes, one after the other.
+// Returns the concatenation of the lines, sorted by their bytes.
 std::string SortedLines(std::vector<std::string> lines);
 
 }  // namespace parplan

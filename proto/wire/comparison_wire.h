@@ -1,4 +1,4 @@
-// What one planner answered, beside others.
+// The answer of one planner in a comparison of planners.
 
 #ifndef PARPLAN_PROTO_WIRE_COMPARISON_WIRE_H_
 #define PARPLAN_PROTO_WIRE_COMPARISON_WIRE_H_
@@ -10,6 +10,7 @@
 
 namespace parplan {
 
+// Returns the message of one planner's answer.
 v1::PlannerComparison ComparisonToProto(const std::string& planner, const PlanningResult& result);
 
 }  // namespace parplan

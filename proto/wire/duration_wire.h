@@ -1,5 +1,5 @@
-// Spans and points of time, between the planner's doubles, Abseil's values and
-// Protobuf's well-known types.
+// Conversion of durations and times between the planner's doubles, Abseil's values and Protobuf's
+// well-known types.
 
 #ifndef PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
 #define PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
@@ -15,16 +15,15 @@
 
 namespace parplan {
 
-// The nearest nanosecond. What a Duration can't hold, infinity included,
-// becomes its longest value (315,576,000,000 s, ten thousand years).
-// REQUIRES: not NaN.
+// Rounds to the nearest nanosecond. Values beyond the range of a Duration, infinity included,
+// become its largest (315,576,000,000 s, ten thousand years). REQUIRES: not NaN.
 google::protobuf::Duration DurationToProto(Seconds seconds);
 google::protobuf::Duration DurationToProto(absl::Duration duration);
 
-// The exact count of nanoseconds, as the nearest double of seconds: below 97
-// days `DurationToProto(*SecondsFromProto(d))` is `d`. INVALID_ARGUMENT
-// (`reason`) naming `field` for a Duration that breaks the rules of
-// duration.proto: out of range, or seconds and nanos of different signs.
+// Returns the exact number of nanoseconds as the nearest double of seconds: below 97 days
+// `DurationToProto(*SecondsFromProto(d))` is `d`. INVALID_ARGUMENT (`reason`) naming `field` for a
+// Duration that breaks the rules of duration.proto: out of range, or seconds and nanos of different
+// signs.
 absl::StatusOr<Seconds> SecondsFromProto(const google::protobuf::Duration& duration,
                                          absl::string_view field,
                                          Reason reason = Reason::kSpecInvalid);
@@ -32,12 +31,12 @@ absl::StatusOr<absl::Duration> DurationFromProto(const google::protobuf::Duratio
                                                  absl::string_view field,
                                                  Reason reason = Reason::kSpecInvalid);
 
-// Rounded down to the nanosecond. Times outside the years 1 to 9999 become the
-// nearest end of that range.
+// Rounds down to the nanosecond. Times outside the years 1 to 9999 become the nearest end of that
+// range.
 google::protobuf::Timestamp TimestampToProto(absl::Time time);
 
-// INVALID_ARGUMENT (`reason`) naming `field` for a Timestamp outside the years
-// 1 to 9999 or with nanos out of range.
+// Returns the time of a Timestamp. INVALID_ARGUMENT (`reason`) naming `field` if it is outside the
+// years 1 to 9999 or has nanos out of range.
 absl::StatusOr<absl::Time> TimestampFromProto(const google::protobuf::Timestamp& timestamp,
                                               absl::string_view field,
                                               Reason reason = Reason::kSpecInvalid);

@@ -1,5 +1,4 @@
-// Files of deploy/ that are written into the program by cmake/EmbedText.cmake when it
-// is built.
+// Files of deploy/ that cmake/EmbedText.cmake writes into the program when it is built.
 
 #ifndef PARPLAN_PROTO_WIRE_EMBEDDED_FILES_H_
 #define PARPLAN_PROTO_WIRE_EMBEDDED_FILES_H_
@@ -9,17 +8,18 @@
 
 namespace parplan {
 
+// A file inside the program.
 struct EmbeddedFile {
-  // Without its folder.
+  // Name without the folder.
   absl::string_view name;
   absl::string_view text;
 };
 
-// deploy/hardware/*.json. Each is a `v1::HardwareLibrary`; together they are the
-// built-in one. In the order of proto/wire/CMakeLists.txt.
+// Returns deploy/hardware/*.json, in the order of proto/wire/CMakeLists.txt. Each file is a
+// `v1::HardwareLibrary`; together they are the built-in library.
 absl::Span<const EmbeddedFile> BuiltInHardwareFiles();
 
-// deploy/calibrations/published.json, a `v1::Calibration`.
+// Returns deploy/calibrations/published.json, a `v1::Calibration`.
 absl::Span<const EmbeddedFile> PublishedCalibrationFiles();
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// Enums of the contract as enums of the planner, whose values are the same.
+// Conversion of enums of the contract to enums of the planner, which have the same numbers.
 
 #ifndef PARPLAN_PROTO_WIRE_ENUM_WIRE_H_
 #define PARPLAN_PROTO_WIRE_ENUM_WIRE_H_
@@ -17,7 +17,7 @@
 
 namespace parplan {
 
-// The names of an enum's values but the one numbered 0, for messages.
+// Returns the names of an enum's values except the one numbered 0, for error messages.
 inline std::string EnumValueNames(const google::protobuf::EnumDescriptor& descriptor) {
   std::vector<std::string> names;
   for (int i = 0; i < descriptor.value_count(); ++i) {
@@ -26,8 +26,8 @@ inline std::string EnumValueNames(const google::protobuf::EnumDescriptor& descri
   return absl::StrJoin(names, ", ");
 }
 
-// The value of the same number. INVALID_ARGUMENT (`reason`) naming `field` and
-// the values there are, for 0 and for numbers this release does not know.
+// Returns the value with the same number. INVALID_ARGUMENT (`reason`) naming `field` and the known
+// values, for 0 and for numbers that this release does not know.
 template <typename To, typename From>
 absl::StatusOr<To> EnumFromProto(From value, absl::string_view field, Reason reason) {
   const google::protobuf::EnumDescriptor& descriptor = *google::protobuf::GetEnumDescriptor<From>();

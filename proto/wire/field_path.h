@@ -11,16 +11,15 @@
 
 namespace parplan {
 
-// `parent.child`; `child` alone where `parent` is empty.
+// Returns `parent.child`, or `child` if `parent` is empty.
 std::string JoinPath(absl::string_view parent, absl::string_view child);
 
-// `parent.child[index]`.
+// Returns `parent.child[index]`.
 std::string JoinPath(absl::string_view parent, absl::string_view child, int index);
 
-// A field error of the planner, told in the words of the caller's message: the
-// path's beginning `from` becomes `to`, and the reason becomes `reason`. `from`
-// may be empty (`to` is put in front). A status without a field, or whose field
-// does not begin with `from`, comes back as it is.
+// Translates a field error of the planner to the fields of the caller's message: the prefix `from`
+// of the path becomes `to`, and the reason becomes `reason`. With an empty `from`, `to` is put in
+// front. Returns a status without a field, or whose field does not begin with `from`, as it is.
 absl::Status MoveFieldError(const absl::Status& status, absl::string_view from,
                             absl::string_view to, Reason reason);
 

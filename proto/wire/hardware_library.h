@@ -1,5 +1,5 @@
-// The devices and fabrics we know, by name. The files are deploy/hardware/*.json;
-// docs/hardware.md says how to add to them.
+// The library of known devices and fabrics, by name. Its files are deploy/hardware/*.json;
+// docs/hardware.md explains how to add to them.
 
 #ifndef PARPLAN_PROTO_WIRE_HARDWARE_LIBRARY_H_
 #define PARPLAN_PROTO_WIRE_HARDWARE_LIBRARY_H_
@@ -15,43 +15,41 @@
 
 namespace parplan {
 
-// Immutable. Pointers it gives live as long as it does and are null for an
-// unknown name. Lookups take O(log size).
+// An immutable library, safe to use from any thread. Lookups return null for an unknown name and
+// take O(log size); their pointers are valid as long as the library.
 class HardwareLibrary {
  public:
-  // The library inside the program, made from deploy/hardware/*.json when it was
-  // built. Needs no file; lives forever.
+  // Returns the library inside the program, made from deploy/hardware/*.json when it was built.
+  // Reads no file. Lives until the process ends.
   static const HardwareLibrary& BuiltIn();
 
-  // INVALID_ARGUMENT (SPEC_INVALID) naming the field, `devices[3].sources` for
-  // example: a rule of hardware.proto is broken, a name is taken twice (whatever
-  // its case), a fabric is not made of two links of the library, or a usual
-  // fabric is unknown.
+  // Makes a library. INVALID_ARGUMENT (SPEC_INVALID) naming the field, for example
+  // `devices[3].sources`, if a rule of hardware.proto is broken, a name is used twice (ignoring
+  // case), a fabric does not consist of two links of the library, or a usual fabric is unknown.
   static absl::StatusOr<HardwareLibrary> Create(v1::HardwareLibrary message);
 
-  // By `device_id` or alias; neither case nor a leading `NVIDIA ` matter.
+  // Finds a device by `device_id` or alias, ignoring case and a leading `NVIDIA `.
   const DeviceDescription* FindDevice(absl::string_view name) const;
 
-  // By `fabric_id` or alias, whatever the case. Every link inside a node joined
-  // with `+` to any link between nodes is a `fabric_id`: `nvlink-4+ethernet-1x25`
-  // is found although no system of that kind is named.
+  // Finds a fabric by `fabric_id` or alias, ignoring case. Any link inside a node, `+` and any link
+  // between nodes is a `fabric_id` too: `nvlink-4+ethernet-1x25` is found although no system has
+  // that name.
   const FabricDescription* FindFabric(absl::string_view name) const;
 
-  // What to assume of a cluster whose fabric nobody described. `device_id` as in
-  // `FindDevice`; `device_count` of the whole cluster, 0 when unknown.
+  // Returns the fabric to assume for a cluster without a named one. `device_id` as in `FindDevice`;
+  // `device_count` counts the whole cluster, 0 if unknown.
   const FabricDescription* DefaultFabricFor(absl::string_view device_id, int devices_per_node,
                                             int device_count = 0) const;
 
-  // What the library was made from, in its order.
+  // Message that the library was made from.
   const v1::HardwareLibrary& message() const { return message_; }
-  // The entry that `FindDevice` answers from, with aliases and sources.
+  // Finds the entry of a device, with aliases and sources.
   const v1::DeviceDescription* FindDeviceEntry(absl::string_view name) const;
-  // The named system that `FindFabric` answers from; null also for combinations
-  // without a name.
+  // Finds the entry of a named system; null also for combinations of links without a name.
   const v1::FabricDescription* FindFabricEntry(absl::string_view name) const;
 
  private:
-  // Names as they are looked up, and where the entries stand.
+  // Names as they are looked up, and indices of the entries.
   using Index = std::map<std::string, int>;
 
   HardwareLibrary() = default;
@@ -68,7 +66,7 @@ class HardwareLibrary {
   // Every combination of links.
   std::vector<FabricDescription> fabrics_;
   Index fabric_index_;
-  // Into `message_.fabrics()`.
+  // Indices of `message_.fabrics()`.
   Index fabric_entry_index_;
 };
 

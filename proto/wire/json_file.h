@@ -1,4 +1,4 @@
-// Messages as files that people read and write: proto JSON, read strictly.
+// Messages as files that people read and write: proto JSON, parsed strictly.
 
 #ifndef PARPLAN_PROTO_WIRE_JSON_FILE_H_
 #define PARPLAN_PROTO_WIRE_JSON_FILE_H_
@@ -13,32 +13,30 @@
 
 namespace parplan {
 
-// Most errors that one call reports.
+// Largest number of errors that one call reports.
 inline constexpr int kMaxJsonErrors = 20;
 
-// Reads `text`, the content of `file_name`, into `message`, which is cleared
-// first. Fields are named as in the .proto (`layer_runs`) or in lowerCamelCase.
-// INVALID_ARGUMENT (SPEC_INVALID) with up to kMaxJsonErrors errors, one a line,
-// each with file, line, path and what to write instead:
+// Parses `text`, the content of `file_name`, into `message`, which is cleared first. Fields are
+// named as in the .proto (`layer_runs`) or in lowerCamelCase. INVALID_ARGUMENT (SPEC_INVALID) with
+// up to kMaxJsonErrors errors, one per line, each with file, line, path and a correction:
 //
 //   model.json:7: layer_definitions[0].hiden_size: no such field of
 //   LayerDefinition; did you mean `hidden_size`?
 //
-// Refused: unknown and repeated fields, two members of a oneof, null, wrong
-// types, numbers out of range, enum values that do not exist (all that do are
-// listed), a Duration that is not seconds like "0.005s", a Timestamp that is not
-// RFC 3339, files beyond the limits above. 64-bit integers may be numbers or
-// strings of digits. `field` and `rule` in the metadata are of the first error.
+// Errors are unknown and repeated fields, two members of a oneof, null, wrong types, numbers out of
+// range, enum values that do not exist (the message lists those that do), a Duration that is not
+// seconds like "0.005s", a Timestamp that is not RFC 3339, and files beyond the limits of
+// json_text.h. 64-bit integers may be numbers or strings of digits. `field` and `rule` in the
+// metadata are those of the first error.
 //
-// When it fails, `message` holds what could be read; do not use it.
+// After an error `message` has the fields that could be read and must not be used.
 absl::Status ParseJson(absl::string_view text, absl::string_view file_name,
                        google::protobuf::Message* message);
 
-// Proto JSON with 2 spaces a level, field names and order as in the .proto,
-// fields at their default left out, durations as seconds (`"0.005s"`), 64-bit
-// integers as strings, and a newline at the end. What `ParseJson` reads back to
-// an equal message. A message that JSON can't hold (a Duration out of range) is
-// printed in Protobuf's text format.
+// Returns proto JSON with 2 spaces per level, field names and order as in the .proto, without
+// fields at their default, with durations as seconds (`"0.005s"`), 64-bit integers as strings, and
+// a newline at the end. `ParseJson` reads it back to an equal message. A message that JSON cannot
+// represent (a Duration out of range) is printed in Protobuf's text format.
 std::string ToReadableJson(const google::protobuf::Message& message);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// The data sheets of a job's devices and links.
+// Lookup of the data sheets of a job's devices and links.
 
 #ifndef PARPLAN_PROTO_WIRE_KNOWN_HARDWARE_H_
 #define PARPLAN_PROTO_WIRE_KNOWN_HARDWARE_H_
@@ -13,10 +13,10 @@
 
 namespace parplan {
 
-// The device by its `device_kind`, the links by the topology's `fabric_id`, or the
-// usual ones of the device where it has none. Null when the device is not in the
-// library, or without usual links. INVALID_ARGUMENT (SPEC_INVALID) naming
-// `fabric_id` below `field` for a fabric that is not in the library.
+// Returns the device by its `device_kind`, and the links by the topology's `fabric_id` or, without
+// one, the usual links of the device. Returns null if the device is not in the library or has no
+// usual links. INVALID_ARGUMENT (SPEC_INVALID) naming `fabric_id` below `field` for a fabric that
+// is not in the library.
 //
 // REQUIRES: one node group.
 absl::StatusOr<std::shared_ptr<const Hardware>> KnownHardware(

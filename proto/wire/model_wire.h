@@ -1,4 +1,4 @@
-// `ModelSpec` and `LayerDefinition` of the contract and of the planner.
+// Conversion between `ModelSpec` and `LayerDefinition` of the contract and of the planner.
 
 #ifndef PARPLAN_PROTO_WIRE_MODEL_WIRE_H_
 #define PARPLAN_PROTO_WIRE_MODEL_WIRE_H_
@@ -11,28 +11,28 @@
 
 namespace parplan {
 
-// With the defaults of model.proto filled in (key/value heads, head size,
-// parameter count). INVALID_ARGUMENT (`reason`) with the path of the field below
-// `field`, for example `model.layer_definitions[2]`, when a rule is broken.
+// Returns the value of a message, with the defaults of model.proto filled in (key/value heads, head
+// size, parameter count). INVALID_ARGUMENT (`reason`) with the path of the field below `field`, for
+// example `model.layer_definitions[2]`, if a rule is broken.
 absl::StatusOr<LayerDefinition> LayerDefinitionFromProto(const v1::LayerDefinition& message,
                                                          absl::string_view field,
                                                          Reason reason = Reason::kSpecInvalid);
 
-// Total, defaults written out: `LayerDefinitionFromProto` gives the same value
-// back.
+// Returns the message of any value, with defaults written out. `LayerDefinitionFromProto` returns
+// the same value.
 v1::LayerDefinition LayerDefinitionToProto(const LayerDefinition& definition);
 
-// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field` when
-// a rule of model.proto is broken, a run refers to no definition, or there are
-// more than kMaxLayerCount layers, definitions or runs.
+// Returns the value of a message. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below
+// `field` if a rule of model.proto is broken, a run refers to no definition, or there are more than
+// kMaxLayerCount layers, definitions or runs.
 absl::StatusOr<ModelSpec> ModelFromProto(const v1::ModelSpec& message,
                                          absl::string_view field = "model");
 
-// Total: `ModelFromProto` gives the same value back.
+// Returns the message of any value. `ModelFromProto` returns the same value.
 v1::ModelSpec ModelToProto(const ModelSpec& model);
 
-// INVALID_ARGUMENT (`reason`) naming `field` for UNSPECIFIED or a number that
-// is no value of this release.
+// Return the planner's value. INVALID_ARGUMENT (`reason`) naming `field` for UNSPECIFIED and for
+// numbers that this release does not know.
 absl::StatusOr<Precision> PrecisionFromProto(v1::Precision precision, absl::string_view field,
                                              Reason reason = Reason::kSpecInvalid);
 absl::StatusOr<Optimizer> OptimizerFromProto(v1::Optimizer optimizer, absl::string_view field,

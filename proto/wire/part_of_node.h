@@ -1,4 +1,4 @@
-// The snapshot for a job that gets a part of each node only.
+// Snapshots for jobs that get only a part of each node.
 
 #ifndef PARPLAN_PROTO_WIRE_PART_OF_NODE_H_
 #define PARPLAN_PROTO_WIRE_PART_OF_NODE_H_
@@ -11,20 +11,19 @@
 
 namespace parplan {
 
-// The smallest measured size of node of `device_kind` that `devices_per_node`
-// devices are an even part of; `devices_per_node` itself where it was measured, or
-// where no such node was.
+// Returns the smallest measured node size of `device_kind` that is a multiple of
+// `devices_per_node`. Returns `devices_per_node` if that size was measured, or if no such node was.
 int MeasuredNodeSize(absl::Span<const v1::Profile* const> profiles, absl::string_view device_kind,
                      int devices_per_node);
 
-// The measurements that also hold for `devices_per_node` neighbouring devices of
-// a larger node: every layer, and the collectives of groups that lie within the
-// part. They were taken while the whole node was busy, so they are rather too
-// high than too low. REQUIRES: `devices_per_node` divides the node of `whole`.
+// Returns the measurements that also hold for `devices_per_node` neighbouring devices of a larger
+// node: every layer, and the collectives of groups within the part. They were taken while the whole
+// node was busy, so their times are more likely too high than too low. REQUIRES: `devices_per_node`
+// divides the node of `whole`.
 absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
 
-// `MergeProfiles` for nodes of `devices_per_node` devices; where none was
-// measured, the part of the smallest larger node. Errors as `MergeProfiles`.
+// Merges profiles of nodes of `devices_per_node` devices; if none was measured, returns the part of
+// the smallest larger node. Errors are those of `MergeProfiles`.
 absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,
                                                 absl::string_view device_kind,
                                                 int devices_per_node);

@@ -1,7 +1,7 @@
-// Plans, predictions and search summaries of the contract and of the planner.
+// Conversion of plans, predictions and search summaries between the contract and the planner.
 //
-// Times travel as nanoseconds, so a prediction that went there and back differs
-// by up to half a nanosecond in each time; everything else is exact.
+// Messages have times in nanoseconds, so a prediction that was converted there and back differs by
+// up to half a nanosecond in each time. Everything else is exact.
 
 #ifndef PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
@@ -17,42 +17,42 @@
 
 namespace parplan {
 
-// Fills in what the planner decided and expects: fields 12 to 20 of the
-// payload, `device_count` to `optimizer`. `model` is the one planned for: its
-// ids name the layers. Identity, digests and times are for the caller, and so
-// is `search` where it has clocks to add (`SearchSummaryToProto`).
-// REQUIRES: the layers of `plan` are layers of `model`.
+// Fills in the decisions and predictions of the planner: fields 12 to 20 of the payload,
+// `device_count` to `optimizer`. `model` is the planned model; its ids name the layers. The caller
+// sets identity, digests and times, and replaces `search` if it has processor and wall times to add
+// (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
                  const ModelSpec& model, v1::PlanPayload* payload);
 
-// A plan beside the one that was signed. `model` as above, and the same is required.
+// Returns the message of a plan that was not chosen. `model` and its requirement as in
+// `FillPayload`.
 v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& model);
 
-// The plan of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field
-// for a payload that is no plan: no stage, ranks or layers that do not follow
-// each other from 0, degrees below 1 or whose product is not the ranks of the
-// stage, unknown enum values, a batch that its micro-batch count does not
-// divide. Whether it answers a problem is for `CheckPlanStructure` to say.
+// Returns the plan of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field if there is
+// no stage, ranks or layers are not consecutive from 0, degrees are below 1 or their product is not
+// the number of ranks of the stage, an enum value is unknown, or the micro-batch count does not
+// divide the batch. `CheckPlanStructure` decides whether the plan answers a problem.
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
-// One strategy; `field` names it in errors (PAYLOAD_MALFORMED).
+// Returns one strategy; `field` names it in errors (PAYLOAD_MALFORMED).
 absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::string_view field);
 v1::Strategy StrategyToProto(const Strategy& strategy);
 
 v1::Prediction PredictionToProto(const Prediction& prediction);
 
-// INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below `field`
-// for a negative time or size, a ratio that is not finite, an item of unknown
+// Returns the prediction of a message. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the
+// field below `field` for a negative time or size, a ratio that is not finite, an item of unknown
 // kind or named twice, or a peak that is not the sum of its items.
 absl::StatusOr<Prediction> PredictionFromProto(const v1::Prediction& message,
                                                absl::string_view field = "prediction");
 
-// `cpu` and `wall` are the clocks of the caller; the planner has none.
+// Returns the message of a summary. `cpu` and `wall` are times that the caller measured, since the
+// planner has no clock.
 v1::SearchSummary SearchSummaryToProto(const SearchSummary& summary, Seconds cpu = Seconds(),
                                        Seconds wall = Seconds());
 
-// The clocks are left out. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path
-// of the field below `field` for unknown enum values or negative counts.
+// Returns the summary of a message, without its times. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with
+// the path of the field below `field` for unknown enum values or negative counts.
 absl::StatusOr<SearchSummary> SearchSummaryFromProto(const v1::SearchSummary& message,
                                                      absl::string_view field = "search");
 

@@ -1,4 +1,4 @@
-// A question of the contract as a problem of the planner.
+// Conversion of a question of the contract to a problem of the planner.
 
 #ifndef PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
@@ -13,16 +13,15 @@
 
 namespace parplan {
 
-// The problem of `spec` with what `knowledge` has; planner name and
-// limits are read by `OptionsFromProto`. INVALID_ARGUMENT (SPEC_INVALID) with
-// the path of the field below `field` (empty: `model.layer_runs[0]`; `spec`:
-// `spec.model.layer_runs[0]`). FAILED_PRECONDITION (PROFILE_MISSING) when
-// the profile is of another device kind or node size.
+// Returns the problem of `spec` with the given knowledge; `OptionsFromProto` reads planner name and
+// limits. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`: for an empty
+// `field` `model.layer_runs[0]`, for `spec` `spec.model.layer_runs[0]`. FAILED_PRECONDITION
+// (PROFILE_MISSING) if the profile has another device kind or node size.
 absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec, Knowledge knowledge,
                                                 absl::string_view field = "");
 
-// The same with `rules` in the place of those of `spec.options`, which is not
-// read: for plans that are given and may be what no search may ask for.
+// Returns the problem with `rules` instead of `spec.options`, which is ignored: for given plans,
+// which may have properties that a search cannot be asked for.
 absl::StatusOr<PlanningProblem> ProblemWithRules(const v1::PlanSpec& spec,
                                                  const PlanningRules& rules, Knowledge knowledge,
                                                  absl::string_view field = "");

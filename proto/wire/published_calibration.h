@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// What a declared slice of published runs taught (deploy/calibrations/published.json,
-// docs/calibration.md): what programs predict with where no other calibration is
-// given. Has its digest. Lives forever.
+// Returns the calibration that was fitted to a declared part of published runs
+// (deploy/calibrations/published.json, docs/calibration.md). Programs predict with it if no other
+// calibration is given. Has its digest. Lives until the process ends.
 const std::shared_ptr<const Calibration>& PublishedCalibration();
 
 }  // namespace parplan

@@ -1,11 +1,11 @@
 // Names of resources, as in URLs: `clusters/{cluster}/plans/{plan}`.
 //
-// Ids are lower-case letters, digits and `-`, 1 to 63 characters, starting with
-// a letter or digit. Node ids may also have upper-case letters, `.` and `_`, up
-// to 253 characters, since clusters name their nodes and not we.
+// Ids consist of lower-case letters, digits and `-`, 1 to 63 characters, and start with a letter or
+// digit. Node ids may also have upper-case letters, `.` and `_`, up to 253 characters, since their
+// names come from the cluster.
 //
-// `Parse` gives INVALID_ARGUMENT (SPEC_INVALID) naming `field` and the form
-// expected; `ToString` is its inverse.
+// `Parse` returns INVALID_ARGUMENT (SPEC_INVALID) naming `field` and the expected form; `ToString`
+// is its inverse.
 
 #ifndef PARPLAN_PROTO_WIRE_RESOURCE_NAME_H_
 #define PARPLAN_PROTO_WIRE_RESOURCE_NAME_H_
@@ -17,11 +17,10 @@
 
 namespace parplan {
 
-// Whether `id` may stand for a cluster, profile, calibration, plan or
-// execution.
+// Returns whether `id` may be the id of a cluster, profile, calibration, plan or execution.
 bool IsResourceId(absl::string_view id);
 
-// Whether `id` may stand for a node.
+// Returns whether `id` may be the id of a node.
 bool IsNodeId(absl::string_view id);
 
 // `clusters/{cluster}`.

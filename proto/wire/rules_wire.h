@@ -1,5 +1,5 @@
-// `PlanningOptions` of the contract: the rules of the question, the planner
-// asked, and the limits of the search.
+// Conversion of `PlanningOptions` of the contract: the rules of the question, the name of the
+// planner, and the limits of the search.
 
 #ifndef PARPLAN_PROTO_WIRE_RULES_WIRE_H_
 #define PARPLAN_PROTO_WIRE_RULES_WIRE_H_
@@ -16,32 +16,33 @@
 
 namespace parplan {
 
-// The planner asked when a request names none.
+// Planner of requests that name none.
 inline constexpr char kDefaultPlanner[] = "exact";
 
 // `v1::PlanningOptions` with its defaults filled in.
 struct PlanningOptions {
   // Part of the question.
   PlanningRules rules;
-  // A name for `FindPlan`, which knows those there are. Part of the question.
+  // Name of a planner of `FindPlan`. Part of the question.
   std::string planner = kDefaultPlanner;
-  // 0: no limit.
+  // Largest number of states that the search expands; 0 for no limit.
   int64_t max_state_count = 0;
-  // Absent: the server's limit.
+  // Largest time of the search; absent for the server's limit.
   std::optional<absl::Duration> search_time_limit;
   bool compare_baselines = false;
   friend bool operator==(const PlanningOptions&, const PlanningOptions&) = default;
 };
 
-// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`: a
-// negative limit, a ratio outside [0, 1), a time limit that is not above 0, a
-// schedule, runtime, target or dimension that is unknown. Any planner name of up to 63
-// characters passes. What depends on the batch is for `PlanningProblem::Create` to refuse.
+// Returns the options of a message. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field
+// below `field` for a negative limit, a ratio outside [0, 1), a time limit that is not above 0, and
+// an unknown schedule, runtime, target or dimension. Accepts any planner name of up to 63
+// characters. `PlanningProblem::Create` checks what depends on the batch.
 absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
                                                  absl::string_view field = "options");
 
-// INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a number that is no
-// schedule of this release; UNSPECIFIED is 1F1B. (In `OptionsFromProto` it is no rule.)
+// Returns the planner's schedule; UNSPECIFIED is 1F1B. (In `OptionsFromProto` UNSPECIFIED is no
+// rule.) INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a number that this release does not
+// know.
 absl::StatusOr<Schedule> ScheduleFromProto(v1::Schedule schedule, absl::string_view field);
 
 v1::Schedule ScheduleToProto(Schedule schedule);

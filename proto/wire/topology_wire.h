@@ -1,4 +1,4 @@
-// `ClusterTopology` of the contract and `Topology` of the planner.
+// Conversion between `ClusterTopology` of the contract and `Topology` of the planner.
 
 #ifndef PARPLAN_PROTO_WIRE_TOPOLOGY_WIRE_H_
 #define PARPLAN_PROTO_WIRE_TOPOLOGY_WIRE_H_
@@ -10,13 +10,12 @@
 
 namespace parplan {
 
-// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field` when
-// a rule of topology.proto is broken, or there are more than kMaxDeviceCount
-// devices.
+// Returns the value of a message. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below
+// `field` if a rule of topology.proto is broken or there are more than kMaxDeviceCount devices.
 absl::StatusOr<Topology> TopologyFromProto(const v1::ClusterTopology& message,
                                            absl::string_view field = "topology");
 
-// Total: `TopologyFromProto` gives the same value back.
+// Returns the message of any value. `TopologyFromProto` returns the same value.
 v1::ClusterTopology TopologyToProto(const Topology& topology);
 
 }  // namespace parplan

@@ -1,11 +1,11 @@
-// The release of parplan, told in payloads, provenance and `--version`.
+// The release of parplan, as written in payloads, provenance and `--version`.
 
 #ifndef PARPLAN_PROTO_WIRE_VERSION_H_
 #define PARPLAN_PROTO_WIRE_VERSION_H_
 
 namespace parplan {
 
-// Same as the version of the CMake project; a test compares them.
+// Equal to the version of the CMake project; a test compares them.
 inline constexpr char kVersion[] = "0.1.0";
 
 }  // namespace parplan
