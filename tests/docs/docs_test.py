@@ -68,6 +68,28 @@ class Docs(unittest.TestCase):
                 self.assertTrue((FLAGS.source / name).exists() or name.startswith("tests/golden"),
                                 f"{path.relative_to(FLAGS.source)} names {name}")
 
+    def test_sections_of_papers_that_are_cited_exist(self):
+        # `papers.md 1.5`, `docs/papers.md, section 2.1`, `papers.md 1 and 2`, `papers.md 1.2 to
+        # 1.5`; comments may break the line in between.
+        headings = set(re.findall(r"^##+ (\d+(?:\.\d+)?)\.? ",
+                                  (FLAGS.source / "docs" / "papers.md").read_text(encoding="utf-8"),
+                                  re.MULTILINE))
+        number = r"\d+(?:\.\d+)?"
+        citation = re.compile(rf"papers\.md`?,?(?: sections?)?((?:(?: |, | and | to ){number})+)")
+        cited = 0
+        for path in tracked():
+            if path == pathlib.Path(__file__).resolve():
+                continue
+            text = text_of(path) or ""
+            if "papers.md" not in text:
+                continue
+            text = re.sub(r"\s+(?://|#)?\s*", " ", text)
+            for sections in citation.findall(text):
+                for section in re.findall(number, sections):
+                    self.assertIn(section, headings, f"{path.relative_to(FLAGS.source)} cites it")
+                    cited += 1
+        self.assertGreater(cited, 20)
+
     def test_no_file_names_a_path_of_one_machine(self):
         for path in tracked():
             if path == pathlib.Path(__file__).resolve():
