@@ -41,6 +41,15 @@ def text_of(path):
         return None
 
 
+def alternatives(name):
+    """The paths that `a/{b,c}/d` stands for."""
+    braces = re.search(r"\{([^{}]*)\}", name)
+    if braces is None:
+        return [name]
+    return [path for one in braces[1].split(",")
+            for path in alternatives(name[:braces.start()] + one + name[braces.end():])]
+
+
 class Docs(unittest.TestCase):
     def test_every_relative_link_leads_to_a_file(self):
         checked = 0
@@ -89,6 +98,21 @@ class Docs(unittest.TestCase):
                     self.assertIn(section, headings, f"{path.relative_to(FLAGS.source)} cites it")
                     cited += 1
         self.assertGreater(cited, 20)
+
+    def test_paths_that_guides_name_exist(self):
+        # `planner/cost/cost_model.h`, also with alternatives: `planner/{cost,check}`.
+        names = [p.name for p in FLAGS.source.iterdir() if p.is_dir() and p.name != "build"]
+        pattern = re.compile(rf"`((?:{'|'.join(map(re.escape, names))})/[\w./{{}},-]+)`")
+        guides = ["STYLE.md", "docs/papers.md", "docs/glossary.md"]
+        checked = 0
+        for guide in guides:
+            path = FLAGS.source / guide
+            for name in pattern.findall(path.read_text(encoding="utf-8")):
+                for one in alternatives(name):
+                    self.assertTrue((FLAGS.source / one).exists(),
+                                    f"{path.relative_to(FLAGS.source)} names {one}")
+                    checked += 1
+        self.assertGreater(checked, 50)
 
     def test_no_file_names_a_path_of_one_machine(self):
         for path in tracked():

@@ -1,4 +1,4 @@
-// What STYLE asks of every .proto, over a descriptor set with comments.
+// The rules of STYLE.md for every .proto, checked over a descriptor set with comments.
 
 #ifndef PARPLAN_TESTS_PROTO_CONTRACT_LINTS_H_
 #define PARPLAN_TESTS_PROTO_CONTRACT_LINTS_H_

@@ -1,5 +1,5 @@
 // The contract as it is built, beside the one that was promised
-// (golden/parplan.binpb) and the rules of STYLE.
+// (golden/parplan.binpb) and the rules of STYLE.md.
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.pb.h>
