@@ -105,7 +105,7 @@ class Docs(unittest.TestCase):
         pattern = re.compile(rf"`((?:{'|'.join(map(re.escape, names))})/[\w./{{}},-]+)`")
         guides = ["STYLE.md", "docs/papers.md", "docs/glossary.md"]
         checked = 0
-        for guide in guides:
+        for guide in [*guides, *(FLAGS.source / "docs" / "adr").glob("*.md")]:
             path = FLAGS.source / guide
             for name in pattern.findall(path.read_text(encoding="utf-8")):
                 for one in alternatives(name):
@@ -113,6 +113,18 @@ class Docs(unittest.TestCase):
                                     f"{path.relative_to(FLAGS.source)} names {one}")
                     checked += 1
         self.assertGreater(checked, 50)
+
+    def test_the_index_of_decisions_has_all_of_them(self):
+        folder = FLAGS.source / "docs" / "adr"
+        index = (folder / "README.md").read_text(encoding="utf-8")
+        for path in sorted(folder.glob("0*.md")):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            title = re.fullmatch(r"# (\d+)\. (.+)", lines[0])
+            self.assertIsNotNone(title, path.name)
+            status = re.fullmatch(r"(\d{4}-\d\d-\d\d) · (.+)\.", lines[2])
+            self.assertIsNotNone(status, f"{path.name} has no date and status")
+            row = f"| {title[1]} | [{title[2]}]({path.name}) | {status[1]} | {status[2]} |"
+            self.assertIn(row, index)
 
     def test_no_file_names_a_path_of_one_machine(self):
         for path in tracked():
