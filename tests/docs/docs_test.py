@@ -103,7 +103,7 @@ class Docs(unittest.TestCase):
         # `planner/cost/cost_model.h`, also with alternatives: `planner/{cost,check}`.
         names = [p.name for p in FLAGS.source.iterdir() if p.is_dir() and p.name != "build"]
         pattern = re.compile(rf"`((?:{'|'.join(map(re.escape, names))})/[\w./{{}},-]+)`")
-        guides = ["STYLE.md", "docs/papers.md", "docs/glossary.md"]
+        guides = ["STYLE.md", "CONTRIBUTING.md", "docs/papers.md", "docs/glossary.md"]
         checked = 0
         for guide in [*guides, *(FLAGS.source / "docs" / "adr").glob("*.md")]:
             path = FLAGS.source / guide
