@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/quantity_text.h"
 
 namespace parplan::report {
 namespace {
@@ -52,25 +53,6 @@ bool IsUnwelcome(uint32_t value) {
   return value == 0x061C || value == 0x200E || value == 0x200F ||
          (value >= 0x202A && value <= 0x202E) || (value >= 0x2066 && value <= 0x2069) ||
          (value >= 0xFDD0 && value <= 0xFDEF) || (value & 0xFFFE) == 0xFFFE;
-}
-
-// Three significant digits without an exponent.
-std::string ThreeDigits(double value) {
-  if (value >= 99.95) return absl::StrFormat("%.0f", value);
-  if (value >= 9.995) return absl::StrFormat("%.1f", value);
-  return absl::StrFormat("%.2f", value);
-}
-
-// The largest of `units`, each 1000 times the one before, in which `value`
-// (in units of the first) rounds to 1 or more.
-template <size_t kCount>
-std::string WithUnit(double value, const char* const (&units)[kCount]) {
-  size_t unit = 0;
-  while (unit + 1 < kCount && value >= 999.5) {
-    value /= 1000.0;
-    ++unit;
-  }
-  return absl::StrCat(ThreeDigits(value), " ", units[unit]);
 }
 
 }  // namespace
@@ -130,19 +112,9 @@ std::string Shorten(absl::string_view text, int max_characters) {
   return clean;
 }
 
-std::string Time(Seconds seconds) {
-  static constexpr const char* kUnits[] = {"µs", "ms", "s"};
-  if (!seconds.is_finite()) return "–";
-  if (seconds.value() <= 0.0) return "0 s";
-  if (seconds.value() >= 7200.0) return absl::StrCat(ThreeDigits(seconds.value() / 3600.0), " h");
-  return WithUnit(seconds.value() * 1e6, kUnits);
-}
+std::string Time(Seconds seconds) { return TimeText(seconds); }
 
-std::string Size(Bytes bytes) {
-  static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB"};
-  if (bytes.count() < 1000) return absl::StrCat(bytes.count(), " B");
-  return WithUnit(bytes.as_double() / 1e3, kUnits);
-}
+std::string Size(Bytes bytes) { return SizeText(bytes); }
 
 std::string Percent(double ratio) {
   if (!std::isfinite(ratio)) return "–";

@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/system/clock.h"
 #include "parplan/v1/calibration.pb.h"
 #include "parplan/v1/calibration_service.pb.h"
 #include "planner/model/calibration.h"
-#include "server/core/clock.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
 #include "server/core/observer.h"

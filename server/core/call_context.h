@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "server/core/clock.h"
+#include "base/system/clock.h"
 
 namespace parplan {
 

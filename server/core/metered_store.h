@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/core/clock.h"
+#include "base/system/clock.h"
 #include "server/core/observer.h"
 #include "server/store/store.h"
 

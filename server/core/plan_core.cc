@@ -202,7 +202,7 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
     flight.ReportProgress(progress);
   };
   absl::StatusOr<PlannerAnswer> answer =
-      RunSearch(to_.planner, question.problem, order, to_.clock, to_.observer);
+      ExecuteOrder(to_.planner, question.problem, order, to_.clock, to_.observer);
   if (!answer.ok()) {
     const bool is_timeout = answer.status().code() == absl::StatusCode::kDeadlineExceeded;
     return is_timeout && stopping() ? SearchPool::DrainingError() : answer.status();
@@ -216,7 +216,7 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
                                            const PlannerAnswer& answer) {
   const NothingFits* const nothing = std::get_if<NothingFits>(&answer.result);
   if (answer.issued == nullptr && nothing != nullptr) {
-    return NothingFitsError(question.problem, *nothing);
+    return NothingFitsError(question.problem, question.options.planner, *nothing);
   }
   const std::lock_guard<std::mutex> lock(
       issue_mutexes_[std::hash<std::string>()(question.binding_key) % issue_mutexes_.size()]);

@@ -1,33 +1,28 @@
-// One search, as the core runs it: baselines, the planner asked, the independent
-// check, and the clocks the planner has none of.
+// One search as the core orders it: the planner asked, then the baselines, each reported to the
+// observer.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
 #define PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/system/clock.h"
 #include "base/system/worker_threads.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
-#include "planner/find_plan.h"
 #include "planner/model/planning_problem.h"
-#include "server/core/clock.h"
 #include "server/core/observer.h"
+#include "solve/run_search.h"
 
 namespace parplan {
-
-// `FindPlan`, or a test's stand-in for it.
-using PlannerFunction = std::function<absl::StatusOr<PlanningResult>(
-    const PlanningProblem&, absl::string_view planner, const SearchControl&)>;
 
 // What the planner answered, checked. Immutable; not bound to any job.
 struct PlannerAnswer {
@@ -42,37 +37,38 @@ struct PlannerAnswer {
   std::shared_ptr<const v1::Plan> issued;
 };
 
-// What a search needs besides the problem.
+// What one search of the server may use, and who listens.
 struct SearchOrder {
   std::string planner;
+  // Expanded states; 0 for no limit.
   int64_t max_state_count = 0;
-  // Of the search proper, from when it begins.
+  // Wall time of the whole order, comparisons included, from when it begins.
   absl::Duration time_limit = absl::InfiniteDuration();
+  // Whether to run the baselines too.
   bool compare_baselines = false;
-  // For the report: how long the order waited for its turn.
+  // How long the order waited for its turn; only reported to the observer.
   absl::Duration queue_duration;
-  // Asked now and then on any thread that searches, by several at once; true ends the
-  // search with the best plan so far.
+  // Ends the search with the best plan so far once it returns true. Called on any thread that
+  // searches, by several at once.
   std::function<bool()> should_stop;
-  // May be empty.
+  // Receives the progress of the planner asked, not of the baselines. May be empty.
   std::function<void(const v1::SearchProgress&)> on_progress;
-  // Null: the search has only the thread of its caller.
+  // Threads that search beside the calling one; null for none.
   WorkerThreads* helpers = nullptr;
 };
 
-// Searches and checks all that is answered (`CheckResult`), that nothing fits as well. Baselines,
-// where asked for, run first, so that the time limit is all for the planner asked.
-// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) when a limit came before the first plan; INTERNAL
-// (CHECK_FAILED); the planner's errors. That nothing fits is an answer.
-absl::StatusOr<PlannerAnswer> RunSearch(const PlannerFunction& planner,
-                                        const PlanningProblem& problem, const SearchOrder& order,
-                                        const Clock& clock, Observer& observer);
+// Runs the planner asked, then the baselines if the order compares them, all before the same end,
+// and reports every search to `observer`. A baseline that the end leaves no time has a row that
+// says so, and the answer is then not complete.
+//
+// Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
+// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit came before the first plan; INTERNAL
+// (CHECK_FAILED); the planner's errors.
+absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
+                                           const PlanningProblem& problem, const SearchOrder& order,
+                                           const Clock& clock, Observer& observer);
 
-// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would do and,
-// where the planner looked for it, the smallest number of devices.
-absl::Status NothingFitsError(const PlanningProblem& problem, const NothingFits& nothing);
-
-// Memory an answer holds, about.
+// Returns the memory that an answer holds, in bytes, roughly.
 size_t AnswerBytes(const PlannerAnswer& answer);
 
 }  // namespace parplan

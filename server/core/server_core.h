@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/system/clock.h"
 #include "server/core/agent_core.h"
 #include "server/core/calibration_core.h"
-#include "server/core/clock.h"
 #include "server/core/execution_core.h"
 #include "server/core/key_ring.h"
 #include "server/core/knowledge_keeper.h"

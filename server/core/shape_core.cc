@@ -184,7 +184,7 @@ absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1:
       PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
                               std::move(known.knowledge), question.global_batch_size,
                               std::move(rules)));
-  return RunSearch(to_.planner, problem, order, to_.clock, to_.observer);
+  return ExecuteOrder(to_.planner, problem, order, to_.clock, to_.observer);
 }
 
 absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<SharedShape>& flight,

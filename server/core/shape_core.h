@@ -11,9 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/system/clock.h"
 #include "parplan/v1/plan_service.pb.h"
+#include "planner/find_plan.h"
 #include "server/core/call_context.h"
-#include "server/core/clock.h"
 #include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"

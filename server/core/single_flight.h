@@ -18,9 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/system/clock.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "server/core/call_context.h"
-#include "server/core/clock.h"
 
 namespace parplan {
 

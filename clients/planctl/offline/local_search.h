@@ -1,4 +1,4 @@
-// One search in this process: watched, limited, on several threads, checked.
+// One search in this process, under the limits of the command line.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_LOCAL_SEARCH_H_
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_LOCAL_SEARCH_H_
@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "parplan/v1/plan.pb.h"
+#include "base/units.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -16,37 +16,32 @@
 
 namespace parplan::planctl {
 
-// Who watches a search, and what it may use.
+// The listeners of a search, and its threads.
 struct SearchWatch {
-  // Called on the thread that searches. May be empty.
+  // Receives the progress of the search, on the thread that called it. May be empty.
   std::function<void(const v1::SearchProgress&)> on_progress;
-  // Asked on any thread that searches; true ends the search with the best plan so far.
-  // May be empty.
+  // Ends the search with the best plan so far once it returns true. Called on any thread that
+  // searches, by several at once. May be empty.
   std::function<bool()> is_cancelled;
-  // At least 1. The answer does not depend on it.
+  // Threads that search, at least 1. The answer does not depend on it.
   int thread_count = 1;
 };
 
-// A search and its clocks; `cpu` is of all threads.
+// A search that ended: its checked result, the processor time of all its threads, and wall time.
 struct LocalSearch {
   PlanningResult result;
   Seconds cpu;
   Seconds wall;
 };
 
-// Runs `planner` under the limits of `options`, whose rules and planner are not read.
-// The errors of `FindPlan`, and INTERNAL (CHECK_FAILED) when the plan or one beside it is
-// not what the search promised.
+// Runs `planner` under the limits of `options`, whose rules and planner are not read; a search that
+// `watch` cancelled says so (`SearchLimit::kCancelled`). Returns the errors of `FindPlan`, and
+// INTERNAL (CHECK_FAILED) if the result is not what the planner promised.
 absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std::string& planner,
                                        const PlanningOptions& options,
                                        const SearchWatch& watch = {});
 
-// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would do and, where
-// the planner looked for it, the smallest number of devices.
-absl::Status NothingFitsError(const PlanningProblem& problem, const std::string& planner,
-                              const NothingFits& nothing);
-
-// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), naming the flags that help.
+// Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), naming the flags that help.
 absl::Status StoppedEmptyError(const SearchSummary& search);
 
 }  // namespace parplan::planctl

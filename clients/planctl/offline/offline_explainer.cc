@@ -10,6 +10,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/find_plan.h"
 #include "proto/wire/rules_wire.h"
+#include "solve/run_search.h"
 
 namespace parplan::planctl {
 namespace {
@@ -33,11 +34,6 @@ absl::StatusOr<PlanningProblem> Question(const ExplainContext& context, const Pl
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
                            OfflineProblem(spec, context.profiles, context.calibration));
   return problem.WithRules(RulesForOnePlan(problem.rules(), planner));
-}
-
-bool HasNoCandidates(const absl::Status& status) {
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  return detail.has_value() && detail->reason == Reason::kNoFeasiblePlan;
 }
 
 }  // namespace

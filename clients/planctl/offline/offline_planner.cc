@@ -6,7 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -14,7 +13,6 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/find_plan.h"
-#include "proto/wire/comparison_wire.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/known_hardware.h"
@@ -25,6 +23,8 @@
 #include "proto/wire/rules_wire.h"
 #include "proto/wire/topology_wire.h"
 #include "proto/wire/version.h"
+#include "solve/compare_planners.h"
+#include "solve/run_search.h"
 
 namespace parplan::planctl {
 namespace {
@@ -66,20 +66,13 @@ bool IsProfileMissing(const absl::Status& status) {
   return detail.has_value() && detail->reason == Reason::kProfileMissing;
 }
 
-// A rival without any plan of its kind (pure tensor parallelism over more devices
-// than heads) is a row too, not the end of the comparison.
-absl::StatusOr<v1::PlannerComparison> Compare(const PlanningProblem& problem,
-                                              const std::string& planner,
-                                              const PlanningOptions& options,
-                                              const SearchWatch& watch) {
-  const PlanningProblem asked = problem.WithRules(RulesForOnePlan(problem.rules(), planner));
-  const absl::StatusOr<LocalSearch> search = SearchHere(asked, planner, options, watch);
-  if (search.ok()) return ComparisonToProto(planner, search->result);
-  const std::optional<ErrorDetail> detail = GetErrorDetail(search.status());
-  if (!detail.has_value() || detail->reason != Reason::kNoFeasiblePlan) return search.status();
-  v1::PlannerComparison row;
-  row.set_planner(planner);
-  return row;
+// Searches as `SearchHere`, without the clocks.
+SearchFunction SearchUnder(const PlanningOptions& options, const SearchWatch& watch) {
+  return [&options, &watch](const PlanningProblem& problem,
+                            const std::string& planner) -> absl::StatusOr<PlanningResult> {
+    PARPLAN_ASSIGN_OR_RETURN(LocalSearch search, SearchHere(problem, planner, options, watch));
+    return std::move(search.result);
+  };
 }
 
 // The problem of `spec` under `rules`, which stand in the place of its own.
@@ -199,14 +192,9 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
   }
   view.notes = found.notes;
   if (options.compare_baselines) {
-    for (const std::string& name : PlannerNames()) {
-      if (name == options.planner) {
-        view.comparisons.push_back(ComparisonToProto(name, search.result));
-      } else if (absl::c_linear_search(BaselineNames(), name)) {
-        PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name, options, watch));
-        view.comparisons.push_back(std::move(row));
-      }
-    }
+    PARPLAN_ASSIGN_OR_RETURN(
+        view.comparisons,
+        CompareWithBaselines(problem, options.planner, search.result, SearchUnder(options, watch)));
   }
   return view;
 }
@@ -251,9 +239,10 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
   PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
                            OfflineProblem(spec, profiles, calibration));
+  const SearchFunction search = SearchUnder(options, watch);
   std::vector<v1::PlannerComparison> rows;
   for (const std::string& name : PlannerNames()) {
-    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, Compare(problem, name, options, watch));
+    PARPLAN_ASSIGN_OR_RETURN(v1::PlannerComparison row, ComparePlanner(problem, name, search));
     rows.push_back(std::move(row));
   }
   return rows;

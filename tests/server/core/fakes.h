@@ -19,8 +19,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/system/clock.h"
 #include "planner/find_plan.h"
-#include "server/core/clock.h"
 #include "server/core/observer.h"
 
 namespace parplan {

@@ -8,7 +8,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/plan_core.h"
-#include "server/core/plan_search.h"
 #include "tests/server/core/core_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -115,23 +114,6 @@ TEST_F(RivalPlansTest, ASearchHasAsManyThreadsAsThereAreWorkers) {
   };
   ASSERT_OK(Ask(Question()).status());
   EXPECT_EQ(planner.search_count, 2);
-}
-
-TEST(NothingFitsError, NamesTheFewestDevicesWhereThePlannerLooked) {
-  const PlanningProblem problem = SyntheticProblem({});
-  NothingFits nothing;
-  nothing.smallest_device_memory = Bytes::Of(int64_t{3} << 30);
-  nothing.memory_is_proved = false;
-  const absl::Status without = NothingFitsError(problem, nothing);
-  EXPECT_EQ(FactOf(without, "smallestDeviceMemoryBytes"), "3221225472");
-  EXPECT_EQ(FactOf(without, "memoryIsProved"), "false");
-  EXPECT_EQ(FactOf(without, "smallestDeviceCount"), "");
-  nothing.memory_is_proved = true;
-  nothing.smallest_device_count = 24;
-  const absl::Status with = NothingFitsError(problem, nothing);
-  EXPECT_EQ(FactOf(with, "memoryIsProved"), "true");
-  EXPECT_EQ(FactOf(with, "smallestDeviceCount"), "24");
-  EXPECT_THAT(std::string(with.message()), HasSubstr("at least 24 of these"));
 }
 
 }  // namespace

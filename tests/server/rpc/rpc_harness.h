@@ -14,11 +14,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/system/clock.h"
 #include "clients/cpp/execution_client.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/cpp/profile_client.h"
 #include "planner/find_plan.h"
-#include "server/core/clock.h"
 #include "server/core/server_core.h"
 #include "server/metrics/prometheus_observer.h"
 #include "server/rpc/rpc_server.h"

@@ -19,9 +19,7 @@
 namespace parplan::planctl {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 PlanningProblem Example() {
   absl::StatusOr<PlanningProblem> problem = OfflineProblem(ExampleSpec(), ExampleProfiles());
@@ -57,28 +55,6 @@ TEST(SearchHere, SaysThatItWasInterrupted) {
   of_time.limit = SearchLimit::kTime;
   EXPECT_THAT(StoppedEmptyError(of_time),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("--time-limit")));
-}
-
-TEST(NothingFitsError, NamesBothMinimaAndWhatIsProved) {
-  const PlanningProblem problem = Example();
-  NothingFits nothing;
-  nothing.smallest_device_memory = Bytes::Of(48'000'000'000);
-  const absl::Status memory = NothingFitsError(problem, "exact", nothing);
-  EXPECT_THAT(
-      memory,
-      StatusIs(absl::StatusCode::kFailedPrecondition,
-               AllOf(HasSubstr("`exact`"), HasSubstr("48.0 GB"), HasSubstr("48000000000 bytes"),
-                     HasSubstr("no smaller ones (proved)"), HasSubstr("Use more devices"))));
-  EXPECT_EQ(GetErrorDetail(memory)->metadata.count("smallestDeviceCount"), 0u);
-  nothing.memory_is_proved = false;
-  nothing.smallest_device_count = 24;
-  const absl::Status both = NothingFitsError(problem, "exact", nothing);
-  EXPECT_THAT(both,
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("24 of these devices instead of 8"),
-                             HasSubstr("no fewer (proved)"), Not(HasSubstr("no smaller ones")))));
-  EXPECT_EQ(GetErrorDetail(both)->metadata.at("smallestDeviceCount"), "24");
-  EXPECT_EQ(GetErrorDetail(both)->metadata.at("memoryIsProved"), "false");
 }
 
 TEST(ViewOfPlan, HasThePlansBesideTheOneThatWasSigned) {

@@ -1,4 +1,4 @@
-#include "server/core/clock.h"
+#include "base/system/clock.h"
 
 #include <chrono>
 

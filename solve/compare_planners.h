@@ -1,0 +1,36 @@
+// Compares planners on one question, each asked for a single plan.
+
+#ifndef PARPLAN_SOLVE_COMPARE_PLANNERS_H_
+#define PARPLAN_SOLVE_COMPARE_PLANNERS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "parplan/v1/plan.pb.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
+
+namespace parplan {
+
+// Runs the planner of that name on a problem, under the caller's limits: `RunSearch`.
+using SearchFunction = std::function<absl::StatusOr<PlanningResult>(const PlanningProblem& problem,
+                                                                    const std::string& planner)>;
+
+// Returns the row of `planner`, searching for one plan even if the rules of `problem` ask for
+// several. A planner that has no plan of its kind, whatever the memory, gives a row with its name
+// alone. Other errors of `search` are returned.
+absl::StatusOr<v1::PlannerComparison> ComparePlanner(const PlanningProblem& problem,
+                                                     const std::string& planner,
+                                                     const SearchFunction& search);
+
+// Returns a row for `planner`, whose `result` is known, and one for every other baseline, searched
+// one after the other; in the order of `PlannerNames()`.
+absl::StatusOr<std::vector<v1::PlannerComparison>> CompareWithBaselines(
+    const PlanningProblem& problem, const std::string& planner, const PlanningResult& result,
+    const SearchFunction& search);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SOLVE_COMPARE_PLANNERS_H_
