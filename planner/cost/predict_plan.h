@@ -24,7 +24,7 @@ struct PlanScore {
 };
 
 // Predicts plans of one problem, one after the other. There is one objective: search,
-// report, `planctl evaluate` and `planctl accuracy` all come here.
+// report, `planctl evaluate` and `parplan-study accuracy` all come here.
 //
 // The step ends when the schedule simulated pass by pass does (pipeline_schedule.h),
 // gradient synchronisation and the optimizer's step included. Memory is the peak over

@@ -1,4 +1,4 @@
-// What `planctl accuracy` says: a text for people, one JSON object, one HTML page.
+// What `parplan-study accuracy` says: a text for people, one JSON object, one HTML page.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_

@@ -1,16 +1,17 @@
-// `planctl accuracy`: predictions against measured runs that others published.
+// `parplan-study accuracy`: predictions against measured runs that others published.
 // Needs no server.
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/calibrate/predict_run.h"
 #include "clients/calibrate/published_run.h"
-#include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "parplan/v1/calibration.pb.h"
 #include "proto/wire/calibration_wire.h"
@@ -18,10 +19,13 @@
 #include "proto/wire/published_calibration.h"
 #include "studies/accuracy/accuracy_metrics.h"
 #include "studies/accuracy/accuracy_report.h"
+#include "studies/main/command.h"
 
-namespace parplan::planctl {
+namespace parplan::study {
 namespace {
 
+using planctl::ReadFile;
+using planctl::WriteFile;
 struct AccuracyFlags {
   std::string runs_path;
   std::vector<std::string> sources;
@@ -73,7 +77,7 @@ void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action) {
       "accuracy", "Compare predictions with measured runs that others published");
   command->footer(
       "How to read it: docs/accuracy.md.\nExample:\n"
-      "  planctl accuracy runs.json --source vtrain-multi --html accuracy.html");
+      "  parplan-study accuracy runs.json --source vtrain-multi --html accuracy.html");
   command->add_option("runs", flags->runs_path, "File of schema published_runs/1")->required();
   command->add_option("--source", flags->sources, "Only rows of this source; may be repeated");
   command->add_option("--calibration", flags->calibration_path,
@@ -84,4 +88,4 @@ void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action) {
   });
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::study

@@ -1,4 +1,4 @@
-// `planctl ilp-table`: the integer program's planner on the models its authors used,
+// `parplan-study ilp`: the integer program's planner on the models its authors used,
 // beside Alpa's goal on the same graph, the best uniform plan, and what was published.
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 #include <variant>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/view/text_layout.h"
 #include "planner/find_plan.h"
@@ -22,10 +22,13 @@
 #include "proto/wire/hardware_library.h"
 #include "proto/wire/known_hardware.h"
 #include "proto/wire/published_calibration.h"
+#include "studies/main/command.h"
 
-namespace parplan::planctl {
+namespace parplan::study {
 namespace {
 
+using planctl::Positive;
+using planctl::Wrap;
 // Shapes of the Megatron family (Narayanan et al., SC'21, table 1), and BERT-Large
 // (Devlin et al.); parameter counts agree with the names.
 struct TableModel {
@@ -243,11 +246,11 @@ absl::Status Table(const Session& session, const TableFlags& flags) {
 
 }  // namespace
 
-void AddIlpTableCommand(CLI::App& app, const Session& session, Action& action) {
+void AddIlpCommand(CLI::App& app, const Session& session, Action& action) {
   auto flags = std::make_shared<TableFlags>();
   CLI::App* command = app.add_subcommand(
-      "ilp-table", "Memory and step time of the minimal-memory planner on its authors' models");
-  command->footer("Example:\n  planctl ilp-table --device a100-sxm-80gb --batch 8");
+      "ilp", "Memory and step time of the minimal-memory planner on its authors' models");
+  command->footer("Example:\n  parplan-study ilp --device a100-sxm-80gb --batch 8");
   command->add_option("--device", flags->device, "Device of the library [a100-sxm-80gb]");
   command->add_option("--batch", flags->batch, "Samples a step [8]")->check(Positive());
   command->callback([&session, &action, flags] {
@@ -255,4 +258,4 @@ void AddIlpTableCommand(CLI::App& app, const Session& session, Action& action) {
   });
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::study

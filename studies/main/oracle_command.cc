@@ -1,4 +1,4 @@
-// `planctl oracle`: cases that were run through the public Galvatron search engine, its
+// `parplan-study oracle`: cases that were run through the public Galvatron search engine, its
 // plan and ours side by side. Needs no server.
 
 #include <chrono>
@@ -7,16 +7,21 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
+#include "studies/main/command.h"
 #include "studies/oracle/oracle_comparison.h"
 
-namespace parplan::planctl {
+namespace parplan::study {
 namespace {
 
+using planctl::Positive;
+using planctl::ReadFile;
+using planctl::Risk;
 struct OracleFlags {
   std::vector<std::string> paths;
   std::string folder;
@@ -61,7 +66,7 @@ void AddOracleCommand(CLI::App& app, const Session& session, Action& action) {
       "oracle", "Compare with plans that the public Galvatron search engine chose");
   command->footer(
       "How to read it: docs/measurements/oracle.md.\nExample:\n"
-      "  planctl oracle galvatron_oracle/cases/*.json");
+      "  parplan-study oracle galvatron_oracle/cases/*.json");
   command->add_option("cases", flags->paths, "Case files")->required();
   command->add_option("--folder", flags->folder,
                       "Where the files a case names are [the folder above the case's]");
@@ -82,4 +87,4 @@ void AddOracleCommand(CLI::App& app, const Session& session, Action& action) {
   });
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::study

@@ -1,4 +1,4 @@
-// `planctl parity-2022`: what Galvatron of 2022 predicts with its own constants, found
+// `parplan-study parity`: what Galvatron of 2022 predicts with its own constants, found
 // again by our search, beside its published predictions. Needs no server.
 
 #include <cmath>
@@ -7,21 +7,24 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/text_layout.h"
+#include "studies/main/command.h"
 #include "studies/parity/galvatron_constants.h"
 
-namespace parplan::planctl {
+namespace parplan::study {
 namespace {
 
 using nlohmann::ordered_json;
+using planctl::ReadFile;
+using planctl::WrapGist;
 
 constexpr int kMbPerGb = 1024;
 // As near as a prediction must be.
@@ -222,11 +225,11 @@ absl::Status Parity(const Session& session, const ParityFlags& flags) {
 void AddParityCommand(CLI::App& app, const Session& session, Action& action) {
   auto flags = std::make_shared<ParityFlags>();
   CLI::App* parity = app.add_subcommand(
-      "parity-2022", "What Galvatron of 2022 predicts with its constants, beside the published");
+      "parity", "What Galvatron of 2022 predicts with its constants, beside the published");
   parity->footer(
       "Exit code 1 where a cell differs from --expect: another out of memory, or more than 1 % "
       "in samples a second.\n"
-      "Example:\n  planctl parity-2022 --constants constants.json --model bert-huge-32 \\\n"
+      "Example:\n  parplan-study parity --constants constants.json --model bert-huge-32 \\\n"
       "    --expect predicted_throughput.json");
   parity->add_option("--constants", flags->constants_path, "Profiled constants, a JSON file")
       ->required();
@@ -239,4 +242,4 @@ void AddParityCommand(CLI::App& app, const Session& session, Action& action) {
   });
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::study

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What planctl reads and writes: measured runs, imports, keys; and a server that is away.
 
-    planctl_files_test.py --planctl PATH [--examples FOLDER]
+    planctl_files_test.py --planctl PATH --study PATH [--examples FOLDER]
 """
 import json
 import pathlib
@@ -10,7 +10,7 @@ import stat
 
 from planctl_run import (OK, BAD_INPUT, UNAVAILABLE, NOT_FOUND, PlanctlTest, main)
 
-RUNS = pathlib.Path(__file__).parents[1] / "planctl" / "accuracy" / "data" / "published_runs.json"
+RUNS = pathlib.Path(__file__).parents[1] / "studies" / "accuracy" / "data" / "published_runs.json"
 
 
 class Measured(PlanctlTest):
@@ -20,13 +20,16 @@ class Measured(PlanctlTest):
                "time_in_range", "memory_mape", "memory_bias", "memory_under_rate", "oom_total",
                "oom_refused", "false_refusals"}
 
+    def study(self, *arguments, code=OK):
+        return self.json(*arguments, code=code, program="study")
+
     def setUp(self):
         super().setUp()
         self.runs = json.loads(RUNS.read_text())["runs"]
 
     def test_accuracy_has_every_row_once_and_figures_of_every_source(self):
         page = self.folder / "accuracy.html"
-        answer = self.json("accuracy", RUNS, "--html", page)
+        answer = self.study("accuracy", RUNS, "--html", page)
         self.assertEqual(set(answer["sources"]), {run["source"] for run in self.runs})
         for source, figures in answer["sources"].items():
             self.assertLessEqual(self.FIGURES | {"skipped", "unfitted", "groups"}, set(figures))
@@ -48,9 +51,9 @@ class Measured(PlanctlTest):
         self.assertNotIn("<script", page.read_text())
 
         source = "megatron-sc21-table1"
-        one = self.json("accuracy", RUNS, "--source", source)
+        one = self.study("accuracy", RUNS, "--source", source)
         self.assertEqual(one["sources"], {source: answer["sources"][source]})
-        text = self.text("accuracy", RUNS).stdout
+        text = self.text("accuracy", RUNS, program="study").stdout
         for name in answer["sources"]:
             self.assertIn(name, text)
 
@@ -79,7 +82,7 @@ class Measured(PlanctlTest):
 
         sources = json.loads(path.read_text())["provenance"]["sources"]
         self.assertEqual({row["source"] for row in sources}, set(fitted))
-        self.assertEqual(self.json("accuracy", RUNS, "--calibration", path)["calibration"],
+        self.assertEqual(self.study("accuracy", RUNS, "--calibration", path)["calibration"],
                          answer["digest"])
         plan = self.json("plan", "--offline", *self.question(), "--calibration", path)
         self.assertEqual(plan["plan"]["calibration_digest"], answer["digest"])
@@ -105,17 +108,19 @@ class Measured(PlanctlTest):
         none = self.folder / "none.json"
         out = self.folder / "out.json"
         for path in (broken, none):
-            for arguments in (["accuracy", path], ["calibrate", "--runs", path, "--out", out],
-                              ["accuracy", RUNS, "--calibration", path],
+            for arguments in (["accuracy", path], ["accuracy", RUNS, "--calibration", path]):
+                error = self.study(*arguments, code=BAD_INPUT)["error"]
+                self.assertIn(path.name, error["message"], arguments)
+            for arguments in (["calibrate", "--runs", path, "--out", out],
                               ["calibrate", "--executions", path, "--out", out],
                               ["calibrate", "--runs", RUNS, "--from", path, "--out", out],
                               ["plan", "--offline", *self.question(), "--calibration", path]):
                 error = self.json(*arguments, code=BAD_INPUT)["error"]
                 self.assertIn(path.name, error["message"], arguments)
         self.assertFalse(out.exists())
-        error = self.json("accuracy", RUNS, "--source", "nobody", code=BAD_INPUT)["error"]
+        error = self.study("accuracy", RUNS, "--source", "nobody", code=BAD_INPUT)["error"]
         self.assertIn("nobody", error["message"])
-        self.json("accuracy", RUNS, "--html", self.folder / "none" / "page.html", code=BAD_INPUT)
+        self.study("accuracy", RUNS, "--html", self.folder / "none" / "page.html", code=BAD_INPUT)
         self.calibrate(self.folder / "none" / "c.json", code=BAD_INPUT)
 
 

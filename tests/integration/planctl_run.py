@@ -13,9 +13,10 @@ FLAGS = argparse.Namespace()
 OK, INTERNAL, BAD_INPUT, NOTHING_FITS, MISSING, NOT_VERIFIED, UNAVAILABLE, NOT_FOUND = range(8)
 
 
-def planctl(*arguments, env=None):
-    return subprocess.run([FLAGS.planctl, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, **(env or {})})
+def planctl(*arguments, env=None, program="planctl"):
+    """Runs planctl, or with program="study" parplan-study."""
+    return subprocess.run([getattr(FLAGS, program), *map(str, arguments)], capture_output=True,
+                          text=True, timeout=120, env={**os.environ, **(env or {})})
 
 
 class PlanctlTest(unittest.TestCase):
@@ -48,14 +49,14 @@ class PlanctlTest(unittest.TestCase):
         path.write_text(json.dumps(content))
         return path
 
-    def text(self, *arguments, code=OK, env=None):
-        done = planctl(*arguments, env=env)
+    def text(self, *arguments, code=OK, env=None, program="planctl"):
+        done = planctl(*arguments, env=env, program=program)
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def json(self, *arguments, code=OK, env=None):
+    def json(self, *arguments, code=OK, env=None, program="planctl"):
         """The one object on standard output."""
-        done = self.text("--format", "json", *arguments, code=code, env=env)
+        done = self.text("--format", "json", *arguments, code=code, env=env, program=program)
         answer = json.loads(done.stdout)
         self.assertIsInstance(answer, dict)
         if code not in (OK, NOT_VERIFIED):
@@ -68,6 +69,7 @@ class PlanctlTest(unittest.TestCase):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--planctl", required=True)
+    parser.add_argument("--study")
     parser.add_argument("--server-binary")
     parser.add_argument("--examples", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parents[2] / "deploy/examples")

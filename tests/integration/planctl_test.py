@@ -16,7 +16,7 @@ COMMANDS = (
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
     ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
     ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"],
-    ["accuracy"], ["calibrate"], ["keys"],
+    ["calibrate"], ["keys"],
     ["keys", "generate"], ["keys", "list"], ["keys", "rotate"])
 
 
@@ -52,10 +52,21 @@ class Arguments(PlanctlTest):
                           ["compare", *self.question(), "--calibration", "c.json"],
                           ["shape", *self.question(), "--calibration", "c.json"],
                           ["evaluate", "plan.json", *self.question(), "--schedule", "gpipe"],
-                          ["accuracy"], ["calibrate"], ["calibrate", "--out", "c.json"],
+                          ["calibrate"], ["calibrate", "--out", "c.json"],
                           ["import", "galvatron"], ["report", "plan.json"]):
             self.text(*arguments, code=BAD_INPUT)
             self.json(*arguments, code=BAD_INPUT)
+
+    def test_studies_say_where_they_went(self):
+        for command, study in (("accuracy", "accuracy"), ("oracle", "oracle"),
+                               ("parity-2022", "parity"), ("parity", "parity"),
+                               ("ilp-table", "ilp"), ("ilp", "ilp")):
+            for arguments in ([command], [command, "runs.json", "--html", "x"], [command, "--help"]):
+                error = self.json(*arguments, code=BAD_INPUT)["error"]
+                self.assertIn(f"`parplan-study {study}`", error["message"])
+                self.assertIn(f"`parplan-study {study}`",
+                              self.text(*arguments, code=BAD_INPUT).stderr)
+        self.assertNotIn("accuracy", self.text("--help").stdout)
 
     def test_quiet_says_nothing_but_the_answer(self):
         done = self.text("--quiet", "plan", *self.offline(), "--out", self.folder / "plan.json")

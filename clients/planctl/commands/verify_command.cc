@@ -11,9 +11,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/service/shell/exit_code.h"
 #include "base/status_macros.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/exit_code.h"
 #include "clients/planctl/files.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
@@ -75,7 +75,8 @@ absl::Status Verify(const Session& session, const VerifyFlags& flags) {
   }
   // A refusal is an answer; the exit code says it too.
   const v1::VerifyPlanResponse::Verdict verdict = VerdictOf(verified.status());
-  const bool is_verdict = verified.ok() || ExitCodeOf(verified.status()) == ExitCode::kNotVerified;
+  const bool is_verdict =
+      verified.ok() || shell::ExitCodeOf(verified.status()) == shell::ExitCode::kNotVerified;
   if (!is_verdict) return verified.status();
   nlohmann::ordered_json object;
   object["valid"] = verified.ok();

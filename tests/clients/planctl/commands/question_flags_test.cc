@@ -224,9 +224,7 @@ TEST(FlagChecks, NoCommandHasTextsOfItsOwn) {
   Action action;
   const std::vector<
       std::pair<void (*)(CLI::App&, const Session&, Action&), std::vector<std::string>>>
-      commands = {{&AddIlpTableCommand, {"ilp-table", "--batch", "0"}},
-                  {&AddOracleCommand, {"oracle", "--time-limit", "0"}},
-                  {&AddShapeCommand, {"shape", "--min-devices", "0"}},
+      commands = {{&AddShapeCommand, {"shape", "--min-devices", "0"}},
                   {&AddShapeCommand, {"shape", "--max-devices", "0"}},
                   {&AddPlanCommand, {"plan", "--valid-hours", "0"}}};
   for (const auto& [add, arguments] : commands) {

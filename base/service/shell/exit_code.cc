@@ -1,4 +1,4 @@
-#include "clients/planctl/exit_code.h"
+#include "base/service/shell/exit_code.h"
 
 #include <optional>
 
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace parplan::planctl {
+namespace parplan::shell {
 
 ExitCode ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return ExitCode::kOk;
@@ -57,16 +57,16 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   }
 }
 
-std::string ErrorText(const absl::Status& status) {
+std::string ErrorText(absl::string_view program, const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail.has_value()) {
-    // What gRPC itself says of a server that is not there.
-    const bool is_away = status.code() == absl::StatusCode::kUnavailable;
-    return absl::StrCat("planctl: ", absl::StatusCodeToString(status.code()), ": ",
-                        status.message(),
-                        is_away ? "; is parplan-server running there? --server names another" : "");
+    // The status that gRPC makes when nothing listens at the address.
+    const bool is_unreachable = status.code() == absl::StatusCode::kUnavailable;
+    return absl::StrCat(
+        program, ": ", absl::StatusCodeToString(status.code()), ": ", status.message(),
+        is_unreachable ? "; is parplan-server running there? --server names another" : "");
   }
-  return absl::StrCat("planctl: ", ReasonName(detail->reason), ": ", status.message());
+  return absl::StrCat(program, ": ", ReasonName(detail->reason), ": ", status.message());
 }
 
 std::string ErrorJson(const absl::Status& status) {
@@ -83,4 +83,4 @@ std::string ErrorJson(const absl::Status& status) {
       2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::shell

@@ -1,4 +1,4 @@
-#include "clients/planctl/exit_code.h"
+#include "base/service/shell/exit_code.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "parplan/v1/error_info.pb.h"
 #include "tests/support/shared_data.h"
 
-namespace parplan::planctl {
+namespace parplan::shell {
 namespace {
 
 using ::testing::AllOf;
@@ -79,16 +79,17 @@ TEST(ExitCode, AllAreInTheDocumentation) {
 }
 
 TEST(ErrorText, IsOneLineWithReasonAndMessage) {
-  EXPECT_EQ(ErrorText(FieldError(Reason::kSpecInvalid, "model.x", "must be above 0")),
+  EXPECT_EQ(ErrorText("planctl", FieldError(Reason::kSpecInvalid, "model.x", "must be above 0")),
             "planctl: SPEC_INVALID: model.x: must be above 0");
-  EXPECT_EQ(ErrorText(absl::InternalError("odd")), "planctl: INTERNAL: odd");
+  EXPECT_EQ(ErrorText("planctl", absl::InternalError("odd")), "planctl: INTERNAL: odd");
 }
 
 TEST(ErrorText, OfAServerThatIsAwaySaysWhatToDo) {
-  EXPECT_THAT(ErrorText(absl::UnavailableError("no connection")),
+  EXPECT_THAT(ErrorText("planctl", absl::UnavailableError("no connection")),
               AllOf(StartsWith("planctl: UNAVAILABLE: no connection"), HasSubstr("--server")));
-  EXPECT_THAT(ErrorText(MakeError(absl::StatusCode::kUnavailable, Reason::kDraining, "ends")),
-              Not(HasSubstr("--server")));
+  EXPECT_THAT(
+      ErrorText("planctl", MakeError(absl::StatusCode::kUnavailable, Reason::kDraining, "ends")),
+      Not(HasSubstr("--server")));
 }
 
 TEST(ErrorJson, HasCodeReasonMessageAndFacts) {
@@ -112,4 +113,4 @@ TEST(ErrorJson, IsJsonWhateverBytesTheMessageHas) {
 }
 
 }  // namespace
-}  // namespace parplan::planctl
+}  // namespace parplan::shell

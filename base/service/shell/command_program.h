@@ -1,0 +1,71 @@
+// A program of commands, such as `planctl plan`: what all its commands share, and its run from the
+// arguments to the exit code.
+//
+//   int main(int argc, char** argv) {
+//     return parplan::shell::RunCommands({"planctl", "Plans ...", "Example: ..."}, AddCommands,
+//                                        argc, argv);
+//   }
+
+#ifndef PARPLAN_BASE_SERVICE_SHELL_COMMAND_PROGRAM_H_
+#define PARPLAN_BASE_SERVICE_SHELL_COMMAND_PROGRAM_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+// CLI11 is headers only and takes seconds to compile; only the sources that add options include it.
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace parplan::shell {
+
+// How to answer. Set before a command runs.
+struct Session {
+  // One JSON object on standard output instead of text.
+  bool json = false;
+  // No progress and notes on standard error.
+  bool quiet = false;
+  // Whether standard output has its answer; set by `Print`.
+  mutable bool answered = false;
+};
+
+// The work of a command, called once its arguments are read.
+using Action = std::function<absl::Status()>;
+
+// Adds commands to `app`. Each command, once chosen, sets `action`. `session` and `action` outlive
+// the parsing.
+using AddCommands = std::function<void(CLI::App& app, const Session& session, Action& action)>;
+
+struct CommandProgram {
+  std::string name;
+  std::string description;
+  // Ends the help of the program: exit codes, an example.
+  std::string footer;
+  // Printed by --version after the name.
+  std::string version;
+};
+
+// Reads the arguments, which name exactly one command, and runs it. Adds the flags --format,
+// --quiet and --version, which every command takes as well. Prints errors to standard error, and
+// with `--format json` as one object to standard output unless the command has answered already.
+// Returns the exit code (docs/planctl.md).
+int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
+                const char* const* argv);
+
+// Prints to standard output. INTERNAL if it is closed or its disk is full.
+absl::Status Print(const Session& session, absl::string_view text);
+
+// Prints a line to standard error unless the session is quiet.
+void Note(const Session& session, absl::string_view text);
+
+// Adds a hidden command `name` that only says, as INVALID_ARGUMENT (SPEC_INVALID), which command
+// line replaces it; takes any arguments.
+void AddMovedCommand(CLI::App& app, Action& action, const std::string& name,
+                     const std::string& replacement);
+
+}  // namespace parplan::shell
+
+#endif  // PARPLAN_BASE_SERVICE_SHELL_COMMAND_PROGRAM_H_

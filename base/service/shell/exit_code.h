@@ -1,0 +1,44 @@
+// Exit codes of the programs that have commands, and the form of their errors.
+
+#ifndef PARPLAN_BASE_SERVICE_SHELL_EXIT_CODE_H_
+#define PARPLAN_BASE_SERVICE_SHELL_EXIT_CODE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace parplan::shell {
+
+// Documented in docs/planctl.md; never renumbered.
+enum class ExitCode {
+  kOk = 0,
+  // A defect of the program, or a failure of the machine.
+  kInternal = 1,
+  // Wrong arguments, or a file or field that breaks a rule.
+  kBadInput = 2,
+  // No plan fits. The message has the memory that would suffice.
+  kNothingFits = 3,
+  // The profile lacks measurements. The message lists all of them.
+  kMeasurementsMissing = 4,
+  // A check of signature, audience, topology or validity time failed.
+  kNotVerified = 5,
+  // The server can't be reached, is busy, or did not answer in time.
+  kUnavailable = 6,
+  // The server or its store has no such resource.
+  kNotFound = 7,
+};
+
+// Returns the exit code of a status: that of its reason if it has one, else that of its code.
+ExitCode ExitCodeOf(const absl::Status& status);
+
+// Returns one line for people, which begins with the name of the program: what went wrong and
+// what to do.
+std::string ErrorText(absl::string_view program, const absl::Status& status);
+
+// Returns the error as one JSON object: {"error": {"code", "reason", "message", "metadata"}}.
+std::string ErrorJson(const absl::Status& status);
+
+}  // namespace parplan::shell
+
+#endif  // PARPLAN_BASE_SERVICE_SHELL_EXIT_CODE_H_

@@ -1,0 +1,24 @@
+// The commands of parplan-study.
+
+#ifndef PARPLAN_STUDIES_MAIN_COMMAND_H_
+#define PARPLAN_STUDIES_MAIN_COMMAND_H_
+
+#include "base/service/shell/command_program.h"
+
+namespace parplan::study {
+
+using shell::Action;
+using shell::Note;
+using shell::Print;
+using shell::Session;
+
+// Each adds one command to `app`. `session` and `action` outlive the parsing; the command chosen
+// sets `action`.
+void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action);
+void AddOracleCommand(CLI::App& app, const Session& session, Action& action);
+void AddParityCommand(CLI::App& app, const Session& session, Action& action);
+void AddIlpCommand(CLI::App& app, const Session& session, Action& action);
+
+}  // namespace parplan::study
+
+#endif  // PARPLAN_STUDIES_MAIN_COMMAND_H_

@@ -1,0 +1,33 @@
+// parplan-study: compares parplan's predictions and plans with what others measured and published.
+// Needs no server; not installed.
+
+#include "base/service/shell/command_program.h"
+#include "proto/wire/version.h"
+#include "studies/main/command.h"
+
+namespace parplan::study {
+namespace {
+
+void AddAllCommands(CLI::App& app, const Session& session, Action& action) {
+  AddAccuracyCommand(app, session, action);
+  AddOracleCommand(app, session, action);
+  AddParityCommand(app, session, action);
+  AddIlpCommand(app, session, action);
+}
+
+constexpr char kDescription[] =
+    "Compares parplan's predictions and plans with what others measured and published";
+
+constexpr char kFooter[] =
+    "Exit codes: 0 done, 1 internal error or a difference from --expect, 2 bad input, "
+    "4 measurements missing.\n"
+    "Example:\n  parplan-study accuracy runs.json --html accuracy.html";
+
+}  // namespace
+}  // namespace parplan::study
+
+int main(int argc, char** argv) {
+  using namespace parplan::study;
+  return parplan::shell::RunCommands({"parplan-study", kDescription, kFooter, parplan::kVersion},
+                                     AddAllCommands, argc, argv);
+}
