@@ -4,7 +4,6 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/slurm_commands.h"
 #include "proto/wire/version.h"
-#include "server/main/store_command.h"
 
 namespace parplan::planctl {
 namespace {
@@ -25,10 +24,10 @@ void AddAllCommands(CLI::App& app, const Session& session, Action& action) {
   AddCalibrateCommand(app, session, action);
   AddRunsCommand(app, session, action);
   AddExecutionsCommand(app, session, action);
-  AddKeysCommand(app, session, action);
-  AddStoreCommand(app, session, action);
   AddSlurmCommands(app, action);
   AddCompletionCommand(app, session, action);
+  shell::AddMovedCommand(app, action, "keys", "parplan-server keys");
+  shell::AddMovedCommand(app, action, "store", "parplan-server store");
   shell::AddMovedCommand(app, action, "accuracy", "parplan-study accuracy");
   shell::AddMovedCommand(app, action, "oracle", "parplan-study oracle");
   for (const char* const parity : {"parity-2022", "parity"}) {

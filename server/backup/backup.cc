@@ -280,7 +280,7 @@ absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::s
   if (version != NewestSqliteSchema()) {
     return Refused(absl::StrCat("the store has schema ", version, ", this release writes ",
                                 NewestSqliteSchema(),
-                                "; bring it up to date with `planctl store migrate`"));
+                                "; bring it up to date with `parplan-server store migrate`"));
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<SqliteRowSource> source,
                            SqliteRowSource::Begin(*connection));

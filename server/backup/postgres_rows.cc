@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<RowSource>> BeginPostgresRowSource(const std::str
     return MakeError(
         absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
         absl::StrCat("the store has schema ", source->schema(), ", this release writes ",
-                     NewestPostgresSchema(), "; bring it up to date with `planctl store migrate`"));
+                     NewestPostgresSchema(), "; bring it up to date with `parplan-server store migrate`"));
   }
   return source;
 }

@@ -1,7 +1,8 @@
-// `planctl keys generate|list|rotate|bundle`: the signing keys of a server, in its data
+// `parplan-server keys generate|list|rotate|bundle`: the signing keys of a server, in its data
 // folder.
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,21 +10,32 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/service/shell/command_program.h"
 #include "base/status_macros.h"
-#include "clients/planctl/commands/command.h"
-#include "clients/planctl/files.h"
+#include "base/system/posix_file.h"
 #include "proto/envelope/key_store.h"
 #include "proto/envelope/trust_bundle.h"
+#include "server/main/admin_commands.h"
 
-namespace parplan::planctl {
+namespace parplan {
 namespace {
+
+using shell::Note;
+using shell::Print;
+using shell::Session;
+
+// A bundle of a thousand keys has 200 kB.
+constexpr size_t kMaxBundleBytes = size_t{64} << 20;
 
 struct KeysFlags {
   std::string data_folder;
@@ -71,14 +83,14 @@ absl::Status Show(const Session& session, const KeyStore& store, const std::stri
   return Print(session, text);
 }
 
-// NOT_FOUND where no server and no `generate` has made keys yet.
+// Returns NOT_FOUND if neither a server nor `generate` has made keys yet.
 absl::StatusOr<KeyStore> OpenExisting(const std::string& data_folder) {
   std::error_code error;
   if (!std::filesystem::exists(data_folder + "/keys", error)) {
     return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
                      absl::StrCat("no keys in ", data_folder,
                                   "; name the data folder of a server, or make keys with "
-                                  "`planctl keys generate`"));
+                                  "`parplan-server keys generate`"));
   }
   return KeyStore::Open(data_folder, absl::Now());
 }
@@ -101,7 +113,14 @@ absl::Status Rotate(const Session& session, const KeysFlags& flags) {
   return Show(session, store, key_id);
 }
 
-// What verifiers of several servers need, as one bundle. Reads files alone: the folders may be
+absl::StatusOr<TrustBundle> ReadBundle(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(
+      path, {.max_bytes = kMaxBundleBytes, .takes_any_kind = true, .takes_standard_input = true});
+  if (!text.ok()) return FieldError(Reason::kSpecInvalid, path, text.status().message());
+  return TrustBundle::FromJson(*text);
+}
+
+// Prints the public keys of several servers as one bundle. Only reads files: the folders may be
 // mounted read-only.
 absl::Status Bundle(const Session& session, const KeysFlags& flags) {
   std::vector<std::string> paths = flags.bundle_paths;
@@ -111,10 +130,9 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
   }
   std::vector<TrustedKey> keys;
   for (const std::string& path : paths) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-    PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, TrustBundle::FromJson(text));
+    PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, ReadBundle(path));
     for (const TrustedKey& key : bundle.keys()) {
-      // The same server's, from two days: the later file says when its window ends.
+      // Two bundles of one server, from two days: the later file knows when the window ends.
       const auto known = std::find_if(keys.begin(), keys.end(), [&key](const TrustedKey& other) {
         return other.public_key == key.public_key;
       });
@@ -131,17 +149,18 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
 
 }  // namespace
 
-void AddKeysCommand(CLI::App& app, const Session& session, Action& action) {
+void AddKeysCommand(CLI::App& app, const Session& session, shell::Action& action) {
   auto flags = std::make_shared<KeysFlags>();
-  CLI::App* keys = app.add_subcommand("keys", "Signing keys of a server");
+  CLI::App* keys =
+      app.add_subcommand("keys", "Shows, makes and rotates the signing keys of a server");
   keys->footer(
       "A rotation: `generate` publishes a key that waits; hand out the bundle; some days later "
       "`rotate` lets it sign beside the older one, which retires after 7 days.\nExample:\n"
-      "  planctl keys list --data-dir /var/lib/parplan");
+      "  parplan-server keys list --data-dir /var/lib/parplan");
   keys->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* command = keys->add_subcommand(name, help);
-    command->footer(std::string("Example:\n  planctl keys ") + name +
+    command->footer(std::string("Example:\n  parplan-server keys ") + name +
                     " --data-dir /var/lib/parplan");
     command->add_option("--data-dir", flags->data_folder, "Data folder of the server")->required();
     command->callback([&session, &action, flags, run] {
@@ -160,4 +179,4 @@ void AddKeysCommand(CLI::App& app, const Session& session, Action& action) {
       ->type_name("FILE");
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan

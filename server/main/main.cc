@@ -1,5 +1,5 @@
-// parplan-server: reads its settings, puts the parts together, and waits for a
-// signal to take them apart.
+// parplan-server: reads its settings, puts the parts together, and waits for a signal to take them
+// apart; or runs one of the commands of admin_commands.h.
 
 #include <prometheus/registry.h>
 
@@ -33,6 +33,7 @@
 #include "proto/wire/version.h"
 #include "server/core/key_ring.h"
 #include "server/core/server_core.h"
+#include "server/main/admin_commands.h"
 #include "server/main/grpc_log.h"
 #include "server/main/server_log.h"
 #include "server/main/service_manager.h"
@@ -257,6 +258,7 @@ int Run(int argc, char** argv, const Signals& signals) {
 }  // namespace parplan
 
 int main(int argc, char** argv) {
+  if (parplan::NamesAdminCommand(argc, argv)) return parplan::RunAdminCommand(argc, argv);
   const parplan::Signals signals;
   try {
     return parplan::Run(argc, argv, signals);

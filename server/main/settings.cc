@@ -15,6 +15,7 @@
 #include "base/service/shell/state_folder.h"
 #include "base/status_macros.h"
 #include "proto/wire/version.h"
+#include "server/main/admin_commands.h"
 #include "server/main/config_file.h"
 #include "server/rpc/listen_address.h"
 #include "server/store/store_address.h"
@@ -29,6 +30,8 @@ constexpr int kMaxQueueLength = 100000;
 
 constexpr char kFooter[] = R"(
 Durations are written like 30s, 5m or 24h.
+
+Without a command: serves until a signal ends it.
 
 Example: a server for this machine, then one for a cluster
   parplan-server
@@ -217,10 +220,20 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("parplan-server ") + kVersion);
   app.footer(kFooter);
   AddFlags(app, settings, config_path);
+  // For the help alone: `RunAdminCommand` runs them.
+  shell::Session unused_session;
+  shell::Action unused_action;
+  AddKeysCommand(app, unused_session, unused_action);
+  AddStoreCommand(app, unused_session, unused_action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
+  }
+  if (!app.get_subcommands().empty()) {
+    std::cerr << "parplan-server: `" << app.get_subcommands().front()->get_name()
+              << "` must be the first argument; the flags of a server do not go with it\n";
+    return kUsageError;
   }
   if (status.ok()) status = CheckSettings(settings);
   for (std::string* const address : {&settings.metrics_listen, &settings.health_listen}) {

@@ -1,19 +1,26 @@
-// `planctl store migrate|backup|check|restore`: where a server keeps its records.
+// `parplan-server store migrate|backup|check|restore`: the records of a server.
 
 #include <memory>
 #include <string>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/service/shell/command_program.h"
 #include "base/status_macros.h"
 #include "server/backup/backup.h"
-#include "server/main/store_command.h"
+#include "server/main/admin_commands.h"
 #include "server/store/store_address.h"
 
-namespace parplan::planctl {
+namespace parplan {
 namespace {
+
+using shell::Note;
+using shell::Print;
+using shell::Session;
 
 struct StoreFlags {
   std::string store;
@@ -52,7 +59,7 @@ absl::Status BackUp(const Session& session, const StoreFlags& flags) {
   return Show(session, absl::StrCat(flags.file, " holds"), summary);
 }
 
-absl::Status Check(const Session& session, const StoreFlags& flags) {
+absl::Status CheckFile(const Session& session, const StoreFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const BackupSummary summary, CheckBackup(flags.file));
   return Show(session, absl::StrCat(flags.file, " is whole and holds"), summary);
 }
@@ -66,18 +73,20 @@ absl::Status Restore(const Session& session, const StoreFlags& flags) {
 
 }  // namespace
 
-void AddStoreCommand(CLI::App& app, const Session& session, Action& action) {
+void AddStoreCommand(CLI::App& app, const Session& session, shell::Action& action) {
   auto flags = std::make_shared<StoreFlags>();
-  CLI::App* store = app.add_subcommand("store", "Where a server keeps its records");
+  CLI::App* store =
+      app.add_subcommand("store", "Makes, backs up, checks and restores the records of a server");
   store->footer(
       "A store is sqlite:FOLDER, the data folder of a server, or postgres://USER@HOST/DATABASE; "
       "the password of the latter comes from PGPASSFILE. A backup can be restored to either.\n"
-      "Example:\n  planctl store backup --store sqlite:/var/lib/parplan --file parplan.backup");
+      "Example:\n  parplan-server store backup --store sqlite:/var/lib/parplan --file "
+      "parplan.backup");
   store->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, bool has_store, bool has_file,
                        auto run) {
     CLI::App* command = store->add_subcommand(name, help);
-    command->footer(absl::StrCat("Example:\n  planctl store ", name,
+    command->footer(absl::StrCat("Example:\n  parplan-server store ", name,
                                  has_store ? " --store sqlite:/var/lib/parplan" : "",
                                  has_file ? " --file parplan.backup" : ""));
     if (has_store) {
@@ -97,9 +106,9 @@ void AddStoreCommand(CLI::App& app, const Session& session, Action& action) {
       false, Migrate);
   add("backup", "Write all it holds at one moment to a new file; servers may go on", true, true,
       BackUp);
-  add("check", "Read a backup and compare it with what it says it holds", false, true, Check);
+  add("check", "Read a backup and compare it with what it says it holds", false, true, CheckFile);
   add("restore", "Put a backup into an empty store; no server may run on it", true, true, Restore)
       ->add_flag("--replace", flags->replace, "Into one that is not empty: what it holds is lost");
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan

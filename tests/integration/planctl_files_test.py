@@ -1,12 +1,11 @@
 #!/usr/bin/python3
-"""What planctl reads and writes: measured runs, imports, keys; and a server that is away.
+"""What planctl reads and writes: measured runs and imports; and a server that is away.
 
     planctl_files_test.py --planctl PATH --study PATH [--examples FOLDER]
 """
 import json
 import pathlib
 import socket
-import stat
 
 from planctl_run import (OK, BAD_INPUT, UNAVAILABLE, NOT_FOUND, PlanctlTest, main)
 
@@ -186,10 +185,7 @@ class Import(PlanctlTest):
         self.assertIn(plan["prediction"]["confidence"], ("mixed", "estimated"))
 
 
-class Keys(PlanctlTest):
-    def keys(self, command, **expected):
-        return self.json("keys", command, "--data-dir", self.folder / "data", **expected)
-
+class Hardware(PlanctlTest):
     def test_hardware_is_known_without_a_server(self):
         listed = self.json("hardware", "list")
         self.assertIn("a100-sxm-80gb", self.text("hardware", "list").stdout)
@@ -198,53 +194,6 @@ class Keys(PlanctlTest):
         for fabric in listed["fabrics"][::8]:
             self.assertEqual(self.json("hardware", "show", fabric["aliases"][0]), fabric)
         self.json("hardware", "show", "no such device", code=NOT_FOUND)
-
-    def test_bundles_of_several_servers_become_one(self):
-        for name in ("a", "b"):
-            self.json("keys", "generate", "--data-dir", self.folder / name)
-        paths = [self.folder / name / "trust-bundle.jwks.json" for name in ("a", "b")]
-        one = self.json("keys", "bundle", "--data-dir", self.folder / "a")
-        self.assertEqual(one, json.loads(paths[0].read_text()))
-        # Twice the same server, and another.
-        both = self.json("keys", "bundle", "--data-dir", self.folder / "a",
-                         "--bundle", paths[0], "--bundle", paths[1])
-        self.assertEqual(sorted(key["kid"] for key in both["keys"]),
-                         sorted(key["kid"] for path in paths
-                                for key in json.loads(path.read_text())["keys"]))
-        self.json("keys", "bundle", code=BAD_INPUT)
-        self.json("keys", "bundle", "--data-dir", self.folder / "none", code=BAD_INPUT)
-
-    def test_keys_are_made_listed_and_rotated(self):
-        self.assertEqual(self.keys("list", code=NOT_FOUND)["error"]["reason"],
-                         "RESOURCE_NOT_FOUND")
-        self.keys("rotate", code=NOT_FOUND)
-        made = self.keys("generate")
-        self.assertEqual([key["status"] for key in made["keys"]], ["active", "next"])
-        self.assertEqual(made["key_id"], made["keys"][1]["key_id"])
-        listed = self.keys("list")
-        self.assertEqual(listed["keys"], made["keys"])
-        rotated = self.keys("rotate")
-        self.assertEqual(rotated["key_id"], made["key_id"])
-        self.assertEqual([key["status"] for key in rotated["keys"]], ["active", "active"])
-        self.assertLess(rotated["keys"][0]["not_after"], made["keys"][0]["not_after"])
-        self.assertIn(made["key_id"], self.text("keys", "list", "--data-dir",
-                                                self.folder / "data").stdout)
-
-    def test_only_the_owner_can_read_private_keys(self):
-        made = self.keys("generate")
-        folder = self.folder / "data" / "keys"
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        self.assertTrue(files)
-        for path in [folder, *files]:
-            self.assertEqual(stat.S_IMODE(path.stat().st_mode) & 0o077, 0, path)
-        pem = [path for path in files if b"PRIVATE KEY" in path.read_bytes()]
-        self.assertEqual(len(pem), 2)
-        for path in pem:
-            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
-        bundle = json.loads(pathlib.Path(made["trust_bundle"]).read_text())
-        self.assertEqual(len(bundle["keys"]), 2)
-        for key in bundle["keys"]:
-            self.assertNotIn("d", key)
 
 
 class Away(PlanctlTest):

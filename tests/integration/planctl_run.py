@@ -14,7 +14,7 @@ OK, INTERNAL, BAD_INPUT, NOTHING_FITS, MISSING, NOT_VERIFIED, UNAVAILABLE, NOT_F
 
 
 def planctl(*arguments, env=None, program="planctl"):
-    """Runs planctl, or with program="study" parplan-study."""
+    """Runs planctl; with program="study" parplan-study, with "server_binary" parplan-server."""
     return subprocess.run([getattr(FLAGS, program), *map(str, arguments)], capture_output=True,
                           text=True, timeout=120, env={**os.environ, **(env or {})})
 

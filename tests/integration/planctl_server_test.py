@@ -184,7 +184,8 @@ class Server(PlanctlTest):
             {**envelope, "payload": base64.b64encode(payload).decode()}))
         self.assertEqual(self.verify(altered), "bad_signature")
 
-        other = self.json("keys", "generate", "--data-dir", self.folder / "other")
+        other = self.json("keys", "generate", "--data-dir", self.folder / "other",
+                          program="server_binary")
         self.assertEqual(self.verify(path, trust=other["trust_bundle"]), "bad_signature")
         later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=2)
         self.assertEqual(self.verify(path, "--at", later.strftime("%Y-%m-%dT%H:%M:%SZ")),

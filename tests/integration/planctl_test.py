@@ -16,8 +16,7 @@ COMMANDS = (
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
     ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
     ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"],
-    ["calibrate"], ["keys"],
-    ["keys", "generate"], ["keys", "list"], ["keys", "rotate"])
+    ["calibrate"], ["executions"], ["runs"])
 
 
 class Arguments(PlanctlTest):
@@ -31,7 +30,7 @@ class Arguments(PlanctlTest):
         self.assertRegex(self.text("--version").stdout, r"^planctl \d+\.\d+\.\d+")
 
     def test_wrong_arguments_give_2_and_one_object(self):
-        for arguments in ([], ["fly"], ["plan"], ["plan", "--unknown"], ["keys"], ["import"],
+        for arguments in ([], ["fly"], ["plan"], ["plan", "--unknown"], ["import"],
                           ["plan", *self.offline(), "--batch", "many"],
                           ["plan", *self.offline(), "--schedule", "zigzag"],
                           ["plan", *self.offline(), "--headroom", "2"],
@@ -67,6 +66,15 @@ class Arguments(PlanctlTest):
                 self.assertIn(f"`parplan-study {study}`",
                               self.text(*arguments, code=BAD_INPUT).stderr)
         self.assertNotIn("accuracy", self.text("--help").stdout)
+
+    def test_commands_for_a_server_s_data_say_where_they_went(self):
+        for command in ("keys", "store"):
+            for arguments in ([command], [command, "list", "--data-dir", "d"], [command, "--help"]):
+                error = self.json(*arguments, code=BAD_INPUT)["error"]
+                self.assertIn(f"`parplan-server {command}`", error["message"])
+                self.assertIn(f"`parplan-server {command}`",
+                              self.text(*arguments, code=BAD_INPUT).stderr)
+            self.assertNotRegex(self.text("--help").stdout, rf"(?m)^  {command} ")
 
     def test_quiet_says_nothing_but_the_answer(self):
         done = self.text("--quiet", "plan", *self.offline(), "--out", self.folder / "plan.json")

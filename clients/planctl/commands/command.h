@@ -31,7 +31,6 @@ void AddHardwareCommand(CLI::App& app, const Session& session, Action& action);
 void AddCalibrateCommand(CLI::App& app, const Session& session, Action& action);
 void AddRunsCommand(CLI::App& app, const Session& session, Action& action);
 void AddExecutionsCommand(CLI::App& app, const Session& session, Action& action);
-void AddKeysCommand(CLI::App& app, const Session& session, Action& action);
 void AddCompletionCommand(CLI::App& app, const Session& session, Action& action);
 
 }  // namespace parplan::planctl

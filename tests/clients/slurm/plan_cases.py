@@ -220,8 +220,8 @@ class Refusals(SlurmTest):
         other = WORLD.site.folder / "other-keys"
         if not other.exists():
             other.mkdir(mode=0o700)
-            subprocess.run([WORLD.flags.planctl, "keys", "generate", "--data-dir", other], check=True,
-                           capture_output=True)
+            subprocess.run([WORLD.flags.server_binary, "keys", "generate", "--data-dir", other],
+                           check=True, capture_output=True)
         WORLD.site.configure(trust=str(next(other.glob("*.jwks.json"))))
         job = self.slurm.submit("echo it runs\n", "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
         self.expect_end(job, "FAILED")

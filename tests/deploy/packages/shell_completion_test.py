@@ -53,15 +53,15 @@ class Planctl(unittest.TestCase):
         return complete(self.script, "planctl", ("planctl", *words), self.folder / "files")
 
     def test_commands_and_their_commands(self):
-        self.assertIn("keys", self.offered(""))
-        self.assertEqual(self.offered("ke"), ["keys"])
-        self.assertLessEqual({"generate", "list", "rotate"}, set(self.offered("keys", "")))
+        self.assertIn("hardware", self.offered(""))
+        self.assertEqual(self.offered("hard"), ["hardware"])
+        self.assertLessEqual({"list", "show"}, set(self.offered("hardware", "")))
         self.assertEqual(self.offered("completion", "ba"), ["bash"])
 
     def test_flags_of_the_command_and_of_the_program(self):
-        self.assertIn("--data-dir", self.offered("keys", "rotate", "--"))
+        self.assertIn("--cluster", self.offered("profile", "list", "--"))
         self.assertEqual(self.offered("verify", "--tr"), ["--trust"])
-        self.assertEqual(self.offered("keys", "rotate", "--fo"), ["--format"])
+        self.assertEqual(self.offered("profile", "list", "--fo"), ["--format"])
         self.assertNotIn("--trust", self.offered("plan", "--"))
 
     def test_values_of_flags(self):
@@ -73,7 +73,7 @@ class Planctl(unittest.TestCase):
                          ["1f1b", "gpipe", "interleaved"])
         self.assertEqual(self.offered("plan", "--batch", ""), [])
         # What takes no value is followed by another flag or a command.
-        self.assertEqual(self.offered("--quiet", "ke"), ["keys"])
+        self.assertEqual(self.offered("--quiet", "hard"), ["hardware"])
         self.assertEqual(self.offered("plan", "--offline", "--mod"), ["--model"])
 
     def test_files_where_files_may_stand(self):
@@ -82,9 +82,9 @@ class Planctl(unittest.TestCase):
         self.assertEqual(sorted(self.offered("explain", "")), ["model.json", "my plan.json"])
 
     def test_a_value_that_is_a_command_s_name_is_none(self):
-        self.assertEqual(self.offered("plan", "--out", "keys", "--tr"), [])
-        self.assertIn("--batch", self.offered("--format", "json", "plan", "--out", "keys", "--ba"))
-        self.assertEqual(self.offered("--format", "=", "json", "ke"), ["keys"])
+        self.assertEqual(self.offered("plan", "--out", "hardware", "--tr"), [])
+        self.assertIn("--batch", self.offered("--format", "json", "plan", "--out", "hardware", "--ba"))
+        self.assertEqual(self.offered("--format", "=", "json", "hard"), ["hardware"])
 
     def test_every_command_answers_and_offers_its_flags(self):
         pending, seen = [()], 0
@@ -126,8 +126,8 @@ class Planctl(unittest.TestCase):
             until("itis there")
             os.write(terminal, b"planctl verify my\t")
             until("my\\ plan.json")
-            os.write(terminal, b"\x15planctl ke\t")
-            until("keys ")
+            os.write(terminal, b"\x15planctl hard\t")
+            until("hardware ")
         finally:
             os.kill(pid, 9)
             os.waitpid(pid, 0)
@@ -155,6 +155,7 @@ class Others(unittest.TestCase):
                 if name == "parplan-server":
                     self.assertEqual(offered("--config", "ser"), ["server.json"])
                     self.assertEqual(offered("--workers", ""), [])
+                    self.assertEqual(offered("ke"), ["keys"])
                 if name == "parplan-agent":
                     self.assertEqual(sorted(offered("--backend", "")), ["cpu", "cuda"])
 

@@ -308,14 +308,15 @@ class Test:
         """A backup while servers run, restored to a file of SQLite that a single server serves."""
         backup, folder = f"{self.folder}/parplan.backup", f"{self.folder}/single"
 
-        def planctl(*arguments):
-            result = subprocess.run([self.options.planctl, "--format", "json", "store", *arguments],
-                                    capture_output=True, text=True)
+        def store(*arguments):
+            result = subprocess.run(
+                [self.options.server, "store", *arguments, "--format", "json"],
+                capture_output=True, text=True)
             assert result.returncode == 0, result.stderr
             return json.loads(result.stdout)
 
-        written = planctl("backup", "--store", self.postgres.uri(), "--file", backup)
-        restored = planctl("restore", "--store", f"sqlite:{folder}", "--file", backup)
+        written = store("backup", "--store", self.postgres.uri(), "--file", backup)
+        restored = store("restore", "--store", f"sqlite:{folder}", "--file", backup)
         assert written == restored
         name = parplan.Client(self.replicas[0].address).call(
             PLANS, "CreatePlan", self.question(64, job_id="one")).name

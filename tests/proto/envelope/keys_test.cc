@@ -160,7 +160,7 @@ TEST(SignPayload, NeedsAKeyAndEachOnce) {
   const PrivateKey key = FirstKey();
   EXPECT_EQ(ReasonOf(SignPayload("bytes", {})), Reason::kSignatureInvalid);
   EXPECT_THAT(SignPayload("bytes", {}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("planctl keys")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("parplan-server keys")));
   EXPECT_THAT(SignPayload("bytes", {&key, &key}), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

@@ -1,0 +1,25 @@
+// The commands of parplan-server that look after its data and end: `parplan-server keys ...` and
+// `parplan-server store ...`. Without a command the program serves.
+
+#ifndef PARPLAN_SERVER_MAIN_ADMIN_COMMANDS_H_
+#define PARPLAN_SERVER_MAIN_ADMIN_COMMANDS_H_
+
+#include "base/service/shell/command_program.h"
+
+namespace parplan {
+
+// Returns whether the first argument names a command, or is a flag that commands alone have
+// (--format, --quiet).
+bool NamesAdminCommand(int argc, const char* const* argv);
+
+// Runs the command that the arguments name and returns the exit code of the program, which is that
+// of planctl for the same error (docs/planctl.md). REQUIRES: `NamesAdminCommand`.
+int RunAdminCommand(int argc, const char* const* argv);
+
+// Each adds one command with its commands; `session` and `action` outlive the parsing.
+void AddKeysCommand(CLI::App& app, const shell::Session& session, shell::Action& action);
+void AddStoreCommand(CLI::App& app, const shell::Session& session, shell::Action& action);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_MAIN_ADMIN_COMMANDS_H_
