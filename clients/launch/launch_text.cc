@@ -9,18 +9,6 @@
 namespace parplan {
 namespace {
 
-const char* NameOf(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::kOneForwardOneBackward:
-      return "1f1b";
-    case Schedule::kGpipe:
-      return "gpipe";
-    case Schedule::kInterleaved:
-      return "interleaved";
-  }
-  return "?";
-}
-
 const char* NameOf(ShardingLevel level) {
   switch (level) {
     case ShardingLevel::kNone:
@@ -70,7 +58,7 @@ LaunchVariables LaunchPlan::VariablesOfNode(int node) const {
   list.Add("PARPLAN_DEVICE_COUNT", plan_.device_count);
   list.Add("PARPLAN_PIPELINE_DEGREE", plan_.pipeline_parallel_degree());
   list.Add("PARPLAN_VIRTUAL_STAGE_COUNT", plan_.virtual_stage_count);
-  list.Add("PARPLAN_SCHEDULE", NameOf(plan_.schedule));
+  list.Add("PARPLAN_SCHEDULE", std::string(TraitsOf(plan_.schedule).name));
   list.Add("PARPLAN_GLOBAL_BATCH_SIZE", plan_.global_batch_size);
   list.Add("PARPLAN_MICRO_BATCH_COUNT", plan_.micro_batch_count);
   list.Add("PARPLAN_MICRO_BATCH_SIZE", plan_.micro_batch_size());

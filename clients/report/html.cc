@@ -211,18 +211,6 @@ std::string Change(double ratio) {
   return absl::StrFormat("%+.*f %%", std::abs(ratio) < 0.00095 ? 2 : 1, 100.0 * ratio);
 }
 
-const char* Name(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::kOneForwardOneBackward:
-      return "1F1B";
-    case Schedule::kGpipe:
-      return "GPipe";
-    case Schedule::kInterleaved:
-      return "interleaved 1F1B";
-  }
-  return "";
-}
-
 std::string StrategyWords(const Strategy& strategy) {
   const bool tensor = strategy.tensor_parallel_degree > 1;
   const bool data = strategy.data_parallel_degree > 1;

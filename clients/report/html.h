@@ -53,9 +53,6 @@ std::string EndOfSearch(SearchLimit limit);
 // `+3.1 %`, `-12.0 %`, `±0 %`.
 std::string Change(double ratio);
 
-// `1F1B`, `GPipe` or `interleaved 1F1B`.
-const char* Name(Schedule schedule);
-
 // What a strategy does, for example `tensor parallel 4, data parallel 2 with
 // parameters sharded, recomputed`.
 std::string StrategyWords(const Strategy& strategy);

@@ -201,11 +201,11 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
   if (!excerpt.whole) {
     absl::StrAppend(&html, "<p class=\"quiet\">Drawn are the first ", Time(excerpt.end), " of ",
                     Time(prediction.step),
-                    plan.schedule == Schedule::kGpipe
-                        ? ". The forward passes go on; when the last is done, the backward passes "
-                          "follow in the same way.</p>"
-                        : ". The pattern goes on until the last micro-batch, then the pipeline "
-                          "drains.</p>");
+                    TraitsOf(plan.schedule).has_steady_state
+                        ? ". The pattern goes on until the last micro-batch, then the pipeline "
+                          "drains.</p>"
+                        : ". The forward passes go on; when the last is done, the backward passes "
+                          "follow in the same way.</p>");
   }
   return html;
 }

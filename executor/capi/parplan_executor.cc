@@ -274,7 +274,7 @@ int32_t parplan_rank_get_pass(const parplan_rank* rank, int32_t index, parplan_p
     PARPLAN_RETURN_IF_ERROR(CheckIndex("pass", index, static_cast<int64_t>(passes.size())));
     return Give({.size = 0,
                  .stage_index = passes[index].stage_index,
-                 .is_backward = passes[index].is_backward ? 1 : 0,
+                 .is_backward = passes[index].is_backward() ? 1 : 0,
                  .micro_batch = passes[index].micro_batch},
                 pass);
   });

@@ -172,7 +172,8 @@ absl::StatusOr<double> RankTrainer::Step() {
   for (const PipelinePass& pass : program_.passes) {
     const int index = pass.stage_index / program_.pipeline_parallel_degree;
     Stage& stage = *stages_[index];
-    if (!pass.is_backward) {
+    // `RankProgram::Create` has refused schedules that split backward passes.
+    if (!pass.is_backward()) {
       PARPLAN_RETURN_IF_ERROR(stage.Forward(pass.micro_batch));
       continue;
     }

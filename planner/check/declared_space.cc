@@ -149,11 +149,11 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
   const int depth = plan.pipeline_parallel_degree();
   const bool has_pipeline = depth > 1;
   if (has_pipeline && !dimensions.has(kPipeline)) return Outside("it has several stages");
-  if (has_pipeline && plan.schedule == Schedule::kGpipe && !dimensions.has(kGpipe)) {
-    return Outside("its schedule is GPipe");
-  }
-  if (plan.virtual_stage_count > 1 && !dimensions.has(kInterleaved)) {
-    return Outside("its schedule is interleaved");
+  // With one stage per device, an interleaved plan is one of 1F1B.
+  const ScheduleTraits& traits = TraitsOf(plan.schedule);
+  const bool differs = traits.has_virtual_stages ? plan.virtual_stage_count > 1 : has_pipeline;
+  if (differs && traits.dimension.has_value() && !dimensions.has(*traits.dimension)) {
+    return Outside(absl::StrCat("its schedule is ", traits.title));
   }
   if (LimitsOf(problem.rules().target).only_powers_of_two && !IsPowerOfTwo(depth)) {
     return Outside(absl::StrCat("it has ", depth, " stages"));

@@ -40,9 +40,17 @@ std::vector<Pass> PassesOf(const RankPlace& place) {
     const auto turn = static_cast<int>(in_group / devices);
     passes.push_back({is_backward, is_backward ? place.virtual_stage_count - 1 - turn : turn});
   };
-  int64_t warm_up = devices - place.stage_index - 1;
-  if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * devices;
-  if (place.schedule == Schedule::kGpipe) warm_up = number_count;
+  int64_t warm_up = 0;
+  switch (place.schedule) {
+    case Schedule::kGpipe:
+      warm_up = number_count;
+      break;
+    case Schedule::kOneForwardOneBackward:
+    case Schedule::kInterleaved:
+      warm_up = devices - place.stage_index - 1;
+      if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * devices;
+      break;
+  }
   warm_up = std::min(warm_up, number_count);
   for (int64_t i = 0; i < warm_up + number_count; ++i) {
     add(false, i);

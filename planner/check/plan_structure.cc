@@ -167,14 +167,13 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
     return Broken("the schedule is not that of the rules");
   }
   const int virtual_stages = plan.virtual_stage_count;
-  const bool interleaved = plan.schedule == Schedule::kInterleaved;
-  if (virtual_stages < 1 || (virtual_stages > 1 && !interleaved) ||
+  if (virtual_stages < 1 || (virtual_stages > 1 && !TraitsOf(plan.schedule).has_virtual_stages) ||
       plan.stages.size() % static_cast<size_t>(virtual_stages) != 0) {
     return Broken(absl::StrCat(virtual_stages, " virtual stages a device do not go with ",
                                plan.stages.size(), " stages and the schedule"));
   }
   const int degree = plan.pipeline_parallel_degree();
-  if (virtual_stages > 1 && count % degree != 0) {
+  if (TraitsOf(plan.schedule).needs_whole_groups && virtual_stages > 1 && count % degree != 0) {
     return Broken(absl::StrCat(count, " micro-batches are no multiple of the ", degree,
                                " stages, which the interleaved schedule needs"));
   }

@@ -42,12 +42,15 @@ class Program {
     // Passes of a last group with fewer than P micro-batches are counted and left out.
     passes_ = interleaved_ ? (micro_batches_ + devices_ - 1) / devices_ * devices_ * chunks_
                            : micro_batches_;
-    if (pipeline.schedule == Schedule::kGpipe) {
-      warm_up_ = passes_;
-    } else if (interleaved_) {
-      warm_up_ = (devices_ - device_ - 1) * 2 + (chunks_ - 1) * devices_;
-    } else {
-      warm_up_ = devices_ - device_ - 1;
+    switch (pipeline.schedule) {
+      case Schedule::kGpipe:
+        warm_up_ = passes_;
+        break;
+      case Schedule::kOneForwardOneBackward:
+      case Schedule::kInterleaved:
+        warm_up_ = interleaved_ ? (devices_ - device_ - 1) * 2 + (chunks_ - 1) * devices_
+                                : devices_ - device_ - 1;
+        break;
     }
     first_gradient_with_last_forward_ = warm_up_ <= passes_;
     warm_up_ = std::min(warm_up_, passes_);

@@ -24,7 +24,7 @@ struct SimulatedStage {
 // Stages in the order of the model, stage j on device j mod P, and how they work;
 // see `PipelineRules`.
 struct SimulatedPipeline {
-  Schedule schedule = Schedule::kOneForwardOneBackward;
+  Schedule schedule = kDefaultSchedule;
   int virtual_stage_count = 1;
   bool blocking_messages = false;
   bool early_gradient_sync = false;

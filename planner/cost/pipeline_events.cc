@@ -1,4 +1,5 @@
-// Pass by pass: the slow and plain form of what pipeline_schedule.cc evaluates.
+// Times the passes of a pipeline one by one, in the order of planner/model/pass_order.h: the slow
+// and plain form of what pipeline_schedule.cc evaluates.
 
 #include <algorithm>
 #include <limits>
@@ -6,104 +7,37 @@
 
 #include "base/check.h"
 #include "planner/cost/pipeline_schedule.h"
+#include "planner/model/pass_order.h"
 
 namespace parplan {
 namespace {
 
-// A forward or backward pass; none where `stage_index` is negative.
-struct Pass {
-  int stage_index = -1;
-  int64_t micro_batch_index = 0;
-  bool exists() const { return stage_index >= 0; }
-};
-
-// Puts all passes into ticks, such that what a pass waits for is in an earlier
-// tick, and such that ordering a device's passes by tick, forward before
-// backward, gives the order of the schedule. Sender and receiver of a message
-// exchange it at the end of the same tick.
+// Passes of all devices by tick, so that sender and receiver of a message meet at the end of the
+// same tick.
 class Ticks {
  public:
-  Ticks(const PipelineRules& rules, int stage_count, int64_t micro_batch_count)
-      : devices_(stage_count / rules.virtual_stage_count),
-        chunks_(rules.virtual_stage_count),
-        micro_batches_(micro_batch_count),
-        kind_(devices_ == 1                        ? Kind::kAlone
-              : rules.schedule == Schedule::kGpipe ? Kind::kGpipe
-              : chunks_ > 1                        ? Kind::kInterleaved
-                                                   : Kind::kOneForwardOneBackward) {}
-
-  int64_t count() const {
-    switch (kind_) {
-      case Kind::kAlone:
-        return 2 * chunks_ * micro_batches_;
-      case Kind::kGpipe:
-        return 2 * FlowTicks();
-      case Kind::kOneForwardOneBackward:
-        return 2 * (micro_batches_ + devices_ - 1);
-      case Kind::kInterleaved:
-        return Groups() * GroupSize() + Delay();
+  explicit Ticks(const PipelineShape& shape) : next_(shape.pipeline_parallel_degree) {
+    for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
+      orders_.push_back(PassOrder(shape, device));
+      count_ = std::max(count_, orders_.back().back().tick + 1);
     }
-    return 0;
   }
 
-  Pass Forward(int64_t tick, int device) const {
-    switch (kind_) {
-      case Kind::kAlone: {
-        const int64_t chunk = tick % (2 * chunks_);
-        return chunk < chunks_ ? Pass{static_cast<int>(chunk), tick / (2 * chunks_)} : Pass{};
-      }
-      case Kind::kGpipe:
-      case Kind::kOneForwardOneBackward:
-        return EverySecond(tick - device, device);
-      case Kind::kInterleaved:
-        return Interleaved(tick - device, device, /*is_backward=*/false);
-    }
-    return {};
-  }
+  int64_t count() const { return count_; }
 
-  Pass Backward(int64_t tick, int device) const {
-    switch (kind_) {
-      case Kind::kAlone: {
-        const int64_t chunk = 2 * chunks_ - 1 - tick % (2 * chunks_);
-        return chunk < chunks_ ? Pass{static_cast<int>(chunk), tick / (2 * chunks_)} : Pass{};
-      }
-      case Kind::kGpipe:
-        return EverySecond(tick - FlowTicks() - (devices_ - 1 - device), device);
-      case Kind::kOneForwardOneBackward:
-        return EverySecond(tick - (2 * devices_ - 1 - device), device);
-      case Kind::kInterleaved:
-        return Interleaved(tick - Delay() + device, device, /*is_backward=*/true);
-    }
-    return {};
+  // Returns the device's next pass if it is in `tick`, and goes on to the one after it.
+  const PipelinePass* Take(int64_t tick, int device) {
+    size_t& next = next_[device];
+    if (next == orders_[device].size() || orders_[device][next].tick != tick) return nullptr;
+    return &orders_[device][next++];
   }
 
  private:
-  enum class Kind { kAlone, kGpipe, kOneForwardOneBackward, kInterleaved };
-
-  // Ticks in which all micro-batches go through all stages one way.
-  int64_t FlowTicks() const { return 2 * (micro_batches_ - 1) + devices_; }
-  int64_t GroupSize() const { return static_cast<int64_t>(devices_) * chunks_; }
-  int64_t Groups() const { return (micro_batches_ + devices_ - 1) / devices_; }
-  // Forward passes of device 0 before its first backward pass.
-  int64_t Delay() const { return 2 * (devices_ - 1) + (chunks_ - 1) * int64_t{devices_}; }
-
-  Pass EverySecond(int64_t position, int device) const {
-    if (position < 0 || position % 2 != 0 || position / 2 >= micro_batches_) return {};
-    return {device, position / 2};
-  }
-
-  Pass Interleaved(int64_t position, int device, bool is_backward) const {
-    if (position < 0) return {};
-    const int64_t micro_batch = position / GroupSize() * devices_ + position % devices_;
-    if (micro_batch >= micro_batches_) return {};
-    const int chunk = static_cast<int>(position % GroupSize() / devices_);
-    return {(is_backward ? chunks_ - 1 - chunk : chunk) * devices_ + device, micro_batch};
-  }
-
-  int devices_;
-  int chunks_;
-  int64_t micro_batches_;
-  Kind kind_;
+  // [device][pass]
+  std::vector<std::vector<PipelinePass>> orders_;
+  // [device] passes done.
+  std::vector<size_t> next_;
+  int64_t count_ = 0;
 };
 
 class Player {
@@ -112,8 +46,11 @@ class Player {
       : blocking_(rules.blocking_messages),
         stages_(stages),
         micro_batches_(micro_batch_count),
-        ticks_(rules, static_cast<int>(stages.size()), micro_batch_count),
         devices_(static_cast<int>(stages.size()) / rules.virtual_stage_count),
+        ticks_({.schedule = rules.schedule,
+                .pipeline_parallel_degree = devices_,
+                .virtual_stage_count = rules.virtual_stage_count,
+                .micro_batch_count = micro_batch_count}),
         free_(devices_),
         forward_arrival_(stages.size() * static_cast<size_t>(micro_batch_count)),
         backward_arrival_(forward_arrival_.size()) {}
@@ -124,24 +61,9 @@ class Player {
     for (int64_t tick = 0; tick < ticks_.count(); ++tick) {
       std::fill(exchange.begin(), exchange.end(), kNoMessage);
       for (int device = 0; device < devices_; ++device) {
-        const Pass forward = ticks_.Forward(tick, device);
-        if (forward.exists()) {
-          events.push_back(Do(forward, device, /*is_backward=*/false));
-          const int stage = forward.stage_index;
-          if (stage + 1 < static_cast<int>(stages_.size())) {
-            Send(stages_[stage].send, events.back().end,
-                 forward_arrival_[Slot(stage + 1, forward.micro_batch_index)], exchange[device]);
-          }
-        }
-        const Pass backward = ticks_.Backward(tick, device);
-        if (backward.exists()) {
-          events.push_back(Do(backward, device, /*is_backward=*/true));
-          const int stage = backward.stage_index;
-          if (stage > 0) {
-            Send(stages_[stage - 1].send, events.back().end,
-                 backward_arrival_[Slot(stage - 1, backward.micro_batch_index)],
-                 exchange[(device + devices_ - 1) % devices_]);
-          }
+        while (const PipelinePass* pass = ticks_.Take(tick, device)) {
+          events.push_back(Do(*pass, device));
+          Send(*pass, device, events.back().end, exchange);
         }
       }
       if (blocking_ && devices_ > 1) Exchange(exchange);
@@ -157,20 +79,29 @@ class Player {
            static_cast<size_t>(micro_batch);
   }
 
-  PipelineEvent Do(const Pass& pass, int device, bool is_backward) {
-    const size_t slot = Slot(pass.stage_index, pass.micro_batch_index);
+  PipelineEvent Do(const PipelinePass& pass, int device) {
+    const size_t slot = Slot(pass.stage_index, pass.micro_batch);
+    const bool is_backward = pass.is_backward();
     const Seconds start =
         std::max(free_[device], is_backward ? backward_arrival_[slot] : forward_arrival_[slot]);
     const StageTimes& stage = stages_[pass.stage_index];
     free_[device] = start + (is_backward ? stage.backward : stage.forward);
-    return {pass.stage_index, pass.micro_batch_index, is_backward, start, free_[device]};
+    return {pass.stage_index, pass.micro_batch, is_backward, start, free_[device]};
   }
 
-  // `slowest` is the longest message at the end of the tick between two devices.
-  void Send(Seconds duration, Seconds now, Seconds& arrival, Seconds& slowest) const {
+  // Sends what `pass` made, done at `now`, to the stage after or before. `slowest[r]` is the
+  // longest message at the end of the tick between device r and the next.
+  void Send(const PipelinePass& pass, int device, Seconds now, std::vector<Seconds>& slowest) {
     if (devices_ == 1) return;
-    if (!blocking_) arrival = now + duration;
-    slowest = std::max(slowest, duration);
+    const int from = pass.stage_index;
+    const int to = pass.is_backward() ? from - 1 : from + 1;
+    if (to < 0 || to >= static_cast<int>(stages_.size())) return;
+    const Seconds duration = stages_[std::min(from, to)].send;
+    const int link = pass.is_backward() ? (device + devices_ - 1) % devices_ : device;
+    slowest[link] = std::max(slowest[link], duration);
+    if (blocking_) return;
+    (pass.is_backward() ? backward_arrival_ : forward_arrival_)[Slot(to, pass.micro_batch)] =
+        now + duration;
   }
 
   void Exchange(const std::vector<Seconds>& slowest) {
@@ -186,8 +117,8 @@ class Player {
   const bool blocking_;
   const absl::Span<const StageTimes> stages_;
   const int64_t micro_batches_;
-  const Ticks ticks_;
   const int devices_;
+  Ticks ticks_;
   std::vector<Seconds> free_;
   std::vector<Seconds> forward_arrival_;
   std::vector<Seconds> backward_arrival_;

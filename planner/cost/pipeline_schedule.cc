@@ -190,11 +190,13 @@ Seconds ScheduleEvaluator::StepTime(const PipelineRules& rules, absl::Span<const
   const int stage_count = static_cast<int>(stages.size());
   PARPLAN_CHECK(stage_count > 0 && micro_batch_count > 0 && chunks > 0);
   PARPLAN_CHECK(stage_count % chunks == 0);
-  PARPLAN_CHECK(chunks == 1 || rules.schedule == Schedule::kInterleaved);
+  const ScheduleTraits& traits = TraitsOf(rules.schedule);
+  PARPLAN_CHECK(chunks == 1 || traits.has_virtual_stages);
+  PARPLAN_CHECK(traits.backward_split == BackwardSplit::kWhole);
   Load(stages, stage_count / chunks);
   if (device_count_ == 1) {
     RunAlone(micro_batch_count);
-  } else if (rules.schedule == Schedule::kGpipe) {
+  } else if (traits.warm_up == WarmUpLaw::kAllForwardPasses) {
     if (rules.blocking_messages) {
       RunBlockingFlow(micro_batch_count, /*is_backward=*/false);
       RunBlockingFlow(micro_batch_count, /*is_backward=*/true);

@@ -46,7 +46,7 @@ struct StageTimes {
 
 // In which order passes are done, and what messages cost besides their way.
 struct PipelineRules {
-  Schedule schedule = Schedule::kOneForwardOneBackward;
+  Schedule schedule = kDefaultSchedule;
   // Stages on each device; above 1 only with `kInterleaved`, which is 1F1B at 1.
   int virtual_stage_count = 1;
   // Off: a message leaves when its pass ends, takes its send time, and occupies no

@@ -122,10 +122,8 @@ BackwardPeak PeakOfBackward(absl::Span<const StageMemory* const> stages,
                             absl::Span<const Bytes> outputs, const RankPlace& place) {
   BackwardPeak peak;
   peak.in_flight.resize(stages.size());
-  if (place.schedule == Schedule::kGpipe || stages.size() == 1) {
-    const Schedule schedule =
-        place.schedule == Schedule::kGpipe ? Schedule::kGpipe : Schedule::kOneForwardOneBackward;
-    peak.in_flight[0] = InFlightMicroBatchCount(schedule, place.pipeline_parallel_degree,
+  if (TraitsOf(place.schedule).warm_up == WarmUpLaw::kAllForwardPasses || stages.size() == 1) {
+    peak.in_flight[0] = InFlightMicroBatchCount(place.schedule, place.pipeline_parallel_degree,
                                                 place.stage_index, place.micro_batch_count);
     peak.most_kept = (stages[0]->kept.Sum() + outputs[0]) * peak.in_flight[0];
     return peak;

@@ -151,7 +151,7 @@ struct LayerMemoryRun {
 
 // The rank's place in the pipeline.
 struct RankPlace {
-  Schedule schedule = Schedule::kOneForwardOneBackward;
+  Schedule schedule = kDefaultSchedule;
   int pipeline_parallel_degree = 1;
   int stage_index = 0;
   int virtual_stage_count = 1;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "planner/model/pass_order.h"
+
 namespace parplan {
 namespace {
 
@@ -30,12 +32,14 @@ Order OrderOf(const InterleavedDevice& device) {
   return {device.pipeline_parallel_degree, device.virtual_stage_count, device.micro_batch_count};
 }
 
-// Forward passes before the first backward pass, that before it included.
+// Returns the number of forward passes before the first backward pass.
 int64_t LeadOf(const InterleavedDevice& device) {
-  const int64_t behind = device.pipeline_parallel_degree - device.device_index - 1;
-  // With one chunk it is plain 1F1B.
-  if (device.virtual_stage_count == 1) return behind + 1;
-  return 2 * behind + int64_t{device.virtual_stage_count - 1} * device.pipeline_parallel_degree + 1;
+  return WarmUpPassCount({.schedule = Schedule::kInterleaved,
+                          .pipeline_parallel_degree = device.pipeline_parallel_degree,
+                          .virtual_stage_count = device.virtual_stage_count,
+                          .micro_batch_count = device.micro_batch_count},
+                         device.device_index) +
+         1;
 }
 
 }  // namespace

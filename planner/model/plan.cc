@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "planner/model/pass_order.h"
 
 namespace parplan {
 
@@ -30,9 +31,10 @@ std::string PlanGist(const Plan& plan) {
 
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count) {
-  if (pipeline_parallel_degree == 1) return 1;
-  if (schedule == Schedule::kGpipe) return micro_batch_count;
-  return std::min<int64_t>(pipeline_parallel_degree - stage_index, micro_batch_count);
+  const PipelineShape shape{.schedule = schedule,
+                            .pipeline_parallel_degree = pipeline_parallel_degree,
+                            .micro_batch_count = micro_batch_count};
+  return std::min(WarmUpPassCount(shape, stage_index) + 1, micro_batch_count);
 }
 
 }  // namespace parplan

@@ -9,17 +9,10 @@
 #include <vector>
 
 #include "base/units.h"
+#include "planner/model/schedule_traits.h"
 #include "planner/model/strategy.h"
 
 namespace parplan {
-
-// Values as in proto/parplan/v1/plan.proto.
-enum class Schedule {
-  kOneForwardOneBackward = 1,
-  kGpipe = 2,
-  // 1F1B over several virtual stages a device (Narayanan et al., section 2.2).
-  kInterleaved = 3,
-};
 
 // Consecutive layers of one definition under one strategy.
 struct StageLayerRun {
@@ -51,8 +44,8 @@ struct Plan {
   int device_count = 0;
   int64_t global_batch_size = 0;
   int64_t micro_batch_count = 1;
-  Schedule schedule = Schedule::kOneForwardOneBackward;
-  // Stages on each device: above 1 only with `kInterleaved`. Stage j is then on the
+  Schedule schedule = kDefaultSchedule;
+  // Stages on each device; above 1 only if the schedule has virtual stages. Stage j is then on the
   // ranks of stage j - pipeline_parallel_degree().
   int virtual_stage_count = 1;
   std::vector<StagePlan> stages;

@@ -19,11 +19,10 @@ absl::Status Broken(const char* field, const std::string& rule) {
 
 // Whether a schedule that is asked for is one of the space.
 absl::Status CheckSchedule(const PlanningRules& rules) {
-  if (!rules.schedule.has_value() || *rules.schedule == Schedule::kOneForwardOneBackward) {
-    return absl::OkStatus();
-  }
-  const SearchDimension dimension =
-      *rules.schedule == Schedule::kGpipe ? SearchDimension::kGpipe : SearchDimension::kInterleaved;
+  if (!rules.schedule.has_value()) return absl::OkStatus();
+  const std::optional<SearchDimension> needed = TraitsOf(*rules.schedule).dimension;
+  if (!needed.has_value()) return absl::OkStatus();
+  const SearchDimension dimension = *needed;
   const absl::string_view name = SearchDimensionName(dimension);
   if (!rules.dimensions.has(dimension)) {
     return Broken("options.schedule",

@@ -56,8 +56,11 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
       stage_count % plan.virtual_stage_count != 0) {
     return Refuse("virtual_stage_count", "it divides the number of stages");
   }
-  if (plan.virtual_stage_count > 1 && plan.schedule != Schedule::kInterleaved) {
+  if (plan.virtual_stage_count > 1 && !TraitsOf(plan.schedule).has_virtual_stages) {
     return Refuse("schedule", "several stages a device are interleaved");
+  }
+  if (TraitsOf(plan.schedule).backward_split != BackwardSplit::kWhole) {
+    return Refuse("schedule", "a backward pass computes the gradients of inputs and weights");
   }
   const int degree = plan.pipeline_parallel_degree();
   if (plan.device_count < 1 || plan.device_count % degree != 0) {
@@ -257,8 +260,11 @@ class ProgramMaker {
     groups_.Add("loss", std::move(all));
     Renumber(groups_.Sort(), program);
     program.groups = groups_.Take();
-    program.passes = PassesOf(plan_.schedule, degree, plan_.virtual_stage_count,
-                              program.pipeline_place, plan_.micro_batch_count);
+    program.passes = PassOrder({.schedule = plan_.schedule,
+                                .pipeline_parallel_degree = degree,
+                                .virtual_stage_count = plan_.virtual_stage_count,
+                                .micro_batch_count = plan_.micro_batch_count},
+                               program.pipeline_place);
     return program;
   }
 

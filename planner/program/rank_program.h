@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "planner/model/model_spec.h"
+#include "planner/model/pass_order.h"
 #include "planner/model/plan.h"
 #include "planner/program/activation_layout.h"
-#include "planner/program/pipeline_order.h"
 #include "planner/program/reshard.h"
 
 namespace parplan {

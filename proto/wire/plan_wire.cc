@@ -247,7 +247,7 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
   if (payload.virtual_stage_count() < 0 || payload.stages_size() % plan.virtual_stage_count != 0) {
     return Malformed("virtual_stage_count", "must divide the number of stages");
   }
-  if (plan.virtual_stage_count > 1 && plan.schedule != Schedule::kInterleaved) {
+  if (plan.virtual_stage_count > 1 && !TraitsOf(plan.schedule).has_virtual_stages) {
     return Malformed("virtual_stage_count", "above 1 needs SCHEDULE_INTERLEAVED");
   }
   const int depth = payload.stages_size() / plan.virtual_stage_count;

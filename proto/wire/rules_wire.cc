@@ -15,7 +15,8 @@
 namespace parplan {
 namespace {
 
-static_assert(v1::Schedule_MAX == static_cast<int>(Schedule::kInterleaved));
+// Enumerators of both sides have the same values, and the table of traits has a row for each.
+static_assert(v1::Schedule_MAX == kScheduleCount);
 
 constexpr size_t kMaxPlannerNameSize = 63;
 
@@ -27,7 +28,7 @@ absl::Status CheckNotNegative(int64_t value, absl::string_view field, absl::stri
 }  // namespace
 
 absl::StatusOr<Schedule> ScheduleFromProto(v1::Schedule schedule, absl::string_view field) {
-  if (schedule == v1::SCHEDULE_UNSPECIFIED) return Schedule::kOneForwardOneBackward;
+  if (schedule == v1::SCHEDULE_UNSPECIFIED) return kDefaultSchedule;
   return EnumFromProto<Schedule>(schedule, field, Reason::kSpecInvalid);
 }
 

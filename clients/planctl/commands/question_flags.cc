@@ -1,14 +1,19 @@
 #include "clients/planctl/commands/question_flags.h"
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/runtime_traits.h"
+#include "planner/model/schedule_traits.h"
 #include "planner/model/search_space.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/duration_wire.h"
@@ -33,11 +38,15 @@ std::string TargetNames() {
   return names;
 }
 
+std::vector<std::string> ScheduleNames() {
+  std::vector<std::string> names;
+  for (const ScheduleTraits& traits : KnownSchedules()) names.emplace_back(traits.name);
+  return names;
+}
+
 v1::Schedule ScheduleOf(const std::string& name) {
-  if (name == "1f1b") return v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD;
-  if (name == "gpipe") return v1::SCHEDULE_GPIPE;
-  if (name == "interleaved") return v1::SCHEDULE_INTERLEAVED;
-  return v1::SCHEDULE_UNSPECIFIED;
+  const std::optional<Schedule> schedule = FindSchedule(name);
+  return schedule.has_value() ? ScheduleToProto(*schedule) : v1::SCHEDULE_UNSPECIFIED;
 }
 
 }  // namespace
@@ -72,8 +81,9 @@ void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
   command.add_option("--micro-batches", micro_batch_count, "Micro-batches per step [search]");
   command
       .add_option("--schedule", schedule,
-                  "Only this pipeline schedule: 1f1b, gpipe or interleaved [search]")
-      ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved"}));
+                  absl::StrCat("Only this pipeline schedule: ",
+                               absl::StrJoin(ScheduleNames(), ", "), " [search]"))
+      ->check(CLI::IsMember(ScheduleNames()));
   command
       .add_option("--space", space,
                   "What may vary: `all` or `none`, then names to add and, with `-`, to take "

@@ -57,7 +57,7 @@ std::string Head(const char* label, const PlanTerms& terms) {
   absl::StrAppendFormat(
       &text, "%-12s %s\n", "",
       Wrap(absl::StrCat(terms.plan.micro_batch_count, " micro-batches of ",
-                        terms.plan.micro_batch_size(), ", ", report::Name(terms.plan.schedule),
+                        terms.plan.micro_batch_size(), ", ", TraitsOf(terms.plan.schedule).title,
                         "; step ", Time(terms.prediction.step), ", ",
                         report::Rate(terms.prediction.samples_per_second), " samples/s"),
            kValueColumn));

@@ -38,18 +38,6 @@ const char* RecomputeName(RecomputeLevel level) {
   return "";
 }
 
-const char* ScheduleName(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::kOneForwardOneBackward:
-      return "1f1b";
-    case Schedule::kGpipe:
-      return "gpipe";
-    case Schedule::kInterleaved:
-      return "interleaved";
-  }
-  return "";
-}
-
 Json StrategyObject(int depth, const Strategy& strategy) {
   Json object;
   object["notation"] = StrategyNotation(depth, strategy);
@@ -111,7 +99,7 @@ Json PlanObject(const PlanView& view) {
   plan["global_batch_size"] = view.plan.global_batch_size;
   plan["micro_batch_count"] = view.plan.micro_batch_count;
   plan["pipeline_parallel_degree"] = view.plan.pipeline_parallel_degree();
-  plan["schedule"] = ScheduleName(view.plan.schedule);
+  plan["schedule"] = std::string(TraitsOf(view.plan.schedule).name);
   plan["virtual_stage_count"] = view.plan.virtual_stage_count;
   plan["model_digest"] = payload.model_digest();
   plan["topology_digest"] = payload.topology_digest();
@@ -202,7 +190,7 @@ Json BesideArray(const std::vector<PlanBeside>& plans, const PlanView& view) {
     object["global_batch_size"] = beside.plan.global_batch_size;
     object["micro_batch_count"] = beside.plan.micro_batch_count;
     object["pipeline_parallel_degree"] = beside.plan.pipeline_parallel_degree();
-    object["schedule"] = ScheduleName(beside.plan.schedule);
+    object["schedule"] = std::string(TraitsOf(beside.plan.schedule).name);
     object["virtual_stage_count"] = beside.plan.virtual_stage_count;
     object["stages"] = StageArray(beside.plan, layer_names);
     array.push_back(std::move(object));

@@ -37,8 +37,9 @@ std::string PaddedLeft(const std::string& text, int columns) {
 
 // `1F1B`, `GPipe`, `V=4` for interleaved stages.
 std::string ShortName(const Plan& plan) {
-  if (plan.schedule != Schedule::kInterleaved) return Name(plan.schedule);
-  return absl::StrCat("V=", plan.virtual_stage_count);
+  const ScheduleTraits& traits = TraitsOf(plan.schedule);
+  if (traits.has_virtual_stages) return absl::StrCat("V=", plan.virtual_stage_count);
+  return std::string(traits.title);
 }
 
 std::string LayerName(const v1::StageLayerRun& run) {
@@ -210,7 +211,7 @@ std::string PlanText(const PlanView& view) {
                         view.plan.micro_batch_count == 1 ? "" : "es", " of ",
                         view.plan.micro_batch_size(),
                         view.plan.micro_batch_size() == 1 ? " sample, " : " samples, ",
-                        report::Name(view.plan.schedule)));
+                        TraitsOf(view.plan.schedule).title));
   line("step time", absl::StrCat(Time(prediction.step), ", likely ", Time(prediction.step_lower),
                                  " to ", Time(prediction.step_upper)));
   line("throughput", absl::StrFormat("%.2f samples/s", prediction.samples_per_second));

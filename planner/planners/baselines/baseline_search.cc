@@ -141,9 +141,9 @@ class BaselineSearch {
     if (target.only_powers_of_two && (degree & (degree - 1)) != 0) return false;
     if (degree == 1) return true;
     if (!dimensions.has(SearchDimension::kPipeline)) return false;
-    if (problem_.rules().schedule == Schedule::kGpipe && !dimensions.has(SearchDimension::kGpipe)) {
-      return false;
-    }
+    const std::optional<SearchDimension> needed =
+        TraitsOf(problem_.rules().schedule.value_or(kDefaultSchedule)).dimension;
+    if (needed.has_value() && !dimensions.has(*needed)) return false;
     if (dimensions.has(SearchDimension::kUnevenStages)) return true;
     const std::vector<int>& layers = problem_.model().definition_of_layer();
     const auto transformer_count = std::count_if(layers.begin(), layers.end(), [this](int index) {
@@ -154,7 +154,7 @@ class BaselineSearch {
 
   void ListCandidates() {
     // Several stages a device are none of these planners'.
-    if (problem_.rules().schedule == Schedule::kInterleaved) {
+    if (TraitsOf(problem_.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages) {
       listed_all_ = true;
       return;
     }

@@ -12,7 +12,7 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
                          int64_t micro_batch_count)
     : pipeline_parallel_degree_(pipeline_parallel_degree),
       micro_batch_count_(micro_batch_count),
-      schedule_(problem.rules().schedule.value_or(Schedule::kOneForwardOneBackward)),
+      schedule_(problem.rules().schedule.value_or(kDefaultSchedule)),
       definition_of_layer_(problem.model().definition_of_layer()) {
   const int rank_count = problem.device_count() / pipeline_parallel_degree;
   const int64_t micro_batch_size = problem.global_batch_size() / micro_batch_count;

@@ -65,7 +65,7 @@ double LeastBackwardShare(const StageTables& tables) {
 // How often the time of a stage counts beside one micro-batch through all.
 double RepeatCount(const StageTables& tables, int stage_index, double backward_share) {
   const auto micro_batch_count = static_cast<double>(tables.micro_batch_count());
-  if (tables.schedule() == Schedule::kGpipe) return micro_batch_count - 1.0;
+  if (!TraitsOf(tables.schedule()).has_steady_state) return micro_batch_count - 1.0;
   const auto in_flight = static_cast<double>(tables.InFlight(stage_index));
   return (micro_batch_count - in_flight) + (in_flight - 1.0) * backward_share;
 }

@@ -24,7 +24,7 @@ struct Cell {
   int pipeline_parallel_degree = 1;
   int virtual_stage_count = 1;
   int64_t micro_batch_count = 1;
-  Schedule schedule = Schedule::kOneForwardOneBackward;
+  Schedule schedule = kDefaultSchedule;
   // No plan of it takes less a sample.
   Seconds bound_per_sample;
 
@@ -110,8 +110,8 @@ class UniformSearch {
       for (const int depth : space_.PipelineDegrees()) {
         for (const int64_t count : space_.MicroBatchCounts(batch)) {
           for (const Schedule schedule : space_.Schedules(depth)) {
-            const bool interleaves = schedule == Schedule::kInterleaved;
-            if (interleaves && count % depth != 0) continue;
+            const bool interleaves = TraitsOf(schedule).has_virtual_stages;
+            if (TraitsOf(schedule).needs_whole_groups && count % depth != 0) continue;
             const int most = interleaves ? transformer_count / depth : 1;
             for (int chunks = interleaves ? 2 : 1; chunks <= most; ++chunks) {
               if (!meter_.Ask()) return;

@@ -26,11 +26,11 @@ constexpr int kFewestInGroup = 3;
 constexpr int64_t kQuestionsBetweenReports = 4;
 
 bool Interleaves(const PipelineCandidate& candidate) {
-  return candidate.schedule == Schedule::kInterleaved;
+  return TraitsOf(candidate.schedule).has_virtual_stages;
 }
 
 bool IsGpipe(const PipelineCandidate& candidate) {
-  return candidate.schedule == Schedule::kGpipe && candidate.pipeline_parallel_degree > 1;
+  return !TraitsOf(candidate.schedule).has_steady_state && candidate.pipeline_parallel_degree > 1;
 }
 
 // Whether `SteadyBound` says something of it.
@@ -104,10 +104,9 @@ void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
   ForEach(control_.parallel_for, static_cast<int64_t>(questions.size()), [&](int64_t k) {
     const auto& [key, interleaves] = questions[k];
     SearchMeter meter(control);
-    const Seconds bound =
-        SteadyBound(space_, costs_, tables_.At(key),
-                    interleaves ? Schedule::kInterleaved : Schedule::kOneForwardOneBackward,
-                    Seconds::Of(most * static_cast<double>(key.second)), meter);
+    const Seconds bound = SteadyBound(space_, costs_, tables_.At(key),
+                                      interleaves ? Schedule::kInterleaved : kDefaultSchedule,
+                                      Seconds::Of(most * static_cast<double>(key.second)), meter);
     answers[k] = meter.stopped() ? 0.0 : bound.value();
   });
   for (size_t k = 0; k < questions.size(); ++k) {

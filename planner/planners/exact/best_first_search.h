@@ -81,7 +81,6 @@ class BestFirstSearch {
     int64_t micro_batch_count = 0;
     double bound_per_sample = 0.0;
   };
-  static constexpr int kScheduleCount = static_cast<int>(Schedule::kInterleaved) + 1;
   // What is known of all candidates of one table, and so of many batches.
   struct Group {
     // [interleaves] candidates that `SteadyBound` says something of.
@@ -91,7 +90,7 @@ class BestFirstSearch {
     // Nothing fits under GPipe with so many micro-batches; then nothing does with more.
     int64_t too_many_for_gpipe = std::numeric_limits<int64_t>::max();
     // [schedule] of the searches that ended without a proof, the one with most micro-batches.
-    Unproved unproved[kScheduleCount];
+    Unproved unproved[kScheduleCount + 1];
   };
   struct Question {
     TableCache::Key key;

@@ -33,7 +33,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 double BoundOf(const StrategySpace& space, const LeastTimes& least,
                const std::map<int, InterleavedBounds>& interleaved,
                const PipelineCandidate& candidate) {
-  if (candidate.schedule == Schedule::kInterleaved) {
+  if (TraitsOf(candidate.schedule).has_virtual_stages) {
     return interleaved.at(candidate.pipeline_parallel_degree)
         .Bound(least, candidate.micro_batch_count)
         .value();
@@ -117,7 +117,7 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
       for (const Schedule schedule : space.Schedules(degree)) {
         for (const int64_t count : counts) {
           if (count > kMaxForwardPassCount / degree) continue;
-          if (schedule == Schedule::kInterleaved && count % degree != 0) continue;
+          if (TraitsOf(schedule).needs_whole_groups && count % degree != 0) continue;
           list.candidates.push_back({.pipeline = {.global_batch_size = batch,
                                                   .micro_batch_count = count,
                                                   .pipeline_parallel_degree = degree,
@@ -180,7 +180,7 @@ std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostM
     auto* const found = std::get_if<PlanFound>(&*result);
     if (found == nullptr || !found->prediction.fits()) return;
     // Which the space does not have.
-    if (found->plan.schedule == Schedule::kInterleaved && found->plan.virtual_stage_count == 1) {
+    if (TraitsOf(found->plan.schedule).has_virtual_stages && found->plan.virtual_stage_count == 1) {
       return;
     }
     seeds.push_back({std::move(found->plan), std::move(found->prediction)});

@@ -25,7 +25,7 @@ Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const Op
   const Seconds most_in_all = most * (count * (1.0 + 2.0 * kShareBesides));
   // The batch is no matter for bounds.
   const Seconds bound =
-      schedule == Schedule::kInterleaved
+      TraitsOf(schedule).has_virtual_stages
           ? InterleavedSteadyBound(space, costs, table, micro_batch_count, most_in_all)
           : PipelineBound(space, costs, table,
                           {.micro_batch_count = micro_batch_count,

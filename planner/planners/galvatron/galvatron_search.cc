@@ -53,7 +53,7 @@ class GalvatronSearch {
         control_(control),
         space_(problem, costs),
         evaluator_(problem, costs),
-        schedule_(problem.rules().schedule.value_or(Schedule::kOneForwardOneBackward)) {}
+        schedule_(problem.rules().schedule.value_or(kDefaultSchedule)) {}
 
   // Whether there is any candidate, whatever the memory.
   bool List() {
@@ -322,7 +322,9 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control) {
   // The papers have one stage a device.
-  if (problem.rules().schedule == Schedule::kInterleaved) return std::nullopt;
+  if (TraitsOf(problem.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages) {
+    return std::nullopt;
+  }
   SearchMeter meter(control);
   GalvatronSearch search(problem, costs, variant, meter, control);
   if (!search.List()) {

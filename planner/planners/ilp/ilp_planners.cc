@@ -253,19 +253,23 @@ class IlpPlanner {
   int64_t done_count_ = 0;
 };
 
+// Both planners make plans of one stage, which cannot be divided into virtual stages.
+bool WantsVirtualStages(const PlanningProblem& problem) {
+  return TraitsOf(problem.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages;
+}
+
 }  // namespace
 
 std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
                                                  const CostModel& costs,
                                                  const SearchControl& control) {
-  // One stage interleaves nothing.
-  if (problem.rules().schedule == Schedule::kInterleaved) return std::nullopt;
+  if (WantsVirtualStages(problem)) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastMemory).Run();
 }
 
 std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchControl& control) {
-  if (problem.rules().schedule == Schedule::kInterleaved) return std::nullopt;
+  if (WantsVirtualStages(problem)) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastTime).Run();
 }
 

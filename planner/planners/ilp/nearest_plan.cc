@@ -74,7 +74,7 @@ class PlanMapper {
     plan.device_count = problem_.device_count();
     plan.global_batch_size = cut_.global_batch_size();
     plan.micro_batch_count = cut_.micro_batch_count;
-    plan.schedule = problem_.rules().schedule.value_or(Schedule::kOneForwardOneBackward);
+    plan.schedule = problem_.rules().schedule.value_or(kDefaultSchedule);
     plan.stages.resize(1);
     plan.stages[0].rank_count = plan.device_count;
     std::vector<Strategy> strategies;

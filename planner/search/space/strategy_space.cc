@@ -99,14 +99,15 @@ std::vector<int64_t> StrategySpace::MicroBatchCounts(int64_t global_batch_size) 
 std::vector<Schedule> StrategySpace::Schedules(int pipeline_parallel_degree) const {
   const std::optional<Schedule> wanted = problem_.rules().schedule;
   if (pipeline_parallel_degree == 1) {
-    if (wanted == Schedule::kInterleaved) return {};
-    return {wanted.value_or(Schedule::kOneForwardOneBackward)};
+    const Schedule schedule = wanted.value_or(kDefaultSchedule);
+    if (TraitsOf(schedule).has_virtual_stages) return {};
+    return {schedule};
   }
-  std::vector<Schedule> schedules = {Schedule::kOneForwardOneBackward};
-  if (dimensions_.has(kGpipe)) schedules.push_back(Schedule::kGpipe);
-  if (dimensions_.has(kInterleaved)) schedules.push_back(Schedule::kInterleaved);
-  if (wanted.has_value()) {
-    std::erase_if(schedules, [wanted](Schedule schedule) { return schedule != *wanted; });
+  std::vector<Schedule> schedules;
+  for (const ScheduleTraits& traits : KnownSchedules()) {
+    if (wanted.has_value() && traits.schedule != *wanted) continue;
+    if (traits.dimension.has_value() && !dimensions_.has(*traits.dimension)) continue;
+    schedules.push_back(traits.schedule);
   }
   return schedules;
 }

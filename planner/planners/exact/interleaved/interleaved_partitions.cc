@@ -67,9 +67,10 @@ std::vector<std::vector<int>> PartitionsOf(const StrategySpace& space,
 std::vector<InterleavedPartition> InterleavedPartitions(const StrategySpace& space,
                                                         int pipeline_parallel_degree) {
   const PlanningProblem& problem = space.problem();
-  const Schedule schedule = problem.rules().schedule.value_or(Schedule::kInterleaved);
+  const std::optional<Schedule> wanted = problem.rules().schedule;
   std::vector<InterleavedPartition> partitions;
-  if (pipeline_parallel_degree < 2 || schedule != Schedule::kInterleaved ||
+  if (pipeline_parallel_degree < 2 ||
+      (wanted.has_value() && !TraitsOf(*wanted).has_virtual_stages) ||
       !space.dimensions().has(SearchDimension::kInterleaved)) {
     return partitions;
   }

@@ -27,7 +27,7 @@ constexpr int kSearchSteps = 120;
 // Of which only what does not depend on the schedule is used.
 PipelineSetting SettingOf(const StrategySpace& space, const CostModel& costs,
                           const OptionTable& table, PipelineCandidate candidate) {
-  candidate.schedule = Schedule::kOneForwardOneBackward;
+  candidate.schedule = kDefaultSchedule;
   return {space, costs, table, candidate, space.problem().usable_memory()};
 }
 

@@ -153,7 +153,7 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
   const int depth = candidate.pipeline_parallel_degree;
   // Of the setting only what does not depend on the schedule is used.
   PipelineCandidate place = candidate;
-  place.schedule = Schedule::kOneForwardOneBackward;
+  place.schedule = kDefaultSchedule;
   const PipelineSetting setting(space, costs, table, place, problem.usable_memory());
   std::optional<SmallestMemory> best;
   const std::vector<InterleavedPartition> partitions = InterleavedPartitions(space, depth);

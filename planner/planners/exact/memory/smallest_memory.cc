@@ -21,7 +21,8 @@ std::vector<PipelineCandidate> SmallestCandidates(const StrategySpace& space, Sc
     for (int depth : space.PipelineDegrees()) {
       for (int64_t count : space.MicroBatchCounts(batch)) {
         if (count > kMaxForwardPassCount / depth) continue;
-        if (schedule == Schedule::kInterleaved && (depth == 1 || count % depth != 0)) continue;
+        if (TraitsOf(schedule).has_virtual_stages && depth == 1) continue;
+        if (TraitsOf(schedule).needs_whole_groups && count % depth != 0) continue;
         const PipelineCandidate candidate{.global_batch_size = batch,
                                           .micro_batch_count = count,
                                           .pipeline_parallel_degree = depth,
@@ -72,9 +73,9 @@ std::vector<OptionMask> MasksOfLikeStrategies(const OptionTable& table, const Op
 // The schedule a plan without interleaving has when memory is all that counts; nothing
 // when the rules ask for another kind.
 std::optional<Schedule> LeanSchedule(const StrategySpace& space) {
-  const std::optional<Schedule> wanted = space.problem().rules().schedule;
-  if (wanted == Schedule::kInterleaved) return std::nullopt;
-  return wanted.value_or(Schedule::kOneForwardOneBackward);
+  const Schedule schedule = space.problem().rules().schedule.value_or(kDefaultSchedule);
+  if (TraitsOf(schedule).has_virtual_stages) return std::nullopt;
+  return schedule;
 }
 
 class MemorySearch {

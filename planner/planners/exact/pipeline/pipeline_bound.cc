@@ -9,11 +9,11 @@ namespace parplan {
 
 SuffixRecurrence::SuffixRecurrence(Schedule schedule, int pipeline_parallel_degree,
                                    int64_t micro_batch_count)
-    : is_gpipe_(schedule == Schedule::kGpipe && pipeline_parallel_degree > 1),
+    : is_gpipe_(!TraitsOf(schedule).has_steady_state && pipeline_parallel_degree > 1),
       depth_(pipeline_parallel_degree),
       others_(static_cast<double>(micro_batch_count - 1)) {
   PARPLAN_CHECK(pipeline_parallel_degree > 0 && micro_batch_count > 0);
-  PARPLAN_CHECK(schedule != Schedule::kInterleaved);
+  PARPLAN_CHECK(!TraitsOf(schedule).has_virtual_stages);
   if (!is_gpipe_ && micro_batch_count > depth_) {
     arc_length_ = static_cast<int>((micro_batch_count - 1) % depth_);
   }
@@ -104,7 +104,7 @@ double SpreadStepBound(Schedule schedule, int pipeline_parallel_degree, int64_t 
   const auto count = static_cast<double>(micro_batch_count);
   const auto depth = static_cast<double>(pipeline_parallel_degree);
   if (pipeline_parallel_degree == 1) return count * total;
-  if (schedule == Schedule::kGpipe) {
+  if (!TraitsOf(schedule).has_steady_state) {
     return total + (count - 1.0) * std::max(longest, total / depth);
   }
   // Two rounds, and between them one micro-batch after the other: all stages as long as each

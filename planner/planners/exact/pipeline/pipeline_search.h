@@ -29,7 +29,7 @@ struct PipelineCandidate {
   int64_t micro_batch_count = 1;
   int pipeline_parallel_degree = 1;
   // 1F1B or GPipe.
-  Schedule schedule = Schedule::kOneForwardOneBackward;
+  Schedule schedule = kDefaultSchedule;
 };
 
 struct PipelineOutcome {

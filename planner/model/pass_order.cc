@@ -1,0 +1,136 @@
+#include "planner/model/pass_order.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+
+namespace parplan {
+namespace {
+
+// The shape of a pipeline with two special cases resolved: a single device alternates between
+// the directions without warm-up, and one virtual stage needs no groups.
+class Order {
+ public:
+  Order(const PipelineShape& shape, int device)
+      : devices_(shape.pipeline_parallel_degree),
+        chunks_(shape.virtual_stage_count),
+        micro_batches_(shape.micro_batch_count),
+        device_(device),
+        law_(TraitsOf(shape.schedule).warm_up) {
+    PARPLAN_CHECK(devices_ > 0 && chunks_ > 0 && micro_batches_ > 0);
+    PARPLAN_CHECK(device >= 0 && device < devices_);
+    PARPLAN_CHECK(TraitsOf(shape.schedule).backward_split == BackwardSplit::kWhole);
+    if (law_ == WarmUpLaw::kFillVirtualStages && chunks_ == 1) law_ = WarmUpLaw::kFillPipeline;
+    PARPLAN_CHECK(chunks_ == 1 || devices_ == 1 || law_ == WarmUpLaw::kFillVirtualStages);
+  }
+
+  bool IsAlone() const { return devices_ == 1; }
+
+  // Passes of one direction, those included that an incomplete group lacks.
+  int64_t PositionCount() const {
+    return (micro_batches_ + GroupSize() - 1) / GroupSize() * GroupSize() * chunks_;
+  }
+
+  int64_t WarmUpCount() const {
+    if (IsAlone()) return chunks_ - 1;
+    const int64_t behind = devices_ - 1 - device_;
+    switch (law_) {
+      case WarmUpLaw::kAllForwardPasses:
+        return PositionCount();
+      case WarmUpLaw::kFillPipeline:
+        return behind;
+      case WarmUpLaw::kFillVirtualStages:
+        return 2 * behind + (chunks_ - 1) * devices_;
+    }
+    PARPLAN_CHECK(false);
+  }
+
+  std::optional<PipelinePass> Forward(int64_t position) const {
+    return Pass(PassKind::kForward, position, position % RoundSize() / GroupSize(),
+                ForwardTick(position));
+  }
+  std::optional<PipelinePass> Backward(int64_t position) const {
+    return Pass(PassKind::kBackward, position, chunks_ - 1 - position % RoundSize() / GroupSize(),
+                BackwardTick(position));
+  }
+
+  // One micro-batch through all stages and back.
+  void AppendAlone(int64_t micro_batch, std::vector<PipelinePass>& passes) const {
+    const int64_t first_tick = 2 * chunks_ * micro_batch;
+    for (int stage = 0; stage < chunks_; ++stage) {
+      passes.push_back({PassKind::kForward, stage, micro_batch, first_tick + stage});
+    }
+    for (int stage = static_cast<int>(chunks_) - 1; stage >= 0; --stage) {
+      passes.push_back(
+          {PassKind::kBackward, stage, micro_batch, first_tick + 2 * chunks_ - 1 - stage});
+    }
+  }
+
+ private:
+  // Micro-batches that go through one virtual stage before the next takes its turn.
+  int64_t GroupSize() const { return law_ == WarmUpLaw::kFillVirtualStages ? devices_ : 1; }
+  int64_t RoundSize() const { return GroupSize() * chunks_; }
+
+  // With one virtual stage a device works in every second tick of a direction, so that its
+  // neighbours, which do the opposite, exchange with it in the ticks between.
+  int64_t ForwardTick(int64_t position) const {
+    return law_ == WarmUpLaw::kFillVirtualStages ? position + device_ : 2 * position + device_;
+  }
+  int64_t BackwardTick(int64_t position) const {
+    const int64_t behind = devices_ - 1 - device_;
+    switch (law_) {
+      case WarmUpLaw::kAllForwardPasses:
+        // The last device ends its forward passes at tick 2 (m - 1) + P - 1.
+        return 2 * (micro_batches_ - 1) + devices_ + behind + 2 * position;
+      case WarmUpLaw::kFillPipeline:
+        return 2 * position + devices_ + behind;
+      case WarmUpLaw::kFillVirtualStages:
+        // Backward passes follow forward passes `WarmUpCount` positions later.
+        return position + WarmUpCount() + device_;
+    }
+    PARPLAN_CHECK(false);
+  }
+
+  std::optional<PipelinePass> Pass(PassKind kind, int64_t position, int64_t chunk,
+                                   int64_t tick) const {
+    const int64_t micro_batch = position / RoundSize() * GroupSize() + position % GroupSize();
+    if (micro_batch >= micro_batches_) return std::nullopt;
+    return PipelinePass{kind, static_cast<int>(chunk * devices_ + device_), micro_batch, tick};
+  }
+
+  int64_t devices_;
+  int64_t chunks_;
+  int64_t micro_batches_;
+  int64_t device_;
+  WarmUpLaw law_;
+};
+
+}  // namespace
+
+std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device) {
+  const Order order(shape, device);
+  std::vector<PipelinePass> passes;
+  passes.reserve(static_cast<size_t>(2 * shape.virtual_stage_count * shape.micro_batch_count));
+  if (order.IsAlone()) {
+    for (int64_t i = 0; i < shape.micro_batch_count; ++i) order.AppendAlone(i, passes);
+    return passes;
+  }
+  const int64_t positions = order.PositionCount();
+  const int64_t warm_up = std::min(order.WarmUpCount(), positions);
+  for (int64_t position = 0; position < positions + warm_up; ++position) {
+    if (position < positions) {
+      if (const auto pass = order.Forward(position)) passes.push_back(*pass);
+    }
+    if (position >= warm_up) {
+      if (const auto pass = order.Backward(position - warm_up)) passes.push_back(*pass);
+    }
+  }
+  return passes;
+}
+
+int64_t WarmUpPassCount(const PipelineShape& shape, int device) {
+  return Order(shape, device).WarmUpCount();
+}
+
+}  // namespace parplan

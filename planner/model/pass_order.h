@@ -1,0 +1,82 @@
+// The order in which each device of a pipeline does its passes.
+//
+// Virtual stage j of the model is on device j mod P, P being the pipeline degree; with one stage
+// per device, stages and devices coincide. The orders, with V virtual stages per device and m
+// micro-batches:
+//
+//   1F1B         min(P - 1 - device, m) forward passes, then one forward and one backward pass
+//                in turn, then the remaining backward passes (PipeDream-flush; Narayanan et
+//                al., SC'21, section 2.2.1).
+//   GPipe        All forward passes, then all backward passes, each in the order of
+//                micro-batches.
+//   interleaved  The order of Megatron Core's schedules.py. Forward passes come in groups of P
+//                micro-batches; each group goes through all virtual stages of the device.
+//                Backward passes do the same with the virtual stages reversed. The warm-up has
+//                2 (P - 1 - device) + (V - 1) P passes, or all there are. Megatron refuses an m
+//                that is no multiple of P; here the same order leaves out the micro-batches that
+//                the last group lacks.
+//
+// One device is no pipeline: under every schedule it takes one micro-batch after the other
+// through all its stages and back.
+//
+// The executor runs this order, and `PipelineEvents` (planner/cost/pipeline_schedule.h) times it.
+// `StepTime` there evaluates it without listing passes, `WorstMoment` (in_flight.h) counts
+// micro-batches in it, and planner/check/schedule_simulation.h states it once more on its own to
+// check the others; tests hold all of them equal.
+
+#ifndef PARPLAN_PLANNER_MODEL_PASS_ORDER_H_
+#define PARPLAN_PLANNER_MODEL_PASS_ORDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/model/schedule_traits.h"
+
+namespace parplan {
+
+enum class PassKind {
+  kForward,
+  // Gradients of inputs and weights.
+  kBackward,
+  // The two halves of a backward pass under `BackwardSplit::kInputsThenWeights`. The weights
+  // need no message, so they may wait until the device would be idle.
+  kBackwardInputs,
+  kBackwardWeights,
+};
+
+// One pass of one virtual stage over one micro-batch.
+struct PipelinePass {
+  PassKind kind = PassKind::kForward;
+  // Stage of the plan, counted over the whole model.
+  int stage_index = 0;
+  int64_t micro_batch = 0;
+  // Round of the pipeline in lock-step: a pass waits only for passes of earlier ticks, and
+  // sender and receiver of a message exchange it at the end of the sender's tick. Within a tick
+  // a device goes forward before it goes backward. Devices may pause for some ticks.
+  int64_t tick = 0;
+
+  bool is_backward() const { return kind != PassKind::kForward; }
+  friend bool operator==(const PipelinePass&, const PipelinePass&) = default;
+};
+
+// What the order of passes depends on. All counts are positive. `virtual_stage_count` is above 1
+// only if the schedule has virtual stages, or on one device.
+struct PipelineShape {
+  Schedule schedule = kDefaultSchedule;
+  int pipeline_parallel_degree = 1;
+  int virtual_stage_count = 1;
+  int64_t micro_batch_count = 1;
+};
+
+// Lists the passes of device `device`, from 0, in the order in which it does them: 2 V m passes.
+// O(V m) time and memory.
+std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device);
+
+// Returns how many forward passes the device does before the one that its first backward pass
+// follows. Passes that an incomplete group lacks are counted, and a device with fewer passes
+// does all of them first. O(1).
+int64_t WarmUpPassCount(const PipelineShape& shape, int device);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_PASS_ORDER_H_

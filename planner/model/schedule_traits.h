@@ -1,0 +1,84 @@
+// Pipeline schedules and what distinguishes them: one row of traits per schedule.
+//
+// Code that needs a property of a schedule asks its row; code that implements each schedule
+// by itself switches over `Schedule` without a default, so that the compiler lists the places
+// a new schedule must be added to. CONTRIBUTING.md has the list.
+//
+//   if (TraitsOf(plan.schedule).has_virtual_stages) ...
+
+#ifndef PARPLAN_PLANNER_MODEL_SCHEDULE_TRAITS_H_
+#define PARPLAN_PLANNER_MODEL_SCHEDULE_TRAITS_H_
+
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "planner/model/search_space.h"
+
+namespace parplan {
+
+// The order in which the devices of a pipeline do their passes. Enumerators have the values of
+// proto/parplan/v1/plan.proto; planner/model/pass_order.h defines each order.
+enum class Schedule {
+  kOneForwardOneBackward = 1,
+  kGpipe = 2,
+  // 1F1B over several virtual stages per device (Narayanan et al., SC'21, section 2.2).
+  kInterleaved = 3,
+};
+inline constexpr int kScheduleCount = 3;
+
+// The schedule of a plan or question that names none.
+inline constexpr Schedule kDefaultSchedule = Schedule::kOneForwardOneBackward;
+
+// How many forward passes a device does before its first backward pass, and therefore how many
+// micro-batches it keeps in flight. P is the pipeline degree, V the number of virtual stages.
+enum class WarmUpLaw {
+  // All of them. Every micro-batch is in flight at once.
+  kAllForwardPasses,
+  // P - 1 - device, so that at most P - device micro-batches are in flight.
+  kFillPipeline,
+  // 2 (P - 1 - device) + (V - 1) P, in groups of P micro-batches; `kFillPipeline` if V is 1.
+  kFillVirtualStages,
+};
+
+// Whether a schedule treats the two products of a backward pass as one.
+enum class BackwardSplit {
+  // One pass computes the gradients of inputs and weights.
+  kWhole,
+  // The gradients of weights follow in a pass of their own, as in zero-bubble schedules
+  // (Qi et al., ICLR 2024). No schedule of the table does so yet.
+  kInputsThenWeights,
+};
+
+struct ScheduleTraits {
+  Schedule schedule;
+  // Name in flags, JSON and environment variables: `1f1b`.
+  absl::string_view name;
+  // Name for readers: `1F1B`.
+  absl::string_view title;
+  // The dimension that adds the schedule to a search space; empty if every space has it.
+  std::optional<SearchDimension> dimension;
+  // Plans may have several stages per device. Searches list only plans that do.
+  bool has_virtual_stages;
+  // The number of micro-batches must be a multiple of the pipeline degree in plans with
+  // several virtual stages. The cost model simulates incomplete groups all the same.
+  bool needs_whole_groups;
+  // Forward and backward passes alternate between warm-up and cool-down, so that the step time
+  // grows by the same amount with each group of micro-batches.
+  bool has_steady_state;
+  WarmUpLaw warm_up;
+  BackwardSplit backward_split;
+};
+
+// Returns the rows of all schedules in the order of their values. The table is static.
+absl::Span<const ScheduleTraits> KnownSchedules();
+
+// Returns the row of `schedule`. O(1).
+const ScheduleTraits& TraitsOf(Schedule schedule);
+
+// Returns the schedule with that `ScheduleTraits::name`, or nothing.
+std::optional<Schedule> FindSchedule(absl::string_view name);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_SCHEDULE_TRAITS_H_

@@ -1,0 +1,202 @@
+#include "planner/model/pass_order.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "planner/cost/pipeline_schedule.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::ElementsAre;
+
+const PipelineShape kShapes[] = {
+    {Schedule::kOneForwardOneBackward, 1, 1, 3},
+    {Schedule::kOneForwardOneBackward, 4, 1, 2},
+    {Schedule::kOneForwardOneBackward, 4, 1, 9},
+    {Schedule::kGpipe, 3, 1, 5},
+    {Schedule::kGpipe, 1, 1, 4},
+    {Schedule::kInterleaved, 1, 3, 2},
+    {Schedule::kInterleaved, 4, 1, 6},
+    {Schedule::kInterleaved, 2, 2, 2},
+    {Schedule::kInterleaved, 2, 3, 6},
+    {Schedule::kInterleaved, 4, 2, 8},
+    {Schedule::kInterleaved, 3, 4, 3},
+    // The last group lacks micro-batches.
+    {Schedule::kInterleaved, 4, 2, 6},
+    {Schedule::kInterleaved, 3, 2, 1},
+};
+
+std::string Describe(const PipelineShape& shape) {
+  return absl::StrCat(TraitsOf(shape.schedule).name, " P=", shape.pipeline_parallel_degree,
+                      " V=", shape.virtual_stage_count, " m=", shape.micro_batch_count);
+}
+
+int StageCount(const PipelineShape& shape) {
+  return shape.pipeline_parallel_degree * shape.virtual_stage_count;
+}
+
+// `f0.2` is the forward pass of stage 0 over micro-batch 2.
+std::vector<std::string> Names(const PipelineShape& shape, int device) {
+  std::vector<std::string> names;
+  for (const PipelinePass& pass : PassOrder(shape, device)) {
+    names.push_back(
+        absl::StrCat(pass.is_backward() ? "b" : "f", pass.stage_index, ".", pass.micro_batch));
+  }
+  return names;
+}
+
+TEST(PassOrder, OneForwardOneBackwardAlternatesAfterItsWarmUp) {
+  const PipelineShape shape{Schedule::kOneForwardOneBackward, 3, 1, 4};
+  EXPECT_THAT(Names(shape, 0),
+              ElementsAre("f0.0", "f0.1", "f0.2", "b0.0", "f0.3", "b0.1", "b0.2", "b0.3"));
+  EXPECT_THAT(Names(shape, 2),
+              ElementsAre("f2.0", "b2.0", "f2.1", "b2.1", "f2.2", "b2.2", "f2.3", "b2.3"));
+}
+
+TEST(PassOrder, GpipeGoesBackwardAfterAllForwardPasses) {
+  EXPECT_THAT(Names({Schedule::kGpipe, 2, 1, 3}, 0),
+              ElementsAre("f0.0", "f0.1", "f0.2", "b0.0", "b0.1", "b0.2"));
+}
+
+// The first device of Megatron's example: two devices with two stages each, 2 (2 - 1) + 2
+// passes of warm-up.
+TEST(PassOrder, InterleavedStagesTakeTurnsOverGroupsOfMicroBatches) {
+  EXPECT_THAT(Names({Schedule::kInterleaved, 2, 2, 4}, 0),
+              ElementsAre("f0.0", "f0.1", "f2.0", "f2.1", "f0.2", "b2.0", "f0.3", "b2.1", "f2.2",
+                          "b0.0", "f2.3", "b0.1", "b2.2", "b2.3", "b0.2", "b0.3"));
+}
+
+TEST(PassOrder, OneDeviceTakesEachMicroBatchThroughAllItsStagesAndBack) {
+  EXPECT_THAT(Names({Schedule::kInterleaved, 1, 2, 2}, 0),
+              ElementsAre("f0.0", "f1.0", "b1.0", "b0.0", "f0.1", "f1.1", "b1.1", "b0.1"));
+}
+
+TEST(PassOrder, HasEachPassOfTheDeviceOnceInOrderOfTicks) {
+  for (const PipelineShape& shape : kShapes) {
+    for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
+      const std::vector<PipelinePass> passes = PassOrder(shape, device);
+      EXPECT_EQ(passes.size(), 2 * shape.virtual_stage_count * shape.micro_batch_count)
+          << Describe(shape);
+      std::vector<std::string> names = Names(shape, device);
+      std::sort(names.begin(), names.end());
+      EXPECT_EQ(std::unique(names.begin(), names.end()), names.end()) << Describe(shape);
+      for (size_t i = 0; i < passes.size(); ++i) {
+        EXPECT_EQ(passes[i].stage_index % shape.pipeline_parallel_degree, device);
+        if (i == 0) continue;
+        const bool is_later = passes[i].tick > passes[i - 1].tick ||
+                              (passes[i].tick == passes[i - 1].tick && passes[i].is_backward() &&
+                               !passes[i - 1].is_backward());
+        EXPECT_TRUE(is_later) << Describe(shape) << ", pass " << i << " of device " << device;
+      }
+    }
+  }
+}
+
+// Every pass comes in a later tick than those it waits for, so devices never wait for each other
+// in a circle.
+TEST(PassOrder, PassesWaitOnlyForEarlierTicks) {
+  for (const PipelineShape& shape : kShapes) {
+    // [stage][micro-batch], -1 where there is no pass.
+    std::vector<std::vector<int64_t>> forward(StageCount(shape),
+                                              std::vector<int64_t>(shape.micro_batch_count, -1));
+    std::vector<std::vector<int64_t>> backward = forward;
+    for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
+      for (const PipelinePass& pass : PassOrder(shape, device)) {
+        (pass.is_backward() ? backward : forward)[pass.stage_index][pass.micro_batch] = pass.tick;
+      }
+    }
+    for (int stage = 0; stage < StageCount(shape); ++stage) {
+      for (int64_t i = 0; i < shape.micro_batch_count; ++i) {
+        EXPECT_GE(forward[stage][i], 0) << Describe(shape);
+        if (stage > 0) {
+          EXPECT_GT(forward[stage][i], forward[stage - 1][i]) << Describe(shape);
+          EXPECT_GT(backward[stage - 1][i], backward[stage][i]) << Describe(shape);
+        }
+      }
+    }
+    for (int64_t i = 0; i < shape.micro_batch_count; ++i) {
+      EXPECT_GE(backward.back()[i], forward.back()[i]) << Describe(shape);
+    }
+  }
+}
+
+TEST(PassOrder, TheWarmUpIsWhatPrecedesTheFirstAlternation) {
+  for (const PipelineShape& shape : kShapes) {
+    if (shape.micro_batch_count % shape.pipeline_parallel_degree != 0) continue;
+    for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
+      const std::vector<PipelinePass> passes = PassOrder(shape, device);
+      const auto first = std::find_if(passes.begin(), passes.end(),
+                                      [](const PipelinePass& pass) { return pass.is_backward(); });
+      EXPECT_EQ(first - passes.begin(), std::min(WarmUpPassCount(shape, device) + 1,
+                                                 static_cast<int64_t>(passes.size() / 2)))
+          << Describe(shape) << ", device " << device;
+    }
+  }
+}
+
+// `StepTime` evaluates the order without listing it. Here it is played from the list alone: each
+// pass starts when its device is free and its message has come.
+TEST(PassOrder, PlayedPassByPassItTakesTheStepTime) {
+  std::mt19937_64 random(11);
+  const auto duration = [&random] { return static_cast<double>(1 + random() % 1000); };
+  for (const PipelineShape& shape : kShapes) {
+    std::vector<StageTimes> stages;
+    for (int stage = 0; stage < StageCount(shape); ++stage) {
+      stages.push_back({Seconds::Of(duration()), Seconds::Of(duration()),
+                        Seconds::Of(shape.pipeline_parallel_degree > 1 ? duration() : 0.0),
+                        Seconds()});
+    }
+    std::vector<std::vector<PipelinePass>> orders;
+    for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
+      orders.push_back(PassOrder(shape, device));
+    }
+    // [stage][micro-batch] when the pass ended; -1 before.
+    std::vector<std::vector<double>> forward(StageCount(shape),
+                                             std::vector<double>(shape.micro_batch_count, -1));
+    std::vector<std::vector<double>> backward = forward;
+    std::vector<size_t> next(orders.size(), 0);
+    std::vector<double> free(orders.size(), 0.0);
+    const int last = StageCount(shape) - 1;
+    for (bool has_moved = true; has_moved;) {
+      has_moved = false;
+      for (size_t device = 0; device < orders.size(); ++device) {
+        if (next[device] == orders[device].size()) continue;
+        const PipelinePass& pass = orders[device][next[device]];
+        const int stage = pass.stage_index;
+        double arrival = 0.0;
+        if (!pass.is_backward() && stage > 0) {
+          if (forward[stage - 1][pass.micro_batch] < 0) continue;
+          arrival = forward[stage - 1][pass.micro_batch] + stages[stage - 1].send.value();
+        }
+        if (pass.is_backward() && stage < last) {
+          if (backward[stage + 1][pass.micro_batch] < 0) continue;
+          arrival = backward[stage + 1][pass.micro_batch] + stages[stage].send.value();
+        }
+        const Seconds work = pass.is_backward() ? stages[stage].backward : stages[stage].forward;
+        free[device] = std::max(free[device], arrival) + work.value();
+        (pass.is_backward() ? backward : forward)[stage][pass.micro_batch] = free[device];
+        ++next[device];
+        has_moved = true;
+      }
+    }
+    const double end = *std::max_element(free.begin(), free.end());
+    const double step =
+        StepTime({.schedule = shape.schedule, .virtual_stage_count = shape.virtual_stage_count},
+                 stages, shape.micro_batch_count)
+            .value();
+    EXPECT_NEAR(end, step, 1e-9 * step) << Describe(shape);
+    for (size_t device = 0; device < orders.size(); ++device) {
+      EXPECT_EQ(next[device], orders[device].size()) << Describe(shape);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace parplan
