@@ -136,13 +136,7 @@ absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
       return Broken("precision", absl::StrCat("`", text, "`: 8-bit products are not modelled"));
     }
   }
-  if (absl::StrContains(text, "bf16") || absl::StrContains(text, "bfloat16")) {
-    return Precision::kBf16;
-  }
-  if (absl::StrContains(text, "fp16") || absl::StrContains(text, "float16")) {
-    return Precision::kFp16;
-  }
-  if (absl::StrContains(text, "fp32") || absl::StrContains(text, "tf32")) return Precision::kFp32;
+  if (const std::optional<Precision> found = FindPrecisionIn(text)) return *found;
   return Broken("precision", absl::StrCat("`", text, "` is no precision that is known here"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -83,9 +84,8 @@ void FillFromFileNames(const GalvatronFiles& files, ModelFacts* facts, int* name
     if (*named_length == 0) *named_length = name.sequence_length;
     if (facts->model_id.empty()) facts->model_id = name.model;
     if (facts->precision == v1::PRECISION_UNSPECIFIED) {
-      if (name.precision == "bf16") facts->precision = v1::PRECISION_BF16;
-      if (name.precision == "fp16") facts->precision = v1::PRECISION_FP16;
-      if (name.precision == "fp32") facts->precision = v1::PRECISION_FP32;
+      const std::optional<Precision> precision = FindPrecision(name.precision);
+      if (precision.has_value()) facts->precision = PrecisionToProto(*precision);
     }
   }
 }

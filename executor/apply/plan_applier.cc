@@ -17,9 +17,10 @@ absl::StatusOr<ElementType> TypeOf(Precision precision) {
       return ElementType::kFloat32;
     case Precision::kBf16:
       return ElementType::kBfloat16;
-    default:
-      return FieldError(Reason::kSpecInvalid, "precision", "the executor trains in fp32 and bf16");
+    case Precision::kFp16:
+      break;
   }
+  return FieldError(Reason::kSpecInvalid, "precision", "the executor trains in fp32 and bf16");
 }
 
 }  // namespace

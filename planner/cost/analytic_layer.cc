@@ -36,7 +36,7 @@ AnalyticLayer::AnalyticLayer(const LayerDefinition& layer, Precision precision,
       precision_(precision),
       runtime_(runtime),
       matrix_time_(device, coefficients, precision),
-      attention_flops_per_second_(device.MatrixFlops(precision) *
+      attention_flops_per_second_(device.MatrixFlops(TraitsOf(precision).compute) *
                                   coefficients[Coefficient::kAttentionEfficiency] *
                                   FlashShare(runtime.flash_kernel, device.device_family)),
       bytes_per_second_(device.memory_bytes_per_second *

@@ -147,7 +147,10 @@ class CostModel {
   // What a rank sends to the next stage, before any scattering.
   double MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
                       double samples) const;
-  double ElementBytes() const { return static_cast<double>(BytesPerElement(precision_)); }
+  // Bytes of one activation or parameter in a message.
+  double ElementBytes() const {
+    return static_cast<double>(BytesPerElement(TraitsOf(precision_).communication));
+  }
 
   void ResolveOverheads(const PlanningProblem& problem, bool has_overlap, ResolutionNotes& notes);
   void ResolveRanges(const PlanningProblem& problem);

@@ -202,8 +202,9 @@ CostModel::Exchange CostModel::DataParallel(const LayerFootprint& footprint,
   for (const Part& part : parts) {
     if (part.parameter_count == 0 || part.group.participant_count <= 1) continue;
     const auto count = static_cast<double>(part.parameter_count);
-    const double gradient_bytes =
-        precision_ == Precision::kFp32 ? ElementBytes() : runtime_.gradient_message_bytes;
+    const double gradient_bytes = TraitsOf(precision_).has_master_weights()
+                                      ? runtime_.gradient_message_bytes
+                                      : ElementBytes();
     exchange.backward +=
         BucketTime(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter, part.group,
                    count * gradient_bytes, in_buckets);
@@ -263,7 +264,7 @@ bool CostModel::SharesTable(const LayerDefinition& definition) const {
 Seconds CostModel::TiedTableSync(const LayerFootprint& footprint,
                                  int pipeline_parallel_degree) const {
   const int ranks = device_count_ / pipeline_parallel_degree;
-  const double bytes = precision_ == Precision::kFp32 ? 4.0 : runtime_.gradient_bytes;
+  const double bytes = TraitsOf(precision_).has_master_weights() ? runtime_.gradient_bytes : 4.0;
   const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;
   if (collectives_.has_fabric()) {
     // Within one node the stride, which may not divide it, says nothing.

@@ -46,15 +46,16 @@ bool IsMultiple(double size, int64_t of) {
 
 MatrixTime::MatrixTime(const DeviceDescription& device, const Coefficients& coefficients,
                        Precision precision)
-    : flops_per_multiprocessor_(device.MatrixFlops(precision) *
+    : flops_per_multiprocessor_(device.MatrixFlops(TraitsOf(precision).compute) *
                                 coefficients[Coefficient::kMatrixEfficiency] /
                                 device.multiprocessor_count),
       multiprocessor_count_(device.multiprocessor_count),
       bytes_per_second_(device.memory_bytes_per_second *
                         coefficients[Coefficient::kMemoryEfficiency]),
       element_bytes_(static_cast<double>(BytesPerElement(precision))),
-      aligned_elements_(16 / BytesPerElement(precision)),
-      misaligned_ratio_(std::min(1.0, device.vector_flops_fp32 / device.MatrixFlops(precision))),
+      aligned_elements_(16 / BytesPerElement(TraitsOf(precision).compute)),
+      misaligned_ratio_(std::min(
+          1.0, device.vector_flops_fp32 / device.MatrixFlops(TraitsOf(precision).compute))),
       reduction_ramp_(coefficients[Coefficient::kReductionRamp]),
       kernel_overhead_(coefficients[Coefficient::kKernelOverhead]) {}
 

@@ -4,12 +4,13 @@ namespace parplan {
 
 double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
                                   const RuntimeTraits& runtime) {
-  const bool mixed = precision != Precision::kFp32;
+  const PrecisionTraits& formats = TraitsOf(precision);
+  const bool mixed = formats.has_master_weights();
   double bytes = 0.0;
   // Gradients: a 32-bit copy, if they are not.
   if (mixed && runtime.gradient_bytes == 2) bytes += 2.0 + 4.0;
   // Unscaled, and checked for overflow.
-  if (precision == Precision::kFp16) bytes += 4.0 + 4.0;
+  if (formats.scales_loss) bytes += 4.0 + 4.0;
   // Norm; clipped.
   bytes += 4.0 + 8.0;
   // Adam reads weight, gradient and two moments and writes all but the gradient.
@@ -31,7 +32,7 @@ double ShardedGradientShare(Precision precision, Optimizer optimizer, int data_p
   const auto element = static_cast<double>(BytesPerElement(precision));
   // Reads the gradient and clears it; reads and writes the weight in 32 bits and each moment.
   const double moments = optimizer == Optimizer::kAdam ? 2.0 : 1.0;
-  const double rounded = precision == Precision::kFp32 ? 0.0 : element;
+  const double rounded = TraitsOf(precision).has_master_weights() ? element : 0.0;
   const double step = 2.0 * element + 8.0 + 8.0 * moments + rounded;
   return (element + 3.0 * element / data_parallel_degree) / step;
 }

@@ -85,7 +85,7 @@ struct StateBytes {
 StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Optimizer optimizer,
                     const RuntimeTraits& traits, ShardingLevel level) {
   const int64_t element = BytesPerElement(precision);
-  const bool mixed = precision != Precision::kFp32;
+  const bool mixed = TraitsOf(precision).has_master_weights();
   const auto part = [count, shard_count, level](ShardingLevel from) {
     return AtLeast(level, from) ? CeilDiv(count, shard_count) : count;
   };
@@ -250,7 +250,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
       // An embedding's backward pass needs none.
       memory.gathered += traits.overlap_parameter_gather ? whole * 2 : whole;
     }
-  } else if (precision != Precision::kFp32 && !traits.keep_16_bit_parameters) {
+  } else if (TraitsOf(precision).has_master_weights() && !traits.keep_16_bit_parameters) {
     // Cast for the pass.
     memory.gathered_all_time = Bytes::Of(element * count);
   }

@@ -7,8 +7,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/check.h"
 #include "base/units.h"
-#include "planner/model/model_spec.h"
+#include "planner/model/precision.h"
 
 namespace parplan {
 
@@ -35,8 +36,15 @@ struct DeviceDescription {
   // finite and above 0, or the empty name.
   static absl::StatusOr<DeviceDescription> Create(DeviceDescription raw, const std::string& field);
 
-  double MatrixFlops(Precision precision) const {
-    return precision == Precision::kFp32 ? matrix_flops_fp32 : matrix_flops_16_bit;
+  // Returns the rate of the matrix units for operands in `format`.
+  double MatrixFlops(ComputeFormat format) const {
+    switch (format) {
+      case ComputeFormat::kFp32:
+        return matrix_flops_fp32;
+      case ComputeFormat::k16Bit:
+        return matrix_flops_16_bit;
+    }
+    PARPLAN_CHECK(false);
   }
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };

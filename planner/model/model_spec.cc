@@ -172,8 +172,6 @@ bool IsTransformer(LayerKind kind) {
          kind == LayerKind::kCrossDecoder;
 }
 
-int64_t BytesPerElement(Precision precision) { return precision == Precision::kFp32 ? 4 : 2; }
-
 absl::StatusOr<LayerDefinition> LayerDefinition::Create(LayerDefinition raw,
                                                         const std::string& field) {
   if (!IsId(raw.layer_definition_id)) return Broken(field + ".layer_definition_id", kIdRule);

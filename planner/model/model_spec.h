@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "planner/model/precision.h"
 
 namespace parplan {
 
@@ -22,14 +23,10 @@ enum class LayerKind {
   kPatchEmbedding = 6,
 };
 enum class FeedForwardKind { kNone = 0, kGelu = 1, kSwiglu = 2 };
-enum class Precision { kFp32 = 1, kBf16 = 2, kFp16 = 3 };
 enum class Optimizer { kAdam = 1, kSgd = 2 };
 
 // True for the kinds with attention and a feed-forward part.
 bool IsTransformer(LayerKind kind);
-
-// Bytes of one element of a weight, gradient or activation.
-int64_t BytesPerElement(Precision precision);
 
 // What a layer is. Fields as in the proto, with defaults filled in by
 // `LayerDefinition::Create`.

@@ -18,7 +18,7 @@ namespace {
 // A value added to the contract must be added to the planner too.
 static_assert(v1::LayerKind_MAX == static_cast<int>(LayerKind::kPatchEmbedding));
 static_assert(v1::FeedForwardKind_MAX == static_cast<int>(FeedForwardKind::kSwiglu));
-static_assert(v1::Precision_MAX == static_cast<int>(Precision::kFp16));
+static_assert(v1::Precision_MAX == kPrecisionCount);
 static_assert(v1::Optimizer_MAX == static_cast<int>(Optimizer::kSgd));
 
 // Model and layers are bounded before anything is allocated for them.

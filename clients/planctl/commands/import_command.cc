@@ -15,19 +15,27 @@
 #include "clients/import/hugging_face.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
+#include "planner/model/precision.h"
 #include "proto/wire/json_file.h"
+#include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {
 namespace {
 
-const std::map<std::string, v1::Precision> kPrecisions = {
-    {"fp32", v1::PRECISION_FP32}, {"bf16", v1::PRECISION_BF16}, {"fp16", v1::PRECISION_FP16}};
 const std::map<std::string, v1::Optimizer> kOptimizers = {{"adam", v1::OPTIMIZER_ADAM},
                                                           {"sgd", v1::OPTIMIZER_SGD}};
 const std::map<std::string, v1::LayerKind> kLayerKinds = {{"decoder", v1::LAYER_KIND_DECODER},
                                                           {"encoder", v1::LAYER_KIND_ENCODER}};
 const std::map<std::string, v1::FeedForwardKind> kFeedForwardKinds = {
     {"gelu", v1::FEED_FORWARD_KIND_GELU}, {"swiglu", v1::FEED_FORWARD_KIND_SWIGLU}};
+
+std::map<std::string, v1::Precision> PrecisionsByName() {
+  std::map<std::string, v1::Precision> precisions;
+  for (const PrecisionTraits& traits : KnownPrecisions()) {
+    precisions.emplace(std::string(traits.name), PrecisionToProto(traits.precision));
+  }
+  return precisions;
+}
 
 // Flags of a model that files may leave open.
 void AddModelFlags(CLI::App& command, ModelFlags& flags) {
@@ -49,7 +57,7 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
   add("--feed-forward-kind", flags.feed_forward_kind, "gelu or swiglu")
       ->transform(CLI::CheckedTransformer(kFeedForwardKinds));
   add("--precision", flags.precision, "fp32, bf16 or fp16 [bf16]")
-      ->transform(CLI::CheckedTransformer(kPrecisions));
+      ->transform(CLI::CheckedTransformer(PrecisionsByName()));
   add("--optimizer", flags.optimizer, "adam or sgd [adam]")
       ->transform(CLI::CheckedTransformer(kOptimizers));
   add("--tied-embedding", flags.tied_embedding, "Whether the head shares the table (true, false)");

@@ -76,9 +76,9 @@ class GraphMaker {
     scales.state_bytes_per_parameter =
         parameters > 0.0 ? whole.memory.states().as_double() / parameters : 0.0;
     scales.gradient_message_bytes_per_parameter =
-        parameter_factor * (model_.precision() == Precision::kFp32
-                                ? element
-                                : costs_.runtime().gradient_message_bytes);
+        parameter_factor * (TraitsOf(model_.precision()).has_master_weights()
+                                ? costs_.runtime().gradient_message_bytes
+                                : element);
     if (IsTransformer(definition.kind)) {
       scales.activation_factor = Ratio(whole.memory.kept.as_double(), kept);
     }

@@ -26,8 +26,8 @@ OperatorTimes::OperatorTimes(const PlanningProblem& problem, const std::vector<D
     const Coefficients coefficients =
         problem.calibration().Resolve(device.device_family, problem.topology().cluster());
     matrix_time_.emplace(device, coefficients, precision);
-    attention_flops_per_second_ =
-        device.MatrixFlops(precision) * coefficients[Coefficient::kAttentionEfficiency];
+    attention_flops_per_second_ = device.MatrixFlops(TraitsOf(precision).compute) *
+                                  coefficients[Coefficient::kAttentionEfficiency];
     bytes_per_second_ =
         device.memory_bytes_per_second * coefficients[Coefficient::kMemoryEfficiency];
     kernel_overhead_ = coefficients[Coefficient::kKernelOverhead];

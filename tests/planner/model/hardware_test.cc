@@ -44,9 +44,8 @@ std::string FieldOf(const absl::Status& status) {
 
 TEST(DeviceDescription, MatrixPeakFollowsThePrecision) {
   const DeviceDescription device = Device();
-  EXPECT_EQ(device.MatrixFlops(Precision::kBf16), 300e12);
-  EXPECT_EQ(device.MatrixFlops(Precision::kFp16), 300e12);
-  EXPECT_EQ(device.MatrixFlops(Precision::kFp32), 150e12);
+  EXPECT_EQ(device.MatrixFlops(ComputeFormat::k16Bit), 300e12);
+  EXPECT_EQ(device.MatrixFlops(ComputeFormat::kFp32), 150e12);
 }
 
 TEST(DeviceDescription, NamesTheMemberThatBreaksARule) {
