@@ -1,11 +1,11 @@
 // The tensors one layer leaves in memory between its forward and its backward pass.
 //
-// The list of Korthikanti et al. ("Reducing Activation Recomputation in Large
+// This is the list of Korthikanti et al. ("Reducing Activation Recomputation in Large
 // Transformer Models", arXiv 2205.05198, section 4), tensor by tensor instead of in
-// closed form, so that other attention kernels, feed-forward parts, numbers of
-// key-value heads and experts have their own. For their layer (as many key-value
+// closed form, so that it also covers other attention kernels, feed-forward parts, numbers of
+// key-value heads and experts. For their layer (as many key-value
 // heads as heads, GELU, feed-forward size 4h, dropout, unfused attention, 16-bit) the
-// sum is theirs exactly: s h (10 + 24/t + 5 a s / (h t)) bytes a sample, and
+// sum equals theirs exactly: s h (10 + 24/t + 5 a s / (h t)) bytes per sample, and
 // s h / t (34 + 5 a s / h) with sequence parallelism. docs/cost-model-memory.md lists
 // every tensor and says where we differ.
 
@@ -23,34 +23,34 @@
 namespace parplan {
 
 enum class TensorLifetime {
-  // From forward to backward, under any recomputation: the layer's input.
+  // From forward to backward under any recomputation: the layer's input.
   kCheckpoint = 1,
   // From forward to backward, unless the layer recomputes all of it.
   kLayer = 2,
-  // From forward to backward, unless the layer recomputes itself or selectively: its
-  // attention, or what `SelectiveRecompute::kOperators` makes again.
+  // From forward to backward unless the layer recomputes, all of itself or selectively: the tensors
+  // of attention, or those that `SelectiveRecompute::kOperators` makes again.
   kAttentionCore = 3,
   // Only while the backward pass of the layer runs.
   kBackward = 4,
-  // The same, of logits and loss.
+  // The same, for logits and loss.
   kLogits = 5,
-  // Instead of `kBackward`, where it is more: while the layer recomputes all of itself, or its
+  // Instead of `kBackward` if it is more: while the layer recomputes all of itself, or its
   // attention.
   kFullRecompute = 6,
   kSelectiveRecompute = 7,
-  // Not a tensor of its own: what of those that were kept is gone when the backward pass needs
-  // most; `kBackward` has as much more.
+  // Not a tensor of its own: the part of the kept tensors that is freed before the backward pass
+  // needs most. `kBackward` contains the same amount in addition.
   kFreed = 8,
 };
 
 struct ActivationTensor {
   absl::string_view name;
-  // As in docs/cost-model-memory.md: s tokens of a rank, S of a sample, h hidden size,
-  // t tensor-parallel degree, r = t with sequence parallelism and 1 without, q and k
-  // width of all query and of all key-value heads, a heads, f feed-forward size, e
-  // bytes an element, V padded vocabulary, n experts a token passes.
+  // The formula in the symbols of docs/cost-model-memory.md: s tokens of a rank, S of a sample, h
+  // hidden size, t tensor-parallel degree, r = t with sequence parallelism and 1 without, q and k
+  // width of all query and of all key-value heads, a heads, f feed-forward size, e bytes per
+  // element, V padded vocabulary, n experts per token.
   absl::string_view formula;
-  // Of one sample, on one rank.
+  // Bytes of one sample on one rank.
   double bytes = 0.0;
   TensorLifetime lifetime = TensorLifetime::kLayer;
 };
@@ -66,7 +66,7 @@ struct ActivationBytes {
   double selective_recompute = 0.0;
   double freed = 0.0;
 
-  // Kept from forward to backward by a layer that recomputes as told.
+  // Returns the bytes that a layer with this recomputation keeps from forward to backward.
   double Kept(RecomputeLevel level) const {
     switch (level) {
       case RecomputeLevel::kFull:
@@ -78,20 +78,20 @@ struct ActivationBytes {
     }
     return checkpoint + layer + attention_core;
   }
-  // Besides what `Kept` leaves out, while the layer recomputes as told.
+  // Returns the bytes in addition to what `Kept` leaves out, while the layer recomputes.
   double WorkingToRecompute(RecomputeLevel level) const {
     return level == RecomputeLevel::kFull        ? full_recompute
            : level == RecomputeLevel::kSelective ? selective_recompute
                                                  : 0.0;
   }
-  // Besides `Kept` and logits at most, while the backward pass of the layer runs.
+  // Returns the most bytes in addition to `Kept` and logits while the backward pass runs.
   double Running(RecomputeLevel level) const {
     return Kept(RecomputeLevel::kNone) - Kept(level) +
            std::max(backward - freed, WorkingToRecompute(level));
   }
 };
 
-// A short list that allocates nothing.
+// A short list of tensors that allocates nothing.
 class ActivationTensors {
  public:
   static constexpr int kCapacity = 40;
@@ -101,7 +101,7 @@ class ActivationTensors {
   int size() const { return size_; }
   ActivationBytes Sum() const;
 
-  // Leaves out what has no bytes. REQUIRES size() < kCapacity.
+  // Appends a tensor unless it has no bytes. REQUIRES: size() < kCapacity.
   void Add(absl::string_view name, absl::string_view formula, double bytes,
            TensorLifetime lifetime);
 
@@ -110,19 +110,19 @@ class ActivationTensors {
   int size_ = 0;
 };
 
-// The tensors of a layer of `definition` under `strategy`'s tensor, context, sequence
-// and expert parallelism (its recompute level is left to `ActivationBytes`). Tokens are
-// spread evenly over context-parallel ranks and over experts.
+// Lists the tensors of a layer under the tensor, context, sequence and expert parallelism of
+// `strategy`. Its recompute level is ignored; `ActivationBytes` applies it. Tokens are spread
+// evenly over context-parallel ranks and over experts.
 ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precision precision,
                                       const RuntimeTraits& traits, const Strategy& strategy);
 
-// Their sum.
+// Returns the sum of `ActivationTensorsOf` by lifetime.
 ActivationBytes ActivationBytesOf(const LayerDefinition& definition, Precision precision,
                                   const RuntimeTraits& traits, const Strategy& strategy);
 
-// Size of the vocabulary that tensor-parallel ranks share: the next multiple of 128 t
-// (Megatron's --make-vocab-size-divisible-by). As given when t is 1 and it is a
-// multiple of 128 already, or when the runtime does not pad.
+// Returns the vocabulary size after padding, which tensor-parallel ranks share: the next multiple
+// of 128 t (Megatron's --make-vocab-size-divisible-by), or `vocabulary_size` itself if the
+// runtime does not pad.
 int PaddedVocabularySize(int vocabulary_size, const RuntimeTraits& traits,
                          int tensor_parallel_degree);
 

@@ -1,4 +1,4 @@
-// Times of a layer nobody has measured, from what it is and what the device can do.
+// Times of a layer that was not measured, from its operations and the data sheet of the device.
 
 #ifndef PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
 #define PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
@@ -15,11 +15,10 @@ namespace parplan {
 
 // One pass of one micro-batch over one layer.
 struct PassTime {
-  // The device is busy, kernels one behind the other.
+  // Time the device is busy with kernels, one after the other.
   Seconds device;
-  // The host is, launching them; those of tensor-parallel collectives included.
-  // The host runs ahead of the device, so a pass over many layers takes the longer
-  // of the two sums.
+  // Time the host is busy launching them, and the kernels of tensor-parallel collectives. The host
+  // runs ahead of the device, so a pass over many layers takes the longer of the two sums.
   Seconds host;
 };
 
@@ -30,22 +29,25 @@ struct AnalyticTimes {
   // The part of the backward pass's device time that weight gradients take which
   // tensor-parallel collectives can hide behind.
   Seconds hiding_backward;
-  // In front of the backward pass when the layer recomputes.
+  // Before the backward pass if the layer recomputes.
   PassTime full_recompute;
   PassTime selective_recompute;
 };
 
+// One layer definition on one kind of device. Immutable.
 class AnalyticLayer {
  public:
   AnalyticLayer(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                 const DeviceDescription& device, const Coefficients& coefficients);
 
-  // Times for `samples` samples on this device, which may be a fraction. About a
-  // microsecond; no allocation. Collectives are not included (`FabricTime`).
+  // Returns the times for `samples` samples on this device, a number that may be a fraction.
+  // Collectives are not included (`FabricTime` has them). A call takes about a microsecond and
+  // allocates nothing.
   AnalyticTimes Times(const LayerShape& shape, double samples) const;
 
  private:
-  // `launch_interval` from one kernel to the next, s.
+  // Adds up `operations`. `launch_interval` is the time in seconds from one launch to the next.
+  // `*hiding` receives the time of the products that collectives can hide behind.
   PassTime TimeOf(const OperationList& operations, double launch_interval,
                   double* hiding = nullptr) const;
 

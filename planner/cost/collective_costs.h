@@ -1,5 +1,5 @@
-// Times of collectives from whatever is known: measured curves first, the data
-// sheet of the fabric else.
+// Times of collectives: from measured curves if there are any, else from the data sheet of the
+// fabric.
 
 #ifndef PARPLAN_PLANNER_COST_COLLECTIVE_COSTS_H_
 #define PARPLAN_PLANNER_COST_COLLECTIVE_COSTS_H_
@@ -16,7 +16,7 @@
 
 namespace parplan {
 
-// Immutable once every shape a problem needs is resolved.
+// The times of all collectives a problem needs. Immutable once every shape is resolved.
 class CollectiveCosts {
  public:
   CollectiveCosts() = default;
@@ -24,18 +24,16 @@ class CollectiveCosts {
   CollectiveCosts(const ProfileSnapshot& profile, int devices_per_node,
                   std::optional<FabricTime> fabric, bool allow_estimates);
 
-  // Finds the source of `collective` on each of `shapes`. What is missing or not
-  // measured goes to `notes`. Of measurements, those of the shape itself or of as
-  // many ranks with another stride come before the data sheet; those of unlike
-  // groups come after it.
+  // Finds the source of `collective` for each of `shapes`, and adds shapes that are missing or not
+  // measured to `notes`. Measurements of the shape itself, or of as many ranks with another
+  // stride, come before the data sheet; those of unlike groups come after it.
   void Resolve(Collective collective, const std::set<GroupShape>& shapes, ResolutionNotes& notes);
 
-  // Time for a message counted as nccl-tests counts it. 0 for one rank. No
-  // allocation.
-  // REQUIRES: a fabric, or `Resolve` found a source for this collective and shape.
+  // Returns the time for a message whose size is counted as in nccl-tests; 0 for one rank.
+  // Allocates nothing. REQUIRES: `Knows(collective, shape)`.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
-  // Whether `Time` may be asked.
+  // Returns whether there is a fabric, or `Resolve` found measurements.
   bool Knows(Collective collective, const GroupShape& shape) const {
     return fabric_.has_value() || measured_shapes_.contains({collective, shape});
   }
@@ -45,7 +43,7 @@ class CollectiveCosts {
   CollectiveTimes measured_;
   std::optional<FabricTime> fabric_;
   bool allow_estimates_ = false;
-  // Shapes the data sheet does not serve, because something measured does.
+  // Shapes whose times come from measurements and not from the data sheet.
   std::set<std::pair<Collective, GroupShape>> measured_shapes_;
 };
 

@@ -1,4 +1,4 @@
-// How long collectives take on groups of ranks of a given shape.
+// Measured times of collectives, by the shape of the group of ranks.
 
 #ifndef PARPLAN_PLANNER_COST_COLLECTIVE_TIME_H_
 #define PARPLAN_PLANNER_COST_COLLECTIVE_TIME_H_
@@ -14,46 +14,44 @@
 
 namespace parplan {
 
-// A group of `participant_count` ranks, neighbours `rank_stride` apart. All
-// groups of the shape that fit side by side work at once.
+// A group of `participant_count` ranks, neighbours `rank_stride` apart. All groups of the shape
+// that fit side by side communicate at the same time.
 struct GroupShape {
   int participant_count = 1;
   int rank_stride = 1;
   friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
 
-// "8 ranks, stride 1".
+// Returns a description such as "8 ranks, stride 1".
 std::string GroupShapeText(const GroupShape& shape);
 
-// Ranks of one group that share a node of `devices_per_node` devices, of the group that lies
-// on most nodes. Groups side by side begin at multiples of participant_count * rank_stride;
-// where that neither divides a node nor is a multiple of one, some lie across its edge. Pairs
-// that send and receive begin anywhere: of them those within a node are meant where there
-// are any, and whoever plans asks which leave it.
+// Returns how many ranks of a group share one node of `devices_per_node` devices, for the group
+// that spans most nodes. Groups side by side begin at multiples of participant_count *
+// rank_stride; if that neither divides a node nor is a multiple of one, some groups lie across
+// its edge. Pairs that send and receive begin anywhere: the result is for pairs within a node if
+// there are any, and the caller finds out which pairs leave it.
 int RanksPerNode(Collective collective, const GroupShape& shape, int devices_per_node);
 
-// Factor from time to bus bandwidth (nccl-tests): what one link carries over
-// the message size. 2(n-1)/n for all-reduce, (n-1)/n for all-gather,
-// reduce-scatter and all-to-all, 1 for send-receive and broadcast.
+// Returns the bytes that one link carries as a multiple of the message size, the bus factor of
+// nccl-tests: 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for
+// send-receive and broadcast.
 double BusFactor(Collective collective, int participant_count);
 
-// Curves for the shapes a problem needs. Immutable after resolution.
+// Measured curves for the shapes a problem needs. Immutable after resolution.
 class CollectiveTimes {
  public:
-  // Where a curve comes from.
+  // The source of a curve.
   enum class Source {
     // Points of this collective and shape.
     kMeasured,
-    // Half an all-reduce, for all-gather and reduce-scatter, as usual: an
-    // all-reduce is one after the other.
+    // Half an all-reduce, for all-gather and reduce-scatter: an all-reduce is one after the other.
     kHalfAllReduce,
-    // A group of as many ranks, as many of them on each node, with another
-    // stride: the nearest one.
+    // The nearest other stride of a group with as many ranks, and as many of them on each node.
     kOtherStride,
     // Another shape of equal reach, scaled by the bus factor; or, failing
     // that, of unequal reach, scaled by ranks per node too.
     kEstimated,
-    // Nothing to go by.
+    // No measurement to start from.
     kMissing,
   };
 
@@ -66,11 +64,11 @@ class CollectiveTimes {
   // curve plus the difference at the single point, in proportion to size.
   CollectiveTimes(const ProfileSnapshot& profile, int devices_per_node);
 
-  // Makes `Time` ready for a shape and says from what. Idempotent.
+  // Prepares `Time` for a shape and returns its source. Idempotent.
   Source Resolve(Collective collective, const GroupShape& shape);
 
-  // Time for a message counted as nccl-tests counts it. 0 for one rank.
-  // REQUIRES: `Resolve` gave no `kMissing` for this collective and shape.
+  // Returns the time for a message whose size is counted as in nccl-tests; 0 for one rank.
+  // REQUIRES: `Resolve` returned another source than `kMissing` for this collective and shape.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
  private:

@@ -1,4 +1,4 @@
-// How long collectives take where nobody has measured them.
+// Times of collectives that were not measured, from the data sheets of the links.
 
 #ifndef PARPLAN_PLANNER_COST_FABRIC_TIME_H_
 #define PARPLAN_PLANNER_COST_FABRIC_TIME_H_
@@ -13,30 +13,29 @@ namespace parplan {
 
 // Latency and bandwidth over two tiers. Plain data.
 //
-// Rings as NCCL builds them: a group of `r` ranks a node enters and leaves every
-// node through the adapters of its own ranks, so that it has `r / devices_per_node`
-// of the node's bandwidth while the other groups of the shape use the rest; a group
-// of one rank a node (data parallelism beside tensor parallelism) gets one share.
-// Inside and between nodes the ring streams at the slower of the two rates.
+// Rings are those that NCCL builds. A group with `r` ranks per node enters and leaves every node
+// through the adapters of its own ranks, so it has `r / devices_per_node` of the node's bandwidth
+// while the other groups of the shape use the rest. The ring streams at the slower of the rates
+// inside and between nodes.
 class FabricTime {
  public:
   FabricTime(const FabricDescription& fabric, const Coefficients& coefficients,
              int devices_per_node);
 
-  // Time for a message counted as nccl-tests counts it: all-reduce the vector of a
-  // rank, all-gather and reduce-scatter the whole vector, all-to-all what a rank
-  // holds, send-receive what one rank sends. Every group of the shape works at once.
-  // 0 for one rank or no bytes. O(1).
+  // Returns the time for a message whose size is counted as in nccl-tests: for an all-reduce the
+  // vector of one rank, for all-gather and reduce-scatter the whole vector, for an all-to-all the
+  // bytes one rank holds, for send-receive those one rank sends. Every group of the shape
+  // communicates at the same time. 0 for one rank or no bytes. O(1).
   //
-  // The quicker of a ring and, for an all-reduce, a double binary tree, which has
-  // 0.92 of the ring's rate (NCCL, src/graph/tuning.cc) but few steps.
+  // The time is that of a ring or, for an all-reduce, of a double binary tree if that is quicker:
+  // it has 0.92 of the ring's rate (NCCL, src/graph/tuning.cc) but few steps.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
  private:
   int devices_per_node_;
   double intra_bytes_per_second_;
-  double inter_bytes_per_second_;  // share of one device when all send
-  double inter_cap_;               // what one device alone can send
+  double inter_bytes_per_second_;  // share of one device if all send
+  double inter_cap_;               // rate of one device that sends alone
   double intra_latency_;
   double inter_latency_;
 };

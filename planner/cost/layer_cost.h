@@ -1,4 +1,4 @@
-// One layer on one device under one strategy, in time and memory.
+// Time and memory of one layer on one device under one strategy.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_COST_H_
 #define PARPLAN_PLANNER_COST_LAYER_COST_H_
@@ -10,26 +10,26 @@
 namespace parplan {
 
 struct LayerCost {
-  // One micro-batch, without gradient synchronisation.
+  // Times of one micro-batch, without gradient synchronisation.
   Seconds forward;
   Seconds backward;
-  // Adds up to forward + backward.
+  // The parts of forward + backward.
   TimeItems time;
-  // What the synchronisation of gradients adds to the end of a step, as far as the
-  // backward pass of the layer does not hide it.
+  // Part of the gradient synchronisation that the layer's backward pass does not hide and that the
+  // end of a step therefore pays.
   Seconds gradient_sync;
-  // The layer's share of the update, once a step.
+  // The layer's share of the optimizer's step, once per step.
   Seconds optimizer_step;
 
   LayerMemory memory;
 
-  // Held all the time.
+  // Memory held all the time.
   Bytes states() const { return memory.states() + memory.gathered_all_time; }
-  // Held from forward to backward, for each micro-batch in flight: all activations,
-  // or the layer's input when it recomputes.
+  // Memory held from forward to backward for each micro-batch in flight: all activations, or the
+  // input of a layer that recomputes.
   Bytes kept_per_micro_batch() const { return memory.kept; }
-  // Held only while the layer itself runs: its activations when it recomputes, its
-  // gathered parameters and gradients when they are sharded, messages.
+  // Memory held only while the layer itself runs: activations it recomputes, gathered parameters
+  // and gradients if they are sharded, messages.
   Bytes transient() const { return memory.transient(); }
 };
 

@@ -1,4 +1,4 @@
-// What theory says of one layer, for what no measurement says.
+// Estimates of one layer from theory, for sizes and degrees that were not measured.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_ESTIMATE_H_
 #define PARPLAN_PLANNER_COST_LAYER_ESTIMATE_H_
@@ -10,7 +10,7 @@
 
 namespace parplan {
 
-// One layer as one device works on it.
+// The part of a layer that one device works on.
 struct EstimateShape {
   int tensor_parallel_degree = 1;
   int sequence_length = 0;
@@ -28,9 +28,9 @@ struct LayerMemoryEstimate {
   Bytes checkpoint_per_sample;
 };
 
-// Estimates of one layer definition, either part of which may be absent. Both are
-// pure functions. Times are those of a micro-batch of so many samples, may be
-// fractions, and don't fall as the micro-batch or the sequence grows.
+// Estimates of one layer definition. Either function may be absent; both are pure. The size of the
+// micro-batch is in samples and may be a fraction. Times do not fall as the micro-batch or the
+// sequence grows.
 struct LayerEstimator {
   std::function<LayerTimeEstimate(const EstimateShape&, double micro_batch_size)> times;
   std::function<LayerMemoryEstimate(const EstimateShape&)> memory;

@@ -1,4 +1,4 @@
-// What a problem may ask of the measurements of a layer, and what came of it.
+// The degrees at which a problem needs measurements of a layer, and notes on how they were found.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_NEEDS_H_
 #define PARPLAN_PLANNER_COST_LAYER_NEEDS_H_
@@ -10,32 +10,33 @@ namespace parplan {
 
 // Sentences collected while measurements are resolved.
 struct ResolutionNotes {
-  // What is needed and not there, for the PROFILE_MISSING error.
+  // Measurements that are needed and absent, for the PROFILE_MISSING error.
   std::vector<std::string> missing;
-  // What is used and was not measured, for `Prediction::estimated_items`.
+  // Numbers that are used and were not measured, for `Prediction::estimated_items`.
   std::vector<std::string> estimated;
 };
 
+// The needs of one problem.
 struct LayerNeeds {
   // Ascending; contains 1.
   std::vector<int> tensor_parallel_degrees;
-  // Whether what lies outside the measurements may be extended from them or
-  // estimated from theory.
+  // Whether numbers outside the measurements may be extrapolated from them or estimated from
+  // theory.
   bool allow_estimates = false;
-  // Whether strategies with tensor parallelism use sequence parallelism where no
-  // memory was measured with or without it.
+  // Whether strategies with tensor parallelism use sequence parallelism if no memory was measured
+  // with or without it.
   bool sequence_parallel = false;
 };
 
-// Where a number comes from, best first.
+// The source of a number, best first.
 enum class MeasurementSource {
-  // A stopwatch at this very point.
+  // Measured at exactly this point.
   kMeasured = 1,
   // Between measured points.
   kInterpolated = 2,
-  // Outside the measured points, by their own trend.
+  // Outside the measured points, by their trend.
   kExtrapolated = 3,
-  // From theory, where the layer was measured elsewhere scaled to what was.
+  // From theory, scaled to the measurements of the layer at other points if there are any.
   kEstimated = 4,
 };
 

@@ -1,4 +1,4 @@
-// What a device does for one layer and one micro-batch: kernels with their sizes.
+// The kernels of one layer and one micro-batch on one device, with their sizes.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_OPERATIONS_H_
 #define PARPLAN_PLANNER_COST_LAYER_OPERATIONS_H_
@@ -18,8 +18,8 @@ struct LayerShape {
   int context_parallel_degree = 1;
   int expert_parallel_degree = 1;
   bool sequence_parallel = false;
-  // With rings a context-parallel rank has all its heads and a part of the queries, with
-  // Ulysses a part of the heads and all queries.
+  // With rings a context-parallel rank has all heads of its tensor-parallel part and some of the
+  // queries; with Ulysses it has some of these heads and all queries.
   ContextKind context_kind = ContextKind::kRing;
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
@@ -32,20 +32,21 @@ enum class OperationKind {
   kFusedAttention,
 };
 
+// One operation; the kind decides which members have a meaning.
 struct LayerOperation {
   OperationKind kind;
-  // Of `kMatrixProduct`.
+  // The sizes of a `kMatrixProduct`.
   ProductShape product;
-  // Read and written by `kElementwise`, and random numbers it draws.
+  // Bytes that `kElementwise` reads and writes, and random numbers it draws.
   double bytes;
   double random_count;
-  // They are rows of attention scores.
+  // These bytes are rows of attention scores.
   bool of_scores;
-  // Done by `kFusedAttention`, and how much longer they take than with long sequences
-  // and heads of 128.
+  // Floating-point operations of `kFusedAttention`, and the factor by which they take longer than
+  // with long sequences and heads of 128.
   double flops;
   double slowdown;
-  // Kernels it is made of.
+  // Number of kernels.
   int kernel_count;
   // A weight gradient that a tensor-parallel collective can hide behind: the gradient
   // of the input is ready and on its way.
@@ -55,7 +56,7 @@ struct LayerOperation {
 // Operations of one pass in order, without allocation.
 class OperationList {
  public:
-  // More than any layer has.
+  // More than any layer has: the list checks it. A fixed array keeps the list free of allocations.
   static constexpr int kCapacity = 64;
 
   OperationList() {}  // NOLINT: leaves the unused entries as they are
@@ -64,17 +65,17 @@ class OperationList {
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddFusedAttention(double flops, double slowdown, int kernel_count);
-  // Kernels that take the host's time and next to none of the device's.
+  // Counts kernels that take the host's time and next to none of the device's.
   void AddLaunches(int kernel_count) { extra_launch_count_ += kernel_count; }
 
   const LayerOperation* begin() const { return operations_.data(); }
   const LayerOperation* end() const { return operations_.data() + size_; }
   int size() const { return size_; }
 
-  // Of matrix products and fused attention.
+  // Returns the floating-point operations of matrix products and fused attention.
   double Flops() const;
   double ElementwiseBytes() const;
-  // Kernels of all operations and the extra ones.
+  // Returns the number of kernels, those of `AddLaunches` included.
   int LaunchCount() const;
 
  private:
@@ -85,25 +86,26 @@ class OperationList {
   std::array<LayerOperation, kCapacity> operations_;
 };
 
+// The passes of one layer.
 struct LayerOperations {
   OperationList forward;
   OperationList backward;
-  // What selective recomputation does again: attention from the scores to their
-  // product with the values (Korthikanti et al., section 5), or what the runtime's
-  // operators leave.
+  // The operations that selective recomputation repeats: attention from the scores to their product
+  // with the values (Korthikanti et al., section 5), or those of the runtime's operators whose
+  // results are not kept.
   OperationList selective_recompute;
-  // The last linear map of the forward pass, of a transformer layer without experts;
-  // without FLOPs otherwise.
+  // The last linear map of the forward pass of a transformer layer without experts; of size 0 for
+  // other layers.
   ProductShape last_forward_product;
 };
 
-// Fills `operations` (empty before) with the work of one device for `samples`
-// samples, a number that may be a fraction.
+// Fills `operations`, which must be empty, with the work of one device for `samples` samples, a
+// number that may be a fraction.
 //
-// Matrix products: forward once, backward twice, with the gradient of the input and
-// of the weights. Unfused attention computes all of the scores, fused attention the
-// half a causal mask leaves. Collectives are not in the lists except as launches.
-// Traffic of element-wise kernels counts every tensor they read or write once.
+// The backward pass has two matrix products for each one of the forward pass: the gradients of
+// the input and of the weights. Unfused attention computes all scores, fused attention the half
+// that a causal mask leaves. Collectives only count as launches. The traffic of element-wise
+// kernels counts every tensor they read or write once.
 void ListOperations(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                     const LayerShape& shape, double samples, LayerOperations& operations);
 

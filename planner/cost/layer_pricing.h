@@ -1,4 +1,4 @@
-// One layer under strategies that have most in common.
+// Costs of one layer under strategies that differ in few respects.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_PRICING_H_
 #define PARPLAN_PLANNER_COST_LAYER_PRICING_H_
@@ -14,28 +14,33 @@
 
 namespace parplan {
 
-// The costs of one layer definition under the strategies that differ from one in levels
-// and rank order only: what a device computes and holds is worked out once. Each cost is
-// what `CostModel::CostOfLayer` says, to the last bit, at about a tenth of its price.
+// Prices one layer definition under all strategies that differ from a given one only in sharding
+// level, recompute level and rank order, so that the work they share is done once. Each cost
+// equals that of `CostModel::CostOfLayer` to the last bit and takes about a tenth of its time.
 //
-// Keeps a reference to the cost model. Not to be used by two threads at once.
+//   LayerPricing pricing(costs, definition_index, strategy, micro_batch_size, depth, true);
+//   for (ShardingLevel level : levels) Use(pricing.CostOf(level, RecomputeLevel::kNone));
+//
+// Keeps a reference to the cost model. One thread at a time may use it.
 class LayerPricing {
  public:
-  // Arguments as of `CostModel::CostOfLayer`; levels of `strategy` are not looked at.
-  // `with_selective_recompute`: that may be asked for.
+  // Takes the arguments of `CostModel::CostOfLayer`; the levels of `strategy` are ignored.
+  // `CostOf` may be called with `kSelective` only if `with_selective_recompute` is set.
   LayerPricing(const CostModel& costs, int definition_index, const Strategy& strategy,
                int64_t micro_batch_size, int pipeline_parallel_degree,
                bool with_selective_recompute);
 
-  // Whether `strategy` differs from the one given in rank order and levels only.
+  // Returns whether `strategy` differs from the given one only in rank order and levels.
   bool Serves(const Strategy& strategy) const;
-  // From here on costs are those of the other order. REQUIRES: it is canonical.
+  // Makes later calls return costs for `order`. REQUIRES: the strategy with it is canonical.
   void UseRankOrder(RankOrder order);
 
+  // Returns the footprint of the strategy; the reference is valid as long as this object.
   const LayerFootprint& footprint();
+  // Returns the cost with these levels.
   LayerCost CostOf(ShardingLevel sharding, RecomputeLevel recompute);
 
-  // Forward and backward of one micro-batch without either level.
+  // Times of one micro-batch without sharding or recomputation.
   struct Passes {
     Seconds forward;
     Seconds backward;
@@ -44,12 +49,12 @@ class LayerPricing {
 
  private:
   using Exchange = CostModel::Exchange;
-  // Passes with all but data-parallel traffic.
+  // Times of both passes with all traffic but that of data parallelism.
   struct Timed {
     Seconds forward;
     Seconds backward;
     TimeItems items;
-    // Behind which data-parallel traffic hides.
+    // Computation that hides data-parallel traffic.
     Seconds busy_forward;
     Seconds busy_backward;
   };
@@ -64,15 +69,15 @@ class LayerPricing {
   double samples_;
   Strategy strategy_;
   LayerWork work_;
-  // Once asked for.
+  // Empty until it is needed.
   std::optional<LayerFootprint> footprint_;
   Bytes message_;
   Exchange tensor_;
   Exchange context_;
   Exchange expert_;
-  // [sharding level], once asked for.
+  // [sharding level], empty until needed.
   std::array<std::optional<Exchange>, 4> data_;
-  // [recompute level], once asked for.
+  // [recompute level], empty until needed.
   std::array<std::optional<Timed>, 3> timed_;
 };
 

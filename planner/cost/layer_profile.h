@@ -1,4 +1,4 @@
-// What is known of one layer, resolved for the degrees a problem needs.
+// Measurements and estimates of one layer, resolved for the degrees a problem needs.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_PROFILE_H_
 #define PARPLAN_PLANNER_COST_LAYER_PROFILE_H_
@@ -15,25 +15,24 @@
 
 namespace parplan {
 
-// One layer on one device, by tensor-parallel degree: measured where it was, between
-// measurements where it was around, and, where that is allowed, extended or
-// estimated. Each item is resolved on its own; the notes say which is what.
-// Immutable.
+// One layer on one device, by tensor-parallel degree. A number is measured, interpolated between
+// measurements or, if that is allowed, extrapolated or estimated. Each number is resolved on its
+// own, and the notes list those that were not measured. Immutable.
 class LayerProfile {
  public:
   using Needs = LayerNeeds;
 
-  // Resolves `needs` from `measured` (null when nothing was measured) and, with
-  // `needs.allow_estimates`, from `estimator` (null when nothing is known of the
-  // device). What is missing goes to `notes.missing`; the profile is then
-  // unusable. Keeps the functions of `estimator`, not the pointer.
+  // Resolves `needs` from `measured` (null if nothing was measured) and, with
+  // `needs.allow_estimates`, from `estimator` (null if the device is unknown). Missing numbers are
+  // added to `notes.missing`; the profile is then unusable. Keeps the functions of `estimator`,
+  // not the pointer.
   static LayerProfile Resolve(const LayerDefinition& definition, Precision precision,
                               const MeasuredLayer* measured, const Needs& needs,
                               ResolutionNotes& notes, const LayerEstimator* estimator = nullptr);
 
   const LayerDefinition& definition() const { return definition_; }
 
-  // Computation of one micro-batch on one device. `micro_batch_size` is the
+  // Return the computing time of one micro-batch on one device. `micro_batch_size` is the number of
   // samples this device works on.
   Seconds Forward(int tensor_parallel_degree, double micro_batch_size) const {
     return times_.Forward(tensor_parallel_degree, micro_batch_size);
@@ -41,28 +40,28 @@ class LayerProfile {
   Seconds Backward(int tensor_parallel_degree, double micro_batch_size) const {
     return times_.Backward(tensor_parallel_degree, micro_batch_size);
   }
-  // Where those come from.
+  // Returns the source of these times.
   MeasurementSource SourceOf(int tensor_parallel_degree, double micro_batch_size) const {
     return times_.SourceOf(tensor_parallel_degree, micro_batch_size);
   }
 
-  // Parameters one device holds before any sharding over data-parallel ranks.
+  // Returns the number of parameters one device holds before sharding over data-parallel ranks.
   int64_t ParameterCount(int tensor_parallel_degree) const {
     return memory_.At(tensor_parallel_degree).parameter_count;
   }
-  // Kept from forward to backward, per sample on this device.
+  // Returns the bytes kept from forward to backward per sample on this device.
   Bytes ActivationPerSample(int tensor_parallel_degree) const {
     return memory_.At(tensor_parallel_degree).activation_per_sample;
   }
-  // Kept instead when the layer recomputes.
+  // Returns the bytes kept instead if the layer recomputes.
   Bytes CheckpointPerSample(int tensor_parallel_degree) const {
     return memory_.At(tensor_parallel_degree).checkpoint_per_sample;
   }
 
-  // Whether memory was measured with Megatron's sequence parallelism, which
-  // strategies with tensor_parallel_degree > 1 then use.
+  // True if memory was measured with Megatron's sequence parallelism. Strategies with
+  // tensor_parallel_degree > 1 then use it.
   bool sequence_parallel() const { return memory_.sequence_parallel(); }
-  // Whether a stopwatch gave any of the times.
+  // True if any of the times was measured.
   bool measured() const { return times_.measured(); }
 
  private:

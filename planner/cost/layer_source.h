@@ -1,5 +1,5 @@
-// Time and memory of one layer on one device, wherever the numbers come from:
-// stopwatches first, theory else, item by item.
+// Time and memory of one layer on one device, each number from a measurement if there is one, else
+// from theory.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_SOURCE_H_
 #define PARPLAN_PLANNER_COST_LAYER_SOURCE_H_
@@ -17,15 +17,16 @@
 
 namespace parplan {
 
-// One micro-batch without communication. The device is busy:
+// The times of one micro-batch without communication.
 struct LayerPasses {
+  // Time the device is busy.
   Seconds forward;
   Seconds backward;
-  // In front of the backward pass, as the strategy recomputes.
+  // Time the device recomputes before the backward pass.
   Seconds recompute;
-  // What the host needs to launch the forward pass, and the other two. It runs ahead of
-  // the device, so a pass takes as long as the slower of host and device, collectives
-  // included; 0 where a stopwatch saw both.
+  // Time the host needs to launch the forward pass, and the other two together. The host runs ahead
+  // of the device, so a pass takes as long as the slower of both, collectives included. 0 if the
+  // times above were measured, since they then include the host.
   Seconds forward_host;
   Seconds backward_host;
   // Part of the backward pass behind which tensor-parallel collectives can hide.
@@ -35,42 +36,42 @@ struct LayerPasses {
   Seconds backward_attention;
 };
 
-// The same for every level of recomputation.
+// The same times for every level of recomputation.
 struct LayerWork {
-  // Without.
+  // Without recomputation.
   LayerPasses bare;
-  // What is done again in front of the backward pass; nothing where the level does not
-  // apply or was not asked for.
+  // Work repeated before the backward pass; 0 if the level does not apply or was not asked for.
   PassTime full;
   PassTime selective;
 
   LayerPasses At(RecomputeLevel level) const;
 };
 
-// Immutable.
+// The numbers of one layer definition. Immutable.
 class LayerSource {
  public:
-  // Resolves a definition of `problem` for `needs`. What is missing or estimated goes
-  // to `notes`; with anything missing the source is unusable.
+  // Resolves a definition of `problem` for `needs`. Missing and estimated numbers are added to
+  // `notes`; if any is missing the source is unusable.
   static LayerSource Resolve(const PlanningProblem& problem, const LayerDefinition& definition,
                              const LayerNeeds& needs, ResolutionNotes& notes);
 
   const LayerDefinition& definition() const { return definition_; }
 
-  // `samples` of a micro-batch on this device, all the sequence of each counted
-  // although context-parallel ranks share it.
+  // Returns the times for `samples` samples of a micro-batch on this device. Context-parallel ranks
+  // that share a sample each count it whole.
   LayerPasses Passes(const Strategy& strategy, double samples) const;
 
-  // What `Passes` says for any level of recomputation, at little more than the price of one.
+  // Returns the times of `Passes` for all levels of recomputation, in little more time than one
+  // level takes.
   LayerWork Work(const Strategy& strategy, double samples, bool with_selective) const;
 
-  // What memory depends on, for `MemoryOfLayer`. With several stages a head that
-  // shares the embedding's table holds a copy of it.
+  // Returns the sizes that `MemoryOfLayer` needs. With several stages a head that shares the
+  // embedding's table holds a copy of it.
   LayerFootprint Footprint(const Strategy& strategy, int pipeline_parallel_degree) const;
 
-  // Whether strategies with tensor parallelism use sequence parallelism.
+  // True if strategies with tensor parallelism use sequence parallelism.
   bool sequence_parallel() const { return sequence_parallel_; }
-  // Whether a stopwatch gave any of the times.
+  // True if any of the times was measured.
   bool measured() const { return profile_.has_value() && profile_->measured(); }
 
  private:
@@ -83,16 +84,17 @@ class LayerSource {
   LayerDefinition definition_;
   Precision precision_ = Precision::kBf16;
   RuntimeTraits runtime_;
-  // Absent when nothing of the layer was measured.
+  // Absent if nothing of the layer was measured.
   std::optional<LayerProfile> profile_;
-  // Absent when the device is unknown.
+  // Absent if the device is unknown.
   std::optional<AnalyticLayer> analytic_;
-  // The calibration's factors for the kind of layer, wherever its numbers come from.
+  // The calibration's factor for the kind of layer, applied to measured and estimated times.
   double time_factor_ = 1.0;
-  // How much slower the slowest device of the job is, where nothing was measured.
+  // Factor by which the slowest device of the job is slower than the average one. Only estimated
+  // times have it, since measured ones contain it.
   double slowest_device_factor_ = 1.0;
   double activation_factor_ = 1.0;
-  // Of a transformer's passes, by floating-point operations.
+  // Share of attention in a transformer layer's passes, by floating-point operations.
   double attention_share_ = 0.0;
   bool sequence_parallel_ = false;
 };

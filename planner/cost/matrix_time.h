@@ -1,4 +1,4 @@
-// How long a device takes for a product of matrices.
+// Times of matrix products on one device.
 
 #ifndef PARPLAN_PLANNER_COST_MATRIX_TIME_H_
 #define PARPLAN_PLANNER_COST_MATRIX_TIME_H_
@@ -20,39 +20,38 @@ struct ProductShape {
   double inner = 0.0;
   double batch_count = 1.0;
 
-  // A multiply-add is two.
+  // Returns the floating-point operations; a multiply-add counts as two.
   double Flops() const { return 2.0 * rows * columns * inner * batch_count; }
 };
 
-// Times of one device at one precision. Plain data, a few hundred bytes.
+// Times on one device at one precision. Plain data of about a hundred bytes.
 class MatrixTime {
  public:
   MatrixTime(const DeviceDescription& device, const Coefficients& coefficients,
              Precision precision);
 
-  // The root of the squares of computing and moving the operands, which is about the
-  // longer of the two where they are far apart, and the overhead of a kernel.
+  // Returns the overhead of a kernel plus sqrt(c^2 + m^2), c being the time to compute and m the
+  // time to move the operands: about the longer of the two if they differ much.
   //
-  // The result is cut into tiles, one multiprocessor each, worked on in waves of as
-  // many tiles as there are multiprocessors; a part-filled wave costs a whole one
-  // (NVIDIA, "Matrix Multiplication Background User's Guide", tile and wave
-  // quantisation). Of the usual tile shapes the quickest is taken, as the library's
-  // heuristics would. A tile costs its inner dimension plus `kReductionRamp`; when
-  // tiles are few the inner dimension is split among idle multiprocessors.
+  // The result is cut into tiles, one per multiprocessor, which are computed in waves of as many
+  // tiles as there are multiprocessors; a partly filled wave costs a whole one (NVIDIA, "Matrix
+  // Multiplication Background User's Guide", tile and wave quantisation). Of the usual tile shapes
+  // the quickest is taken, as the library's heuristics would. A tile costs its inner dimension
+  // plus `kReductionRamp`; if there are few tiles, the inner dimension is split among idle
+  // multiprocessors.
   //
-  // Rows of matrices that are no multiple of 16 bytes cannot be loaded by the matrix
-  // units' instructions (same guide, section 3); the library falls back on kernels that
-  // sum up in 32 bits on the vector units.
-  // O(1), no allocation.
+  // The matrix units' instructions cannot load rows whose size is no multiple of 16 bytes (same
+  // guide, section 3); the library falls back on kernels that sum up in 32 bits on the vector
+  // units. O(1), allocates nothing.
   Seconds Time(const ProductShape& product) const;
 
  private:
-  double flops_per_multiprocessor_;  // reached by large tiles
+  double flops_per_multiprocessor_;  // per second, with large tiles
   double multiprocessor_count_;
   double bytes_per_second_;
   double element_bytes_;
   int64_t aligned_elements_;
-  double misaligned_ratio_;  // of the rate, when the matrix units cannot be used
+  double misaligned_ratio_;  // share of the rate without the matrix units
   double reduction_ramp_;
   double kernel_overhead_;
 };

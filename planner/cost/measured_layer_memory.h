@@ -1,4 +1,4 @@
-// Memory of one layer, resolved item by item from measurements and theory.
+// Memory of one layer, each number from measurements if possible, else from theory.
 
 #ifndef PARPLAN_PLANNER_COST_MEASURED_LAYER_MEMORY_H_
 #define PARPLAN_PLANNER_COST_MEASURED_LAYER_MEMORY_H_
@@ -17,14 +17,14 @@ namespace parplan {
 // Parameters and activations of one layer at the sequence length of its
 // definition, by tensor-parallel degree. Immutable.
 //
-// Activations over the sequence length: straight in logarithms between measured
-// lengths; outside them, only with `allow_estimates`, as a s + b s^2 through the
-// two nearest (tensors of one row a token, and scores of attention), neither part
-// below 0. Over the degree: as a + b / t between measured degrees, a part that is
-// split and one that is not; beyond them, only with `allow_estimates`, by the
-// estimator times the ratio of measured to estimated at the nearest degree,
-// without an estimator by the same line, and never below a perfect split.
-// Everything rounds up.
+// Activations over the sequence length s are a straight line in logarithms between measured
+// lengths. Outside them, only with `allow_estimates`, they are a s + b s^2 through the two nearest
+// (tensors with one row per token, and scores of attention), neither part below 0.
+//
+// Over the degree t they are a + b / t between measured degrees: a part that is not split and one
+// that is. Beyond them, only with `allow_estimates`, they are the estimate times the ratio of
+// measured to estimated at the nearest degree; without an estimator the same line, and never less
+// than a perfect split. Every size rounds up.
 class MeasuredLayerMemory {
  public:
   struct AtDegree {
@@ -34,17 +34,17 @@ class MeasuredLayerMemory {
     Bytes checkpoint_per_sample;
   };
 
-  // What is missing goes to `notes.missing`; the sizes are then unusable.
-  // `estimator` may be null, or have no memory.
+  // Resolves the sizes for `needs`. Missing ones are added to `notes.missing`; the object is then
+  // unusable. `estimator` may be null or have no memory.
   static MeasuredLayerMemory Resolve(const LayerDefinition& definition, Precision precision,
                                      const std::vector<LayerMemoryPoint>& memories,
                                      const LayerNeeds& needs, const LayerEstimator* estimator,
                                      ResolutionNotes& notes);
 
-  // REQUIRES: the degree was needed.
+  // Returns the sizes at a degree. REQUIRES: the degree was in `needs`.
   const AtDegree& At(int tensor_parallel_degree) const;
 
-  // Whether the sizes at degrees above 1 are those with sequence parallelism.
+  // True if the sizes at degrees above 1 are those with sequence parallelism.
   bool sequence_parallel() const { return sequence_parallel_; }
 
  private:

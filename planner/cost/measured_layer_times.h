@@ -1,4 +1,4 @@
-// Times of one layer, resolved item by item from measurements and theory.
+// Times of one layer, each number from measurements if possible, else from theory.
 
 #ifndef PARPLAN_PLANNER_COST_MEASURED_LAYER_TIMES_H_
 #define PARPLAN_PLANNER_COST_MEASURED_LAYER_TIMES_H_
@@ -18,54 +18,53 @@ namespace parplan {
 // Forward and backward time of one layer at the sequence length of its
 // definition, by tensor-parallel degree and micro-batch. Immutable.
 //
-// Sequence lengths are compared by the work of a sample
-// (`ForwardFlopsPerSample`; tokens where it is 0). For each degree that is needed:
+// Sequence lengths are compared by the work of a sample: `ForwardFlopsPerSample`, or tokens if that
+// is 0. For each degree that is needed, the first case that applies:
 //
-//   1. measured there, at lengths around the one wanted: its `TimeTable`;
-//   2. measured there at other lengths, and another degree around the wanted one:
-//      its time at the nearest length, times what the nearest such degree shows
-//      of the lengths;
-//   3. measured at other lengths only (with `allow_estimates`): its time at the
-//      nearest, times what the estimator says of the lengths; without an
-//      estimator the table's alpha-beta;
-//   4. between measured degrees: straight in logarithms between them;
-//   5. beyond them: the estimator, scaled by the ratio of measured to estimated
-//      time at the nearest degree (with `allow_estimates`, geometric mean over
-//      its points); without an estimator the nearest degree at the micro-batch of
-//      as much work. Below them only with `allow_estimates`.
+//   1. The degree was measured at lengths around the wanted one: its `TimeTable`.
+//   2. It was measured at other lengths, and another degree at lengths around the wanted one: its
+//      time at the nearest length, times the ratio of both lengths at the nearest such degree.
+//   3. It was measured at other lengths only (with `allow_estimates`): its time at the nearest
+//      one, times the estimator's ratio of both lengths; without an estimator, the alpha-beta
+//      line of its table.
+//   4. It lies between measured degrees: a straight line in logarithms between them.
+//   5. It lies beyond them: the estimate, scaled by the ratio of measured to estimated time at the
+//      nearest degree (with `allow_estimates`; geometric mean over its points); without an
+//      estimator, the nearest degree at the micro-batch of as much work. Degrees below the
+//      measured ones only with `allow_estimates`.
 //
-// Backward times that were not measured are the forward times by the mean ratio
-// of those that were; where there are none, by the estimator's ratio (with
-// `allow_estimates`), else 2: gradients of inputs and of weights (papers.md 1.5).
+// Backward times that were not measured are the forward times multiplied by the mean ratio of the
+// measured ones; without any, by the estimator's ratio (with `allow_estimates`), else by 2, for the
+// gradients of inputs and of weights (docs/papers.md 1.5).
 class MeasuredLayerTimes {
  public:
-  // What is missing goes to `notes.missing`; the times are then unusable.
-  // `sequence_parallel` is told to the `estimator`, which may be null, or have no
-  // times.
+  // Resolves the times for `needs`. Missing ones are added to `notes.missing`; the object is then
+  // unusable. `sequence_parallel` is passed to `estimator`, which may be null or have no times.
   static MeasuredLayerTimes Resolve(const LayerDefinition& definition,
                                     const std::vector<LayerTimingPoint>& timings,
                                     const LayerNeeds& needs, bool sequence_parallel,
                                     const LayerEstimator* estimator, ResolutionNotes& notes);
 
-  // REQUIRES: the degree was needed. `micro_batch_size` >= 0, of this device. For
-  // more samples never less. No allocation where it was measured.
+  // Return the time of one pass. `micro_batch_size` >= 0 is the number of samples on this device;
+  // the time never falls as it grows. Allocate nothing if the degree was measured. REQUIRES: the
+  // degree was in `needs`.
   Seconds Forward(int tensor_parallel_degree, double micro_batch_size) const;
   Seconds Backward(int tensor_parallel_degree, double micro_batch_size) const;
 
   MeasurementSource SourceOf(int tensor_parallel_degree, double micro_batch_size) const;
 
-  // Whether a stopwatch gave any of the times.
+  // True if any of the times was measured.
   bool measured() const { return measured_; }
 
  private:
   struct AtDegree {
     int tensor_parallel_degree = 1;
-    // Over samples; empty where the estimator is asked.
+    // Times over samples; empty if the estimator is used.
     LogLogCurve forward;
     LogLogCurve backward;
-    // Multiplies the samples where the curves are those of another degree.
+    // Factor of the samples if the curves are those of another degree.
     double sample_factor = 1.0;
-    // Multiply estimated times.
+    // Factors of estimated times.
     double forward_ratio = 1.0;
     double backward_ratio = 1.0;
     MeasurementSource source = MeasurementSource::kEstimated;

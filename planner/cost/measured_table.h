@@ -1,4 +1,4 @@
-// Measured times of one layer as a table over micro-batch and sequence length.
+// Tables of measured times over micro-batch and sequence length.
 
 #ifndef PARPLAN_PLANNER_COST_MEASURED_TABLE_H_
 #define PARPLAN_PLANNER_COST_MEASURED_TABLE_H_
@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// Time over the size of the work: straight lines in logarithms between points,
-// which is exact wherever the time is a power of the size, and alpha-beta
-// (a fixed cost and a cost per unit) outside them. Never falls as the size grows.
+// Time over the size of the work. Between points it is a straight line in logarithms, which is
+// exact if time is a power of the size; outside them it is alpha-beta, a fixed cost and a cost
+// per unit. It never falls as the size grows.
 class LogLogCurve {
  public:
   struct Point {
@@ -19,9 +19,9 @@ class LogLogCurve {
     Seconds duration;   // > 0
   };
 
-  // How it goes on outside the points.
+  // Continuation outside the points.
   struct Ends {
-    // Of a size of 0, at most that of the first point.
+    // Time of a size just above 0; at most that of the first point.
     Seconds fixed_cost;
     // Above the last point; > 0.
     double seconds_per_unit = 0.0;
@@ -30,11 +30,11 @@ class LogLogCurve {
   // An empty curve; `At` must not be called.
   LogLogCurve() = default;
 
-  // REQUIRES: at least one point, sizes that rise, durations that don't fall. The
-  // fixed cost is that of the line through the first two points, at least 0; 0 when
-  // there is only one. The cost per unit above the last fits the points down to a
-  // quarter of it best, and is never more than that of the last point alone; it is
-  // that when there is one point or the points show no cost per unit.
+  // Makes a curve through `points`. REQUIRES: at least one point, rising sizes, durations that do
+  // not fall. Without `ends`, the fixed cost is that of the line through the first two points, at
+  // least 0, and 0 for a single point. The cost per unit above the last point is the best fit to
+  // the points from a quarter of its size on, and never more than that of the last point alone,
+  // which is used if there is one point or the points show no cost per unit.
   explicit LogLogCurve(std::vector<Point> points);
   LogLogCurve(std::vector<Point> points, Ends ends);
 
@@ -43,8 +43,8 @@ class LogLogCurve {
 
   const Ends& ends() const { return ends_; }
 
-  // Time for `size` >= 0; 0 for 0; exactly the duration of a point at its size.
-  // O(log points), no allocation.
+  // Returns the time for `size` >= 0: 0 for 0, and exactly the duration of a point at its size.
+  // O(log points), allocates nothing.
   Seconds At(double size) const;
 
  private:
@@ -55,24 +55,23 @@ class LogLogCurve {
   Ends ends_;
 };
 
-// The curve in the middle, in logarithms, between two: that of the weight 0 is
-// `a`, that of 1 is `b`. At the sizes of both; never falls.
+// Returns the curve between two in logarithms: `a` for a weight of 0, `b` for 1. It has points at
+// the sizes of both and never falls.
 LogLogCurve Between(const LogLogCurve& a, const LogLogCurve& b, double weight);
 
-// Time over two kinds of size at once: the work of one sample, and the samples
-// of one micro-batch. Any set of points will do; they need be no grid.
+// Time over two sizes at once: the work of one sample, and the samples of one micro-batch. The
+// points need not form a grid.
 //
-// The points are made a grid of all their sizes that never falls either way, and
-// read along one `LogLogCurve` after the other. On the grid,
+// The table completes them to a grid of all their sizes on which time never falls in either
+// direction, and reads it along one `LogLogCurve` after the other:
 //
-// * a point that no other contradicts stands as it was measured. Where more work
-//   measured faster, a point is put in the middle (geometric) between the least
-//   and the most that leaves no contradiction: the slowest of all points with no
-//   more work than it, and the fastest of all with no less;
-// * a size that was measured in one row only is read in the others along their
-//   own curves, within what measured neighbours allow;
-// * outside the micro-batches, rows of more work have no smaller fixed cost and no
-//   smaller cost per sample than those of less.
+// * A point that no other contradicts stays as measured. If more work measured faster, a point is
+//   moved to the geometric mean of the least and the most that leaves no contradiction: the
+//   slowest of all points with no more work, and the fastest of all with no less.
+// * A size that was measured in one row only is read in the other rows along their own curves,
+//   within the limits of measured neighbours.
+// * Outside the measured micro-batches, rows of more work have no smaller fixed cost and no smaller
+//   cost per sample than those of less.
 class TimeTable {
  public:
   struct Point {
@@ -81,34 +80,34 @@ class TimeTable {
     Seconds duration;               // > 0
   };
 
-  // REQUIRES: at least one point; no two of equal sizes. Any order.
+  // Makes the table from points in any order. REQUIRES: at least one point; no two of equal sizes.
   // O(points^2 + cells * points).
   explicit TimeTable(std::vector<Point> points);
 
-  // As given, ascending by work and micro-batch.
+  // The measured points, ascending by work and micro-batch.
   const std::vector<Point>& raw_points() const { return raw_points_; }
 
-  // Whether `work_per_sample` lies within what was measured.
+  // Returns whether `work_per_sample` lies within the measured rows.
   bool Covers(double work_per_sample) const {
     return works_.front() <= work_per_sample && work_per_sample <= works_.back();
   }
-  // Work per sample of the measured row nearest to `work_per_sample`, by ratio.
+  // Returns the work per sample of the measured row nearest to `work_per_sample`, by ratio.
   double NearestWork(double work_per_sample) const;
-  // Of the measured rows, that at or below, and at or above. REQUIRES: Covers.
+  // Return the work of the nearest measured row at or below `work_per_sample`, and at or above it.
+  // REQUIRES: `Covers(work_per_sample)`.
   double WorkBelow(double work_per_sample) const;
   double WorkAbove(double work_per_sample) const;
 
-  // Time over the micro-batch at `work_per_sample` > 0. For more work nowhere
-  // less.
+  // Returns time over the micro-batch at `work_per_sample` > 0. More work nowhere takes less.
   LogLogCurve AtWork(double work_per_sample) const;
 
  private:
   std::vector<Point> raw_points_;
   std::vector<double> works_;  // ascending
   std::vector<double> micro_batch_sizes_;
-  // Per micro-batch size a curve over the work per sample.
+  // [micro-batch size] curves over the work per sample.
   std::vector<LogLogCurve> columns_;
-  // Of each row, never falling; and the cost per sample over the work.
+  // [row] fixed costs, which never fall; and the cost per sample over the work.
   std::vector<Seconds> fixed_costs_;
   LogLogCurve seconds_per_sample_;
 };

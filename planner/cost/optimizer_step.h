@@ -1,4 +1,4 @@
-// The update of the weights after the last backward pass.
+// Time of the weight update after the last backward pass.
 
 #ifndef PARPLAN_PLANNER_COST_OPTIMIZER_STEP_H_
 #define PARPLAN_PLANNER_COST_OPTIMIZER_STEP_H_
@@ -12,25 +12,25 @@
 
 namespace parplan {
 
-// Bytes of device memory read and written for one parameter: gradients made 32-bit
-// where the buffer is not, unscaled and checked (fp16 only), their norm taken and
-// clipped; Adam over weight, gradient and two moments; the 16-bit copy; gradients
-// zeroed.
+// Returns the bytes of device memory read and written for one parameter. Gradients are widened to
+// 32 bits if their buffer is narrower, unscaled and checked if the loss is scaled, and clipped by
+// their norm; Adam reads and writes weight, gradient and two moments; the 16-bit copy of the weight
+// is written; gradients are zeroed.
 double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
                                   const RuntimeTraits& runtime);
 
-// Time of the step on one rank. `parameter_count` is what the rank would hold without
-// sharding (tensor and pipeline parallelism applied); with any sharding level each of
-// `data_parallel_degree` ranks updates its part. Collectives are not included.
+// Returns the time of the step on one rank. `parameter_count` is the number of parameters the rank
+// would hold without sharding, tensor and pipeline parallelism applied; with any sharding level
+// each of `data_parallel_degree` ranks updates its part. Collectives are not included.
 Seconds OptimizerStepTime(double parameter_count, ShardingLevel sharding_level,
                           int data_parallel_degree, Precision precision, Optimizer optimizer,
                           const RuntimeTraits& runtime, const DeviceDescription& device,
                           const Coefficients& coefficients);
 
-// Where gradients are sharded they are cleared whole before every backward pass, and this
-// rank's part of them is added up after it. What both take, as a share of a measured step of
-// the optimizer over all of the parameters: by the bytes of memory that they move, each as
-// this house's executor does it.
+// Returns the time of handling sharded gradients as a share of a measured optimizer step over all
+// parameters. Sharded gradients are cleared whole before every backward pass, and this rank's part
+// of them is added up after it. The share is that of the bytes of memory moved, as parplan's own
+// executor moves them.
 double ShardedGradientShare(Precision precision, Optimizer optimizer, int data_parallel_degree);
 
 }  // namespace parplan

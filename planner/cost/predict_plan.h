@@ -1,4 +1,4 @@
-// What a given plan takes: time of a step and memory of every device.
+// Prediction of a plan: time of a step and memory of every device.
 
 #ifndef PARPLAN_PLANNER_COST_PREDICT_PLAN_H_
 #define PARPLAN_PLANNER_COST_PREDICT_PLAN_H_
@@ -15,45 +15,51 @@
 
 namespace parplan {
 
-// What plans are compared by.
+// The numbers by which plans are compared.
 struct PlanScore {
   Seconds step;
-  // Of the fullest device: what is expected, and what it is trusted not to exceed.
+  // Memory of the fullest device: the expected peak, and its upper bound at the accepted risk.
   Bytes peak_memory;
   Bytes peak_memory_upper;
 };
 
-// Predicts plans of one problem, one after the other. There is one objective: search,
-// report, `planctl evaluate` and `parplan-study accuracy` all come here.
+// Predicts plans of one problem, one after the other. There is one objective: searches, reports,
+// `planctl evaluate` and `parplan-study accuracy` all use this class.
 //
-// The step ends when the schedule simulated pass by pass does (pipeline_schedule.h),
-// gradient synchronisation and the optimizer's step included. Memory is the peak over
-// the backward passes of a device's layers (rank_memory.h). Its upper bound adds the
-// largest need of any layer to all that is kept, which is never less, and is what
-// searches can compute layer by layer; then the calibration's factor.
+// The step ends with the schedule simulated pass by pass (pipeline_schedule.h), gradient
+// synchronisation and the optimizer's step included. Memory is the peak over the backward passes of
+// a device's layers (rank_memory.h). Its upper bound is the sum of all that is kept and the
+// largest need of any layer, times the calibration's factor: never less than the peak, and
+// something searches can compute layer by layer.
 //
-// Keeps its memory from call to call. Not to be used by two threads at once; keeps
-// references to both arguments.
+//   PlanEvaluator evaluator(problem, costs);
+//   const PlanScore score = evaluator.Evaluate(plan);
+//   if (score.peak_memory_upper <= problem.usable_memory()) ...
+//
+// Keeps its memory from call to call, and references to both arguments. One thread at a time may
+// use it.
 class PlanEvaluator {
  public:
   PlanEvaluator(const PlanningProblem& problem, const CostModel& costs);
 
-  // REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem. Allocates nothing
-  // once a plan of as many stages and runs has been seen.
+  // Returns the score of `plan`. Allocates nothing once it has seen a plan with as many stages and
+  // runs. REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem.
   PlanScore Evaluate(const Plan& plan);
 
-  // The same with every detail.
+  // Returns the same prediction with every detail.
   Prediction Predict(const Plan& plan);
 
-  // Of the plan seen last: times by virtual stage, the optimizer's step within
-  // `gradient_sync`, and what a device of stage `device` is trusted not to exceed.
+  // Return details of the plan seen last: the times of each virtual stage, with the optimizer's
+  // step included in `gradient_sync`, and the upper bound of memory on each device of pipeline
+  // position `device`.
   absl::Span<const StageTimes> stage_times() const { return times_; }
   Bytes peak_memory_upper(int device) const { return devices_[device].upper; }
 
  private:
-  // Virtual stages with the same layers under the same strategies.
+  // Sums over the layers of a virtual stage, shared by all stages with the same layers under the
+  // same strategies.
   struct StageSum {
-    // One of them.
+    // One of these stages.
     const StagePlan* stage = nullptr;
     Seconds forward;
     Seconds backward;
@@ -63,18 +69,19 @@ class PlanEvaluator {
     StageMemory memory;
     int communicator_count = 0;
   };
-  // One device.
+  // Memory of one device.
   struct DeviceSum {
     RankMemory memory;
     Bytes upper;
   };
-  // From a stage to the next.
+  // The message from one stage to the next.
   struct Hop {
     int from_sum = -1;
     int to_sum = -1;
     bool leaves_node = false;
     friend bool operator==(const Hop&, const Hop&) = default;
   };
+  // A layer cost that was computed before, and what it is for.
   struct Known {
     int definition_index = -1;
     Strategy strategy;
@@ -83,10 +90,10 @@ class PlanEvaluator {
     LayerCost cost;
   };
 
-  // Valid until the next call.
+  // Returns the cost of a layer; the reference is valid until the next call.
   const LayerCost& CostOf(int definition_index, const Strategy& strategy, const Plan& plan);
   bool SameLayers(const StagePlan& a, const StagePlan& b) const;
-  // Index into `sums_`.
+  // Returns the index of the stage's sum in `sums_`.
   int SumOf(const Plan& plan, const StagePlan& stage);
   void AddSum(const Plan& plan, const StagePlan& stage, StageSum& sum);
   Seconds SendTime(const Plan& plan, int index);
@@ -97,8 +104,8 @@ class PlanEvaluator {
   const CostModel& costs_;
   const bool has_tied_table_;
   ScheduleEvaluator schedule_;
-  // Of this plan: the different stages, the first `sum_count_` of them, and which of
-  // them each stage is.
+  // The sums of this plan's distinct stages are the first `sum_count_` of `sums_`;
+  // `sum_of_stage_[stage]` is an index into them.
   std::vector<StageSum> sums_;
   int sum_count_ = 0;
   std::vector<int> sum_of_stage_;
@@ -107,15 +114,15 @@ class PlanEvaluator {
   Seconds last_send_;
   std::vector<DeviceSum> devices_;
   std::vector<const StageMemory*> memory_of_device_;
-  // Costs computed last, the newest in front of `next_known_`.
+  // Ring of the costs computed last, the newest just before `next_known_`.
   std::vector<Known> known_;
   size_t next_known_ = 0;
 };
 
-// Whether some tensor-parallel group of the plan has ranks on several nodes.
+// Returns whether some tensor-parallel group of the plan has ranks on several nodes.
 TensorParallelReach ReachOf(const Plan& plan, int devices_per_node);
 
-// One plan.
+// Predicts a single plan.
 //
 // REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`.
 Prediction PredictPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan);

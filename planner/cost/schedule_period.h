@@ -1,4 +1,4 @@
-// Pipelines become periodic; what follows notices it and skips the periods.
+// Detection of the period of a pipeline, which lets a simulation skip whole periods.
 
 #ifndef PARPLAN_PLANNER_COST_SCHEDULE_PERIOD_H_
 #define PARPLAN_PLANNER_COST_SCHEDULE_PERIOD_H_
@@ -11,13 +11,13 @@
 
 namespace parplan::internal {
 
-// No message.
+// Arrival time of a message that is never sent: it delays nothing.
 inline constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-// Notices that the state of a pipeline is periodic: every component advanced by
-// the same time since an earlier round. Compares with one earlier round, which it
-// replaces at ever longer intervals (Brent's cycle detection), so that neither
-// the length of a period nor of what precedes it need be known.
+// Detects that the state of a pipeline is periodic: every component has advanced by the same time
+// since an earlier round. The state is compared with one earlier round, which is replaced at ever
+// longer intervals (Brent's cycle detection), so that neither the length of the period nor that
+// of the rounds before it need be known.
 class PeriodFinder {
  public:
   PeriodFinder(const double* state, int size, double* snapshot)
@@ -25,8 +25,8 @@ class PeriodFinder {
     std::copy_n(state_, size_, snapshot_);
   }
 
-  // To be called once a round. Whether the pipeline is periodic, with `rounds()`
-  // rounds a period that take `advance()`.
+  // Ends a round. Returns whether the pipeline is periodic; a period then has `rounds()` rounds and
+  // takes `advance()` seconds.
   bool EndRound() {
     ++rounds_;
     if (IsPeriodic()) return true;
@@ -41,10 +41,12 @@ class PeriodFinder {
   double advance() const { return state_[0] - snapshot_[0]; }
 
  private:
-  // Sums of the same times differ by their rounding.
+  // Relative difference up to which two sums of the same times count as equal: about 18 units in
+  // the last place of a double. Below it, rounding hides real periods; above it, the error of a
+  // skipped period grows.
   static constexpr double kRounding = 4e-15;
-  // What rounding hides grows with every period skipped: no more than 5e-13 of
-  // the step if a period is at least this part of the time so far.
+  // Smallest advance of a period, as a share of the time so far. The error of rounding grows with
+  // every period skipped; with this share it stays below 5e-13 of the step.
   static constexpr double kLeastAdvance = kRounding / 5e-13;
 
   bool IsPeriodic() const {
@@ -52,7 +54,7 @@ class PeriodFinder {
     const double tolerance = state_[0] * kRounding;
     if (!(advance >= state_[0] * kLeastAdvance)) return false;
     for (int i = 1; i < size_; ++i) {
-      // A message that never comes equals one that never came.
+      // `kNever` minus `kNever` is not a number, which compares as equal.
       if (std::abs(state_[i] - snapshot_[i] - advance) > tolerance) return false;
     }
     return true;
@@ -65,8 +67,8 @@ class PeriodFinder {
   int64_t most_rounds_ = 1;
 };
 
-// Calls `run(tick)` for the ticks from `tick` to `end`, of which all before
-// `steady_end` do the same in every round, and skips the whole periods it can.
+// Calls `run(tick)` for the ticks from `tick` to `end` and skips the whole periods it can. All
+// ticks before `steady_end` do the same in every round of `ticks_per_round`.
 template <typename Run>
 void RunSteadily(int64_t tick, int64_t steady_end, int64_t ticks_per_round, int64_t end,
                  double* state, int state_size, std::vector<double>& snapshot, Run run) {

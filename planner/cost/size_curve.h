@@ -1,4 +1,4 @@
-// A measured relation "so much work takes so long", as a table.
+// A table of measured times over the size of the work.
 
 #ifndef PARPLAN_PLANNER_COST_SIZE_CURVE_H_
 #define PARPLAN_PLANNER_COST_SIZE_CURVE_H_
@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// Time over the size of the work (bytes of a message, samples of a
-// micro-batch). Never falls as the size grows: a point that measured faster
-// than a smaller one is raised to it, as noise of the stopwatch.
+// Time over the size of the work, such as bytes of a message or samples of a micro-batch. It never
+// falls as the size grows: a point that measured faster than a smaller one is taken for noise and
+// raised to it.
 class SizeCurve {
  public:
   struct Point {
@@ -22,17 +22,17 @@ class SizeCurve {
   // An empty curve; `At` must not be called.
   SizeCurve() = default;
 
-  // REQUIRES: at least one point; sizes differ. Any order.
+  // Makes a curve from points in any order. REQUIRES: at least one point; sizes differ.
   explicit SizeCurve(std::vector<Point> points);
 
   bool empty() const { return points_.empty(); }
   // Ascending by size.
   const std::vector<Point>& points() const { return points_; }
 
-  // Time for `size` >= 0; 0 for 0. Between points: straight line. Below the
-  // first: the line through the first two, but no faster per unit than the
-  // first point; in proportion when there is only one. Above the last: in
-  // proportion to the last, whose fixed cost matters least. O(log points).
+  // Returns the time for `size` >= 0; 0 for 0. Between points it is a straight line. Below the
+  // first it is the line through the first two, but no faster per unit than the first point, and
+  // proportional if there is only one. Above the last it is proportional to the last, whose fixed
+  // cost matters least. O(log points).
   Seconds At(double size) const;
 
  private:

@@ -1,4 +1,4 @@
-// Devices of one kind differ, and those that train together wait for the slowest.
+// The spread of devices of one kind: those that train together wait for the slowest.
 
 #ifndef PARPLAN_PLANNER_COST_SLOWEST_DEVICE_H_
 #define PARPLAN_PLANNER_COST_SLOWEST_DEVICE_H_
@@ -7,10 +7,10 @@
 
 namespace parplan {
 
-// How much longer the slowest of `device_count` devices computes than the average one:
-// 1 + `kDeviceSpread` times the largest of as many normal deviates one may expect
-// (Blom's approximation). Time and power limits differ from chip to chip (Sinha et al.,
-// "Not All GPUs Are Created Equal", SC'22). 1 for one device. Not for inner loops.
+// Returns the factor by which the slowest of `device_count` devices computes longer than the
+// average one: 1 + `kDeviceSpread` times the expected largest of as many normal deviates (Blom's
+// approximation). Speed and power limits differ from chip to chip (Sinha et al., "Not All GPUs Are
+// Created Equal", SC'22). 1 for one device. Too slow for inner loops.
 double SlowestDeviceFactor(int device_count, const Coefficients& coefficients);
 
 }  // namespace parplan
