@@ -1,4 +1,4 @@
-// What a device needs at most, by playing its passes. Written apart from
+// The peak memory of a device, found by playing its passes. It shares no code with
 // planner/cost/rank_memory.h, which it checks.
 
 #ifndef PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_
@@ -15,19 +15,19 @@
 
 namespace parplan {
 
-// As in `RankMemory`.
+// The members of `RankMemory` that are checked.
 struct ReplayedMemory {
   MemoryItems total;
   Bytes tensor_bound;
   int64_t in_flight_micro_batch_count = 0;
 };
 
-// Does the device's passes one by one in the order of Megatron-LM's schedules.py, adds
-// what each forward pass leaves, and goes through the layers of each backward pass from
-// the last to the first. Of equal moments the first counts.
+// Plays the device's passes one by one in the order of Megatron-LM's schedules.py: adds the memory
+// that each forward pass keeps, and goes through the layers of each backward pass from the last to
+// the first. Of equal moments the first counts.
 //
-// `layers` are those of the device in the order of the model, one an entry (whatever
-// their `layer_count` says). O(layers + passes) time.
+// `layers` are those of the device in the order of the model, one per entry; their `layer_count` is
+// ignored. O(layers + passes) time.
 ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const RankPlace& place,
                             const RuntimeTraits& runtime, const Coefficients& coefficients);
 

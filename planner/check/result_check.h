@@ -1,4 +1,4 @@
-// Checks everything a planner answers, not only its plan. Shares no code with the search.
+// Checks of a planner's whole answer. They share no code with the search.
 
 #ifndef PARPLAN_PLANNER_CHECK_RESULT_CHECK_H_
 #define PARPLAN_PLANNER_CHECK_RESULT_CHECK_H_
@@ -10,24 +10,27 @@
 
 namespace parplan {
 
-// Whether a valid plan is one that dimensions and target of the problem allow
-// (docs/search.md). `CheckPlanStructure` does not ask this: a plan that somebody gave may
-// do what no search was asked to. INTERNAL (CHECK_FAILED) with the layer and the dimension.
+// Checks that a valid plan lies in the space of the problem's dimensions and target
+// (docs/search.md). `CheckPlanStructure` does not, since a plan given by a user may lie outside.
+// Returns INTERNAL (CHECK_FAILED) with the layer and the dimension.
 absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan);
 
-// Whether a summary agrees with itself and, of a plan found, with its step: the bound is
-// not above the step, the gap is the one between them, and `kOptimal` stands for a bound
-// that is met and no limit.
+// Checks that a summary is consistent with itself and with the step of the plan found: the bound is
+// not above the step, the gap is the one between them, and `kOptimal` means that the bound is met
+// and no limit was hit. Returns INTERNAL (CHECK_FAILED) otherwise.
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 
-// `CheckPlan`, `CheckDeclaredSpace` and `CheckSearchSummary` of a plan found; the first two
-// of its alternatives and its front, and that these are in order (of time a sample, of memory
-// where that is what the planner asks for, or of both by the rules' alpha), distinct and as
-// many as the rules allow. Of "nothing fits", that more memory is needed than there is, that
-// the size of the device follows from it, that the plan which needs it, where there is one,
-// fits in it and in no less where that is said to be proved, and that more devices are whole
-// nodes. Not that no other plan needs less, nor fewer devices: that takes a search. INTERNAL
-// (CHECK_FAILED) with the fact that is broken.
+// Checks an answer. Returns INTERNAL (CHECK_FAILED) with the first fact that is broken.
+//
+//   plan found     `CheckPlan`, `CheckDeclaredSpace` and `CheckSearchSummary`. Alternatives and
+//                  front pass the first two, are distinct, in order (of time per sample, of memory
+//                  if the planner minimises that, or of both by the rules' alpha), and no more
+//                  than the rules allow.
+//   nothing fits   More memory is needed than there is; the size of the device follows from it; the
+//                  plan that needs it, if there is one, fits in it, and in no less if that is said
+//                  to be proved; more devices are whole nodes.
+//
+// It does not check that no other plan needs less memory or fewer devices, which takes a search.
 absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& result);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
-// When a step ends, by playing the schedule. Written apart from
-// planner/cost/pipeline_schedule.h, which it checks.
+// The end of a step, found by playing the schedule. It shares no code with
+// planner/cost/pipeline_schedule.h or planner/model/pass_order.h, which it checks.
 
 #ifndef PARPLAN_PLANNER_CHECK_SCHEDULE_SIMULATION_H_
 #define PARPLAN_PLANNER_CHECK_SCHEDULE_SIMULATION_H_
@@ -12,17 +12,17 @@
 
 namespace parplan {
 
-// A (virtual) stage as the simulation sees it.
+// The times of one (virtual) stage.
 struct SimulatedStage {
   Seconds forward;
   Seconds backward;
-  // To the next stage and back from it, each way. Not used of the last stage.
+  // Time of a message to the next stage, and of one back from it. Ignored for the last stage.
   Seconds send;
   Seconds gradient_sync;
 };
 
-// Stages in the order of the model, stage j on device j mod P, and how they work;
-// see `PipelineRules`.
+// The stages in the order of the model, stage j on device j mod P, and the rules they follow; see
+// `PipelineRules`.
 struct SimulatedPipeline {
   Schedule schedule = kDefaultSchedule;
   int virtual_stage_count = 1;
@@ -31,11 +31,11 @@ struct SimulatedPipeline {
   std::vector<SimulatedStage> stages;
 };
 
-// End of the step, gradient synchronisation included. Every device runs a program
-// of passes and, with blocking messages, of exchanges, as Megatron-LM's
-// schedules.py has them; a queue of events in the order of time moves them on.
+// Returns the end of the step, gradient synchronisation included. Every device runs a program of
+// passes and, with blocking messages, of exchanges, in the order of Megatron-LM's schedules.py; a
+// queue of events ordered by time advances them.
 //
-// Crashes where a message doesn't find its receiver. O(stages * micro-batches) time.
+// Aborts if a message does not find its receiver. O(stages * micro-batches * log devices) time.
 Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count);
 
 }  // namespace parplan

@@ -1,7 +1,7 @@
-// What was learned from comparing predictions with measured runs: coefficients of
-// the cost model, each for the scope it was fitted in, and the residuals they
-// leave, which make the ranges of predictions. docs/calibration.md tells how one is
-// made (planner/calibrate/) and what the ranges promise.
+// The result of comparing predictions with measured runs: coefficients of the cost model, each for
+// the scope in which it was fitted, and the residuals they leave, from which the ranges of
+// predictions are made. docs/calibration.md describes how planner/calibrate makes one and what the
+// ranges promise.
 
 #ifndef PARPLAN_PLANNER_MODEL_CALIBRATION_H_
 #define PARPLAN_PLANNER_MODEL_CALIBRATION_H_
@@ -24,9 +24,8 @@
 
 namespace parplan {
 
-// What a coefficient's value holds for; an empty member stands for all. Of several
-// values that hold for the same thing the narrowest counts: layer kind before
-// cluster before device family before global.
+// The scope of a coefficient's value; an empty member stands for all. If several values apply, the
+// narrowest counts: layer kind before cluster before device family before global.
 struct CalibrationScope {
   std::string device_family;
   std::string cluster;
@@ -39,9 +38,9 @@ struct CoefficientValue {
   Coefficient coefficient = Coefficient::kMatrixEfficiency;
   CalibrationScope scope;
   double value = 0.0;
-  // Runs on whose residuals the coefficient had a say when it was fitted.
+  // Number of runs whose residuals depended on the coefficient when it was fitted.
   int64_t evidence_count = 0;
-  // Otherwise set by a person, or a prior.
+  // If false, the value was set by a person or is a prior.
   bool fitted = false;
   friend bool operator==(const CoefficientValue&, const CoefficientValue&) = default;
 };
@@ -50,7 +49,7 @@ struct CoefficientValue {
 enum class ResidualQuantity { kStepDuration = 1, kPeakMemory = 2 };
 enum class TensorParallelReach { kWithinNode = 1, kAcrossNodes = 2 };
 
-// A kind of prediction. A member that is absent or empty stands for all.
+// A class of predictions. A member that is absent or empty stands for all.
 struct ResidualKey {
   ResidualQuantity quantity = ResidualQuantity::kStepDuration;
   std::optional<Confidence> confidence;
@@ -59,42 +58,42 @@ struct ResidualKey {
   friend auto operator<=>(const ResidualKey&, const ResidualKey&) = default;
 };
 
-// `key` and the wider ones that speak for it where it is not known, in this order:
+// Returns `key` and the wider classes that replace it if it is unknown, in this order:
 //
 //   confidence, family, reach;  confidence, reach;  confidence, family;  confidence;
 //   everything
 //
-// Some are equal when members of `key` are absent.
+// Some of them are equal if members of `key` are absent.
 std::array<ResidualKey, 5> WiderKeys(const ResidualKey& key);
 
 // The probabilities of a class's quantiles.
 inline constexpr std::array<double, 9> kResidualProbabilities = {0.005, 0.01, 0.05, 0.25, 0.5,
                                                                  0.75,  0.95, 0.99, 0.995};
 
-// How far predictions of one kind were from what was measured.
+// The distances of predictions of one class from measurements.
 struct ResidualClass {
   ResidualKey key;
-  // Measured runs; 0 for a prior.
+  // Number of measured runs; 0 for a prior.
   int64_t residual_count = 0;
-  // ln(measured / predicted) at `kResidualProbabilities`, corrected for the number
-  // of runs where the class was made.
+  // Quantiles of ln(measured / predicted) at `kResidualProbabilities`, already corrected for the
+  // number of runs.
   std::array<double, 9> log_ratio = {};
   friend bool operator==(const ResidualClass&, const ResidualClass&) = default;
 };
 
-// Classes with fewer runs are not trusted alone: ranges are then the wider of
-// theirs and the next wider class's.
+// Number of runs from which a class is trusted alone; below it a range is the wider of the class's
+// own and that of the next wider class. 30 is the usual size from which a sample's 5 % and 95 %
+// quantiles are not just its extremes (30 * 0.05 = 1.5). Not measured.
 inline constexpr int64_t kEnoughResiduals = 30;
 
-// Where a measured value is expected, as factors of the predicted one.
+// The range in which a measured value is expected, as factors of the predicted one.
 struct RangeFactors {
   double lower = 1.0;
   double median = 1.0;
   double upper = 1.0;
-  // Runs behind the narrowest class that knew of the prediction; 0 for a prior.
+  // Number of runs of the narrowest class that covers the prediction; 0 for a prior.
   int64_t residual_count = 0;
-  // Which class that was, for people: `estimated, ampere, tensor parallel within a
-  // node: 151 runs`.
+  // Description of that class: `estimated, ampere, tensor parallel within a node: 151 runs`.
   std::string basis;
 };
 
@@ -108,29 +107,29 @@ struct PeakMemoryRange {
   Bytes upper;
 };
 
-// Immutable.
+// A valid calibration. Immutable.
 class Calibration {
  public:
   struct Source {
     std::string source;
     int64_t row_count = 0;
-    // How rows were chosen; empty for all.
+    // Rule by which rows were chosen; empty for all.
     std::string slice_rule;
     friend bool operator==(const Source&, const Source&) = default;
   };
   struct Provenance {
-    // Program and release that fitted.
+    // Program and release that made the fit.
     std::string agent;
-    // RFC 3339, as the caller says; any other text is taken for unknown.
+    // Time of the fit in RFC 3339, from the caller; any other text means unknown.
     std::string fit_time;
     std::vector<Source> sources;
-    // Of the calibration this one began with; empty for the priors.
+    // Digest of the calibration from which the fit started; empty for the priors.
     std::string parent_digest;
     std::vector<std::string> notes;
     friend bool operator==(const Provenance&, const Provenance&) = default;
   };
   struct Content {
-    // Made by proto/wire/calibration_wire.h; empty for priors. Not looked at.
+    // Made by proto/wire/calibration_wire.h and opaque here; empty for priors.
     std::string digest;
     Provenance provenance;
     std::vector<CoefficientValue> coefficient_values;
@@ -138,37 +137,35 @@ class Calibration {
     friend bool operator==(const Content&, const Content&) = default;
   };
 
-  // INVALID_ARGUMENT (SPEC_INVALID) naming the member, for example
-  // `coefficient_values[2].value`, for: a value outside its coefficient's bounds;
-  // two values of one coefficient and scope; a layer kind with a coefficient that
-  // has none; quantiles that fall or lie outside [-5, 5]; two classes of one key;
-  // negative counts; too many entries.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the member, for example
+  // `coefficient_values[2].value`, for a value outside its coefficient's bounds, two values of one
+  // coefficient and scope, a layer kind with a coefficient that has none, quantiles that fall or
+  // lie outside [-5, 5], two classes of one key, negative counts, or too many entries.
   static absl::StatusOr<Calibration> Create(Content content);
 
-  // Priors of coefficients and of ranges, from data sheets and literature: what
-  // holds where nothing was calibrated. Its digest is empty.
+  // Returns the priors of coefficients and ranges, from data sheets and literature, which hold if
+  // nothing was calibrated. Its digest is empty.
   static const std::shared_ptr<const Calibration>& BuiltIn();
 
-  // Priors, under global values, under priors of the device family, under values of
-  // the family, the cluster, and the family within the cluster. `device_family` and
-  // `cluster` may be empty for an unknown one.
+  // Returns the coefficients for a device family and a cluster, each of which may be empty if
+  // unknown. Later layers replace earlier ones: priors, global values, priors of the family, values
+  // of the family, of the cluster, and of the family within the cluster.
   Coefficients Resolve(absl::string_view device_family, absl::string_view cluster) const;
 
-  // The same with `kTimeFactor` and `kActivationFactor` of one kind of layer.
+  // Returns the same with `kTimeFactor` and `kActivationFactor` of one kind of layer.
   Coefficients Resolve(absl::string_view device_family, absl::string_view cluster,
                        LayerKind layer_kind) const;
 
-  // Factors of the range that holds a measured value with a probability of
-  // `coverage`, or exceeds it with at most `risk`. The class is the first of
-  // `WiderKeys(key)` that this calibration has, or `BuiltIn()`; one with fewer than
-  // `kEnoughResiduals` runs takes the wider of its own quantiles and the next
-  // class's. Between the nine quantiles, and beyond them, ln(ratio) is linear in the
-  // normal score of the probability.
+  // Return factors of the predicted value: the range that holds a measured value with probability
+  // `coverage`, and the bound that one exceeds with probability `risk` at most. The class is the
+  // first of `WiderKeys(key)` in this calibration or in `BuiltIn()`. With fewer than
+  // `kEnoughResiduals` runs, the wider of its quantiles and those of the next class are taken.
+  // Between the nine quantiles, and beyond them, ln(ratio) is linear in the normal score of the
+  // probability. Call them once per problem, not per plan.
   //
-  // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5. Meant to be called once a
-  // problem, not once a plan.
+  // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5.
   RangeFactors Range(const ResidualKey& key, double coverage = 0.9) const;
-  // At least 1: that predictions were too high is no leave to go beyond them.
+  // At least 1: predictions that were too high are no reason to exceed memory.
   double UpperFactor(const ResidualKey& key, double risk) const;
 
   // The same, applied. `key.quantity` is set by the function.

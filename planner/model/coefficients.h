@@ -1,5 +1,5 @@
-// The numbers of the cost model that no data sheet gives: named, bounded, fitted by
-// calibrations (docs/cost-model.md has the meaning of each).
+// The numbers of the cost model that no data sheet has. Each has a name and bounds, and
+// calibrations fit it; docs/cost-model.md explains each.
 
 #ifndef PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
 #define PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
@@ -11,16 +11,16 @@
 
 namespace parplan {
 
-// Files and digests know them by name; a name never changes its meaning.
+// The coefficients. Files and digests name them, so a name never changes its meaning.
 enum class Coefficient {
   // Shares of the device's peaks.
   kMatrixEfficiency,     // large matrix products, of peak matrix FLOP/s
   kAttentionEfficiency,  // fused attention, of peak matrix FLOP/s
   kMemoryEfficiency,     // element-wise kernels, of peak memory bandwidth
   kSoftmaxEfficiency,    // softmax and dropout of unfused attention, of the same
-  // How efficiency falls with shape.
+  // Loss of efficiency with shape.
   kReductionRamp,  // inner dimension at which a product reaches half its efficiency
-  // Devices of one kind differ, and the slowest sets the pace.
+  // Spread of devices of one kind, the slowest of which sets the pace.
   kDeviceSpread,  // standard deviation of their speed, as a share
   // Launching.
   kKernelOverhead,  // device time a kernel takes at least, s
@@ -37,38 +37,38 @@ enum class Coefficient {
   kCommunicatorMemory,  // buffers of one communicator, bytes
   kWorkspaceMemory,     // matrix library, bytes
   kFragmentation,       // allocator's loss, as a share of what is allocated
-  // What the terms above don't explain. The only ones that layer kinds have of
-  // their own.
+  // Ratios that the terms above do not explain. Only these two may differ by layer kind.
   kTimeFactor,        // computing time of a layer, measured over predicted
   kActivationFactor,  // activation memory of a layer, measured over predicted
 };
 inline constexpr int kCoefficientCount = static_cast<int>(Coefficient::kActivationFactor) + 1;
 
-// What is known of a coefficient without any calibration.
+// The prior and the bounds of a coefficient.
 struct CoefficientInfo {
   Coefficient coefficient;
-  // In files, for example `matrix_efficiency`.
+  // Name in files, for example `matrix_efficiency`.
   absl::string_view name;
-  // Of the data sheets and the literature.
+  // Value from data sheets and literature.
   double prior;
-  // No calibration goes beyond.
+  // Bounds that no calibration exceeds.
   double lowest;
   double highest;
-  // One line.
+  // Explanation in one line.
   absl::string_view meaning;
 };
+// Returns the row of a coefficient. The table is static.
 const CoefficientInfo& InfoOf(Coefficient coefficient);
 
-// The one with this name, if there is one.
+// Returns the coefficient with this name, or nothing.
 std::optional<Coefficient> FindCoefficient(absl::string_view name);
 
-// A value for each. Plain data.
+// One value per coefficient. Plain data.
 class Coefficients {
  public:
-  // The priors.
+  // Makes the priors.
   Coefficients();
-  // The priors of a family of devices (`DeviceDescription::device_family`), where data
-  // sheets overstate differently; those of all for a family nobody has looked at.
+  // Makes the priors of a family of devices (`DeviceDescription::device_family`). Data sheets of
+  // different families overstate differently. An unknown family has the general priors.
   explicit Coefficients(absl::string_view device_family);
   double& operator[](Coefficient coefficient) { return value_[static_cast<int>(coefficient)]; }
   double operator[](Coefficient coefficient) const { return value_[static_cast<int>(coefficient)]; }

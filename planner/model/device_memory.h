@@ -1,4 +1,4 @@
-// The size of a device, from what a plan needs of it.
+// The size of the device that a plan needs.
 
 #ifndef PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
 #define PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
@@ -8,8 +8,8 @@
 
 namespace parplan {
 
-// Device memory, in whole MiB, of which `usable` is usable under the problem's headroom
-// and reserve.
+// Returns the least device memory, in whole MiB, of which `usable` is left under the problem's
+// headroom and reserve.
 Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
-// What data sheets say of a device and of the links between devices: enough to
-// estimate where nothing was measured.
+// The data sheets of a device and of the links between devices, from which the cost model estimates
+// what was not measured.
 
 #ifndef PARPLAN_PLANNER_MODEL_HARDWARE_H_
 #define PARPLAN_PLANNER_MODEL_HARDWARE_H_
@@ -13,27 +13,27 @@
 
 namespace parplan {
 
-// One kind of accelerator. Rates are the vendor's peaks, dense; how much of them
-// programs reach is for `Coefficients` to say.
+// One kind of accelerator. Rates are the vendor's peaks without sparsity; `Coefficients` has the
+// shares that programs reach.
 struct DeviceDescription {
   // Identifier in the library of devices, for example `a100-sxm-80gb`.
   std::string device_id;
   // Devices whose kernels reach similar shares of their peaks: `volta`, `turing`,
   // `ampere`, `ada`, `hopper`, `blackwell`. Calibrations are fitted by family.
   std::string device_family;
-  // Floating-point operations per second of the matrix units, and of the rest.
+  // Floating-point operations per second of the matrix units and of the vector units.
   double matrix_flops_16_bit = 0.0;
-  double matrix_flops_fp32 = 0.0;  // TF32 where the device has it
+  double matrix_flops_fp32 = 0.0;  // TF32 if the device has it
   double vector_flops_fp32 = 0.0;
-  // Device memory: what programs may allocate of it.
+  // The device memory that programs may allocate.
   Bytes memory;
   double memory_bytes_per_second = 0.0;
   Bytes last_level_cache;
-  // Streaming multiprocessors: as many tiles of a matrix are worked on at once.
+  // Number of streaming multiprocessors, each of which works on one tile of a matrix at a time.
   int multiprocessor_count = 0;
 
-  // INVALID_ARGUMENT (SPEC_INVALID) naming the member below `field` that is not
-  // finite and above 0, or the empty name.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) if a number is not finite and above 0, or a name is
+  // empty. The error names the member below `field`.
   static absl::StatusOr<DeviceDescription> Create(DeviceDescription raw, const std::string& field);
 
   // Returns the rate of the matrix units for operands in `format`.
@@ -53,15 +53,15 @@ struct DeviceDescription {
 struct LinkDescription {
   // For example `nvlink-3`, `pcie-4-x16`, `infiniband-hdr`.
   std::string link_id;
-  // What one device can send at most.
+  // The most that one device can send.
   double bytes_per_second_per_device = 0.0;
-  // What all devices of a node can send together: its adapters for a link between
-  // nodes, the shared bus for one inside. 0: the devices do not share.
+  // The most that all devices of a node can send together: the rate of its adapters for a link
+  // between nodes, of the shared bus for one inside. 0 if the devices do not share.
   double bytes_per_second_per_node = 0.0;
-  // First byte, one way, software included.
+  // Time to the first byte, one way, software included.
   Seconds latency;
 
-  // As `DeviceDescription::Create`; `bytes_per_second_per_node` may be 0.
+  // Returns the errors of `DeviceDescription::Create`; `bytes_per_second_per_node` may be 0.
   static absl::StatusOr<LinkDescription> Create(LinkDescription raw, const std::string& field);
   friend bool operator==(const LinkDescription&, const LinkDescription&) = default;
 };
@@ -73,7 +73,7 @@ struct FabricDescription {
   LinkDescription intra_node;
   LinkDescription inter_node;
 
-  // As `DeviceDescription::Create`.
+  // Returns the errors of `DeviceDescription::Create`.
   static absl::StatusOr<FabricDescription> Create(FabricDescription raw, const std::string& field);
   friend bool operator==(const FabricDescription&, const FabricDescription&) = default;
 };

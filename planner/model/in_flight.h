@@ -1,4 +1,4 @@
-// Micro-batches that a device keeps under interleaved 1F1B.
+// Micro-batches that a device has in flight under interleaved 1F1B.
 
 #ifndef PARPLAN_PLANNER_MODEL_IN_FLIGHT_H_
 #define PARPLAN_PLANNER_MODEL_IN_FLIGHT_H_
@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// A device of an interleaved pipeline. Its chunks are its virtual stages in the order
-// of the model: chunk c is virtual stage c * P + device_index. The order of passes is
-// that of planner/cost/pipeline_schedule.h; with one chunk it is plain 1F1B.
+// A device of an interleaved pipeline. Its chunks are its virtual stages in the order of the model:
+// chunk c is virtual stage c * P + device_index. planner/model/pass_order.h has the order of
+// passes; with one chunk it is plain 1F1B.
 struct InterleavedDevice {
   int pipeline_parallel_degree = 1;
   int virtual_stage_count = 1;
@@ -20,35 +20,34 @@ struct InterleavedDevice {
   int64_t micro_batch_count = 1;
 };
 
-// What the device needs at its worst moment. Moments are those right before a backward
-// pass, since only forward passes add.
+// The moment at which a device needs most. Only moments right before a backward pass count, since
+// only forward passes add.
 struct InFlightMoment {
-  // Kept for passes in flight at that moment, that before whose backward pass it is
-  // included, and the extra of its chunk.
+  // Bytes kept for all passes in flight, the one whose backward pass comes next included, and the
+  // extra of its chunk.
   Bytes needed;
-  // Of these, what is kept.
+  // The part of `needed` that is kept.
   Bytes kept;
-  // Which chunk's backward pass comes next.
+  // The chunk whose backward pass comes next.
   int chunk_index = 0;
-  // The most that is kept at any moment, whatever the extra.
+  // The most bytes kept at any moment, without extras.
   Bytes most_kept;
 };
 
-// The moment at which the device needs most: at `kept[c]` bytes of a micro-batch in
-// chunk c, and `extra[c]`, which may be negative, while a backward pass of chunk c runs.
-// In `counts`, where that isn't empty, what it has in flight of each chunk then. Of equal
-// moments the first. Exact; with P = 1 one micro-batch, and the chunks behind are
-// freed. O(V), allocates nothing.
+// Returns the moment at which the device needs most, the first of equal ones. A micro-batch keeps
+// `kept[c]` bytes in chunk c, and a backward pass of chunk c needs `extra[c]` more, which may be
+// negative. `counts`, unless empty, receives the number of micro-batches that each chunk has in
+// flight at that moment. The result is exact. With P = 1 there is one micro-batch, and the chunks
+// after the one that runs are freed. O(V), allocates nothing.
 //
 //   kept, extra, counts   [chunk], V of them
 InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Bytes> kept,
                            absl::Span<const Bytes> extra, absl::Span<int64_t> counts);
 
-// The most bytes the device keeps of all chunks together, and `counts` at that moment.
-// Chunks have their own peaks at different moments, so the counts are less than those
-// peaks together: with equal chunks device 0 keeps 1 + (P - 1) / (P V) of what all its
-// layers keep of P micro-batches (Narayanan et al., SC'21, 2.2; Korthikanti et al.,
-// 4.2.3). O(V).
+// Returns the most bytes the device keeps of all chunks together, and sets `counts` at that moment.
+// Chunks peak at different moments, so this is less than the sum of their peaks: with equal chunks
+// device 0 keeps 1 + (P - 1) / (P V) times what all its layers keep of P micro-batches (Narayanan
+// et al., SC'21, 2.2; Korthikanti et al., 4.2.3). O(V).
 //
 //   kept, counts   [chunk], V of them
 Bytes InFlightPeak(const InterleavedDevice& device, absl::Span<const Bytes> kept,

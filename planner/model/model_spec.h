@@ -25,11 +25,10 @@ enum class LayerKind {
 enum class FeedForwardKind { kNone = 0, kGelu = 1, kSwiglu = 2 };
 enum class Optimizer { kAdam = 1, kSgd = 2 };
 
-// True for the kinds with attention and a feed-forward part.
+// Returns true for the kinds with attention and a feed-forward part.
 bool IsTransformer(LayerKind kind);
 
-// What a layer is. Fields as in the proto, with defaults filled in by
-// `LayerDefinition::Create`.
+// The shape of a layer. Fields are those of the proto; `LayerDefinition::Create` fills in defaults.
 struct LayerDefinition {
   std::string layer_definition_id;
   LayerKind kind = LayerKind::kDecoder;
@@ -43,33 +42,32 @@ struct LayerDefinition {
   int vocabulary_size = 0;
   bool tied_embedding = false;
   int64_t parameter_count = 0;
-  // Mixture of experts in the place of the feed-forward part: 0 for none. Then
-  // each token passes `experts_per_token` of `expert_count` experts, each
-  // `expert_feed_forward_size` wide, and a shared one when its size is not 0.
+  // Number of experts that replace the feed-forward part; 0 for none. Each token passes
+  // `experts_per_token` of them, each `expert_feed_forward_size` wide, and a shared one if its size
+  // is not 0.
   int expert_count = 0;
   int experts_per_token = 0;
   int expert_feed_forward_size = 0;
   int shared_expert_feed_forward_size = 0;
 
-  // Checks the rules of the proto and fills in `key_value_head_count`,
-  // `head_size` and `parameter_count` where they are 0. `field` names the
-  // definition in errors, for example `model.layer_definitions[2]`.
+  // Checks the rules of the proto and fills in `key_value_head_count`, `head_size` and
+  // `parameter_count` if they are 0. Returns INVALID_ARGUMENT (SPEC_INVALID) if a rule is broken;
+  // `field` names the definition in the error, for example `model.layer_definitions[2]`.
   static absl::StatusOr<LayerDefinition> Create(LayerDefinition raw, const std::string& field);
 
   friend bool operator==(const LayerDefinition&, const LayerDefinition&) = default;
 };
 
-// True when both describe the same layer: all fields equal but the local id
-// and the sequence length. Measurements of one are measurements of the other.
+// Returns whether both describe the same layer: all fields are equal but the local id and the
+// sequence length. Measurements of one are then measurements of the other.
 bool SameLayer(const LayerDefinition& a, const LayerDefinition& b);
 
-// Floating-point operations of the matrices and the attention of one layer's
-// forward pass over one sample of `sequence_length` tokens (a multiply-add is
-// two). Used for ratios between sequence lengths and to split times that were
-// measured together, not for absolute times. 0 for a table lookup.
+// Returns the floating-point operations of matrices and attention in one layer's forward pass over
+// one sample of `sequence_length` tokens (a multiply-add is two). 0 for a table lookup. Only meant
+// for ratios between sequence lengths and for splitting times that were measured together.
 double ForwardFlopsPerSample(const LayerDefinition& definition, int sequence_length);
 
-// Equal layers one after the other.
+// A run of equal layers.
 struct ModelLayerRun {
   // Index into `ModelSpec::layer_definitions()`.
   int definition_index = 0;
@@ -80,8 +78,8 @@ struct ModelLayerRun {
 // A valid model. Immutable.
 class ModelSpec {
  public:
-  // INVALID_ARGUMENT (SPEC_INVALID) naming the field when a rule of model.proto
-  // is broken. `layer_definitions` have been through `LayerDefinition::Create`.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field if a rule of model.proto is broken.
+  // `layer_definitions` must come from `LayerDefinition::Create`.
   static absl::StatusOr<ModelSpec> Create(std::string model_id,
                                           std::vector<LayerDefinition> layer_definitions,
                                           std::vector<ModelLayerRun> layer_runs,
@@ -94,12 +92,12 @@ class ModelSpec {
   Optimizer optimizer() const { return optimizer_; }
 
   int layer_count() const { return static_cast<int>(definition_of_layer_.size()); }
-  // Index into `layer_definitions()` of each layer, first to last.
+  // Indices into `layer_definitions()`, one per layer, first to last.
   const std::vector<int>& definition_of_layer() const { return definition_of_layer_; }
   const LayerDefinition& layer(int index) const {
     return layer_definitions_[definition_of_layer_[index]];
   }
-  // Over all layers; a tied head adds its norm.
+  // Parameters of all layers; a tied head adds only its norm.
   int64_t parameter_count() const { return parameter_count_; }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;

@@ -1,4 +1,4 @@
-// A plan and what the cost model expects of it.
+// A plan, and the prediction of the cost model for it.
 
 #ifndef PARPLAN_PLANNER_MODEL_PLAN_H_
 #define PARPLAN_PLANNER_MODEL_PLAN_H_
@@ -14,7 +14,7 @@
 
 namespace parplan {
 
-// Consecutive layers of one definition under one strategy.
+// A run of consecutive layers of one definition under one strategy.
 struct StageLayerRun {
   int first_layer_index = 0;
   int layer_count = 0;
@@ -38,53 +38,55 @@ struct StagePlan {
   friend bool operator==(const StagePlan&, const StagePlan&) = default;
 };
 
-// How to train: the answer of every planner. Plain data; `CheckPlan` says
-// whether it is a valid answer to a problem.
+// The way to train a model on some devices: the answer of every planner. Plain data; `CheckPlan`
+// finds out whether it is a valid answer to a problem.
 struct Plan {
   int device_count = 0;
   int64_t global_batch_size = 0;
   int64_t micro_batch_count = 1;
   Schedule schedule = kDefaultSchedule;
-  // Stages on each device; above 1 only if the schedule has virtual stages. Stage j is then on the
-  // ranks of stage j - pipeline_parallel_degree().
+  // Stages on each device; above 1 only if the schedule has virtual stages. Stage j is on the
+  // same ranks as stage j - pipeline_parallel_degree().
   int virtual_stage_count = 1;
   std::vector<StagePlan> stages;
 
   int pipeline_parallel_degree() const {
     return static_cast<int>(stages.size()) / virtual_stage_count;
   }
-  // Samples of one micro-batch over all data-parallel replicas of a stage.
+  // Returns the samples of one micro-batch over all data-parallel replicas of a stage.
   int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Forward passes of one step over all stages beyond which no plan is predicted: its
-// schedule is simulated pass by pass.
+// Largest number of forward passes of one step over all stages in a plan. Schedules are simulated
+// pass by pass, so this bounds the time of a prediction and the memory of `PassOrder` and
+// `PipelineEvents`, some 80 bytes per forward pass and its backward pass. Not measured: a larger
+// limit only makes the largest plans slower to predict.
 inline constexpr int64_t kMaxForwardPassCount = int64_t{1} << 22;
 
-// The plan in one line, for example `2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1`.
+// Returns the plan in one line, for example `2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1`.
 std::string PlanGist(const Plan& plan);
 
-// Micro-batches whose activations stage `stage_index` of
-// `pipeline_parallel_degree` keeps at once (papers.md 2.3):
-// min(P - i, m) for 1F1B, m for GPipe. One stage is no pipeline: it accumulates
-// gradients, one micro-batch after the other, under either name.
+// Returns the number of micro-batches whose activations stage `stage_index` of
+// `pipeline_parallel_degree` keeps at once (docs/papers.md 2.3): min(P - i, m) for 1F1B, m for
+// GPipe. One stage is no pipeline: under every schedule it takes one micro-batch after the other.
+// For one stage per device; planner/model/in_flight.h has the interleaved count.
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count);
 
-// Kinds as in the proto, counted from 0.
+// Kinds of memory, as in the proto but counted from 0.
 enum class MemoryItemKind {
-  // Held all the time. Weights in the training precision.
+  // Weights in the storage format of the precision, held all the time.
   kParameters,
-  // The buffer gradients are summed up in.
+  // The buffer in which gradients are summed up.
   kGradients,
   // Moments of the optimizer.
   kOptimizerStates,
   // Kept from forward to backward by layers that do not recompute.
   kActivations,
-  // Kept by layers that recompute: their inputs.
+  // Inputs of layers that recompute, kept from forward to backward.
   kCheckpoints,
-  // The largest of what exists only while one layer runs.
+  // The largest memory that exists only while one layer runs.
   kTransient,
   // Driver and libraries.
   kContext,
@@ -98,10 +100,11 @@ enum class MemoryItemKind {
   kCommunicators,
   // Workspaces of the matrix library.
   kWorkspace,
-  // What the allocator holds and nobody uses.
+  // Memory that the allocator holds unused.
   kFragmentation,
 };
 inline constexpr int kMemoryItemKindCount = 13;
+// Kinds of time, as in the proto but counted from 0.
 enum class TimeItemKind {
   kForwardCompute,
   kBackwardCompute,
@@ -109,7 +112,7 @@ enum class TimeItemKind {
   kTensorParallel,
   kShardedDataParallel,
   kResharding,
-  // Launching kernels, as far as devices wait for it.
+  // The part of launching kernels for which devices wait.
   kLaunch,
   kContextParallel,
   kExpertParallel,
@@ -124,7 +127,7 @@ enum class Bottleneck {
 };
 enum class Confidence { kMeasured = 1, kMixed = 2, kEstimated = 3 };
 
-// Bytes by kind; their sum is a peak.
+// Memory by kind, which adds up to a peak.
 struct MemoryItems {
   std::array<Bytes, kMemoryItemKindCount> size = {};
   Bytes& operator[](MemoryItemKind kind) { return size[static_cast<int>(kind)]; }
@@ -150,9 +153,8 @@ struct TimeItems {
   friend bool operator==(const TimeItems&, const TimeItems&) = default;
 };
 
-// What the cost model expects of one stage (with several virtual stages a device:
-// of all stages of one device), per micro-batch unless named otherwise; see
-// `StagePrediction` of the proto.
+// The prediction for one stage, or for all virtual stages of one device together. Times are per
+// micro-batch unless named otherwise; see `StagePrediction` of the proto.
 struct StagePrediction {
   Seconds forward;
   Seconds backward;
@@ -166,28 +168,28 @@ struct StagePrediction {
   Bytes peak_memory() const { return memory.Total(); }
 };
 
-// What the cost model expects of a plan.
+// The prediction for a plan.
 struct Prediction {
   Seconds step;
   double samples_per_second = 0.0;
   Bytes peak_memory;    // of the fullest device
   Bytes usable_memory;  // of one device
-  // Where nine of ten measured steps lie, and measured memory with the probability
-  // the problem's `out_of_memory_risk` says (docs/calibration.md).
+  // The range in which nine of ten measured steps lie. Measured memory lies above its range with at
+  // most the problem's `out_of_memory_risk` (docs/calibration.md).
   Seconds step_lower;
   Seconds step_upper;
   Bytes peak_memory_lower;
   Bytes peak_memory_upper;
-  // The class of predictions the ranges come from, for people.
+  // Description of the class of predictions from which the ranges come.
   std::string range_basis;
   std::vector<StagePrediction> stages;
   Bottleneck bottleneck = Bottleneck::kCompute;
   std::string bottleneck_text;
   Confidence confidence = Confidence::kMeasured;
-  // Every number that was not measured, one sentence an entry, in a stable order.
+  // Every number that was not measured: one sentence per entry, in a stable order.
   std::vector<std::string> estimated_items;
 
-  // Memory is not exceeded at the accepted risk.
+  // Returns whether the plan stays within memory at the accepted risk.
   bool fits() const { return peak_memory_upper <= usable_memory; }
 };
 

@@ -1,4 +1,4 @@
-// What a planner is given besides the question, and what it answers.
+// The inputs of a planner besides the question, and its answers.
 
 #ifndef PARPLAN_PLANNER_MODEL_PLANNING_RESULT_H_
 #define PARPLAN_PLANNER_MODEL_PLANNING_RESULT_H_
@@ -16,37 +16,35 @@
 
 namespace parplan {
 
-// Where a search stands.
+// The state of a running search.
 struct SearchProgress {
   int64_t done_candidate_count = 0;
   int64_t total_candidate_count = 0;
   // The best step time so far; absent until there is a plan.
   std::optional<Seconds> incumbent;
-  // Proved: no plan of the space is predicted to be faster. Of the batch of the
-  // incumbent, where batches are searched too.
+  // Proved lower bound: no plan of the space is predicted to be faster. If batches are searched
+  // too, it holds for the batch of the incumbent.
   Seconds bound;
   int64_t expanded_state_count = 0;
 };
 
-// Calls `work` for every index below `count`, on any threads, in any order, and returns
-// when all are done. `work` is safe to call from several threads at once.
+// A function that calls `work` for every index below `count`, on any threads and in any order, and
+// returns when all calls are done. Several threads may call `work` at once.
 using ParallelFor = std::function<void(int64_t count, const std::function<void(int64_t)>& work)>;
 
-// What may end a search early, who watches it, and what it may use. Not part of the
-// question: two searches that both ran to their end give the same answer whatever the
-// limits and threads were.
+// Limits, observers and threads of a search. They are not part of the question: two searches that
+// both ran to their end give the same answer under any limits and threads.
 struct SearchControl {
-  // 0: no limit.
+  // 0 stands for no limit.
   int64_t max_state_count = 0;
-  // Asked at least every few thousand states; true ends the search with the best plan so
-  // far. May be empty. Called on any thread that searches, by several at once where
-  // `parallel_for` has several.
+  // Called at least every few thousand states; true ends the search with the best plan so far. May
+  // be empty. Every searching thread calls it, several at once if `parallel_for` has several.
   std::function<bool()> should_stop;
-  // Why `should_stop` said so: the limit that is reported.
+  // The limit to report if `should_stop` returned true: cancelled, or out of time.
   bool stop_means_cancelled = false;
-  // Called as the search goes on, on the thread that called the planner. May be empty.
+  // Called during the search on the thread that called the planner. May be empty.
   std::function<void(const SearchProgress&)> on_progress;
-  // Empty: everything on the calling thread.
+  // If empty, everything runs on the calling thread.
   ParallelFor parallel_for;
 };
 
@@ -56,9 +54,9 @@ struct PredictedPlan {
   Prediction prediction;
 };
 
-// The order of plans: less time a sample, smaller peak memory, smaller batch, fewer
-// stages, fewer virtual stages, fewer micro-batches, then schedule, and earlier
-// strategies and boundaries layer by layer. Total and strict but for equal plans.
+// Returns whether `a` comes before `b` in the order of plans: less time per sample, smaller peak
+// memory, smaller batch, fewer stages, fewer virtual stages, fewer micro-batches, schedule, and
+// earlier strategies and boundaries layer by layer. A strict total order, up to equal plans.
 bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b);
 
 // A plan that fits.
@@ -66,35 +64,36 @@ struct PlanFound {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  // With `PlanningRules::top_plan_count` above 1: other good plans, best first. Each
-  // is distinct: another depth, schedule, micro-batch count, batch, or another set of
-  // degrees (see docs/search.md).
+  // Other good plans, best first, if `PlanningRules::top_plan_count` is above 1. Any two differ in
+  // depth, schedule, micro-batch count, batch, or set of degrees (docs/search.md).
   std::vector<PredictedPlan> alternatives;
-  // With `PlanningRules::wants_memory_front`: plans of which none is both faster and
-  // smaller than another, from the fastest to the smallest; `plan` is the first.
+  // The Pareto front of time and memory from the fastest to the smallest plan if
+  // `PlanningRules::wants_memory_front` is set; `plan` is the first.
   std::vector<PredictedPlan> memory_front;
-  // Facts of the planner's method as one line each, for people: alpha_t and alpha_m of
-  // `galvatron-bmw` before and after, nodes and bound of `min-memory-ilp`.
+  // Facts about the planner's method, one line each: alpha_t and alpha_m of `galvatron-bmw` before
+  // and after, nodes and bound of `min-memory-ilp`.
   std::vector<std::string> notes;
 };
 
-// No plan of the space fits; where `search.termination` is `kFeasible`, none was found,
-// though it is not proved that there is none.
+// No plan of the space fits. If `search.termination` is `kFeasible`, none was found, but it is not
+// proved that there is none.
 struct NothingFits {
-  // Usable memory (after headroom) and device memory (before) with which the same
-  // planner finds a plan; smallest up to 1 MiB.
+  // Smallest usable memory (after headroom) and device memory (before headroom) with which the same
+  // planner finds a plan, up to 1 MiB.
   Bytes smallest_usable_memory;
   Bytes smallest_device_memory;
-  // Whether it is proved that less does not do.
+  // Whether it is proved that less memory is not enough.
   bool memory_is_proved = true;
-  // A plan that fits in `smallest_usable_memory`, where the planner kept it.
+  // A plan that fits in `smallest_usable_memory`, if the planner kept one.
   std::optional<Plan> smallest_plan;
-  // The fewest devices, in whole nodes of the same kind, with which the same planner
-  // finds a plan; with every smaller number it was proved that nothing fits. Absent when
-  // none up to `kMostNodesTried` nodes more do, or the planner did not look.
+  // The fewest devices, in whole nodes of the same kind, with which the same planner finds a plan;
+  // for every smaller number it is proved that nothing fits. Absent if up to `kMostNodesTried` more
+  // nodes are not enough, or the planner did not look.
   std::optional<int> smallest_device_count;
   SearchSummary search;
 };
+// Bounds the time of the answer "nothing fits": every node tried is one more search. Not measured:
+// 64 more nodes of eight devices is more than a user can usually add.
 inline constexpr int kMostNodesTried = 64;
 
 // A limit ended the search before any plan was found.

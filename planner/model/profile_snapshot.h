@@ -1,5 +1,5 @@
-// Measurements as the planner reads them: an immutable set of points for one
-// kind of node, merged from stored profiles by the caller.
+// The measurements that a planner reads: an immutable set of points for one kind of node, which the
+// caller has merged from stored profiles.
 
 #ifndef PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
 #define PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
@@ -25,7 +25,7 @@ enum class Collective {
   kBroadcast = 6,
 };
 
-// Name for messages, for example `all-reduce`.
+// Returns the name for messages, for example `all-reduce`.
 const char* CollectiveName(Collective collective);
 
 // Compute time of one layer on one device for one micro-batch.
@@ -49,7 +49,7 @@ struct LayerMemoryPoint {
   Origin origin = Origin::kMeasured;
 };
 
-// Everything known of one layer.
+// All measurements of one layer.
 struct MeasuredLayer {
   LayerDefinition definition;
   Precision precision = Precision::kBf16;
@@ -69,7 +69,8 @@ struct CollectivePoint {
   Origin origin = Origin::kMeasured;
 };
 
-// Time of the optimizer's step over so many parameters; see `OptimizerTiming` of the proto.
+// Time of the optimizer's step over `parameter_count` parameters; see `OptimizerTiming` of the
+// proto.
 struct OptimizerPoint {
   Optimizer optimizer = Optimizer::kAdam;
   Precision precision = Precision::kBf16;
@@ -81,11 +82,10 @@ struct OptimizerPoint {
 // A valid set of measurements. Immutable; share by pointer.
 class ProfileSnapshot {
  public:
-  // The content, as the caller merged it. Where several profiles measured the
-  // same point, the caller has kept the newest.
+  // The merged content. If several profiles measured the same point, the caller keeps the newest.
   struct Content {
-    // SHA-256 over the canonical text of everything below, made by proto/wire;
-    // names the snapshot in plans and plan keys. Opaque here.
+    // SHA-256 over the canonical text of everything below. proto/wire makes it; it names the
+    // snapshot in plans and plan keys and is opaque here.
     std::string digest;
     std::string device_kind;
     int devices_per_node = 0;
@@ -97,9 +97,9 @@ class ProfileSnapshot {
     std::optional<Bytes> context_memory;
   };
 
-  // Sorts the points. INVALID_ARGUMENT (PROFILE_INVALID) naming the field for
-  // a time that is not finite and above 0, a count below its minimum, two
-  // points with equal keys, or two layers that are the same.
+  // Sorts the points. Returns INVALID_ARGUMENT (PROFILE_INVALID) naming the field for a time that
+  // is not finite and above 0, a count below its minimum, two points with equal keys, or two equal
+  // layers.
   static absl::StatusOr<ProfileSnapshot> Create(Content content);
 
   const std::string& digest() const { return content_.digest; }
@@ -113,8 +113,7 @@ class ProfileSnapshot {
   std::optional<double> overlap_slowdown() const { return content_.overlap_slowdown; }
   std::optional<Bytes> context_memory() const { return content_.context_memory; }
 
-  // The measurements of a layer, or null. The pointer lives as long as the
-  // snapshot.
+  // Returns the measurements of a layer, or null. The pointer is valid as long as the snapshot.
   const MeasuredLayer* FindLayer(const LayerDefinition& definition, Precision precision) const;
 
  private:

@@ -1,5 +1,4 @@
-// How the program that trains does its work, as far as time and memory depend on
-// it.
+// The properties of a training program on which time and memory depend.
 
 #ifndef PARPLAN_PLANNER_MODEL_RUNTIME_TRAITS_H_
 #define PARPLAN_PLANNER_MODEL_RUNTIME_TRAITS_H_
@@ -20,7 +19,7 @@ enum class AttentionKernel {
   kFlash = 2,
 };
 
-// Fused attention by how much of the matrix units it uses.
+// Generations of fused attention, which reach different shares of the matrix units' rate.
 enum class FlashKernel {
   // FlashAttention 1 and the first kernel in Triton.
   kFirst = 1,
@@ -30,23 +29,23 @@ enum class FlashKernel {
   kNative = 3,
 };
 
-// What selective recomputation does again.
+// The operations that selective recomputation repeats.
 enum class SelectiveRecompute {
   // Attention from the scores to their product with the values (Korthikanti et al.).
   kAttention = 1,
-  // All but fused attention and every other linear map (torchtitan, `selective` with
-  // `op`: outputs of attention and of the 1st, 3rd, 5th, ... product are saved).
+  // All but fused attention and every second linear map (torchtitan, `selective` with `op`: the
+  // outputs of attention and of the 1st, 3rd, 5th, ... product are saved).
   kOperators = 2,
 };
 
-// One kind of runtime. The defaults are those of this house's executor.
+// The traits of one training program. The defaults are those of parplan's own executor on GPUs.
 struct RuntimeTraits {
   std::string runtime_id = "parplan";
 
   AttentionKernel attention_kernel = AttentionKernel::kFlash;
   FlashKernel flash_kernel = FlashKernel::kSecond;
-  // Dropout keeps a mask of one byte an element, of attention scores and of the
-  // residual stream.
+  // Dropout of attention scores and of the residual stream; each keeps a mask of one byte per
+  // element.
   bool attention_dropout = false;
   bool hidden_dropout = false;
   // Bias, activation function, dropout and residual addition are one kernel each
@@ -56,88 +55,88 @@ struct RuntimeTraits {
   bool fused_softmax = true;
   // The loss is two kernels each way instead of one for every operation.
   bool fused_cross_entropy = true;
-  // The head's logits are made when its backward pass begins, and not kept from a forward
-  // pass to then; two sums of theirs are added up over ranks together.
+  // The head computes its logits at the beginning of its backward pass instead of keeping them
+  // since the forward pass; two of their sums are then all-reduced together.
   bool logits_in_backward_pass = true;
   // The optimizer updates a parameter in one kernel instead of one for every operation.
   bool fused_optimizer = true;
   SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
-  // Full recomputation ends with the last tensor the backward pass needs and leaves the
-  // layer's last linear map out (PyTorch's non-reentrant checkpoints since 2.1).
+  // Full recomputation ends with the last tensor the backward pass needs, so the layer's last
+  // linear map is not repeated (PyTorch's non-reentrant checkpoints since 2.1).
   bool recompute_stops_early = false;
   // Products add weight gradients to the buffer themselves.
   bool fused_gradient_accumulation = true;
 
-  // Bytes of one element of the buffer gradients are summed up in: 2 or 4.
+  // Bytes of one element of the buffer in which gradients are summed up: 2 or 4.
   int gradient_bytes = 2;
   // The optimizer makes fp32 copies of 16-bit gradients before it steps.
   bool widens_gradients_in_step = false;
-  // Gradients exist twice, once as the layer made them and once in the buffer.
+  // Gradients exist twice: as the backward pass wrote them, and in the buffer.
   bool separate_gradient_buffer = false;
-  // Bytes of one element of the message that makes gradients equal: 2 or 4.
+  // Bytes of one element of the messages that reduce gradients: 2 or 4.
   int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
   bool overlap_gradient_sync = true;
-  // Those that are kept in parts are not: each layer's backward pass ends with scattering them.
+  // Sharded gradients are not exchanged that way: each layer's backward pass ends by scattering
+  // them.
   bool scatters_gradients_in_line = false;
   // Tensor-parallel collectives of the backward pass run beside the products for
   // weight gradients.
   bool overlap_tensor_parallel = false;
-  // With sharded optimizer states gradients are still made equal on all ranks, each
-  // of which then uses its part (DeepSpeed's first level).
+  // With sharded optimizer states gradients are still all-reduced, and each rank uses its part
+  // (DeepSpeed's first level).
   bool all_reduces_sharded_gradients = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
-  // They are fetched for the backward pass of the embedding too, though nothing reads them
-  // there.
+  // Sharded parameters are also fetched for the backward pass of the embedding, which does not read
+  // them.
   bool regathers_embedding = false;
-  // Strategies the planner makes use sequence parallelism with tensor parallelism,
-  // where no measurement says otherwise.
+  // Strategies with tensor parallelism use sequence parallelism unless memory was measured without
+  // it.
   bool sequence_parallel = true;
-  // Gradients are exchanged in messages of about this size.
-  // 0: those of a layer in one.
+  // Approximate size of the messages in which gradients are exchanged. 0 stands for one message per
+  // layer.
   Bytes gradient_bucket;
 
-  // Logits are turned into 32-bit numbers before the loss.
+  // Logits are widened to 32 bits before the loss.
   bool fp32_logits = true;
-  // A stage waits for its tensors to arrive before it works on (no overlap of
-  // pipeline messages with computation).
+  // A stage waits until its messages have arrived before it continues, so pipeline messages do not
+  // overlap computation.
   bool blocking_pipeline_messages = false;
   // Kernels are launched one by one from the host, not by CUDA graphs.
   bool eager = true;
   // The host waits for every kernel (CUDA_LAUNCH_BLOCKING=1).
   bool blocking_launches = false;
-  // Host time per kernel of a forward pass over that of a backward pass: modules in
-  // Python launch the one, the library's C++ the other.
+  // Host time per kernel of a forward pass, which Python modules launch, divided by that of a
+  // backward pass, which the library's C++ launches.
   double forward_launch_ratio = 4.0;
   // Each tensor-parallel rank sends its part of a pipeline message; the receivers
   // gather the parts (Narayanan et al., SC'21, section 4.1).
   bool scattered_pipeline_messages = false;
 
-  // Memory only. Attention's output is copied into another layout and both are kept
-  // (fused attention only).
+  // The remaining traits affect memory only. The output of fused attention is copied into another
+  // layout, and both are kept.
   bool attention_output_copied = false;
-  // Bytes a logit takes when the loss needs most. 6: fp32 softmax and 16-bit gradient
-  // (Megatron Core, in place). 10: 16-bit logits, fp32 logits and their exponentials.
+  // Bytes per logit at the moment the loss needs most: 6 for fp32 softmax and 16-bit gradient in
+  // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials.
   int loss_bytes_per_logit = 6;
   // The vocabulary is padded to a multiple of 128 times the tensor-parallel degree.
   bool pad_vocabulary = true;
-  // A stage keeps what it sent until the backward pass (DeepSpeed); otherwise it is
-  // freed once sent.
+  // A stage keeps its outputs until the backward pass (DeepSpeed); otherwise they are freed once
+  // sent.
   bool keep_stage_outputs = false;
-  // 16-bit weights exist besides fp32 masters all the time, and not only while their
-  // layer runs.
+  // 16-bit weights exist all the time besides fp32 masters, and not only while their layer runs.
   bool keep_16_bit_parameters = true;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
-  // A layer's backward pass puts gradients where what it has used was, and frees the rest as it
-  // goes; logits, which only the head's backward pass has, become their gradients. Token numbers
-  // are not on the device.
+  // A layer's backward pass writes gradients into the memory of activations it has used, and frees
+  // the others as it goes; logits, which exist only in the head's backward pass, become their
+  // gradients. Token numbers are not on the device.
   bool reuses_activations = false;
-  // Sharded tables are whole only while their layer runs, as other layers' parameters are.
+  // Sharded tables are whole only while their layer runs, like the parameters of other layers.
   bool gathers_tables_late = false;
-  // A stage holds what it sent until it sends the next of its kind; what comes is received into
-  // its place. Otherwise one message is coming and one going.
+  // A stage holds a sent message until it sends the next of its kind, and receives into one place.
+  // Otherwise one message is arriving and one is leaving.
   bool holds_messages_sent = false;
   // The allocator can use freed memory for tensors of any size (PyTorch's
   // expandable_segments).
@@ -146,20 +145,21 @@ struct RuntimeTraits {
   friend bool operator==(const RuntimeTraits&, const RuntimeTraits&) = default;
 };
 
-// The runtimes this house knows, `parplan` first: `megatron-2021`, `megatron-2022`,
-// `megatron-deepspeed`, `megatron-core`, `fsdp`. Static.
+// Returns the known runtimes, `parplan` first: `megatron-2021`, `megatron-2022`,
+// `megatron-deepspeed`, `megatron-core`, `fsdp`. The table is static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
-// One of them, or null.
+// Returns the runtime of that name, or null.
 const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
 
-// `parplan` as the executor runs today, of which memory is known array by array
-// (executor/trainer). The defaults above are what it is meant to be on GPUs, and what
-// published runs are compared with.
+// Returns the traits of the executor as it runs today on processors, whose memory is known array by
+// array (executor/trainer). The defaults above are meant for GPUs, and published runs are compared
+// with them.
 RuntimeTraits ExecutorTraits();
 
-// The traits a runtime has on devices of a kind: on processors (`CPU ...`) `parplan` is the
-// executor as it runs today; all else is what it is.
+// Returns the traits of a runtime on devices of a kind: `ExecutorTraits` for `parplan` on
+// processors
+// (`CPU ...`), else `traits` itself.
 RuntimeTraits TraitsOn(const RuntimeTraits& traits, absl::string_view device_kind);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// Which plans a search may answer with.
+// The space of plans in which a search looks for its answer.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SPACE_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SPACE_H_
@@ -14,11 +14,11 @@
 
 namespace parplan {
 
-// What a search may vary. Without a dimension, plans have the value in brackets.
+// The dimensions that a search may vary. Without a dimension, plans have the value in brackets.
 enum class SearchDimension {
   kPipeline,            // `pipeline`: more than one stage [1]
   kUnevenStages,        // `uneven-stages`: stages of any sizes [as many transformer layers each,
-                        // what is before them in the first stage, what is behind in the last]
+                        // the layers before them in the first stage, those after in the last]
   kPerLayer,            // `per-layer`: transformer layers differ in strategy [all alike]
   kEndStrategies,       // `end-strategies`: embedding and head have strategies of their own
                         // [the degrees and level of the layers beside them]
@@ -36,7 +36,7 @@ enum class SearchDimension {
 };
 inline constexpr int kSearchDimensionCount = 15;
 
-// The name in quotes above.
+// Returns the name in quotes above.
 absl::string_view SearchDimensionName(SearchDimension dimension);
 
 // A set of dimensions. Plain value.
@@ -57,13 +57,13 @@ class DimensionSet {
   }
   friend constexpr bool operator==(DimensionSet, DimensionSet) = default;
 
-  // `all`, `none`, or names joined by commas in the order of the enum; for few missing
-  // ones `all,-gpipe,-context`.
+  // Returns `all`, `none`, or the names joined by commas in the order of the enum; if few are
+  // missing, `all,-gpipe,-context`.
   std::string ToString() const;
-  // Reads what `ToString` writes, and any list of names from left to right: the first
-  // may be `all` or `none` (a list that begins with `-` starts from `all`), `+name` or
-  // `name` adds, `-name` takes away. INVALID_ARGUMENT (SPEC_INVALID) naming `field`, the
-  // name that is unknown and those there are.
+  // Reads the output of `ToString`, and any list of names from left to right. The first entry may
+  // be `all` or `none`; a list that begins with `-` starts from `all`. `+name` and `name` add a
+  // dimension, `-name` removes it. Returns INVALID_ARGUMENT (SPEC_INVALID) for an unknown name; the
+  // error names `field`, the name and those that exist.
   static absl::StatusOr<DimensionSet> Parse(absl::string_view text, absl::string_view field);
 
  private:
@@ -74,10 +74,11 @@ class DimensionSet {
   uint32_t bits_ = 0;
 };
 
-// A program that can run only some plans. docs/search.md has the source of each limit.
+// The program that will run the plan; some programs can run only some plans. docs/search.md has the
+// source of each limit.
 enum class Target { kParplan = 1, kMegatron = 2, kDeepSpeed = 3, kGalvatron = 4 };
 
-// What plans of a target have in common besides the dimensions they lack.
+// The limits of a target.
 struct TargetLimits {
   Target target = Target::kParplan;
   absl::string_view name;
@@ -86,18 +87,18 @@ struct TargetLimits {
   bool only_powers_of_two = false;
   // Highest sharding level with more than one stage.
   ShardingLevel most_sharding_in_pipeline = ShardingLevel::kParameters;
-  // The same of layers that hold a tied table (planner/model/tied_table.h).
+  // The same for layers that hold a tied table (planner/model/tied_table.h).
   ShardingLevel most_tied_sharding_in_pipeline = ShardingLevel::kParameters;
-  // A layer splits heads and sequence in one way: tensor parallelism or Ulysses, never
-  // both. Other layers of the plan may do it in the other.
+  // A layer splits heads and sequence by tensor parallelism or by Ulysses, never by both. Layers of
+  // one plan may differ in this.
   bool one_inner_axis = false;
 };
 
-// By target, `kParplan` first. Static.
+// Returns the limits of all targets, `kParplan` first. The table is static.
 absl::Span<const TargetLimits> KnownTargets();
 const TargetLimits& LimitsOf(Target target);
 
-// By name (`parplan`, `megatron`, `deepspeed`, `galvatron`); nothing for another.
+// Returns the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`), or nothing.
 std::optional<Target> FindTarget(absl::string_view name);
 
 }  // namespace parplan

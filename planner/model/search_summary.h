@@ -1,4 +1,4 @@
-// How a search ended and what it counted.
+// The end of a search and its counts.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
@@ -13,7 +13,7 @@ namespace parplan {
 enum class Termination { kOptimal = 1, kFeasible = 2 };
 enum class SearchLimit { kNone = 0, kTime = 1, kStates = 2, kCancelled = 3, kMethod = 4 };
 
-// How a search went. Clocks are for callers: the planner has none.
+// The outcome of a search. It has no times, because planners have no clock; callers measure them.
 struct SearchSummary {
   Termination termination = Termination::kFeasible;
   SearchLimit limit = SearchLimit::kMethod;

@@ -1,4 +1,4 @@
-// How one layer is spread over the ranks of its stage.
+// The strategy of a layer: how it is spread over the ranks of its stage.
 
 #ifndef PARPLAN_PLANNER_MODEL_STRATEGY_H_
 #define PARPLAN_PLANNER_MODEL_STRATEGY_H_
@@ -12,31 +12,31 @@ namespace parplan {
 // SDP of the papers.
 enum class ShardingLevel { kNone = 1, kOptimizer = 2, kGradients = 3, kParameters = 4 };
 
-// Which axis of the rank grid has neighbouring ranks. A degree-1 axis makes
-// the order meaningless; the canonical value is then `kTensorInnermost`.
+// The axis of the rank grid whose ranks are neighbours. If either degree is 1 the order has no
+// meaning, and the canonical value is `kTensorInnermost`.
 enum class RankOrder { kTensorInnermost = 1, kDataInnermost = 2 };
 
+// The part of a layer's forward pass that is repeated before its backward pass.
 enum class RecomputeLevel {
   kNone = 1,
-  // The whole layer from its input.
+  // The whole layer, from its input.
   kFull = 2,
-  // Only attention scores, softmax, dropout and their product with the values
-  // (Korthikanti et al., section 5). Nothing to save with fused attention.
+  // Only attention scores, softmax, dropout and their product with the values (Korthikanti et al.,
+  // section 5). It saves nothing with fused attention.
   kSelective = 3,
 };
 
-// How ranks that share the tokens of a sample attend to each other's.
+// The way in which ranks that share the tokens of a sample attend to each other's tokens.
 enum class ContextKind {
-  // Keys and values go round (ring attention).
+  // Keys and values go round from rank to rank (ring attention).
   kRing = 1,
-  // All-to-alls exchange tokens for heads before attention and back behind it
-  // (DeepSpeed-Ulysses): the degree also divides heads.
+  // All-to-alls exchange tokens for heads before attention, and back after it (DeepSpeed-Ulysses).
+  // The degree also divides heads.
   kUlysses = 2,
 };
 
-// A strategy; the pipeline degree belongs to the plan, not to a layer.
-// Compared field by field in the order below, which is also the order that
-// breaks ties in every search.
+// A strategy of one layer. The pipeline degree belongs to the plan. Strategies are compared field
+// by field in the order below, which also breaks ties in every search.
 struct Strategy {
   int tensor_parallel_degree = 1;
   int data_parallel_degree = 1;
@@ -45,30 +45,31 @@ struct Strategy {
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
   // Megatron's sequence parallelism; only with tensor_parallel_degree > 1.
   bool sequence_parallel = false;
-  // Ranks that share the tokens of each sample. Their ranks lie between those of tensor
-  // and data parallelism.
+  // Number of ranks that share the tokens of each sample. This axis of the grid lies between those
+  // of tensor and data parallelism.
   int context_parallel_degree = 1;
-  // Data- and context-parallel ranks that share the experts of a layer: divides
-  // their product. Only for layers with experts. `exact` alone searches it.
+  // Number of data- and context-parallel ranks that share the experts of a layer; divides the
+  // product of these two degrees. Only for layers with experts. Of all planners only `exact`
+  // searches it.
   int expert_parallel_degree = 1;
-  // `kRing` where context_parallel_degree is 1.
+  // `kRing` if context_parallel_degree is 1.
   ContextKind context_kind = ContextKind::kRing;
 
   int rank_count() const {
     return tensor_parallel_degree * context_parallel_degree * data_parallel_degree;
   }
-  // Distance in rank numbers between neighbours of a tensor-parallel group.
+  // Returns the distance in rank numbers between neighbours of a tensor-parallel group.
   int tensor_stride() const {
     return rank_order == RankOrder::kTensorInnermost
                ? 1
                : data_parallel_degree * context_parallel_degree;
   }
-  // The same for a context-parallel group.
+  // Returns the same distance for a context-parallel group.
   int context_stride() const {
     return rank_order == RankOrder::kTensorInnermost ? tensor_parallel_degree
                                                      : data_parallel_degree;
   }
-  // The same for a data-parallel group.
+  // Returns the same distance for a data-parallel group.
   int data_stride() const {
     return rank_order == RankOrder::kDataInnermost
                ? 1
@@ -78,13 +79,12 @@ struct Strategy {
   friend auto operator<=>(const Strategy&, const Strategy&) = default;
 };
 
-// Notation of the field (docs/glossary.md): `2-4*-2f-c` is pipeline degree 2,
-// tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 2
-// with parameters sharded (`f`), activations recomputed (`-c`; `-s` when only
-// those of attention). `-cp2` or, with all-to-alls, `-sp2`, and `-ep2` name the two
-// degrees above 1. The star is
-// printed only when both degrees are above 1. Sharding of optimizer state and
-// gradients alone prints `z1` and `z2` in the place of `f`.
+// Returns the notation of the field (docs/glossary.md): `2-4*-2f-c` is pipeline degree 2,
+// tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 2 with parameters
+// sharded (`f`), and activations recomputed (`-c`, or `-s` if only those of attention). `-cp2` is
+// context-parallel degree 2 with rings, `-sp2` with all-to-alls, `-ep2` expert-parallel degree 2;
+// each is printed if above 1. The star is printed only if both degrees are above 1. Sharding of
+// optimizer states alone prints `z1`, and of gradients too `z2`, instead of `f`.
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);
 
 }  // namespace parplan

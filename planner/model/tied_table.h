@@ -1,5 +1,5 @@
-// A head that shares the embedding's weights: which layers hold the table, and how they are
-// spread together.
+// The table that a tied head shares with the embedding: the layers that hold it, and the strategies
+// they may combine.
 
 #ifndef PARPLAN_PLANNER_MODEL_TIED_TABLE_H_
 #define PARPLAN_PLANNER_MODEL_TIED_TABLE_H_
@@ -9,17 +9,18 @@
 
 namespace parplan {
 
-// Whether the last layer reads the table of an embedding.
+// Returns whether the last layer reads the table of an embedding.
 bool HasTiedTable(const ModelSpec& model);
 
-// Whether layers of the definition hold that table: tied heads, and embeddings of as many
-// entries. False for all where there is no tied table.
+// Returns whether layers of the definition hold that table: tied heads, and embeddings of the same
+// vocabulary size. False for all definitions if there is no tied table.
 bool HoldsTiedTable(const ModelSpec& model, int definition_index);
 
-// Whether two layers that hold it may be so in one plan: of the table, of its gradient and of
-// the optimizer's states rank r of the one's stage has what rank r of the other's has. In one
-// stage the table is then one tensor; in two, ranks of the same number make their gradients
-// equal. How much of it may be sharded in two is for `TargetLimits` to say.
+// Returns whether two layers that hold the table may have these strategies in one plan: rank r of
+// one layer's stage must hold the same part of the table, its gradient and its optimizer states as
+// rank r of the other's. In one stage the table is then one tensor; in two stages, ranks of the
+// same number all-reduce their gradients. `TargetLimits` limits how far it may be sharded in two
+// stages.
 bool HoldTableAlike(const Strategy& a, const Strategy& b);
 
 }  // namespace parplan

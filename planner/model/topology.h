@@ -16,14 +16,14 @@ struct NodeGroup {
   std::string node_group_id;
   std::string device_kind;
   int node_count = 0;
-  // Empty, or one name a node, in rank order.
+  // Empty, or one name per node in rank order.
   std::vector<std::string> node_names;
   int devices_per_node = 0;
   Bytes device_memory;
   Bytes reserved_memory;
 
   int device_count() const { return node_count * devices_per_node; }
-  // What jobs can have of one device.
+  // Returns the memory of one device that jobs may use.
   Bytes available_memory() const { return device_memory - reserved_memory; }
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
@@ -39,9 +39,9 @@ struct LinkTier {
 // device, in the order of `node_groups`. Immutable.
 class Topology {
  public:
-  // INVALID_ARGUMENT (SPEC_INVALID) with the field, for example
-  // `topology.node_groups[0].devices_per_node`, when a rule of
-  // proto/parplan/v1/topology.proto is broken.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field, for example
+  // `topology.node_groups[0].devices_per_node`, if a rule of proto/parplan/v1/topology.proto is
+  // broken.
   static absl::StatusOr<Topology> Create(std::string cluster, std::vector<NodeGroup> node_groups,
                                          std::vector<LinkTier> link_tiers,
                                          std::string fabric_id = "");
@@ -49,13 +49,13 @@ class Topology {
   const std::string& cluster() const { return cluster_; }
   const std::vector<NodeGroup>& node_groups() const { return node_groups_; }
   const std::vector<LinkTier>& link_tiers() const { return link_tiers_; }
-  // Name in the library of fabrics; empty: the usual one of the device.
+  // Name in the library of fabrics; empty for the usual one of the device.
   const std::string& fabric_id() const { return fabric_id_; }
 
-  // Over all groups.
+  // Number of devices of all groups.
   int device_count() const { return device_count_; }
 
-  // Names of all nodes in rank order; empty when no group names its nodes.
+  // Lists the names of all nodes in rank order; empty if no group names its nodes.
   std::vector<std::string> NodeNames() const;
 
   friend bool operator==(const Topology&, const Topology&) = default;
