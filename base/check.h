@@ -1,6 +1,6 @@
-// PARPLAN_CHECK: a fact that only a mistake of ours can break. Prints it and
-// ends the process, close to the mistake. What users or the world can get
-// wrong is an `absl::Status` instead.
+// PARPLAN_CHECK(condition): aborts the process with the condition, file and line if it is false.
+// Only for facts that a bug in this project alone can break; errors of users and of the world are
+// an `absl::Status` instead.
 
 #ifndef PARPLAN_BASE_CHECK_H_
 #define PARPLAN_BASE_CHECK_H_

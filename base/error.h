@@ -1,6 +1,11 @@
-// Errors with a machine-readable reason. An `absl::Status` made here carries a
-// `Reason` and a few named facts as a payload; server/rpc turns them into the
-// `ErrorInfo` of the wire, planctl into its exit code and JSON.
+// Errors with a machine-readable reason. An `absl::Status` made here carries a `Reason` and a few
+// named facts as a payload. server/rpc turns them into the `ErrorInfo` of the wire, planctl into
+// its exit code and JSON.
+//
+//   if (size > limit) {
+//     return FieldError(Reason::kSpecInvalid, "model.layer_runs", "must have at most 16384
+//     layers");
+//   }
 
 #ifndef PARPLAN_BASE_ERROR_H_
 #define PARPLAN_BASE_ERROR_H_
@@ -14,7 +19,7 @@
 
 namespace parplan {
 
-// Why something was refused. Same values and names as `ErrorReason` of
+// The reason of an error. Values and names are those of `ErrorReason` in
 // proto/parplan/v1/error_info.proto, which documents each and its metadata keys.
 enum class Reason {
   kSpecInvalid = 1,
@@ -38,25 +43,25 @@ enum class Reason {
   kAgentConnected = 19,
 };
 
-// The name on the wire, for example `PROFILE_MISSING`.
+// Returns the name on the wire, for example `PROFILE_MISSING`.
 absl::string_view ReasonName(Reason reason);
 
-// What an error carries besides code and message.
+// The payload of an error, in addition to code and message.
 struct ErrorDetail {
   Reason reason;
-  // Keys in lowerCamelCase; order is that of the keys.
+  // Named facts; keys are in lowerCamelCase.
   std::map<std::string, std::string> metadata;
 };
 
-// A status with a reason. `message` is one sentence that says what to do.
+// Returns a status with a reason. `message` is one sentence that says what to do.
 absl::Status MakeError(absl::StatusCode code, Reason reason, absl::string_view message,
                        const std::map<std::string, std::string>& metadata = {});
 
-// INVALID_ARGUMENT for a field that breaks a rule: "`field`: rule". `reason` is
-// `kSpecInvalid` or `kProfileInvalid`.
+// Returns INVALID_ARGUMENT for a field that breaks a rule, with the message "`field`: rule".
+// `reason` is `kSpecInvalid` or `kProfileInvalid`.
 absl::Status FieldError(Reason reason, absl::string_view field, absl::string_view rule);
 
-// The detail of a status made by `MakeError`; absent for any other status.
+// Returns the payload of a status made by `MakeError`, or nothing for any other status.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
 }  // namespace parplan

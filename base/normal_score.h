@@ -5,8 +5,8 @@
 
 namespace parplan {
 
-// The standard normal quantile of `probability`, to about 1e-14: -1.645 for 0.05, 0
-// for 0.5. Bisects; not for loops. REQUIRES: 1e-15 <= probability <= 1 - 1e-15.
+// Returns the standard normal quantile of `probability`, to about 1e-14: -1.645 for 0.05, 0 for
+// 0.5. It bisects, so it is too slow for inner loops. REQUIRES: 1e-15 <= probability <= 1 - 1e-15.
 double NormalScore(double probability);
 
 }  // namespace parplan

@@ -1,11 +1,13 @@
-// Quantities the planner computes with. A bare number never crosses a public
-// function: a size is `Bytes`, a span of time is `Seconds`, a rate is
-// `BusBandwidth` or `AlgorithmBandwidth`.
+// The quantities the planner computes with. A bare number never crosses a public function: a size
+// is `Bytes`, a span of time is `Seconds`, a rate of a link is `BusBandwidth`.
 //
-// Sizes are exact 64-bit counts, times are doubles in seconds: the search adds
-// and compares millions of them, needs no clock, and must scale them by
-// ratios without rounding to a tick (docs/adr/0002-seconds.md). Nothing in this
-// house counts in 2^30; where a source does, the importer converts.
+//   const Seconds step = forward + backward * 2.0;
+//   if (memory.Total() + Bytes::Ceil(share * 1e9) > budget) ...
+//
+// Sizes are exact 64-bit counts. Times are doubles in seconds: the search adds and compares
+// millions of them, needs no clock, and must scale them by ratios without rounding to a tick
+// (docs/adr/0002-seconds.md). Nothing counts in units of 2^30 bytes; importers convert sources that
+// do.
 
 #ifndef PARPLAN_BASE_UNITS_H_
 #define PARPLAN_BASE_UNITS_H_
@@ -18,12 +20,12 @@
 
 namespace parplan {
 
-// A number of bytes. May be negative while a budget is being subtracted from.
+// A number of bytes. It may be negative while something is subtracted from a budget.
 class Bytes {
  public:
   constexpr Bytes() = default;
   static constexpr Bytes Of(int64_t count) { return Bytes(count); }
-  // `count` rounded up to a whole byte: memory is never under-stated.
+  // Rounds `count` up to a whole byte, so that memory is never understated.
   static Bytes Ceil(double count) { return Bytes(static_cast<int64_t>(std::ceil(count))); }
   static constexpr Bytes Max() { return Bytes(std::numeric_limits<int64_t>::max()); }
 
@@ -83,36 +85,18 @@ class Seconds {
   double value_ = 0.0;
 };
 
-namespace internal {
-
-// Common body of the two bandwidths. `Tag` keeps them apart.
-template <typename Tag>
-class Rate {
+// The rate at which one link carries a collective, counted as in nccl-tests: comparable across
+// numbers of ranks, unlike message size divided by time.
+class BusBandwidth {
  public:
-  static constexpr Rate BytesPerSecond(double value) { return Rate(value); }
-  static constexpr Rate GigabytesPerSecond(double value) { return Rate(value * 1e9); }
+  static constexpr BusBandwidth BytesPerSecond(double value) { return BusBandwidth(value); }
   constexpr double bytes_per_second() const { return value_; }
-  friend constexpr auto operator<=>(Rate, Rate) = default;
+  friend constexpr auto operator<=>(BusBandwidth, BusBandwidth) = default;
 
  private:
-  explicit constexpr Rate(double value) : value_(value) {}
+  explicit constexpr BusBandwidth(double value) : value_(value) {}
   double value_;
 };
-
-}  // namespace internal
-
-// Message size divided by elapsed time. Depends on the number of ranks.
-using AlgorithmBandwidth = internal::Rate<struct AlgorithmBandwidthTag>;
-
-// Algorithm bandwidth scaled to what one link carries, which makes it
-// comparable across rank counts. The two are different types on purpose:
-// confusing them is a factor-of-two error that no test of shapes will catch.
-using BusBandwidth = internal::Rate<struct BusBandwidthTag>;
-
-// Time to move `size` at `rate`. REQUIRES: rate > 0.
-inline constexpr Seconds operator/(Bytes size, AlgorithmBandwidth rate) {
-  return Seconds::Of(size.as_double() / rate.bytes_per_second());
-}
 
 }  // namespace parplan
 

@@ -291,17 +291,4 @@ double Calibration::UpperFactor(const ResidualKey& key, double risk) const {
   return std::max(1.0, std::exp(LogRatioAt(quantiles.log_ratio, 1.0 - risk)));
 }
 
-StepRange Calibration::RangeOfStep(ResidualKey key, Seconds predicted, double coverage) const {
-  key.quantity = ResidualQuantity::kStepDuration;
-  const RangeFactors factors = Range(key, coverage);
-  return {predicted * factors.lower, predicted * factors.upper};
-}
-
-PeakMemoryRange Calibration::RangeOfMemory(ResidualKey key, Bytes predicted, double risk) const {
-  key.quantity = ResidualQuantity::kPeakMemory;
-  const double lower = std::min(1.0, Range(key).lower);
-  return {Bytes::Of(static_cast<int64_t>(predicted.as_double() * lower)),
-          Bytes::Ceil(predicted.as_double() * UpperFactor(key, risk))};
-}
-
 }  // namespace parplan

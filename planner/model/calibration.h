@@ -97,14 +97,10 @@ struct RangeFactors {
   std::string basis;
 };
 
-// Ends of a range of times, and of sizes.
+// Ends of a range of step times.
 struct StepRange {
   Seconds lower;
   Seconds upper;
-};
-struct PeakMemoryRange {
-  Bytes lower;
-  Bytes upper;
 };
 
 // A valid calibration. Immutable.
@@ -167,10 +163,6 @@ class Calibration {
   RangeFactors Range(const ResidualKey& key, double coverage = 0.9) const;
   // At least 1: predictions that were too high are no reason to exceed memory.
   double UpperFactor(const ResidualKey& key, double risk) const;
-
-  // The same, applied. `key.quantity` is set by the function.
-  StepRange RangeOfStep(ResidualKey key, Seconds predicted, double coverage = 0.9) const;
-  PeakMemoryRange RangeOfMemory(ResidualKey key, Bytes predicted, double risk) const;
 
   const Content& content() const { return content_; }
   friend bool operator==(const Calibration&, const Calibration&) = default;

@@ -199,17 +199,14 @@ TEST(CalibrationRange, UpperMemoryGrowsAsTheRiskShrinksAndIsNeverBelowThePredict
   EXPECT_EQ(calibration.UpperFactor({kMemory}, 0.5), 1.0);
   EXPECT_NEAR(calibration.UpperFactor({kMemory}, 0.01), std::exp(-0.05 - 0.04 * NormalScore(0.01)),
               1e-9);
-  const PeakMemoryRange range = calibration.RangeOfMemory({}, Bytes::Of(1000), 0.01);
-  EXPECT_EQ(range.upper, Bytes::Of(1044));
-  EXPECT_EQ(range.lower, Bytes::Of(890));
+  EXPECT_LT(calibration.Range({kMemory}).lower, 1.0);
 }
 
 TEST(CalibrationRange, OfStepsBracketsThePrediction) {
-  const StepRange range = Calibration::BuiltIn()->RangeOfStep(
-      {kStep, Confidence::kEstimated, "ampere", TensorParallelReach::kAcrossNodes},
-      Seconds::Of(10.0));
-  EXPECT_LT(range.lower, Seconds::Of(10.0));
-  EXPECT_GT(range.upper, Seconds::Of(10.0));
+  const RangeFactors range = Calibration::BuiltIn()->Range(
+      {kStep, Confidence::kEstimated, "ampere", TensorParallelReach::kAcrossNodes});
+  EXPECT_LT(range.lower, 1.0);
+  EXPECT_GT(range.upper, 1.0);
 }
 
 TEST(BuiltInCalibration, PromisesMoreWhereMoreWasMeasured) {
