@@ -1,5 +1,8 @@
-// Fits coefficients of the cost model to measured runs: robust least squares on
-// ln(measured / predicted), held back by priors so that few runs move little.
+// Fits coefficients of the cost model to measured runs: robust least squares on ln(measured /
+// predicted), regularised by priors so that few runs change little.
+//
+//   PARPLAN_ASSIGN_OR_RETURN(const Fit fit, FitCoefficients(parameters, runs.size(), residuals));
+//   const auto values = WithFitted(base, parameters, fit.parameters);  // fit_parameters.h
 
 #ifndef PARPLAN_PLANNER_CALIBRATE_FIT_COEFFICIENTS_H_
 #define PARPLAN_PLANNER_CALIBRATE_FIT_COEFFICIENTS_H_
@@ -19,64 +22,67 @@ namespace parplan {
 struct FitParameter {
   Coefficient coefficient = Coefficient::kMatrixEfficiency;
   CalibrationScope scope;
-  // Where it stays when no run says otherwise.
+  // Value it keeps without evidence.
   double prior = 0.0;
-  // It never reaches these.
+  // Bounds it never reaches.
   double lowest = 0.0;
   double highest = 0.0;
-  // How far it goes from its prior without much evidence: a standard deviation of
-  // ln(value), 0.1 for ten per cent.
+  // Standard deviation of ln(value) around the prior: 0.1 for ten per cent.
   double prior_width = 0.0;
-  // Index of an earlier parameter, of the same coefficient in a wider scope, that
-  // takes this one along; -1 for none. The prior is then kept as a distance from
-  // the parent's prior, and `prior_width` is of that distance.
+  // Index of an earlier parameter, of the same coefficient in a wider scope, that this one follows; -1
+  // for none. The prior then moves with the parent, by the distance of the parent from its own prior
+  // in logits, and `prior_width` applies to the distance from there.
   int parent = -1;
 };
 
-// Residuals, ln(measured / predicted), of all runs at `values`, one a parameter.
-// A run that can't be predicted gives NaN, and does so at all values.
+// Writes the residual ln(measured / predicted) of every run, predicted at `values`, one per
+// parameter. A run that cannot be predicted has NaN, at all values.
 using ResidualFunction =
     std::function<void(absl::Span<const double> values, absl::Span<double> residuals)>;
 
 struct FitOptions {
-  // Standard deviation of residuals a perfect model would leave: noise, and what
-  // runs don't tell. The smaller, the more a run is worth against the priors.
+  // Standard deviation of the residuals of a perfect model: noise, and causes that runs do not
+  // record. The smaller it is, the more a run counts against the priors. Not measured: repeated
+  // runs of published jobs differ by a few per cent.
   double residual_deviation = 0.05;
-  // Residuals beyond so many deviations pull no harder than at it (Huber, Annals of
-  // Mathematical Statistics 35, 1964).
+  // Number of deviations beyond which a residual pulls no harder (Huber, Annals of Mathematical
+  // Statistics 35, 1964). 1.5 is the usual choice; smaller values ignore more of each run, larger
+  // ones let outliers decide.
   double outlier_threshold = 1.5;
+  // A limit for fits that do not converge; usual ones take 5 to 20 iterations.
   int max_iteration_count = 60;
 };
 
+// The result for one parameter.
 struct FittedParameter {
   double value = 0.0;
-  // As `prior_width`, of what is known now.
+  // Standard deviation like `prior_width`, after the fit.
   double width = 0.0;
-  // Runs whose prediction changes by 0.1 % or more when the parameter moves by its
-  // prior width.
+  // Number of runs whose prediction changes by 0.1 % or more if the parameter moves by its prior
+  // width.
   int64_t evidence_count = 0;
 };
 
+// The result of a fit.
 struct Fit {
-  // As the parameters given.
+  // [parameter], in the order given.
   std::vector<FittedParameter> parameters;
-  // As the runs given; NaN where they can't be predicted.
+  // [run], in the order given; NaN for a run that cannot be predicted.
   std::vector<double> residuals;
   int iteration_count = 0;
-  // Whether it stopped because nothing got better.
+  // Whether the fit ended because no step improved it.
   bool converged = false;
 };
 
-// The values that are likeliest given priors and runs (maximum a posteriori), by
-// Levenberg-Marquardt in the logit of each parameter's place between its bounds,
-// derivatives by central differences. Deterministic; the order of runs matters to
-// rounding only.
+// Finds the most likely values given priors and runs (maximum a posteriori), by Levenberg-Marquardt
+// in the logit of each parameter's position between its bounds, with derivatives by central
+// differences. Deterministic; the order of runs affects only rounding.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming `parameters[i]` for bounds that are not
-// finite and in order, a prior outside them, a width not above 0, or a parent that
-// does not come before or has other bounds.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `parameters[i]` for bounds that are not finite and
+// in order, a prior outside them, a width not above 0, or a parent that does not come before or has
+// other bounds.
 //
-// Calls `residuals` 2 * parameters + 1 times an iteration, 5 to 20 of them.
+// Calls `residuals` 2 * parameters + 1 times per iteration, usually for 5 to 20 iterations.
 absl::StatusOr<Fit> FitCoefficients(absl::Span<const FitParameter> parameters, int64_t run_count,
                                     const ResidualFunction& residuals,
                                     const FitOptions& options = {});

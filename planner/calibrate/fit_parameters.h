@@ -1,4 +1,4 @@
-// Which coefficients are fitted in which scopes, and how far they may go.
+// The coefficients that are fitted, their scopes, and the width of their priors.
 
 #ifndef PARPLAN_PLANNER_CALIBRATE_FIT_PARAMETERS_H_
 #define PARPLAN_PLANNER_CALIBRATE_FIT_PARAMETERS_H_
@@ -13,36 +13,37 @@
 
 namespace parplan {
 
-// Where runs were made.
+// The place where runs were made.
 struct FitPlace {
   std::string device_family;
-  // Empty when nobody says.
+  // Empty if unknown.
   std::string cluster;
-  // The runs were chosen to tell of more than their cluster: they move the wider
-  // scopes too. Not so a cluster's own executions.
+  // Whether the runs also change wider scopes than their cluster. True for published runs, false
+  // for a cluster's own executions.
   bool moves_wider_scopes = true;
   friend auto operator<=>(const FitPlace&, const FitPlace&) = default;
 };
 
-// What is fitted where. Runs that move wider scopes do so globally and by family; runs
-// of a cluster move those of their family within the cluster, which follow the wider
-// ones where these are fitted too, so that what one cluster has to tell is shared
-// between it and its family as their widths are. A family of which `base` knows
-// something of its own stands alone. `time_factor` and `activation_factor` are fitted
-// by a cluster's own executions only, and for each of `layer_kinds` within it. Priors are what
-// `base` says; widths are those of docs/calibration.md. In the order of coefficients, wider scopes
-// first; `places` may repeat.
+// Lists the parameters of a fit, in the order of coefficients, wider scopes first.
+//
+// Runs that move wider scopes change the global scope and that of their family. Runs of a cluster
+// change the scope of their family within the cluster; it follows the wider scopes if these are
+// fitted too, so that evidence is divided between the cluster and its family in proportion to their
+// widths. A family for which `base` has values of its own does not follow the global scope.
+// `time_factor` and `activation_factor` are fitted only by a cluster's own executions, for each of
+// `layer_kinds`. Priors come from `base`, widths from docs/calibration.md. `places` may repeat.
 std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibration& base,
                                        absl::Span<const FitPlace> places,
                                        absl::Span<const LayerKind> layer_kinds = {});
 
-// The values of `base` with those of `parameters` in their place: for predictions
-// while a fit is going on.
+// Returns the values of `base` with those of `parameters` replaced by `values`, for predictions
+// during a fit.
 std::vector<CoefficientValue> WithValues(const Calibration& base,
                                          absl::Span<const FitParameter> parameters,
                                          absl::Span<const double> values);
 
-// The same when it is done. A parameter without evidence leaves what `base` said.
+// Returns the values of `base` with the results of a fit. A parameter without evidence keeps the
+// value of `base`.
 std::vector<CoefficientValue> WithFitted(const Calibration& base,
                                          absl::Span<const FitParameter> parameters,
                                          absl::Span<const FittedParameter> fitted);

@@ -5,7 +5,7 @@
 
 namespace parplan {
 
-// The quantile of `probability` with `degrees_of_freedom`, to about 1e-10: 2.015 for
+// Returns the quantile of `probability` with `degrees_of_freedom`, to about 1e-10: 2.015 for
 // 0.95 and 5. REQUIRES: 1e-9 <= probability <= 1 - 1e-9, degrees_of_freedom >= 1.
 double StudentTQuantile(double probability, int degrees_of_freedom);
 

@@ -1,4 +1,4 @@
-// Which part of a micro-batch's activations each rank of a stage holds between layers.
+// The part of a micro-batch's activations that each rank of a stage holds between layers.
 
 #ifndef PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
 #define PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
@@ -10,7 +10,7 @@
 
 namespace parplan {
 
-// [begin, end)
+// The integers in [begin, end).
 struct Interval {
   int64_t begin = 0;
   int64_t end = 0;
@@ -19,10 +19,11 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
+// Returns the integers in both; empty if there are none.
 Interval Intersection(const Interval& a, const Interval& b);
 
-// Tokens of samples: every token of `tokens` of every sample of `samples`, both counted
-// within the micro-batch.
+// A block of rows: every token of `tokens` of every sample of `samples`, both counted within the
+// micro-batch.
 struct ActivationBlock {
   Interval samples;
   Interval tokens;
@@ -30,29 +31,30 @@ struct ActivationBlock {
   friend bool operator==(const ActivationBlock&, const ActivationBlock&) = default;
 };
 
-// Where a rank stands among those of its stage, under a strategy. The product of the
-// degrees is the number of ranks, and rank = sum of coordinate times stride
-// (planner/model/strategy.h).
+// The coordinates of a rank among those of its stage under a strategy. The product of the degrees
+// is the number of ranks, and rank = sum of coordinate times stride (planner/model/strategy.h).
 struct GridPlace {
   int tensor = 0;
   int context = 0;
   int data = 0;
   friend bool operator==(const GridPlace&, const GridPlace&) = default;
 };
-// `rank_in_stage`: from 0 to strategy.rank_count() - 1.
+// Return the coordinates of `rank_in_stage`, from 0 to strategy.rank_count() - 1, and the rank at
+// coordinates.
 GridPlace PlaceOfRank(const Strategy& strategy, int rank_in_stage);
 int RankOfPlace(const Strategy& strategy, const GridPlace& place);
 
-// The activations that go into a layer and come out of it. Samples are shared by the
-// data-parallel ranks, in order. Tokens are shared by the context-parallel ones: in order
-// with all-to-alls, and with rings one piece from either end, so that causal attention costs
-// all of them the same. With sequence parallelism the tensor-parallel ranks share what is
-// left, in order; without it each of them holds all of it.
+// The layout of the activations that go into a layer and come out of it. Data-parallel ranks share
+// the samples, in order. Context-parallel ranks share the tokens: in order with all-to-alls, and
+// with rings one piece from either end each, so that causal attention costs all of them the same.
+// With sequence parallelism tensor-parallel ranks share the rest, in order; without it each holds
+// all of it. Immutable.
 class ActivationLayout {
  public:
   ActivationLayout() = default;
-  // REQUIRES: degrees divide: data the samples, context (twice, of a ring) the tokens, and
-  // tensor what is left of them where it is sequence-parallel.
+  // Makes a layout. REQUIRES: the data-parallel degree divides the samples, the context-parallel
+  // degree (twice that for a ring) the tokens, and with sequence parallelism the tensor-parallel
+  // degree the tokens left to a rank.
   ActivationLayout(int first_rank, const Strategy& strategy, int64_t sample_count,
                    int64_t token_count);
 
@@ -60,25 +62,25 @@ class ActivationLayout {
   int rank_count() const { return strategy_.rank_count(); }
   bool Has(int rank) const { return rank >= first_rank_ && rank < first_rank_ + rank_count(); }
 
-  // Of a rank of the stage, numbered within the job. In memory the rows of a token lie
-  // together, one for each sample, and tokens in the order of `TokensOf`: what ranks gather
-  // along the tokens is then in one piece.
+  // Returns the samples of `rank`, which is a rank of the stage numbered within the job. In memory
+  // the rows of a token lie together, one for each sample, and tokens lie in the order of
+  // `TokensOf`, so that a gather along the tokens writes one piece per rank.
   Interval SamplesOf(int rank) const;
-  // One or two intervals, in order.
+  // Returns the tokens of `rank`: one or two intervals, in order.
   std::vector<Interval> TokensOf(int rank) const;
-  // Rows it holds.
+  // Returns the number of rows that each rank holds.
   int64_t RowCount() const;
-  // Tokens of a sample it holds, and samples.
+  // Return the number of tokens of a sample that each rank holds, and of samples.
   int64_t TokensPerSample() const;
   int64_t SampleCount() const { return sample_count_ / strategy_.data_parallel_degree; }
-  // The row in memory of a token it holds.
+  // Returns the index in memory of a row that `rank` holds.
   int64_t RowOf(int rank, int64_t sample, int64_t token) const;
 
-  // All ranks with the same rows as `rank`, in order; `rank` among them.
+  // Lists all ranks with the same rows as `rank`, itself included, in order.
   std::vector<int> HoldersLike(int rank) const;
   GridPlace PlaceOf(int rank) const { return PlaceOfRank(strategy_, rank - first_rank_); }
 
-  // Whether every rank holds the same rows in both.
+  // Returns whether every rank holds the same rows in both layouts.
   bool IsSameAs(const ActivationLayout& other) const;
 
  private:

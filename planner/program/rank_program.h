@@ -1,8 +1,22 @@
-// What one rank has to do to run a plan: its layers and their shards, the groups it talks
-// in, how activations move between layouts and stages, and the order of its passes.
+// The program of one rank that runs a plan: its layers and their shards, the groups in which it
+// communicates, the movement of activations between layouts and stages, and the order of its
+// passes.
 //
-// A pure projection of the plan. It is made whole or not at all: a plan that cannot be run
-// exactly is refused, with what stands in the way.
+// A pure projection of the plan onto a rank. A plan that cannot be run exactly is refused with the
+// reason.
+//
+//   PARPLAN_ASSIGN_OR_RETURN(const RankProgram program, RankProgram::Create(plan, model, rank));
+//   for (const GroupSpec& group : program.groups) MakeCommunicator(group.ranks);  // in this order
+//   for (const PipelinePass& pass : program.passes) {
+//     const StageProgram& stage =
+//         program.stages[pass.stage_index / program.pipeline_parallel_degree];
+//     if (pass.is_backward()) {
+//       // Receive by stage.receive_backward, run stage.layers from the last to the first, send by
+//       // stage.send_backward.
+//     } else {
+//       // The same with the forward members, from the first layer to the last.
+//     }
+//   }
 
 #ifndef PARPLAN_PLANNER_PROGRAM_RANK_PROGRAM_H_
 #define PARPLAN_PLANNER_PROGRAM_RANK_PROGRAM_H_
@@ -20,32 +34,33 @@
 
 namespace parplan {
 
-// Ranks of the job that talk to one another, in order.
+// A group of ranks of the job that communicate.
 struct GroupSpec {
-  // `tensor`, `context`, `gradient`, `stage`, `forward 3` and `backward 3` (between stages 3
-  // and 4), `tied`, `loss`.
+  // One of `tensor`, `context`, `gradient`, `stage`, `tied`, `loss`, or `forward 3` and `backward
+  // 3` for messages between stages 3 and 4.
   std::string purpose;
+  // Ranks of the job in the order of the communicator.
   std::vector<int> ranks;
   friend auto operator<=>(const GroupSpec&, const GroupSpec&) = default;
 };
 
-// One layer on one rank. Groups are indices into `RankProgram::groups`, -1 where the rank
-// would be alone.
+// One layer on one rank. Groups are indices into `RankProgram::groups`, -1 if the rank would be
+// alone in the group.
 struct LayerProgram {
   int layer_index = 0;
   int definition_index = 0;
   Strategy strategy;
   GridPlace place;
-  // Ranks that share its matrices.
+  // Ranks that share the layer's matrices.
   int tensor_group = -1;
-  // Ranks that share the tokens of its samples.
+  // Ranks that share the tokens of each sample.
   int context_group = -1;
-  // Ranks with the same part of its parameters, which add up gradients and share what is
-  // sharded: data- and context-parallel ones.
+  // Data- and context-parallel ranks with the same part of the parameters. They all-reduce
+  // gradients and share sharded states.
   int gradient_group = -1;
   ActivationLayout layout;
-  // From the layer before to this one; empty in the first layer of a stage, and where the
-  // layouts are the same. And gradients back again.
+  // Movement of activations from the previous layer to this one, and of gradients back. Empty for
+  // the first layer of a stage, and if both layouts are the same.
   ReshardProgram enter;
   ReshardProgram leave_backward;
 };
@@ -54,9 +69,9 @@ struct LayerProgram {
 struct StageProgram {
   int stage_index = 0;
   std::vector<LayerProgram> layers;
-  // Activations from the stage before and to the next, gradients from the next and to the
-  // one before. Each has a group of its own, since devices take turns at them in different
-  // orders where stages are interleaved.
+  // Activations from the previous stage and to the next, gradients from the next and to the
+  // previous. Each has a group of its own, since devices of interleaved stages take turns at them
+  // in different orders.
   ReshardProgram receive_forward;
   ReshardProgram send_forward;
   ReshardProgram receive_backward;
@@ -65,30 +80,33 @@ struct StageProgram {
   int send_forward_group = -1;
   int receive_backward_group = -1;
   int send_backward_group = -1;
-  // All ranks of the stage: for resharding.
+  // Group of all ranks of the stage, for resharding.
   int stage_group = -1;
 };
 
+// See the head of the file. Plain data.
 struct RankProgram {
-  // INVALID_ARGUMENT (SPEC_INVALID) naming the stage or layer and what the executor cannot
-  // do. `rank`: of the job. O(layers + passes + ranks of the stage) time.
+  // Makes the program of `rank`, a rank of the job. Returns INVALID_ARGUMENT (SPEC_INVALID) naming
+  // the stage or layer if the executor cannot run the plan. O(layers + passes + ranks of the stage)
+  // time.
   static absl::StatusOr<RankProgram> Create(const Plan& plan, const ModelSpec& model, int rank);
 
   int rank = 0;
   int device_count = 0;
-  // Place in the pipeline, from 0.
+  // Position of the rank's device in the pipeline, from 0.
   int pipeline_place = 0;
   int pipeline_parallel_degree = 1;
   int64_t micro_batch_size = 1;
   int64_t micro_batch_count = 1;
-  // Sorted, none twice: ranks that make theirs in this order never wait for each other in a
+  // Sorted and distinct. Ranks that make their groups in this order never wait for each other in a
   // circle.
   std::vector<GroupSpec> groups;
-  // One for each virtual stage, in the order of the model.
+  // [virtual stage of the device], in the order of the model.
   std::vector<StageProgram> stages;
+  // One step of training (planner/model/pass_order.h).
   std::vector<PipelinePass> passes;
-  // The ranks with the embedding whose weights the head uses too, and with that head; -1
-  // where they are not tied or this rank has neither.
+  // Group of the ranks with the embedding and the head that share a table. -1 if there is none, or
+  // if this rank has neither layer.
   int tied_group = -1;
 };
 

@@ -1,6 +1,7 @@
-// How activations go from the layout of one layer to that of the next, within a stage or
-// from one to the next. Every row of the new layout comes from a rank that has it, from
-// itself where it does; nothing is added up, since all holders of a row hold the same.
+// The movement of activations from the layout of one layer to that of the next, within a stage or
+// from one stage to the next. Every rank takes a row of the new layout from itself if it has it,
+// else from another rank that does. Nothing is added up, since all holders of a row hold the same
+// values.
 
 #ifndef PARPLAN_PLANNER_PROGRAM_RESHARD_H_
 #define PARPLAN_PLANNER_PROGRAM_RESHARD_H_
@@ -11,6 +12,7 @@
 
 namespace parplan {
 
+// A block sent to or received from another rank.
 struct Transfer {
   // The other rank, numbered within the job.
   int peer = 0;
@@ -18,18 +20,18 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// What one rank does. Blocks from one rank to another come in the same order in the lists
-// of both.
+// The part of one rank in the movement. Blocks from one rank to another have the same order in the
+// lists of both.
 struct ReshardProgram {
   std::vector<Transfer> sends;
   std::vector<Transfer> receives;
-  // That it has itself.
+  // Blocks the rank already has.
   std::vector<ActivationBlock> copies;
   bool is_empty() const { return sends.empty() && receives.empty() && copies.empty(); }
 };
 
-// REQUIRES: both layouts are of the same samples and tokens. `rank` may be in one or both of
-// them. O(ranks) time.
+// Returns the part of `rank`, which may be in one or both layouts. O(ranks) time. REQUIRES: both
+// layouts are of the same samples and tokens.
 ReshardProgram MakeReshard(const ActivationLayout& from, const ActivationLayout& to, int rank);
 
 }  // namespace parplan
