@@ -1,5 +1,5 @@
-// Why this plan and not that: where their times and memory differ, what binds each, and
-// what a little more of anything would buy.
+// Comparison of two plans: where their times and memory differ, what limits each, and what more of
+// a resource would gain.
 
 #ifndef PARPLAN_PLANNER_EXPLAIN_PLAN_H_
 #define PARPLAN_PLANNER_EXPLAIN_PLAN_H_
@@ -17,21 +17,21 @@
 
 namespace parplan {
 
-// The time of one step, taken apart. The parts add up to it.
+// The time of one step, split into terms that add up to it.
 struct StepTerms {
-  // The device that does most (of equal ones the first): what it does and waits for is
-  // told, over all micro-batches.
+  // The device with the most work (the first of equals); the terms are its work and waiting time,
+  // over all micro-batches.
   int stage_index = 0;
   TimeItems busy;
-  // Waiting for other stages, were messages free and gradients never exchanged.
+  // Waiting for other stages, if messages were free and gradients never exchanged.
   Seconds bubble;
-  // What messages between stages add to that; then gradient synchronisation, then the
-  // optimizer's step. (With several virtual stages a device the last two are told apart
-  // in the device's own proportion.)
+  // Additional waiting for messages between stages, then gradient synchronisation, then the
+  // optimizer's step. (With several virtual stages per device the last two are separated in the
+  // device's own proportion.)
   Seconds messages;
   Seconds gradient_sync;
   Seconds optimizer_step;
-  // Of the step, outside the layers.
+  // Time of a step outside the layers.
   Seconds overhead;
 
   Seconds Total() const {
@@ -39,22 +39,24 @@ struct StepTerms {
   }
 };
 
-// The memory of the fullest device: the one that is trusted least to stay within its
-// bounds, of equal ones the first.
+// The memory of the fullest device: the one with the highest probability of exceeding its bounds,
+// the first of equals.
 struct MemoryTerms {
   int stage_index = 0;
   MemoryItems items;
-  // Not exceeded at the accepted risk.
+  // Upper bound at the accepted risk.
   Bytes upper;
-  // Of what is usable; below 0 where the plan lacks memory.
+  // Usable memory less `upper`; negative if the plan needs more than there is.
   Bytes left;
-  // Memory is what keeps plans like this one from using more of it: less is left than
-  // `kBindingShare` of what is usable.
+  // Whether memory is what keeps similar plans from using more: less is left than `kBindingShare`
+  // of the usable memory.
   bool binds = false;
 };
+// Not measured: chosen so that a plan with less than a twentieth of the memory left is reported as
+// limited by memory.
 inline constexpr double kBindingShare = 0.05;
 
-// A plan taken apart.
+// A plan with its terms.
 struct PlanTerms {
   Plan plan;
   Prediction prediction;
@@ -62,33 +64,34 @@ struct PlanTerms {
   MemoryTerms memory;
 };
 
-// REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem.
+// Returns the terms of a plan. REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem.
 PlanTerms TermsOf(const PlanningProblem& problem, const CostModel& costs, const Plan& plan);
 
-// Two plans, term beside term.
+// Two plans, compared term by term.
 struct PlanExplanation {
   PlanTerms plan;
   PlanTerms rival;
-  // Time a sample of the rival over that of the plan: above 1 where the plan is faster.
+  // Time per sample of the rival divided by that of the plan: above 1 if the plan is faster.
   double time_ratio = 1.0;
-  // One part of a step of each, the rival's for as many samples as the plan's step has.
+  // One part of each step; the rival's is scaled to as many samples as the plan's step has.
   struct Difference {
-    // For example `recompute`, `waiting for other stages`.
+    // For example `recompute` or `waiting for other stages`.
     absl::string_view name;
     Seconds plan;
     Seconds rival;
   };
-  // Those that are not 0 in both, by how much they differ, the largest first; then in the
-  // order of `StepTerms`. Their sums differ by the whole difference.
+  // Parts that are not 0 in both, by descending difference; then in the order of `StepTerms`. They
+  // add up to the whole difference.
   std::vector<Difference> differences;
 };
+// Compares the terms of two plans.
 PlanExplanation Explain(PlanTerms plan, PlanTerms rival);
 
-// Both plans under one problem. REQUIRES: as of `TermsOf`, for each.
+// Compares two plans under one problem. REQUIRES: as for `TermsOf`, for each.
 PlanExplanation ExplainAgainst(const PlanningProblem& problem, const CostModel& costs,
                                const Plan& plan, const Plan& rival);
 
-// Something there could be more of.
+// A resource a cluster could have more of.
 enum class Resource {
   kMemory,              // usable memory of every device
   kIntraNodeBandwidth,  // links inside a node
@@ -98,36 +101,35 @@ enum class Resource {
 inline constexpr int kResourceCount = 4;
 absl::string_view ResourceName(Resource resource);
 
-// Whether more of it can change any plan of the problem: there are links of that kind.
+// Returns whether more of the resource can change any plan of the problem: whether it has links of
+// that kind.
 bool HasResource(const PlanningProblem& problem, Resource resource);
 
-// The same question with `factor` times as much of a resource: in measurements and in
-// data sheets. Latencies stay: of a measured collective the time of its smallest message
-// is taken for one, unless that message is the only one; of a data sheet, its own. The
-// profile keeps its digest, so the problem is not one to sign plans for.
-// REQUIRES: factor >= 1.
+// Returns the same problem with `factor` times as much of a resource, in measurements and in data
+// sheets. Latencies stay: for a measured collective the time of its smallest message is taken as
+// the latency, unless it is the only message; for a data sheet its own latency. The profile keeps
+// its digest, so plans for the result must not be signed. REQUIRES: factor >= 1.
 PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, double factor);
 
-// What more of a resource would buy.
+// The gain from more of a resource.
 struct Sensitivity {
   Resource resource = Resource::kMemory;
   double factor = 1.0;
-  // The step of the same plan with it.
+  // Step of the unchanged plan with it.
   Seconds kept_step;
-  // The best plan that the planner found with it; absent where a limit ended its search.
+  // The best plan the planner found with it; absent if a limit ended its search.
   std::optional<PredictedPlan> best;
-  // Time a sample saved by the better of both, as a share of that without: 0 where
-  // neither is faster.
+  // Relative saving of time per sample by the better of the two; 0 if neither is faster.
   double gain = 0.0;
-  // The best plan is another one than the plan without.
+  // Whether the best plan differs from the plan without the resource.
   bool plan_changes = false;
 };
 
-// Plans a problem; `FindPlan` with a planner's name and a control, or a stand-in.
+// Plans a problem: `FindPlan` with a planner's name and a control, or a substitute.
 using PlannerOfProblem = std::function<absl::StatusOr<PlanningResult>(const PlanningProblem&)>;
 
-// Asks `planner` again with `factor` times as much of every resource there is, in their
-// order. `plan` answers `problem`; it is not searched for. The planner's errors.
+// Asks `planner` again with `factor` times as much of every available resource, in the order of
+// `Resource`. `plan` answers `problem`; it is not searched again. Returns the planner's errors.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(const PlanningProblem& problem,
                                                        const Plan& plan, double factor,
                                                        const PlannerOfProblem& planner);

@@ -12,16 +12,16 @@
 
 namespace parplan {
 
-// The best plan found in `space`, over batches, pipeline degrees and micro-batch counts:
-// a stage is solved to its end by itself (layer_assignment.h), stages are cut by balance
-// and moves of layers (candidate_search.h). So one stage is proved; with several, the
-// answer says the gap to a proved bound. Schedule 1F1B unless the rules want GPipe.
+// Finds the best plan in `space`, over batch sizes, pipeline degrees and micro-batch counts. A
+// stage is solved to optimality (layer_assignment.h); partitions are found by balancing and moving
+// layers (candidate_search.h). So the answer is proved for one stage, and has a gap to a proved
+// bound for several. The schedule is 1F1B unless the rules ask for GPipe.
 //
-// Where the problem's dimensions lack `per-layer` or `end-strategies`, all transformer
-// layers have one strategy, and embedding and head too where `end-strategies` is the one;
-// without `uneven-stages` the only partition is the even one. No alternatives, no front.
+// If the problem's dimensions lack `per-layer` or `end-strategies`, all transformer layers have one
+// strategy, and without `end-strategies` embedding and head have it too; without `uneven-stages`
+// only the even partition is used. No alternatives, no memory front.
 //
-// Nothing when, whatever the memory, no candidate has a strategy for every layer.
+// Returns nothing if, regardless of memory, no candidate has a strategy for every layer.
 std::optional<PlanningResult> SearchBaseline(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchSpace& space,
                                              const SearchControl& control);

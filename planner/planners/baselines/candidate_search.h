@@ -1,4 +1,4 @@
-// The best plan for one pipeline degree and one number of micro-batches.
+// The best plan of one pipeline degree and one number of micro-batches.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_CANDIDATE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_CANDIDATE_SEARCH_H_
@@ -15,21 +15,20 @@
 
 namespace parplan {
 
-// What came of a candidate.
+// The outcome of one candidate.
 struct CandidateOutcome {
-  // Usable memory of a device with which some plan of the candidate fits: the least that
-  // the tables know of.
+  // Least usable memory of a device with which some plan of the candidate fits, as far as the
+  // tables show.
   Bytes smallest_usable_memory;
-  // No plan of the candidate has a shorter step; infinite when none fits.
-  // Absent when the candidate gave no proof.
+  // Lower bound of the step of its plans; infinite if none fits. Absent if nothing was proved.
   std::optional<Seconds> proved_bound;
 };
 
-// Tries several partitions: even, balanced by memory, balanced by time, and as
-// balanced by time as memory allows; then moves layers away from the slowest
-// stage. Replaces `best` where a plan is better. Each stage is solved by itself,
-// for all its work in a step, which is the step time itself where there is one
-// stage, and else for other weights of synchronisation too. `tables` are usable.
+// Tries several partitions: even, balanced by memory, balanced by time, and as balanced by time as
+// memory allows; then moves layers away from the slowest stage. Replaces `best` if a plan is
+// better. Each stage is solved by itself for all its work in a step, which is the step time if
+// there is one stage; with several, other weights of synchronisation are tried too. `tables` are
+// usable.
 CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
                                  const StageTables& tables, SearchMeter& meter,
                                  std::optional<PredictedPlan>& best);

@@ -1,5 +1,5 @@
-// What every layer of a model can do, and what it costs, for one pipeline degree
-// and one number of micro-batches.
+// The strategies of every layer of a model and their costs, for one pipeline degree and one number
+// of micro-batches.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
@@ -24,16 +24,16 @@ struct TableEntry {
   LayerCost cost;
 };
 
-// What a stage is solved for: the time of one micro-batch so many times, plus
-// gradient synchronisation so many times.
+// The objective of a stage: `repeat_count` times the time of one micro-batch plus `sync_count`
+// times gradient synchronisation.
 struct StageObjective {
   double repeat_count = 1.0;
   double sync_count = 1.0;
   friend auto operator<=>(const StageObjective&, const StageObjective&) = default;
 };
 
-// Tables of all definitions. Transitions depend only on the degrees and the
-// order of ranks, so strategies that share them share a layout. Immutable.
+// The tables of all definitions. Transitions depend only on the degrees and the order of ranks, so
+// strategies that share them share a layout. Immutable.
 class StageTables {
  public:
   // REQUIRES: `pipeline_parallel_degree` divides the devices of `problem` and
@@ -45,29 +45,29 @@ class StageTables {
   int64_t micro_batch_count() const { return micro_batch_count_; }
   Schedule schedule() const { return schedule_; }
   int layer_count() const { return static_cast<int>(definition_of_layer_.size()); }
-  // Whether every layer of the model has a strategy. What follows needs it.
+  // Whether every layer of the model has a strategy. The methods below require it.
   bool usable() const { return usable_; }
   // [definition] ascending by strategy.
   const std::vector<std::vector<TableEntry>>& entries() const { return entries_; }
 
-  // Micro-batches in flight on a stage.
+  // Returns the number of micro-batches in flight on a stage.
   int64_t InFlight(int stage_index) const;
-  // All the work of a stage in a step: every micro-batch, and synchronisation.
+  // Returns the objective of a whole step: every micro-batch, and synchronisation.
   StageObjective WholeStep() const { return {static_cast<double>(micro_batch_count_), 1.0}; }
   static Seconds Time(const TableEntry& entry, const StageObjective& objective);
-  // Held all the time by a stage with `in_flight` micro-batches.
+  // Returns the bytes a stage with `in_flight` micro-batches holds throughout the step.
   static Bytes Kept(const TableEntry& entry, int64_t in_flight);
 
-  // The choices of a stage with the layers from `first_layer` on. Kinds are the
-  // definitions that occur, in order of first occurrence.
+  // Returns the choices of a stage with the layers from `first_layer` on. Kinds are the definitions
+  // that occur, in order of first occurrence.
   StageChoices ChoicesOfStage(int first_layer, int layer_count, int stage_index,
                               const StageObjective& objective) const;
-  // Definition of each kind of such a stage.
+  // Returns the definition of each kind of such a stage.
   std::vector<int> DefinitionsOfStage(int first_layer, int layer_count) const;
 
-  // Least memory of every stage and definition, for the partitions.
+  // Returns the least memory of every stage and definition, for stage_balance.h.
   LeastMemory LeastMemoryOfStages() const;
-  // [layer] time of the strategy that is best for `objective`.
+  // Returns [layer] the time of the strategy that is best for `objective`.
   std::vector<Seconds> FastestLayerTimes(const StageObjective& objective) const;
 
  private:
@@ -78,7 +78,7 @@ class StageTables {
   Schedule schedule_;
   bool usable_ = true;
   std::vector<int> definition_of_layer_;
-  // [layout] a strategy of it.
+  // [layout] one of its strategies.
   std::vector<Strategy> layouts_;
   std::vector<std::vector<TableEntry>> entries_;
   // [definition][from * layout count + to], per micro-batch.

@@ -13,22 +13,22 @@
 
 namespace parplan {
 
-// Which plans a grid has, besides what the problem allows.
+// The plans of a grid, within what the problem allows.
 struct UniformGrid {
-  // Of these those that vary a layer, an end or a boundary by itself have no effect.
+  // Dimensions of the grid. Per-layer, end-strategy and uneven-stage dimensions are ignored.
   DimensionSet dimensions;
-  // Of a transformer layer's strategies those that count.
+  // Returns whether a strategy of a transformer layer belongs to the grid.
   std::function<bool(const Strategy&)> allows;
 };
 
-// The best of all plans of the grid: batch, pipeline degree, micro-batch count, schedule,
-// virtual stages and the strategy of the transformer layers, which embedding and head
-// follow but for recomputation. Each plan is played by `PlanEvaluator` unless the work of
-// its transformer layers alone takes longer than the best plan. So the answer is proved
-// over the grid, and so is the smallest memory where nothing fits. An independent check on
-// `exact`, whose space contains it. O(plans) time; no alternatives, no front.
+// Finds the best of all plans of the grid: batch size, pipeline degree, micro-batch count,
+// schedule, virtual stages and the strategy of the transformer layers, which embedding and head
+// follow except for recomputation. Each plan is simulated by `PlanEvaluator` unless the work of its
+// transformer layers alone takes longer than the best plan. So the answer is proved over the grid,
+// and so is the smallest memory if nothing fits. It is an independent check on `exact`, whose space
+// contains the grid. O(plans) time; no alternatives, no memory front.
 //
-// Nothing when no plan of the grid exists whatever the memory.
+// Returns nothing if the grid has no plan regardless of memory.
 std::optional<PlanningResult> SearchUniform(const PlanningProblem& problem, const CostModel& costs,
                                             const UniformGrid& grid, const SearchControl& control);
 

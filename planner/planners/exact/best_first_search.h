@@ -1,5 +1,5 @@
-// The loop of `exact` over its candidates: each is bounded, and searched where its bound
-// allows a plan better than the best.
+// The main loop of `exact`: bounds candidates and searches those whose bound allows a plan better
+// than the best one found (the incumbent).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
@@ -21,20 +21,23 @@
 
 namespace parplan {
 
-// Seconds a sample.
+// Returns the step time divided by the batch size, in seconds.
 inline double TimePerSample(const PredictedPlan& plan) {
   return plan.prediction.step.value() / static_cast<double>(plan.plan.global_batch_size);
 }
 
-// The search in one problem; for fronts there are several that differ in memory only.
-// Keeps references to its arguments. Candidates are visited in rounds of fixed size, each
-// with the best plan of the rounds before: the same on any number of threads.
+// A best-first branch-and-bound search over the candidates of one problem. A memory front uses
+// several, which differ in memory only. Keeps references to its arguments.
+//
+// Candidates are visited in rounds of fixed size, each with the incumbent of the rounds before, so
+// the result is the same on any number of threads. docs/glossary.md draws the life of a candidate.
 class BestFirstSearch {
  public:
-  // Steps are as long where they differ by less than rounding can explain.
+  // Steps whose relative difference is smaller are considered equal. Rounding of sums over some
+  // hundred layers stays below 1e-12; a larger tolerance would hide real gains.
   static constexpr double kProofTolerance = 1e-9;
 
-  // `wanted` plans are found, at most.
+  // Finds the best `wanted` plans.
   BestFirstSearch(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, TableCache& tables, SearchMeter& meter, int wanted)
       : costs_(costs),
@@ -45,16 +48,16 @@ class BestFirstSearch {
         wanted_(wanted),
         plans_(wanted) {}
 
-  // False when a limit ended it.
+  // Lists and bounds all candidates. Returns false if a limit ended it.
   bool List();
-  // Instead of `List`: those of a search with more memory, whose bounds hold here too.
+  // Replaces `List`: takes the candidates of a search with more memory, whose bounds hold here too.
   void Take(std::vector<ExactCandidate> candidates);
-  // Until nothing is left that could be better, or a limit ends it.
+  // Searches until no candidate can be better than the incumbent, or a limit ends it.
   void Run();
 
-  // Other methods are not asked for a plan.
+  // Prevents the search from asking other methods for a first plan.
   void KeepUnseeded() { was_seeded_ = true; }
-  // Whether it is proved that no plan of the space fits.
+  // Returns whether it is proved that no plan of the space fits.
   bool IsEmpty() const;
 
   const std::vector<ExactCandidate>& candidates() const { return candidates_; }
@@ -62,36 +65,39 @@ class BestFirstSearch {
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
 
-  // No plan of the space is faster, in seconds a sample.
+  // Returns the proved lower bound of the time per sample of any plan, in seconds.
   double BoundPerSample() const;
 
  private:
+  // The outcome of one visit.
   struct Visited {
     double bound = 0.0;
     std::vector<PredictedPlan> plans;
     bool is_exact = true;
-    // To be searched again, to its end.
+    // Whether the candidate must be searched again, to its end.
     bool is_open = false;
     int64_t expanded = 0;
     int64_t pruned = 0;
     SearchLimit limit = SearchLimit::kNone;
   };
 
+  // A search that ended without a proof.
   struct Unproved {
     int64_t micro_batch_count = 0;
     double bound_per_sample = 0.0;
   };
-  // What is known of all candidates of one table, and so of many batches.
+  // Facts about all candidates that share a table of options, and so about many batch sizes.
   struct Group {
     // [interleaves] candidates that `SteadyBound` says something of.
     int steady_count[2] = {};
-    // [interleaves] seconds a micro-batch, once asked for.
+    // [interleaves] seconds per micro-batch of `SteadyBound`, once computed.
     std::optional<double> steady[2];
-    // Nothing fits under GPipe with so many micro-batches; then nothing does with more.
+    // The fewest micro-batches with which nothing fits under GPipe; more do not fit either.
     int64_t too_many_for_gpipe = std::numeric_limits<int64_t>::max();
-    // [schedule] of the searches that ended without a proof, the one with most micro-batches.
+    // [schedule] the unproved search with most micro-batches.
     Unproved unproved[kScheduleCount + 1];
   };
+  // Identifies one steady bound.
   struct Question {
     TableCache::Key key;
     bool interleaves = false;
@@ -99,26 +105,28 @@ class BestFirstSearch {
   };
 
   void MakeGroups();
-  // What the group of a candidate says of it, in seconds.
+  // Returns the lower bound, in seconds, that follows from the facts about the candidate's group.
   double GroupBound(const PipelineCandidate& candidate) const;
-  // Whether the search of a candidate is of no use: one of its group with more micro-batches
-  // and a bound no higher ended without a proof. Then the answer has no better bound than
-  // that one's, whatever this one finds, and what it would find takes hardly less a sample.
+  // Returns whether searching the candidate cannot improve the answer: a candidate of its group
+  // with more micro-batches and a bound no higher ended without a proof. The proved bound of the
+  // answer cannot exceed that one's, whatever this search finds, and the plan it finds is hardly
+  // faster per sample.
   bool IsOfNoUse(const ExactCandidate& candidate) const;
-  // Makes the steady bounds of the groups of a round where there are enough candidates.
+  // Computes the steady bounds of the groups of a round that have enough candidates.
   void BoundGroups(const std::vector<size_t>& round);
 
-  // A plan must take less a sample to be worth having.
+  // Returns the cutoff: the time per sample, in seconds, that a plan must stay below to be kept.
   double MostPerSample() const { return plans_.MostTimePerSample() * (1.0 - kProofTolerance); }
-  // The first candidates of the queue, of one state, which leave it.
+  // Removes from the queue and returns its first candidates, all in one state.
   std::vector<size_t> NextRound(CandidateQueue& queue);
-  // Once, where the search is hard: a plan to beat.
+  // Asks other methods for an incumbent, once, if the search is hard.
   void Seed();
-  // False when a limit ended it.
+  // Prepares the tables of a round. Returns false if a limit ended it.
   bool PrepareTables(const std::vector<size_t>& round);
   void Visit(std::vector<size_t> round);
   Visited VisitOne(const ExactCandidate& candidate, const SearchControl& control) const;
-  // `states_of_round`: expanded in a round that goes on, about; not yet in the meter.
+  // `states_of_round` is about the number of states expanded in a round in progress, which the
+  // meter does not have yet.
   void Report(int64_t states_of_round);
 
   const CostModel& costs_;

@@ -1,4 +1,4 @@
-// Candidates that are not settled, in the order of visits.
+// The queue of open candidates, in the order of visits.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
@@ -11,9 +11,9 @@
 
 namespace parplan {
 
-// The candidate with the least bound of a sample is first (`MorePromising`); until there is
-// a plan, candidates of one batch come before all others. Keeps a reference to the
-// candidates; one that is in the queue must not change.
+// A priority queue by lower bound per sample (`MorePromising`). Until there is a plan, candidates
+// of one preferred batch size come before all others. Keeps a reference to the candidates; a
+// candidate in the queue must not change.
 class CandidateQueue {
  public:
   explicit CandidateQueue(const std::vector<ExactCandidate>& candidates)
@@ -30,7 +30,8 @@ class CandidateQueue {
     heap_.pop_back();
   }
 
-  // Candidates of the batch come first; 0: of none. O(candidates) where that changes.
+  // Makes candidates of the batch size come first; 0 for none. O(candidates) if that changes the
+  // order.
   void Prefer(int64_t global_batch_size) {
     if (preferred_batch_ == global_batch_size) return;
     preferred_batch_ = global_batch_size;

@@ -1,4 +1,4 @@
-// The parts of the space that `exact` looks at one by one, and what they share.
+// The parts of the space that `exact` bounds and searches one by one, and the tables they share.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
@@ -21,19 +21,20 @@
 
 namespace parplan {
 
-// All plans of one batch, pipeline degree, micro-batch count and schedule.
+// All plans of one batch size, pipeline degree, micro-batch count and schedule.
 struct ExactCandidate {
   PipelineCandidate pipeline;
-  // No plan of it has a shorter step, in seconds.
+  // Lower bound of the step of its plans, in seconds.
+  // The states of a candidate's life, in order (docs/glossary.md).
   double bound = 0.0;
   enum class State {
-    // Bounded by the least times of layers, whatever the memory.
+    // Bounded by the least times of layers, regardless of memory.
     kListed,
-    // By what layers cost within the memory.
+    // Bounded by the costs of layers within the memory.
     kBounded,
-    // By a quick search, which did not see everything.
+    // Searched quickly, without looking at everything.
     kTried,
-    // The best plan is known, or that there is none worth having, or it was given up.
+    // Closed: its best plan is known, or no plan of it is worth having, or it was given up.
     kSearched,
   };
   State state = State::kListed;
@@ -43,7 +44,7 @@ struct ExactCandidate {
   }
 };
 
-// The most promising first; total.
+// Orders candidates by lower bound per sample; a total order.
 inline bool MorePromising(const ExactCandidate& a, const ExactCandidate& b) {
   const auto key = [](const ExactCandidate& candidate) {
     const PipelineCandidate& pipeline = candidate.pipeline;
@@ -54,8 +55,8 @@ inline bool MorePromising(const ExactCandidate& a, const ExactCandidate& b) {
   return key(a) < key(b);
 }
 
-// Tables of layer costs, by pipeline degree and micro-batch size. What memory devices have
-// is no matter, so searches with other memories share them.
+// Tables of layer costs, by pipeline degree and micro-batch size. They do not depend on the memory
+// of devices, so searches with different memories share them.
 class TableCache {
  public:
   using Key = std::pair<int, int64_t>;
@@ -64,21 +65,22 @@ class TableCache {
             candidate.global_batch_size / candidate.micro_batch_count};
   }
 
-  // Makes those that are missing, side by side where `control` can; before each it is asked
-  // whether to go on. False where not: then some may be missing. Others may be gone in any
-  // case: of models with very many options not all are kept.
+  // Makes the missing tables, in parallel if `control` can, and asks before each whether to go on.
+  // Returns false if not; tables may then be missing. Tables of other keys may be evicted: if a
+  // model has very many options, not all tables are kept.
   bool Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                const SearchControl& control);
-  // REQUIRES: it was among those prepared last, and none of them is missing.
+  // REQUIRES: `key` was among those prepared last, and `Prepare` returned true.
   const OptionTable& At(const Key& key) const { return *tables_.at(key); }
 
  private:
   std::map<Key, std::unique_ptr<const OptionTable>> tables_;
 };
 
-// All candidates of the space of which each definition has some strategy, the most
-// promising first; where one plan is wanted, without those of which another one has a plan
-// as good for each of theirs. Ends early, with `complete` false, when `meter` says so.
+// Lists the candidates in which every layer definition has at least one strategy, most promising
+// first. If only one plan is wanted, dominated candidates are dropped: those for whose plans
+// another candidate has a plan at least as good. Ends early, with `complete` false, when `meter`
+// stops.
 struct CandidateList {
   std::vector<ExactCandidate> candidates;
   bool complete = true;
@@ -86,13 +88,14 @@ struct CandidateList {
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                              SearchMeter& meter);
 
-// Plans that fit, of methods that take little time for any problem: the grids of `megatron`
-// and `fsdp-best`, and `galvatron-bmw`; of several batches for the smallest and the largest.
-// Each is in the declared space. No progress is told. Counts its states in `meter`.
+// Returns plans that fit, from methods that take little time for any problem: the grids of
+// `megatron` and `fsdp-best`, and `galvatron-bmw`. If the batch may vary, for the smallest and the
+// largest batch. Each plan is in the declared space. Reports no progress. Counts its states on
+// `meter`.
 std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostModel& costs,
                                      const SearchControl& control, SearchMeter& meter);
 
-// Calls `work` with every index below `count`, by `parallel_for` where there is one.
+// Calls `work` with every index below `count`, through `parallel_for` if it is set.
 void ForEach(const ParallelFor& parallel_for, int64_t count,
              const std::function<void(int64_t)>& work);
 

@@ -1,4 +1,4 @@
-// What a micro-batch takes at least in a pipeline that goes on for ever.
+// A lower bound of the time per micro-batch in an infinitely long pipeline.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_
@@ -13,17 +13,18 @@
 
 namespace parplan {
 
-// For one table, and so for all batches of its degree and micro-batch size: a step of m
-// micro-batches, at least one for each stage, takes at least m times this, or m times
-// `most`, whichever is less. Infinite where nothing fits and `most` is.
+// Returns a lower bound of (step time / m) for any number m of micro-batches that is at least the
+// number of stages: a step takes at least m times the result, or m times `cutoff` if that is less.
+// Valid for all batch sizes of the table's degree and micro-batch size. Infinite if nothing fits
+// and `cutoff` is infinite.
 //
-// Plans of so many micro-batches that fit also fit with one for each stage: 1F1B has no more
-// than that in flight, and interleaved pipelines not fewer. A step is never less than m
-// times the limit of its bounds a micro-batch, since what they have besides, messages,
-// filling and synchronisation, is not negative. The limit is taken at a number of
-// micro-batches so large that all that is too little to count.
+// Any plan that fits with m micro-batches also fits with one per stage, because 1F1B has no more in
+// flight than that, and interleaved pipelines have no fewer. The other terms of a step (messages,
+// filling, synchronisation) are not negative, so the limit of the bounds per micro-batch, as m
+// grows, is a bound for each m. The limit is evaluated at a number of micro-batches so large that
+// those terms vanish.
 //
-// 1F1B or interleaved; GPipe has no such limit. REQUIRES: `table` is usable.
+// Only for 1F1B and interleaved schedules; GPipe has no such limit. REQUIRES: `table` is usable.
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                     Schedule schedule, Seconds most, SearchMeter& meter);
 

@@ -1,4 +1,4 @@
-// The memory-balanced partition of Galvatron's code.
+// The memory-balanced partition of Galvatron's published code.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_
@@ -8,15 +8,15 @@
 
 namespace parplan {
 
-// Stages are filled from the last one on up to the mean, a layer more where at least half
-// of it stays below; the first takes the rest. Then a stage above 1.3 times the mean gives
-// layers to the next one, and a stage that got nothing takes one of it (papers.md 2.4).
+// Fills stages from the last one on up to the mean; a stage takes one more layer if at least half
+// of it stays below the mean, and the first stage takes the rest. Then a stage above 1.3 times the
+// mean gives layers to the next one, and a stage that got nothing takes one of it (papers.md 2.4).
 //
-//   layer_memory    [layer] in any unit
-//   shared_memory   counts in the mean and in no stage
+//  layer_memory    [layer], in any unit
+//  shared_memory   counts in the mean but in no stage
 //
-// REQUIRES 1 <= stage_count <= layers. A partition of less than one layer a stage comes
-// back as it is where layers are too uneven.
+// REQUIRES 1 <= stage_count <= layers. If layers are so uneven that a stage ends with less than one
+// layer, the partition is returned as it is.
 Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
                             int stage_count);
 

@@ -11,15 +11,16 @@
 
 namespace parplan {
 
+// The published variants.
 enum class GalvatronVariant {
   kGalvatron,      // PVLDB 16(3): no recomputation, memory-balanced stages
   kGalvatronBase,  // TKDE 2024 without the bi-objective partition: with recomputation
   kGalvatronBmw,   // and with it
 };
 
-// Never proves anything but that nothing of its own method fits: `kFeasible` with
-// `kMethod`. `PlanFound::notes` has alpha_t and alpha_m before and after for
-// `kGalvatronBmw`. Nothing when no depth has a strategy for every layer.
+// Searches with a variant's method. Proves only that nothing of its own method fits; otherwise the
+// answer is `kFeasible` with `kMethod`. For `kGalvatronBmw`, `PlanFound::notes` has alpha_t and
+// alpha_m before and after. Returns nothing if no pipeline degree has a strategy for every layer.
 std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control);

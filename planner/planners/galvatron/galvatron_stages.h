@@ -1,4 +1,5 @@
-// Stages of one depth, micro-batch count and schedule, solved by the dense programme.
+// The stages of one pipeline degree, micro-batch count and schedule, solved by the dense dynamic
+// programme.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
@@ -25,40 +26,41 @@ namespace parplan {
 struct GalvatronStage {
   // [unit] index into the options of its kind.
   std::vector<int> options;
-  // m (forward + backward) + synchronisation: what the programme minimises (papers.md 2.3).
+  // m (forward + backward) + synchronisation: the objective of the programme (papers.md 2.3).
   Seconds time;
-  // What a device shows at its fullest, as sure as the plan's risk asks.
+  // Peak memory of a device, an upper bound at the plan's accepted risk.
   Bytes peak;
 };
 
-// Solves stages, each distinct one once. Memory is counted in MiB, each unit rounded up.
+// Solves stages, each distinct one once. Memory is counted in MiB, rounded up per unit.
 class GalvatronStages {
  public:
-  // References must outlive it. `tables` are usable.
+  // References must outlive this object. `tables` are usable.
   GalvatronStages(const PlanningProblem& problem, const CostModel& costs,
                   const GalvatronTables& tables, Schedule schedule, int64_t micro_batch_count,
                   SearchMeter& meter);
 
-  // The programme runs on what is kept from forward to backward, for the whole budget;
-  // then the budget is lowered until what exists only while a layer runs fits as well
-  // (the downward scan, papers.md 2.2). Null when nothing fits, or the meter ended it.
-  // Lives as long as this.
+  // Solves a stage. The programme runs on what is kept from forward to backward, for the whole
+  // budget; then the budget is lowered until transient memory fits as well (the downward scan,
+  // papers.md 2.2). Returns null if nothing fits or the meter ended it. The result lives as long as
+  // this object.
   const GalvatronStage* Solve(int first_unit, int unit_count, int stage_index);
 
-  // [unit] the least any option keeps in this stage.
+  // Returns [unit] the least bytes any option keeps in this stage.
   std::vector<Bytes> LeastKept(int stage_index) const;
-  // The same as the partitions of stage_balance.h want it.
+  // Returns the same in the form of stage_balance.h.
   LeastMemory LeastMemoryOfStages() const;
-  // No assignment of the stage shows less than this.
+  // Returns a lower bound of the peak of any assignment of the stage.
   Bytes LeastPeak(int first_unit, int unit_count, int stage_index) const;
-  // [unit] m (forward + backward) + synchronisation of the fastest option.
+  // Returns [unit] m (forward + backward) + synchronisation of the fastest option.
   std::vector<Seconds> FastestTimes() const;
 
   Plan PlanOf(const Partition& partition, int64_t global_batch_size,
               const std::vector<const GalvatronStage*>& stages) const;
 
  private:
-  // In flight, first stage, last stage, kinds of units in runs.
+  // Micro-batches in flight, whether it is the first stage, whether the last, and runs of (kind of
+  // unit, count).
   using Key = std::tuple<int64_t, bool, bool, std::vector<std::pair<int, int>>>;
 
   int64_t InFlight(int stage_index) const;

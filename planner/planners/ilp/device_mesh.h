@@ -1,4 +1,4 @@
-// Devices as a grid of one or two axes, and how a matrix lies on it.
+// Devices as a grid of one or two axes, and the placement of a matrix on it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_
@@ -11,47 +11,47 @@ namespace parplan {
 
 inline constexpr int kMeshAxisCount = 2;
 
-// `size` devices, neighbours `rank_stride` apart.
+// An axis of `size` devices; consecutive ones are `rank_stride` ranks apart.
 struct MeshAxis {
   int size = 1;
   int rank_stride = 1;
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
-// Rank = (index on axis 0) * rank_stride + (index on axis 1). With one axis, axis 0 has
-// size 1.
+// A grid of devices. Rank = (index on axis 0) * rank_stride + (index on axis 1). With one axis,
+// axis 0 has size 1.
 struct DeviceMesh {
   std::array<MeshAxis, kMeshAxisCount> axes;
 
   int device_count() const { return axes[0].size * axes[1].size; }
-  // `8` or `2x4`.
+  // Returns `8` or `2x4`.
   std::string ToString() const;
   friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
 };
 
-// All meshes of so many devices: the one with one axis, then those of two by ascending
+// Returns all meshes of so many devices: the one with one axis, then those with two by ascending
 // size of the outer axis. REQUIRES device_count >= 1.
 std::vector<DeviceMesh> MeshesOf(int device_count);
 
-// What an axis does to a matrix.
+// How an axis splits a matrix.
 enum class AxisLayout { kReplicated = 0, kRows = 1, kColumns = 2 };
 inline constexpr int kAxisLayoutCount = 3;
 
-// One entry an axis; `kReplicated` on an axis of size 1.
+// How a mesh splits a matrix: one entry per axis; `kReplicated` on an axis of size 1.
 struct Layout {
   std::array<AxisLayout, kMeshAxisCount> axes = {AxisLayout::kReplicated, AxisLayout::kReplicated};
 
-  // Parts of the matrix along rows, along columns, and altogether.
+  // Return the number of parts of the matrix along rows, along columns, and altogether.
   int RowShards(const DeviceMesh& mesh) const { return Shards(mesh, AxisLayout::kRows); }
   int ColumnShards(const DeviceMesh& mesh) const { return Shards(mesh, AxisLayout::kColumns); }
   int Shards(const DeviceMesh& mesh) const { return RowShards(mesh) * ColumnShards(mesh); }
-  // In [0, kLayoutCount).
+  // Returns the index in [0, kLayoutCount).
   int index() const {
     return static_cast<int>(axes[0]) * kAxisLayoutCount + static_cast<int>(axes[1]);
   }
-  // Each device's part under this layout is a part of what it has under `other`.
+  // Returns whether each device's part under this layout is a part of what it has under `other`.
   bool IsSliceOf(const Layout& other) const;
-  // `SR`-like text: `R`, `0` (rows) or `1` (columns) an axis.
+  // Returns a text such as `0R`, one character per axis: `R`, `0` (rows) or `1` (columns).
   std::string ToString() const;
   friend bool operator==(const Layout&, const Layout&) = default;
 
@@ -60,10 +60,10 @@ struct Layout {
 };
 inline constexpr int kLayoutCount = kAxisLayoutCount * kAxisLayoutCount;
 
-// The layout with an index.
+// Returns the layout with an index.
 Layout LayoutOf(int index);
 
-// Every layout of a mesh, by ascending index.
+// Returns every layout of a mesh, by ascending index.
 std::vector<Layout> LayoutsOf(const DeviceMesh& mesh);
 
 }  // namespace parplan

@@ -1,9 +1,8 @@
-// Linear and integer programs, solved by CBC.
+// Linear and integer programmes, solved by CBC.
 //
-// The only place that knows CBC. Nothing is printed, and several programs may be solved
-// at once by different threads, because CBC's own C main, which keeps global state, is
-// never entered: a model is built and searched through `CbcModel` (Forrest and
-// Lougee-Heimer, "CBC User Guide"). No thread is started.
+// No other file uses CBC. Nothing is printed, and different threads may solve several programmes at
+// once, because CBC's C main, which has global state, is never entered: a model is built and
+// searched through `CbcModel` (Forrest and Lougee-Heimer, "CBC User Guide"). No thread is started.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_INTEGER_PROGRAM_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_INTEGER_PROGRAM_H_
@@ -18,6 +17,7 @@ namespace parplan {
 
 inline constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
+// A programme: rows lower <= sum of value * column <= upper.
 struct IntegerProgram {
   struct Term {
     int column = 0;
@@ -28,46 +28,48 @@ struct IntegerProgram {
     double lower = -kNoBound;
     double upper = kNoBound;
   };
-  // Columns are at least 0, and at most 1 but for the last ones, which have no bound.
+  // Columns are at least 0. All but the last `unbounded_column_count` are at most 1; those have no
+  // upper bound.
   int column_count = 0;
   int unbounded_column_count = 0;
   std::vector<int> integer_columns;
   std::vector<Row> rows;
 };
 
-// What may end a solve early.
+// Limits of a solve.
 struct SolveLimits {
-  // 0: none. Steps of the simplex method altogether.
+  // Steps of the simplex method, all solves together; 0 means no limit.
   int64_t max_iteration_count = 0;
   // Asked every few hundred steps and at every node; true ends the solve. May be empty.
   std::function<bool()> should_stop;
-  // A solution is taken for optimal when none is better by more than this share of it.
+  // A solution counts as optimal if none is better by more than this share of it.
   double gap_ratio = 0.0;
-  // 0: none. Nodes of the tree of one program; part of the method, and the same on any
+  // Nodes of the tree of one programme; 0 means no limit. A part of the method: the same on any
   // machine.
   int max_node_count = 0;
 };
 
+// The result of a solve.
 struct ProgramSolution {
-  // `kOptimal`: up to the gap that was asked for.
+  // `kOptimal` means up to the requested gap.
   enum class Status { kOptimal, kFeasible, kInfeasible, kStopped };
   // `kFeasible`: stopped with a solution; `kStopped`: without one.
   Status status = Status::kStopped;
-  // Absent (empty) without a solution.
+  // [column]; empty without a solution.
   std::vector<double> values;
   double objective = kNoBound;
-  // No solution is less.
+  // Proved lower bound of the objective.
   double bound = -kNoBound;
-  // Of the relaxation, before any branching.
+  // Objective of the linear relaxation, before any branching.
   double relaxed_objective = -kNoBound;
-  // 0 where the relaxation was integral already.
+  // Nodes of the tree; 0 if the relaxation was integral.
   int64_t node_count = 0;
   int64_t iteration_count = 0;
 };
 
-// One program with objectives and upper bounds of rows that change from solve to solve;
-// each begins where the one before ended. Deterministic, unless `should_stop` ended it.
-// Not to be used by two threads at once.
+// Solves one programme with objectives and upper bounds of rows that change from solve to solve;
+// each solve starts from the result of the one before. Deterministic unless `should_stop` ended it.
+// Not thread-safe.
 class ProgramSolver {
  public:
   explicit ProgramSolver(const IntegerProgram& program);
@@ -75,10 +77,10 @@ class ProgramSolver {
   ProgramSolver(const ProgramSolver&) = delete;
   ProgramSolver& operator=(const ProgramSolver&) = delete;
 
-  // Minimises sum of objective[column] * column.
+  // Sets the objective: minimise the sum of objective[column] * column.
   void SetObjective(const std::vector<double>& objective);
   void SetRowUpper(int row, double upper);
-  // `start`: values of a solution to begin with, or empty.
+  // `start` has the values of a solution to begin with, or is empty.
   ProgramSolution Solve(const SolveLimits& limits, const std::vector<double>& start = {});
 
  private:

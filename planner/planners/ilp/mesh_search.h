@@ -1,4 +1,4 @@
-// The integer program on every mesh of a problem's devices.
+// The integer programme on every mesh of a problem's devices.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_MESH_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_MESH_SEARCH_H_
@@ -23,14 +23,14 @@ struct MeshSolution {
   DeviceMesh mesh;
   BatchCut cut;
   GraphAnswer answer;
-  // Of one layer, by definition.
+  // [definition] the share of one of its layers.
   std::vector<LayerShare> shares;
-  // `decoder: norm1 m, qkv n, ...`, one line a definition; of instances the one that
-  // stands for most layers.
+  // Texts for notes, such as `decoder: norm1 m, qkv n, ...`, one per definition; of several
+  // instances, the one that stands for most layers.
   std::vector<std::string> choices;
 };
 
-// Not to be used by two threads at once. Keeps references to its arguments.
+// Solves the programme on all meshes. Keeps references to its arguments. Not thread-safe.
 class MeshSearch {
  public:
   MeshSearch(const PlanningProblem& problem, const CostModel& costs, SolveLimits limits,
@@ -38,20 +38,21 @@ class MeshSearch {
 
   const std::vector<DeviceMesh>& meshes() const { return meshes_; }
 
-  // On one mesh, or over all of them: the least memory, and with that the least time.
-  // Nothing when a limit ended it first.
+  // Return the least memory, and with that the least time, on one mesh or over all of them. Nothing
+  // if a limit ended it first.
   std::optional<MeshSolution> LeastMemory(const DeviceMesh& mesh, const BatchCut& cut);
   std::optional<MeshSolution> LeastMemory(const BatchCut& cut);
 
-  // Over all meshes the least memory + alpha * time, alpha in bytes a second.
+  // Returns the least memory + alpha * time over all meshes, alpha in bytes per second.
   std::optional<MeshSolution> LeastWeighted(const BatchCut& cut, double alpha);
 
-  // Over all meshes the least time with a peak of at most `cap_bytes`. Nothing when none
-  // has one.
+  // Returns the least time over all meshes with a peak of at most `cap_bytes`; nothing if no
+  // solution has one.
   std::optional<MeshSolution> LeastTime(const BatchCut& cut, std::optional<double> cap_bytes);
 
-  // On one mesh, from the fastest to the smallest: without a cap, with `cap_count` caps at
-  // equal distances between its peak and the least-memory solution's, and that solution.
+  // Returns solutions on one mesh from the fastest to the smallest: without a cap, with `cap_count`
+  // caps at equal distances between its peak and that of the least-memory solution, and that
+  // solution.
   std::vector<MeshSolution> TimeLadder(const DeviceMesh& mesh, const BatchCut& cut, int cap_count);
 
   bool stopped() const { return stopped_; }
@@ -59,7 +60,7 @@ class MeshSearch {
 
  private:
   StrategyGraph GraphOf(const DeviceMesh& mesh, const BatchCut& cut) const;
-  // The limits that are left.
+  // Returns the limits less what was used.
   SolveLimits Limits() const;
   void Count(const GraphSearch& search);
   MeshSolution SolutionOf(const StrategyGraph& graph, const DeviceMesh& mesh, const BatchCut& cut,

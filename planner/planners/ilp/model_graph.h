@@ -13,19 +13,19 @@
 
 namespace parplan {
 
-// Equal layers one after the other become
+// The number of graph instances that stand for a run of equal layers.
 enum class Folding {
-  // one instance each: nothing is tied;
+  // One per layer: nothing is tied.
   kNone,
-  // three, of which the middle one stands for all but the first and the last: those may
-  // differ, since their neighbours do;
+  // Three: the first, the last, and one that stands for all others. The ends may differ, because
+  // their neighbours do.
   kMiddle,
-  // one.
+  // One for all.
   kAll,
 };
 
-// One question about a mesh. The plan has one stage and `micro_batch_count` micro-batches
-// of `micro_batch_size` samples.
+// A question about a mesh. The plan has one stage and `micro_batch_count` micro-batches of
+// `micro_batch_size` samples.
 struct MeshQuestion {
   DeviceMesh mesh;
   int64_t micro_batch_size = 1;
@@ -33,10 +33,9 @@ struct MeshQuestion {
   Folding folding = Folding::kMiddle;
 };
 
-// Operators of every layer with their options, and what happens between them. The parts
-// of a layer add up, where it is on one device alone, to the time, states and
-// activations that `costs` says of it. Groups are indices of layer definitions; names
-// are `definition.operator`.
+// Returns the graph of the operators of every layer with their options, and the costs between them.
+// On a single device, the parts of a layer add up to the time, states and activations that `costs`
+// gives. Groups are indices of layer definitions; names are `definition.operator`.
 StrategyGraph GraphOfModel(const ModelSpec& model, const CostModel& costs,
                            const OperatorTimes& times, const MeshQuestion& question);
 

@@ -12,52 +12,53 @@
 
 namespace parplan {
 
+// The kinds of operators, which determine how they may be split.
 enum class OperatorKind {
   // Y[rows, columns] = X[rows, inner] W[inner, columns].
   kMatrix,
-  // Batched products, one a sample and head: rows are split by samples, columns by heads.
+  // Batched products, one per sample and head: rows are split by samples, columns by heads.
   kAttention,
-  // Along whole rows.
+  // Works along whole rows.
   kNorm,
   kElementwise,
 };
 
-// One operator for one micro-batch, whole.
+// One operator for one micro-batch, not split.
 struct Operator {
   std::string name;
   OperatorKind kind = OperatorKind::kElementwise;
   double rows = 0.0;
   double columns = 0.0;  // of the output
   double inner = 0.0;    // columns of the input
-  // Shards of rows and of the columns of either side divide these; 0: any do.
+  // Shards of rows, output columns and input columns must divide these; 0 means any do.
   int64_t row_units = 0;
   int64_t column_units = 0;
   int64_t inner_units = 0;
   double parameter_count = 0.0;
-  // Forward.
+  // Floating-point operations of the forward pass.
   double flops = 0.0;
-  // Read and written by element-wise work, forward.
+  // Bytes read and written by element-wise work in the forward pass.
   double moved_bytes = 0.0;
-  // Besides input and output, kept from forward to backward and split as the output is.
+  // Bytes kept from forward to backward in addition to input and output, split as the output is.
   double extra_kept_bytes = 0.0;
-  // The same, only while its backward pass runs.
+  // Bytes in addition to those, held only while the backward pass of the operator runs.
   double extra_transient_bytes = 0.0;
-  // The backward pass needs the input.
+  // Whether the backward pass needs the input.
   bool keeps_input = false;
-  // False for what enters the model: nobody wants its gradient.
+  // False for the input of the model, whose gradient is not needed.
   bool has_input_gradient = true;
-  // All-reduces of one 32-bit number a row where columns are split (a loss).
+  // All-reduces of one 32-bit number per row if columns are split (for a loss).
   int row_sum_count = 0;
 };
 
-// A tensor from one operator to another. -1 as `from`: the input of the layer.
+// A tensor from one operator to another. `from` is -1 for the input of the layer.
 struct OperatorEdge {
   int from = -1;
   int to = 0;
   friend bool operator==(const OperatorEdge&, const OperatorEdge&) = default;
 };
 
-// The output of the last operator is that of the layer.
+// The operators of a layer; the output of the last one is that of the layer.
 struct OperatorGraph {
   std::vector<Operator> operators;
   std::vector<OperatorEdge> edges;
@@ -65,13 +66,13 @@ struct OperatorGraph {
   int table_operator = -1;
 };
 
-// Operators of a layer for micro-batches of `samples` samples.
+// Returns the operators of a layer for micro-batches of `samples` samples.
 //
-// A transformer layer: norm, query-key-value product, attention, projection, addition,
-// norm, first product, activation, second product, addition; cross-attention once more
-// the first five, over the layer's own input. Experts are one feed-forward part as wide
-// as those a token passes, with the weights of all. `has_tied_table`: the head uses the
-// embedding's table and has none.
+// A transformer layer has norm, query-key-value product, attention, projection, addition, norm,
+// first product, activation, second product, addition; cross-attention repeats the first five, over
+// the layer's own input. Experts are one feed-forward part as wide as those a token passes, with
+// the weights of all. `has_tied_table`: the head uses the embedding's table and has none of its
+// own.
 OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision,
                           const RuntimeTraits& runtime, int64_t samples, bool has_tied_table);
 

@@ -1,15 +1,15 @@
-// Every way to spread one operator over a mesh (K_v of the paper), and what it costs.
+// Every way to split one operator over a mesh (K_v of the paper), and its costs.
 //
-// Of a product Y = X W each axis takes one of
+// For a product Y = X W each axis takes one of
 //
-//   choice           X        W        Y        exchanges
-//   m  rows          rows     whole    rows     gradient of W summed, once a step
-//   n  columns       whole    columns  columns  gradient of X summed
-//   k  inner         columns  rows     whole    Y summed
-//   r  replicate     whole    whole    whole    nothing; every device does all the work
+//  choice           X        W        Y        exchanges
+//  m  rows          rows     whole    rows     gradient of W summed, once a step
+//  n  columns       whole    columns  columns  gradient of X summed
+//  k  inner         columns  rows     whole    Y summed
+//  r  replicate     whole    whole    whole    nothing; every device does all the work
 //
-// Attention takes rows (samples), columns (heads) or neither; norms rows or neither;
-// element-wise work any layout, the same for inputs and output.
+// Attention takes rows (samples), columns (heads) or neither; norms take rows or neither;
+// element-wise work takes any layout, the same for inputs and output.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_OPTIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_OPTIONS_H_
@@ -24,8 +24,8 @@
 
 namespace parplan {
 
-// Of the layer an operator belongs to: what makes its parts add up to what the cost
-// model says of the whole, and sizes.
+// Sizes and factors of the layer an operator belongs to. The factors make the parts of the layer
+// add up to the cost model's costs of the whole.
 struct OperatorScales {
   double element_bytes = 2.0;
   double state_bytes_per_parameter = 0.0;
@@ -35,23 +35,24 @@ struct OperatorScales {
   int64_t micro_batch_count = 1;
 };
 
+// One way to split an operator.
 struct OperatorOption {
-  // Without the output, whether or not it is kept.
+  // Costs without the output, whether or not it is kept.
   NodeOption cost;
   Layout input;
   Layout output;
-  // Of W: rows are its inner dimension.
+  // Layout of W; its rows are the inner dimension.
   Layout weight;
 };
 
-// In a fixed order; at least one, since everything may be replicated.
+// Returns the options in a fixed order; at least one, since everything may be replicated.
 std::vector<OperatorOption> OptionsOf(const Operator& op, const DeviceMesh& mesh,
                                       const OperatorTimes& times, const OperatorScales& scales);
 
-// Seconds to bring a matrix of `bytes` from one layout into another, and its gradient
-// back. Per axis: nothing to keep or to take a slice, an all-gather to make it whole, an
-// all-to-all from rows to columns. Slices come first and gathers last, which moves least.
-// 0 where `from` is `to`.
+// Returns the seconds to bring a matrix of `bytes` from one layout into another, and its gradient
+// back. Per axis: nothing to keep it or to take a slice, an all-gather to make it whole, an
+// all-to-all from rows to columns. Slices come first and gathers last, which moves least. 0 if
+// `from` equals `to`.
 double ReshardSeconds(double bytes, const Layout& from, const Layout& to, const DeviceMesh& mesh,
                       const OperatorTimes& times);
 

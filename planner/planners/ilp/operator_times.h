@@ -1,4 +1,4 @@
-// How long operators and collectives on a mesh take.
+// The times of operators and collectives on a mesh.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_
@@ -15,21 +15,21 @@
 
 namespace parplan {
 
-// Immutable. Device times are shares: callers scale those of a layer to what the cost
-// model says of the whole layer, measured or not.
+// Computes times. Immutable. Device times are shares: callers scale those of a layer to the cost
+// model's time of the whole layer, measured or estimated.
 class OperatorTimes {
  public:
-  // With data sheets from `MatrixTime` and the calibration's coefficients; without, from
-  // a nominal device. Collectives as the cost model's, on every axis of `meshes`.
+  // Uses `MatrixTime` and the calibration's coefficients if there are data sheets, otherwise a
+  // nominal device. Collectives are the cost model's, on every axis of `meshes`.
   OperatorTimes(const PlanningProblem& problem, const std::vector<DeviceMesh>& meshes);
 
-  // Forward and backward of `shape` (an operator of which one device has a part: rows,
-  // columns, inner, flops and moved bytes are of the part).
+  // Returns the time of forward and backward of `shape`, an operator reduced to one device's part:
+  // rows, columns, inner, flops and moved bytes are those of the part.
   double DeviceSeconds(const Operator& shape) const;
 
-  // One collective on every group of an axis at once, in a message counted as nccl-tests
-  // counts it. An all-to-all nobody measured takes what an all-gather does, and that half
-  // of an all-reduce. 0 on an axis of size 1.
+  // Returns the time of one collective on every group of an axis at once; `bytes` counts the
+  // message as nccl-tests does. An all-to-all that was not measured takes as long as an all-gather,
+  // and an all-gather half as long as an all-reduce. 0 on an axis of size 1.
   double CollectiveSeconds(Collective collective, const MeshAxis& axis, double bytes) const;
 
  private:

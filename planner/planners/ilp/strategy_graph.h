@@ -1,7 +1,8 @@
-// The auxiliary graph of the integer program: what every operator may choose, and what
-// two neighbours' choices cost together.
+// The auxiliary graph of the integer programme: the options of every operator, and the costs of
+// pairs of neighbouring options.
 //
-// Shi et al., FITEE 26(1), 2025; as docs/min-memory-ilp.md reconstructs it. A node or an
+// Shi et al., FITEE 26(1), 2025; as docs/min-memory-ilp.md reconstructs it. A node or an edge may
+// stand for several equal ones (`multiplicity`), which all choose alike.
 // edge may stand for several equal ones (`multiplicity`): all of them choose alike.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_
@@ -14,30 +15,31 @@
 
 namespace parplan {
 
-// One way to spread an operator. Bytes are of one device, seconds of one step.
+// One way to split an operator. Bytes are those of one device, seconds those of one step.
 struct NodeOption {
-  // For people, for example `nk`: one letter an axis of the mesh.
+  // Text for people, for example `nk`: one letter per axis of the mesh.
   std::string tag;
   double state_bytes = 0.0;  // weights, gradients, optimizer
   double kept_bytes = 0.0;   // from forward to backward
-  // While its backward pass runs, besides what is kept.
+  // Held while the backward pass of the operator runs, in addition to kept memory.
   double transient_bytes = 0.0;
   double seconds = 0.0;
 };
 
+// An operator, or several equal ones.
 struct GraphNode {
   std::string name;
-  // What the node belongs to, numbered by the caller; results are summed up by it.
+  // The group of the node, numbered by the caller; results are summed up by group.
   int group = 0;
-  // Nodes of one instance are neighbours, have one multiplicity, and are copied together:
-  // the copies of an instance run one after the other.
+  // Nodes of one instance are consecutive, have one multiplicity, and are copied together: the
+  // copies of an instance run one after the other.
   int instance = 0;
   int multiplicity = 1;
   std::vector<NodeOption> options;  // at least one
 };
 
-// Costs depend on a class of either end's option (the layout of the tensor between
-// them), not on the options themselves.
+// A tensor between two operators. Costs depend on a class of either end's option (the layout of the
+// tensor), not on the options themselves.
 struct GraphEdge {
   int from = 0;
   int to = 0;  // may be `from`: copies of one node in a row
@@ -55,42 +57,42 @@ struct GraphEdge {
   }
 };
 
-// Nodes in the order of the forward pass, instances numbered in it.
+// Nodes in the order of the forward pass; instances are numbered in that order.
 struct StrategyGraph {
   std::vector<GraphNode> nodes;
   std::vector<GraphEdge> edges;
 
-  // Of the copies of `edge`, those whose tensor is there before the last copy of the
-  // instance of its end begins.
+  // Returns the number of copies of `edge` whose tensor exists before the last copy of the instance
+  // of its end begins.
   int EarlierCopies(const GraphEdge& edge) const;
 };
 
-// An option of every node.
+// [node] index of its option.
 using GraphChoice = std::vector<int>;
 
-// What a choice takes.
+// The costs of a choice.
 struct GraphTotals {
   double state_bytes = 0.0;
   double kept_bytes = 0.0;  // copies included
-  // The most that is live at once: states, what is kept so far and the transient of the
-  // node whose backward pass runs, over all nodes.
+  // The most bytes live at once: states, what is kept so far and the transient of the node whose
+  // backward pass runs; the maximum over all nodes.
   double peak_bytes = 0.0;
   double seconds = 0.0;
 
-  // The objective of the paper.
+  // Returns the memory in the objective of the paper.
   double memory_bytes() const { return state_bytes + kept_bytes; }
 };
 
-// By plain sums over nodes and edges. REQUIRES a valid option of every node.
+// Returns the costs as plain sums over nodes and edges. REQUIRES a valid option of every node.
 GraphTotals EvaluateChoice(const StrategyGraph& graph, const GraphChoice& choice);
 
-// States and kept bytes by `GraphNode::group`; edges belong to the group of `to`.
+// Returns states and kept bytes by `GraphNode::group`; edges belong to the group of `to`.
 // `peak_bytes` is 0.
 std::vector<GraphTotals> EvaluateGroups(const StrategyGraph& graph, const GraphChoice& choice);
 
-// Leaves out options that another one of the same node, in the same classes on all edges,
-// beats or equals in memory, transient memory and time; of equals the first stays. No
-// optimum of any objective that grows with these is lost.
+// Removes dominated options: those for which another option of the same node, in the same classes
+// on all edges, is at least as good in memory, transient memory and time; of equal ones the first
+// remains. No optimum of an objective that grows with these is lost.
 void DropDominatedOptions(StrategyGraph& graph);
 
 }  // namespace parplan

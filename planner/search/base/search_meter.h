@@ -10,17 +10,20 @@
 
 namespace parplan {
 
-// One per search, on one thread. Once stopped it stays stopped.
+// Counts expanded and pruned states and remembers which limit ended the search. One meter belongs
+// to one search and is used on one thread. Once stopped, it stays stopped.
 class SearchMeter {
  public:
-  // The watcher is asked about as often.
+  // States between two questions to `SearchControl::should_stop`. A state takes about a
+  // microsecond, so a stop is noticed within some milliseconds and the question's cost does not
+  // show. Not measured.
   static constexpr int64_t kStatesBetweenQuestions = 4096;
 
   // `control` must outlive the meter.
   explicit SearchMeter(const SearchControl& control) : control_(control) {}
 
-  // Counts `count` expanded states; asks the watcher every few thousand.
-  // False when the search must end.
+  // Counts `count` expanded states and asks `should_stop` every `kStatesBetweenQuestions` states.
+  // Returns false if the search must end.
   bool Expand(int64_t count) {
     expanded_ += count;
     if (limit_ != SearchLimit::kNone) return false;
@@ -35,12 +38,13 @@ class SearchMeter {
     return true;
   }
 
-  // Ends the search for the reason another meter ended a part of it.
+  // Ends the search for the reason that ended a part of it on another meter.
   void Stop(SearchLimit limit) {
     if (limit_ == SearchLimit::kNone) limit_ = limit;
   }
 
-  // For a part of the search that must end after `most` more states, or when this would.
+  // Returns the control of a part of the search that may expand at most `limit` states, and no more
+  // than this search may still expand.
   SearchControl PartOf(int64_t most) const {
     SearchControl control = control_;
     if (control_.max_state_count > 0) {
@@ -49,8 +53,8 @@ class SearchMeter {
     control.max_state_count = most;
     return control;
   }
-  // Counts what a part did. False when the search must end: for the part's reason, unless
-  // that was its own limit of states.
+  // Adds the counts of a part. Returns false if the search must end: a part that reached its own
+  // limit of states does not end it, any other limit does.
   bool Add(const SearchMeter& part) {
     pruned_ += part.pruned_;
     const bool goes_on = Expand(part.expanded_);
@@ -63,7 +67,7 @@ class SearchMeter {
 
   void Prune(int64_t count) { pruned_ += count; }
 
-  // Asks the watcher now. False when the search must end.
+  // Asks `should_stop` now. Returns false if the search must end.
   bool Ask() {
     if (limit_ == SearchLimit::kNone && control_.should_stop && control_.should_stop()) {
       limit_ = control_.stop_means_cancelled ? SearchLimit::kCancelled : SearchLimit::kTime;
@@ -72,7 +76,7 @@ class SearchMeter {
   }
 
   bool stopped() const { return limit_ != SearchLimit::kNone; }
-  // What ended the search; `kNone` while it goes on.
+  // The limit that ended the search; `kNone` while it goes on.
   SearchLimit limit() const { return limit_; }
   int64_t expanded_state_count() const { return expanded_; }
   int64_t pruned_state_count() const { return pruned_; }

@@ -1,5 +1,5 @@
-// Times as whole ticks, so that sums of many come out the same in any order and
-// equal costs are equal.
+// Times as whole numbers of ticks, so that a sum does not depend on its order and equal costs
+// compare equal.
 
 #ifndef PARPLAN_PLANNER_SEARCH_BASE_TICK_SCALE_H_
 #define PARPLAN_PLANNER_SEARCH_BASE_TICK_SCALE_H_
@@ -12,9 +12,9 @@
 
 namespace parplan {
 
-// A tick is a power of two of a second, small enough that `largest` has between
-// 2^50 and 2^51 of them: rounding is below one part in 10^15 of the largest sum,
-// and the sum of two such numbers is exact as an integer and as a double.
+// Converts between seconds and ticks. A tick is a power of two of a second, chosen so that
+// `largest` has between 2^50 and 2^51 ticks: rounding is below one part in 10^15 of the largest
+// sum, and a sum of two such numbers is exact both as an integer and as a double.
 class TickScale {
  public:
   // REQUIRES: largest is finite and not negative.

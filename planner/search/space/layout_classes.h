@@ -1,4 +1,4 @@
-// Layouts that may stand for each other where little is lost by it.
+// Classes of layouts that a relaxation may treat as one layout at little loss.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_
@@ -11,14 +11,14 @@
 
 namespace parplan {
 
-// Nothing is computed before it is asked for. Keeps references to its arguments; not to be used
-// by two threads at once.
+// Computes classes of layouts on demand. Keeps references to its arguments. Not thread-safe.
 class LayoutClasses {
  public:
   LayoutClasses(const ModelSpec& model, const OptionTable& table) : model_(model), table_(table) {}
 
-  // [layout] the layout that stands for its class. Of one class are layouts between which, over
-  // others of the class, layers move in at most `most` each, and which may follow the same.
+  // Returns, for each layout, the layout that represents its class. Two layouts share a class if a
+  // layer gets from one to the other, through other members of the class, in moves of at most
+  // `limit` each, and if the same layers may follow both.
   std::vector<int> Within(Seconds most);
 
  private:
@@ -28,7 +28,7 @@ class LayoutClasses {
   const ModelSpec& model_;
   const OptionTable& table_;
   int definition_ = -1;
-  // [a * layout count + b] how long a layer takes between the two at most.
+  // [a * layout count + b] the longest time any layer takes to move from layout a to b.
   std::vector<Seconds> moves_;
 };
 

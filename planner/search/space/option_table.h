@@ -1,5 +1,5 @@
-// What the layers of a model cost under every strategy worth considering, for one
-// number of ranks a stage and one micro-batch.
+// The costs of every strategy of every layer definition, for one pipeline degree and one
+// micro-batch size.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
@@ -18,72 +18,72 @@
 
 namespace parplan {
 
-// One strategy of one definition.
+// One strategy of one definition, with its costs (an "option", docs/glossary.md).
 struct StageOption {
   Strategy strategy;
-  // Strategies between which activations move for nothing, and whose messages to other
-  // stages cost the same, share a layout.
+  // Index of the layout. Strategies share a layout if activations move between them at no cost and
+  // their messages to other stages cost the same.
   int layout = 0;
-  // One micro-batch.
+  // Time of one micro-batch, with `backward` alike.
   Seconds forward;
   Seconds backward;
-  // Gradient synchronisation that is exposed, and the optimizer's step, once a step.
+  // Exposed gradient synchronisation plus the optimizer's step; once per training step.
   Seconds sync;
-  // Held all the time, whole parameters of sharded tables included.
+  // Bytes held throughout the step, including the gathered parameters of sharded tables.
   Bytes states;
-  // Held from forward to backward of each micro-batch in flight.
+  // Bytes held from the forward to the backward pass of each micro-batch in flight.
   Bytes kept;
-  // Held only while the layer runs: a stage keeps room for the largest.
+  // Bytes held only while the layer runs; a stage reserves the largest of its layers.
   Bytes transient;
-  // Only in the optimizer's step, instead of activations.
+  // Bytes held only in the optimizer's step, when activations are gone.
   Bytes step;
-  // Copies in which gradients travel, bounded by the runtime's bucket.
+  // Bytes of flat gradient copies, bounded by the runtime's bucket.
   Bytes bucket;
-  // Communicators a rank needs for it; a device has the largest number of its layers.
+  // Communicators a rank needs for this option; a device has the largest number of its layers.
   int communicator_count = 0;
-  // Of `states`, what is there in the optimizer's step as well.
+  // The part of `states` that is also held in the optimizer's step.
   Bytes states_in_step;
 
-  // Whether nothing of it is larger than of `other`.
+  // Returns whether no cost of this option is larger than that of `other`.
   bool NowhereWorse(const StageOption& other) const;
 };
 
-// Options of all definitions. Immutable.
+// The options of all definitions. Immutable.
 class OptionTable {
  public:
-  // `micro_batch_size` samples of a micro-batch over a whole stage. About 0.2 us a
-  // strategy; the table does not refer to its arguments.
+  // Prices all strategies for `micro_batch_size` samples per micro-batch over a whole stage. About
+  // 0.2 us per strategy. The table does not refer to its arguments afterwards.
   OptionTable(const PlanningProblem& problem, const CostModel& costs, const StrategySpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_size);
 
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int rank_count() const { return rank_count_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
-  // Whether every definition of the model has an option. Nothing else may be asked where
-  // not.
+  // Whether every definition of the model has an option. If not, no other method may be called.
   bool usable() const { return usable_; }
   int layout_count() const { return static_cast<int>(layouts_.size()); }
-  // Of all definitions together.
+  // Returns the number of options of all definitions together.
   int64_t option_count() const {
     int64_t count = 0;
     for (const auto& options : options_) count += static_cast<int64_t>(options.size());
     return count;
   }
 
-  // [option] of a definition, ascending by strategy; empty for a definition no layer has.
-  // None is dominated: no other of the same layout is nowhere worse and, where the space
-  // binds layers to each other (`PlanWideMasks`), bound in the same way. Nor is a layout:
-  // where another one of the same tensor-parallel degree has for each of its options, of
-  // all definitions, one that is nowhere worse, and moves take no longer, plans lose nothing
-  // by it. Each strategy's costs are as `CostModel::CostOfLayer` says, so sums of them are
-  // what `PlanEvaluator` computes.
+  // Returns [option] the options of a definition, ascending by strategy; empty for a definition no
+  // layer uses.
+  //
+  // No option is dominated: no other of the same layout is at least as good in every cost and, if
+  // the space constrains pairs of layers (`PlanWideMasks`), constrained alike. Dominated layouts
+  // are dropped too: those for which another layout of the same tensor-parallel degree has, for
+  // each option of each definition, one at least as good, and whose moves take no longer. Costs are
+  // those of `CostModel::CostOfLayer`, so their sums are what `PlanEvaluator` computes.
   const std::vector<StageOption>& options(int definition_index) const {
     return options_[definition_index];
   }
 
-  // Forward and backward together, half each, between neighbouring layers of a stage,
-  // the second of `definition_index`; per micro-batch. `Seconds::Infinite()` where the
-  // space has no such neighbours (`StrategySpace::MayBeNeighbours`).
+  // Returns the resharding time, forward and backward together (half each), per micro-batch,
+  // between two neighbouring layers of a stage, the second of which is of `definition_index`.
+  // `Seconds::Infinite()` if the space has no such neighbours (`StrategySpace::MayBeNeighbours`).
   Seconds Transition(int definition_index, int from_layout, int to_layout) const {
     const Layout& from = layouts_[from_layout];
     const Layout& to = layouts_[to_layout];
@@ -96,15 +96,15 @@ class OptionTable {
     return CostModel::TransitionTime(from.strategy, to.strategy, moves[from_layout],
                                      moves[to_layout]);
   }
-  // One way, from a stage that ends in a layer of `definition_index` under `from_layout`
-  // to one that begins under `to_layout`. 0 with one stage. `leaves_node`: see
-  // `CostModel::SendTime`. Infinite as `Transition`.
+  // Returns the time of one message, one direction, from a stage whose last layer is of
+  // `definition_index` under `from_layout` to one that begins under `to_layout`. 0 with one stage;
+  // infinite when `Transition` is. For `leaves_node` see `CostModel::SendTime`.
   Seconds Send(int definition_index, int from_layout, int to_layout, bool leaves_node) const {
     if (pipeline_parallel_degree_ == 1) return Seconds();
     return messages_[definition_index][from_layout].time[leaves_node ? 1 : 0] +
            Transition(definition_index, from_layout, to_layout) * 0.5;
   }
-  // What the last layer of a stage sends, for runtimes that keep it. 0 with one stage.
+  // Returns the bytes the last layer of a stage sends, which some runtimes keep. 0 with one stage.
   Bytes Message(int definition_index, int layout) const {
     return messages_[definition_index][layout].size;
   }
@@ -112,39 +112,41 @@ class OptionTable {
  private:
   using OptionsByLayout = std::vector<std::vector<StageOption>>;
   struct Layout {
-    // One of those that share it.
+    // One of the strategies that share the layout.
     Strategy strategy;
-    // Layouts of one place hold the same part of the activations on each rank.
+    // Index of the activations' placement: layouts of one place hold the same part of the
+    // activations on each rank.
     int place = 0;
-    // Where ends follow their neighbours, they have layouts of their own, and layouts have
-    // one sharding level.
+    // True for layouts of end layers if these must follow their neighbours. Such spaces give end
+    // layers layouts of their own, and each layout has one sharding level.
     bool of_end = false;
   };
   struct Sent {
-    // [leaves_node]
+    // Send time, [leaves_node].
     Seconds time[2];
     Bytes size;
   };
 
   int LayoutOf(const Strategy& strategy, bool of_end);
-  // [layout] options of a definition, none of which another of the layout beats.
+  // Returns [layout] the options of a definition, without those another option of the layout
+  // dominates.
   OptionsByLayout PriceOptions(const CostModel& costs, const StrategySpace& space,
                                int definition_index);
   void PriceMoves(const CostModel& costs, int definition_index);
-  // Whether a plan with layers in place `worse` is nowhere better than with all of them in
-  // place `better`.
+  // Returns whether any plan with layers in place `worse` can be changed to place `better` without
+  // loss.
   bool PlaceBeats(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
                   int better, int worse) const;
-  // [layout] whether its place is beaten by one that stays.
+  // Returns [layout] whether its place is dominated by one that is kept.
   std::vector<char> BeatenLayouts(const StrategySpace& space,
                                   const std::vector<OptionsByLayout>& priced) const;
-  // Fills `options_` with those of the other layouts, which it numbers anew.
+  // Fills `options_` with the options of all layouts that are not beaten, and renumbers layouts.
   void Keep(const std::vector<OptionsByLayout>& priced, const std::vector<char>& beaten);
 
   int pipeline_parallel_degree_;
   int rank_count_;
   int64_t micro_batch_size_;
-  // Ends follow their neighbours, which differ.
+  // End layers must follow their neighbours, and these may differ.
   bool binds_neighbours_ = false;
   bool usable_ = true;
   std::vector<Layout> layouts_;
@@ -155,42 +157,43 @@ class OptionTable {
   std::vector<std::vector<Sent>> messages_;
 };
 
-// [definition][option] whether it may be used.
+// [definition][option] whether a plan under the mask may use the option.
 using OptionMask = std::vector<std::vector<char>>;
 
-// Masks such that the best plans of the space are those within one of them: one mask of
-// everything where nothing binds layers to each other, else one for each choice that
-// concerns the whole plan (`StrategySpace::GoTogether`): the strategy of all transformer
-// layers, and how a tied table is spread. Left out are masks that leave a definition without
-// option, and those of choices that are nowhere better than another.
+// Returns masks that together cover the best plans of the space. There is a single mask of all
+// options if nothing constrains pairs of layers; otherwise one for each choice that concerns the
+// whole plan (`StrategySpace::GoTogether`): the strategy of all transformer layers, and the
+// sharding of a tied table. Masks that leave a definition without an option are dropped, and so are
+// choices dominated by another.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table);
 
-// The same but for the tied table, which in plans of these may be spread in several ways: fewer
-// masks, for lower bounds.
+// Returns fewer, wider masks, for lower bounds: as `PlanWideMasks`, but layers that hold a tied
+// table may shard it differently.
 std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table);
 
-// The part of a mask in which every definition that has options of `layout` has no others.
+// Returns the part of `mask` in which a definition that has options of `layout` uses only those.
 OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout);
 
-// The least any strategy of a definition takes, whatever the memory; quick to make, for
+// Least times of each definition over its strategies, regardless of memory. Quick to compute, for
 // bounds.
 struct LeastTimes {
-  // [definition] one micro-batch; each the least by itself.
+  // [definition] seconds of one micro-batch; the minimum of each column by itself.
   std::vector<Seconds> forward;
   std::vector<Seconds> backward;
   std::vector<Seconds> forward_and_backward;
   bool usable = true;
 };
 
-// From strategies that neither recompute nor shard, which are never slower than those
-// that do. O(strategies without their levels).
+// Returns the least times. Only strategies that neither recompute nor shard are looked at, since
+// they are never slower than those that do. O(strategies, not counting recomputation and sharding
+// levels).
 LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_size);
 
-// The same for one question after the other: remembers what strategies take that mean the
-// same work for a rank at other pipeline degrees and micro-batches, which most do. Keeps
-// references to its arguments. Not to be used by two threads at once.
+// Answers `LeastTimesOf` for many pipeline degrees and micro-batch sizes. Remembers the times of
+// strategies that give a rank the same work; most do. Keeps references to its arguments. Not
+// thread-safe.
 class LeastTimesFinder {
  public:
   LeastTimesFinder(const PlanningProblem& problem, const CostModel& costs,
@@ -200,14 +203,15 @@ class LeastTimesFinder {
   LeastTimes Find(int pipeline_parallel_degree, int64_t micro_batch_size);
 
  private:
-  // What the time of a bare strategy of a layer depends on.
+  // Everything the time of a layer under a bare strategy depends on.
   struct Work {
     int64_t samples = 0;
     int tensor_parallel_degree = 1;
     int context_parallel_degree = 1;
     int expert_parallel_degree = 1;
     ContextKind context_kind = ContextKind::kRing;
-    // Distance of a tensor-parallel group's ranks; 1 but for the other order.
+    // Distance between consecutive ranks of a tensor-parallel group; above 1 only if the other axis
+    // has neighbouring ranks.
     int tensor_stride = 1;
 
     template <typename H>
@@ -218,7 +222,7 @@ class LeastTimesFinder {
     }
     friend bool operator==(const Work&, const Work&) = default;
   };
-  // One of the strategies of several definitions, and which work it is.
+  // A strategy that several definitions have, with the number of its work.
   struct NumberedStrategy {
     Strategy strategy;
     int work = 0;
@@ -230,9 +234,10 @@ class LeastTimesFinder {
   const PlanningProblem& problem_;
   const CostModel& costs_;
   const StrategySpace& space_;
-  // Works in the order in which they were met.
+  // Number of each work, in the order in which works were met.
   absl::flat_hash_map<Work, int> works_;
-  // [definition][work] negative before it is asked for; those met last may be missing.
+  // [definition][work] pass times, negative until computed; rows may be shorter than the number of
+  // works.
   std::vector<std::vector<LayerPricing::Passes>> passes_;
 };
 

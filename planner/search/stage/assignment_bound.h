@@ -1,9 +1,9 @@
-// Lower bounds for the assignment of strategies, and assignments close to them.
+// Lower bounds for the assignment of strategies to the layers of a stage, and assignments close to
+// them.
 //
-// The Lagrangian relaxation of the budget: with a price per byte instead of a
-// limit, the best assignment is a shortest path over (layer, layout). Every
-// price gives a lower bound; the best price is found where a path within the
-// budget and one beyond it cost the same.
+// Lagrangian relaxation of the memory budget: with a price per byte instead of a limit, the best
+// assignment is a shortest path over (layer, layout). Every price gives a lower bound; the best
+// price is the one at which a path within the budget and one beyond it cost the same.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_
@@ -15,7 +15,7 @@
 
 namespace parplan {
 
-// An assignment and what it costs.
+// An assignment and its cost.
 struct CappedAssignment {
   int64_t ticks = 0;
   int64_t extra_bytes = 0;
@@ -23,7 +23,7 @@ struct CappedAssignment {
   std::vector<int> choices;
 };
 
-// For one price: what the layers from one on cost at least.
+// A lower bound, at one price, for the layers from a given one on.
 class SuffixBound {
  public:
   SuffixBound() = default;
@@ -33,12 +33,12 @@ class SuffixBound {
         layout_count_(layout_count),
         slack_(slack) {}
 
-  // Least time of any completion, when the layers before `layer` end in
-  // `layout` and `room` bytes are left for the extra memory of the rest:
-  // value(layer, layout) - ticks_per_byte() * room.
+  // Returns a lower bound of the time, in ticks, of layers `layer` and later, if the layers before
+  // end in `layout` and `room` bytes are left for their extra memory: value(layer, layout) -
+  // ticks_per_byte() * room.
   double value(int layer, int layout) const { return values_[layer * layout_count_ + layout]; }
   double ticks_per_byte() const { return ticks_per_byte_; }
-  // How far rounding can have moved such a bound.
+  // The largest error that rounding can have caused in such a bound.
   double slack() const { return slack_; }
 
  private:
@@ -48,18 +48,18 @@ class SuffixBound {
   double slack_ = 0.0;
 };
 
-// What relaxation says of a stage and a room for extra memory.
+// The result of the relaxation for one stage and one amount of extra memory.
 struct Relaxation {
-  // No assignment takes fewer ticks.
+  // Lower bound in ticks of any assignment.
   double bound = 0.0;
-  // At price 0 and at the best price.
+  // The bounds at price 0 (`free`) and at the best price (`tight`).
   SuffixBound free;
   SuffixBound tight;
-  // Fits, and is close to the bound.
+  // An assignment that fits and whose time is close to the bound.
   CappedAssignment incumbent;
 };
 
-// REQUIRES: room >= 0, so that there is an assignment.
+// Solves the relaxation. REQUIRES: room >= 0, so that an assignment exists.
 Relaxation Relax(const CappedStage& stage, int64_t room);
 
 }  // namespace parplan

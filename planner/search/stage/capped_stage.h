@@ -1,5 +1,5 @@
-// A stage in which no layer may use more than a given transient memory: what is
-// left is a choice between memory and time alone.
+// A stage whose layers may not exceed a given transient memory; what remains is a trade of kept
+// memory against time.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
@@ -14,24 +14,23 @@
 
 namespace parplan {
 
-// An option that the cap allows.
+// An option within the cap.
 struct CappedOption {
   // Index into `LayerChoices::options`.
   int option = 0;
   int layout = 0;
   int64_t ticks = 0;
-  // Bytes kept above the least any option of the layer keeps.
+  // Bytes kept beyond the least that any option of the layer keeps.
   int64_t extra_bytes = 0;
 };
 
-// Layers that cost alike, under the cap.
+// The options, under the cap, of layers that cost alike.
 struct CappedChoices {
-  // Ascending by `option`; of two options of a layout where one is nowhere
-  // better, only the other.
+  // Ascending by `option`. An option dominated by another of its layout is left out.
   std::vector<CappedOption> options;
-  // Layouts that occur among them, ascending.
+  // Layouts that occur among the options, ascending.
   std::vector<int> layouts;
-  // [from * layout_count + to], in ticks.
+  // [from * layout_count + to] transition times in ticks.
   std::vector<int64_t> transitions;
 };
 
@@ -40,21 +39,21 @@ struct CappedStage {
   int layout_count = 1;
   std::vector<CappedChoices> kinds;
   std::vector<int> kind_of_layer;
-  // What the layers keep at the least, and the cap.
+  // Sum of the least bytes each layer keeps, and the cap on transient memory.
   Bytes least_kept;
   Bytes cap;
-  // What a budget leaves for `extra_bytes`. Negative where nothing fits.
+  // Returns the bytes of `budget` that are left for `extra_bytes`; negative if nothing fits.
   int64_t ExtraRoom(Bytes budget) const { return (budget - cap - least_kept).count(); }
   int layer_count() const { return static_cast<int>(kind_of_layer.size()); }
 };
 
-// Longest time any assignment of `stage` can take.
+// Returns the longest time any assignment of `stage` can take.
 Seconds LongestTime(const StageChoices& stage);
 
-// The values the largest transient of an assignment can have, ascending.
+// Returns the values the largest transient of an assignment can have, ascending.
 std::vector<Bytes> TransientCaps(const StageChoices& stage);
 
-// `stage` with options of at most `cap` transient. Nothing where a layer has
+// Returns `stage` restricted to options of at most `cap` transient bytes; nothing if a layer has
 // none.
 std::optional<CappedStage> CapStage(const StageChoices& stage, Bytes cap, const TickScale& scale);
 

@@ -1,17 +1,16 @@
-// Galvatron's dynamic programme over layers and memory as published: memory is a whole
-// number of units, and every number of them is a state.
+// Galvatron's dynamic programme over layers and memory as published: memory is a whole number of
+// units, and every number of units is a state.
 //
-// C(L,E,S) = min over S' { C(L-1, E - O(L,S), S') + R(L,S',S) } + c(L,S), C(0,*) = 0, the
-// first layer moves nothing (PVLDB 16(3), section 3.3; papers.md 1.3). Of equal costs the
-// lowest strategy wins, from the last layer to the first, as where an argmin is kept in
-// every state.
+// C(L,E,S) = min over S' { C(L-1, E - O(L,S), S') + R(L,S',S) } + c(L,S), C(0,*) = 0; the first
+// layer reshards nothing (PVLDB 16(3), section 3.3; papers.md 1.3). Among equal costs the lowest
+// strategy wins, from the last layer to the first, as if an argmin were stored in every state.
 //
-// The answer is that of the plain programme, which takes O(L * E * S^2); this takes
-// O(L * E * (S + K^2)) for K layouts: strategies that share a layout share R, so the
-// least over S' is taken a layout at a time. States that no plan of the stage passes, or
-// that say the same as their neighbour because memory does not bind there, are left out,
-// and nothing but costs is kept: the way back is found by looking which predecessor gives
-// the cost. Memory O(sqrt(L) * E * K) where all rows would be beyond `kMostRowBytes`.
+// The answer equals that of the plain programme, which takes O(L * E * S^2). This one takes O(L * E
+// * (S + K^2)) for K layouts: strategies that share a layout share R, so the minimum over S' is
+// taken per layout. States that no plan of the stage can reach, or that repeat their neighbour
+// because memory does not bind, are skipped. Only costs are stored; the assignment is traced back
+// by looking for the predecessor that gives the cost. Memory is O(sqrt(L) * E * K) if all rows
+// would exceed `kMaxRowBytes`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_DENSE_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_DENSE_ASSIGNMENT_H_
@@ -27,58 +26,60 @@ namespace parplan {
 
 // One strategy of a layer.
 struct DenseOption {
-  // Strategies between which activations move for nothing share a layout.
+  // Strategies share a layout if activations move between them at no cost.
   int layout = 0;
   Seconds time;
-  // Units of memory, not negative.
+  // Memory in units, not negative.
   int64_t units = 0;
 };
 
 // Layers that cost alike.
 struct DenseKind {
-  // At least one.
+  // The options; at least one.
   std::vector<DenseOption> options;
-  // [from * layout_count + to] into a layer of this kind. Finite, not negative.
+  // [from * layout_count + to] time to move into a layer of this kind. Finite, not negative.
   std::vector<Seconds> transitions;
 };
 
 struct DenseStage {
   int layout_count = 1;
   std::vector<DenseKind> kinds;
-  // [layer], at least one.
+  // [layer] index into `kinds`; at least one layer.
   std::vector<int> kind_of_layer;
 };
 
 struct DenseSolution {
   // [layer] index into the options of its kind.
   std::vector<int> options;
-  // Option times and transitions.
+  // Sum of option times and transitions.
   Seconds time;
   int64_t units = 0;
 };
 
-// The table of one stage. Times are rounded to 2^-29 of the longest any assignment takes.
+// The table of one stage. Times are rounded to 2^-29 of the longest time of any assignment.
 class DenseAssignment {
  public:
-  // Rows of all layers are kept up to here.
+  // Rows of all layers are stored up to this many bytes (256 MiB); above it, one row in sqrt(L) is
+  // stored and the others are computed again while tracing back, which doubles the time. The limit
+  // keeps several threads within the memory of a small server; not measured otherwise.
   static constexpr int64_t kMostRowBytes = int64_t{1} << 28;
 
-  // Answers capacities from `least_capacity` to `capacity` units. Keeps a reference to
-  // `stage`. States are counted on `meter`; when it ends the search, `complete()` is
-  // false and there is no answer.
+  // Computes the table for capacities from `least_capacity` to `capacity` units. Keeps a reference
+  // to `stage`. Counts states on `meter`; if it ends the search, `complete()` is false and there is
+  // no answer.
   DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
                   SearchMeter& meter, int64_t most_row_bytes = kMostRowBytes);
 
   bool complete() const { return complete_; }
 
-  // The best assignment of at most so many units; nothing where there is none. With the
-  // units a solution has, up to the capacity it was asked for, the answer is the same.
-  // REQUIRES: least_capacity <= capacity <= the constructor's, `complete()`.
+  // Returns the best assignment of at most `capacity` units; nothing if there is none. Any capacity
+  // from the units of a solution up to the capacity it was asked for gives the same solution.
+  // REQUIRES: least_capacity <= capacity <= the constructor's, and `complete()`.
   std::optional<DenseSolution> At(int64_t capacity);
 
  private:
-  // Costs in ticks after a layer, by layout, for the numbers of units from `first` to
-  // `last`; beyond `last` they are those at `last`, before `first` nothing fits.
+  // Costs in ticks after a layer, by layout, for `first` to `last` units. Beyond `last` they equal
+  // those at `last`; before `first` nothing fits.
   struct Row {
     int64_t first = 0;
     int64_t last = 0;
@@ -92,7 +93,7 @@ class DenseAssignment {
   };
   struct Kind {
     std::vector<Option> options;
-    // Layouts that occur.
+    // Layouts that occur among the options.
     std::vector<int> layouts;
     std::vector<int32_t> transitions;
     int64_t least_units = 0;
@@ -102,13 +103,14 @@ class DenseAssignment {
   const Kind& KindOf(int layer) const { return kinds_[stage_.kind_of_layer[layer]]; }
   void MakeTicks();
   void MakeBands(int64_t least_capacity, int64_t capacity);
-  // Rows of the layers from `first` to `last`, from that before `first`.
+  // Computes the rows of layers `first` to `last` from the row before `first`.
   void Fill(int first, int last);
   void Advance(int layer);
   int32_t Tick(int layer, int64_t units, int layout) const;
-  // The least cost of bringing what is before `layer` into `layout`.
+  // Returns the least cost of moving the result of the layers before `layer` into `layout`.
   int32_t Arrival(int layer, int64_t units, int layout) const;
-  // The lowest option of `layer` under any of `layouts` whose cost is that of the layout.
+  // Returns the lowest option of `layer` under any of `layouts` whose cost equals that of its
+  // layout.
   int LowestOption(int layer, int64_t units, const std::vector<int>& layouts) const;
   void NeedRow(int layer);
 
@@ -116,9 +118,10 @@ class DenseAssignment {
   SearchMeter& meter_;
   bool complete_ = true;
   std::vector<Kind> kinds_;
-  // [layer + 1]; that of no layer first. Without ticks where they were dropped.
+  // [layer + 1], where row 0 is that of no layer. Rows that were dropped have no ticks.
   std::vector<Row> rows_;
-  // Rows whose index is a multiple are always kept; of the others, one block.
+  // Rows whose index is a multiple of `block_` are always stored; of the others, only those of
+  // block `kept_block_`.
   int block_ = 1;
   int kept_block_ = -1;
   std::vector<int32_t> arrivals_;

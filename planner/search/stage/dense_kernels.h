@@ -9,13 +9,12 @@
 
 namespace parplan {
 
-// Costs of arriving: arrival[i] = min over j of before[j][i] + add[j], for i below
-// `count`. At least one j. Uses wide registers where the machine has them; the numbers
-// are the same.
+// Sets arrival[i] = min over j of before[j][i] + add[j], for i below `count`. REQUIRES: at least
+// one j. Uses AVX2 if the processor has it; the numbers are the same.
 void LeastSums(absl::Span<const int32_t* const> before, absl::Span<const int32_t> add,
                int64_t count, int32_t* arrival);
 
-// target[i] = min(target[i], source[i] + add).
+// Sets target[i] = min(target[i], source[i] + add).
 void TakeLeast(const int32_t* source, int32_t add, int64_t count, int32_t* target);
 
 }  // namespace parplan

@@ -1,11 +1,12 @@
-// A stage before it is searched: bounds of what its layers take and hold at least, and
-// only those options that matter.
+// A stage prepared for the search of its Pareto front: lower bounds of the time and memory of its
+// layers, and only the options that can occur in a result.
 //
-// For every cut a price of memory turns time and bytes of an option into one cost. What
-// an option costs above the cheapest one (its reduced cost) is what an assignment loses by
-// it, so options whose loss exceeds what the cut leaves are not there, and an assignment
-// whose losses add up to more is not worth completing. Where all that is left fits, memory
-// is forgotten, and with it options that only save some.
+// For every cut, a price of memory turns time and bytes of an option into one cost. The cost of an
+// option above that of the cheapest one (its reduced cost) is a lower bound of the loss an
+// assignment suffers by using it. So options whose reduced cost exceeds the slack of a cut are
+// removed, and an assignment whose reduced costs add up to more than the slack is not completed. If
+// everything that remains fits, memory is ignored from then on, and with it options whose only
+// merit is to save memory.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
@@ -50,8 +51,9 @@ struct FrontSum {
   }
 };
 
-// The stage in ticks.
+// The stage with times in ticks.
 struct TickStage {
+  // A strategy option of a layer, in ticks and bytes.
   struct Option {
     // Index into the options of the definition.
     int option = 0;
@@ -63,26 +65,26 @@ struct TickStage {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 
   int layout_count = 1;
-  // [kind]
+  // The options, [kind].
   std::vector<std::vector<Option>> options;
-  // [kind][from * layout_count + to] half a transition, or `kNever`.
+  // [kind][from * layout_count + to] half of a transition, or `kNever`.
   std::vector<std::vector<int64_t>> half_moves;
   std::vector<FrontRun> runs;
-  // [layout], empty where nothing.
+  // [layout of the last layer] bytes the stage holds of its outputs; empty if none.
   std::vector<int64_t> output_bytes;
   bool has_step = false;
   int64_t gradient_bucket = 0;
   bool joins_passes = false;
   bool first_layout_matters = true;
   bool last_layout_matters = true;
-  // [first layout * layout count + last layout] where only ways count, a way that is known, in
-  // ticks; `kNever` where none is. Empty where other times count too. Of layouts that do not
-  // matter the first.
+  // [first layout * layout count + last layout] if only the sum of forward and backward matters: a
+  // time that is already reached, in ticks, or `kNever`. Empty if other times matter too. A layout
+  // that does not matter counts as 0.
   std::vector<int64_t> known_ways;
-  // `most` in ticks and with what rounding can have moved; at least one.
+  // The cuts, with limits in ticks, enlarged by what rounding can have moved; at least one.
   std::vector<LinearCut> cuts;
 
-  // Index into `known_ways`.
+  // Returns the index into `known_times` of a pair of first and last layout.
   int EndsOf(int first_layout, int last_layout) const {
     return (first_layout_matters ? first_layout * layout_count : 0) +
            (last_layout_matters ? last_layout : 0);
@@ -91,7 +93,7 @@ struct TickStage {
 
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts);
 
-// A cut with its price.
+// A cut and its price of memory.
 struct PricedCut {
   LinearCut cut;
   double price = 0.0;
@@ -103,12 +105,12 @@ struct PricedCut {
   }
 };
 
-// What layers that are still free can lose or win, for one cut.
+// How much layers that are not yet assigned can lose or gain, for one cut.
 struct Rates {
-  // A byte less costs at least so much; infinite where none can be saved.
+  // Least cost per byte saved; infinite if no byte can be saved.
   double save = std::numeric_limits<double>::infinity();
-  // A byte more that is put to use costs at least so much above its price; so does one
-  // that stays unused. At most the price.
+  // Least cost, above its price, per byte added, whether the byte is used or stays unused. At most
+  // the price.
   double add = 0.0;
 
   void Include(double reduced, double bytes) {
@@ -117,42 +119,44 @@ struct Rates {
   }
 };
 
-// For one cut: the layers behind some run, at their cheapest.
+// Sums over the layers after some run, each at its cheapest option; for one cut.
 struct Behind {
-  // Their cost, less the price of all the room there is.
+  // Cost of those layers, less the price of all the memory there is.
   double cost = 0.0;
-  // Their bytes less the room.
+  // Bytes of those layers less the memory there is.
   double bytes = 0.0;
   Rates rates;
 };
 
+// One case of a stage: a range of the largest transient memory, with its bounds.
 struct FrontCase {
   const TickStage* stage = nullptr;
-  // The largest transient and the least budget are no better than these. The room is what
-  // they leave, and what the outputs of the best last layout leave.
+  // The least value the largest transient has, and the largest budget any assignment has. `room` is
+  // the budget less that transient and less the outputs of the best last layout, in bytes.
   int64_t least_transient = 0;
   int64_t most_budget = 0;
   int64_t room = 0;
   bool has_output = false;
   bool has_step = false;
-  // Whether everything fits, and memory is forgotten.
+  // Whether everything fits, so that memory is ignored.
   bool memory_fits = false;
-  // [kind] those left, the most promising first. Not empty.
+  // [kind] the remaining options, most promising first. Not empty.
   std::vector<std::vector<TickStage::Option>> options;
   std::vector<PricedCut> cuts;
-  // [run * cut count + cut] the layers behind the run.
+  // [run * cut count + cut] the layers after the run.
   std::vector<Behind> behind;
-  // [(run * cut count + cut) * layout count + layout] `Behind::cost` where the run ends with
-  // the layout, with what the layers behind then move at least.
+  // [(run * cut count + cut) * layout count + layout] `SuffixCosts::cost` if the run ends with the
+  // layout, including the least resharding of the layers after it.
   std::vector<double> cost_behind_layout;
-  // [run] the least and the most bytes of the layers behind it.
+  // [run] the least and the most bytes of the layers after it.
   std::vector<int64_t> least_bytes_behind;
   std::vector<int64_t> most_bytes_behind;
-  // Above `least_transient`, below `most_budget`, and of outputs, at the most.
+  // Largest sum of the transient beyond `least_transient`, the budget short of `max_budget`, and
+  // outputs.
   int64_t most_overhead = 0;
 
   const Behind* BehindRun(size_t run) const { return &behind[run * cuts.size()]; }
-  // `layout`: -1 where it is not known.
+  // Returns the cost of the layers after a run that ends with `layout` (-1: unknown).
   double CostBehind(size_t run, size_t cut, int layout) const {
     const size_t index = run * cuts.size() + cut;
     return layout < 0 ? behind[index].cost
@@ -160,9 +164,9 @@ struct FrontCase {
   }
 };
 
-// Cases that together have all assignments that fit and satisfy the cuts. The largest
-// transient of an assignment is about the same within a case, so that bounds of a case know
-// it; an assignment may be in several.
+// Returns cases that together contain all assignments that fit and satisfy the cuts. The largest
+// transient varies little within a case, so the bounds of a case can use it; an assignment may be
+// in several cases.
 std::vector<FrontCase> CasesOf(const TickStage& stage);
 
 }  // namespace parplan

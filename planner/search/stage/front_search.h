@@ -1,11 +1,10 @@
-// The labels of a stage's front.
+// The label-setting dynamic programme that computes the Pareto front of a stage.
 //
-// A label is a sum over the runs so far. In a run of equal layers all of them first have
-// one option, the reference; then so many of them change to the next option, then to the
-// one after it: each choice of counts comes once, and a long run takes no longer than a
-// short one. Labels that another one beats, and those that no completion brings within
-// the cuts, are dropped after each option. How many layers may change follows from the
-// bounds, which are linear in it.
+// A label is the sum of costs over the runs so far. In a run of equal layers, all layers first have
+// one option, the reference; then some number of them change to the next option, then to the one
+// after it. Each choice of counts occurs once, and a long run takes no longer than a short one.
+// After each option, labels are dropped that another dominates or that no completion brings within
+// the cuts. The number of layers that may change follows from the bounds, which are linear in it.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_SEARCH_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_SEARCH_H_
@@ -20,7 +19,7 @@
 
 namespace parplan {
 
-// Layers of a run under one option, neighbours.
+// Consecutive layers of a run under one option.
 struct FrontBlock {
   int kind = 0;
   // Index into `FrontCase::options`.
@@ -30,49 +29,51 @@ struct FrontBlock {
 
 class FrontSearch {
  public:
-  // What a label did last, besides changing some layers to an option.
+  // The last action of a label, if it is not a change of some layers to an option.
   static constexpr int kNothing = -2;
   static constexpr int kEndOfRun = -1;
 
-  // Assignments to the layers so far.
+  // Assignments to the layers so far that have the same costs and state.
   struct Label {
     FrontSum sum;
-    // Not below `FrontCase::least_transient`, not above `FrontCase::most_budget`.
+    // `transient` is at least `FrontCase::least_transient`, `budget` at most
+    // `FrontCase::max_budget`.
     int64_t transient = 0;
     int64_t budget = 0;
-    // Whether memory can ever bind, and then the bytes of `sum`; else 0.
+    // Whether memory can still become binding, and if so the bytes of `sum`; else 0.
     bool binds = false;
     int64_t binding_bytes = 0;
     int first_layout = -1;
-    // Of the runs before the one that is being added.
+    // Last layout of the runs before the one that is being added.
     int last_layout = -1;
-    // Of this run: the layouts it will begin and end with (-1: any), those it has but for the
-    // reference's, and layers still under the reference that may change.
+    // State of the current run: the layouts it will begin and end with (-1: any), the multiset of
+    // its layouts except the reference's, and the number of layers still under the reference that
+    // may change.
     int begin_layout = -1;
     int end_layout = -1;
     int set = LayoutWalks::kEmpty;
     int free_count = 0;
-    // The step it came from, and what was done since (as in `Node`).
+    // The node the label came from, and the action since (as in `Node`).
     int node = -1;
     int choice = kNothing;
     int count = 0;
   };
 
-  // `known_ways` as in `TickStage`; found ones are added.
+  // `known_times` is as in `TickStage`; times that are found are added.
   FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_ways, SearchMeter& meter);
 
-  // Labels of the whole stage: of the same first and last layout none is nowhere better
-  // than another. Not all of them when the meter stops.
+  // Computes the labels of the whole stage. Among labels of the same first and last layout none
+  // dominates another. Some are missing if the meter stopped.
   const std::vector<Label>& Run();
 
-  // The stage of a label, from the first layer.
+  // Returns the layers of a label, from the first.
   std::vector<FrontBlock> Blocks(const Label& label);
 
  private:
   struct Node {
     int parent = -1;
-    // Index into `FrontCase::options`: so many layers changed to it. `kEndOfRun`: `count` is
-    // an index into `walk_uses_`.
+    // A change of `count` layers to an option: an index into `FrontCase::options`. For `kEndOfRun`,
+    // `count` is an index into `walk_uses_`.
     int choice = kNothing;
     int count = 0;
   };
@@ -81,77 +82,78 @@ class FrontSearch {
     int set = 0;
     int index = 0;
   };
-  // For one cut: what the layers of this run that still may change can win.
+  // The most that layers of this run that may still change can gain, for one cut.
   struct Tail {
-    // A layer, at the most; not positive.
+    // Largest gain of one layer; not positive.
     double win = 0.0;
     Rates rates;
   };
-  // For one cut and layout: what a layer under it costs at least above the reference, and
-  // the least and most bytes it adds.
+  // For one cut and layout: the least reduced cost of a layer under it relative to the reference,
+  // and the least and most bytes it adds.
   struct Forced {
     double reduced = std::numeric_limits<double>::infinity();
     double least_bytes = 0.0;
     double most_bytes = 0.0;
   };
-  // The layers that may still change: to options from some on.
+  // Gains of the layers that may still change, by the first option they may change to.
   struct Tails {
-    // [option * cut count + cut], one more than there are options.
+    // [option * cut count + cut], with one more entry than there are options.
     std::vector<Tail> tails;
     // [option] bytes a layer can save; not positive.
     std::vector<int64_t> bytes;
-    // The same it can need more; not negative. Then only with options that are faster in
-    // something than the reference.
+    // [option] bytes a layer can add; not negative. `more_useful_bytes` counts only options that
+    // are faster than the reference in some time.
     std::vector<int64_t> more_bytes;
     std::vector<int64_t> more_useful_bytes;
   };
-  // How many layers may change.
+  // Number of layers that may change.
   struct Range {
     int64_t least;
     int64_t most;
   };
 
   void AddRun(int run);
-  // The labels before the run, with all its layers under the reference, for each way to
-  // begin and end.
+  // Returns the labels before the run extended by all its layers under the reference, once for each
+  // pair of first and last layout of the run.
   std::vector<Label> Begin(int run, int reference);
   void AddReference(int run, int reference, std::vector<Label>& finished);
   void MakeTails(int run, int reference);
   bool AnyWithin(int run, int reference) const;
-  // `reference`: -1 at the end of the run.
+  // Returns whether no completion of the label satisfies all cuts. `reference` is -1 at the end of
+  // the run.
   bool IsHopeless(int run, int reference, const Label& label, int option);
-  // Whether a stage with the ends of the label is known that takes no longer than `least`, a
-  // bound of the first cut.
+  // Returns whether a stage with the label's first and last layout is already known to be as fast
+  // as `least`, a lower bound of the first cut.
   bool IsKnown(int run, int reference, const Label& label, double least) const;
-  // The least that layouts of the run move.
+  // Returns the least resharding among the layouts of the run.
   int64_t LeastHalfMove(int run, int reference, const Label& label);
-  // Whether a layer under `layout` has to come yet.
+  // Returns whether some layer under `layout` must still be added.
   bool Lacks(int run, int reference, const Label& label, int layout) const;
   Range CountsWithin(int run, const Label& label, const FrontSum& change, int option,
                      int64_t half_move) const;
-  // All ways to change layers to option `next`.
+  // Adds all ways to change layers of `label` to option `next`.
   void AddChanges(int run, int reference, int next, const Label& label,
                   std::vector<Label>& changed);
   void Finish(int run, int reference, const std::vector<Label>& labels,
               std::vector<Label>& finished);
-  // Leaves those that none beats (of labels that may still change from `reference` to options
-  // from `option` on; -1 at the end of the run), in an order that depends on nothing else, and
-  // gives them nodes.
+  // Keeps the labels no other dominates, in an order that depends only on their values, and gives
+  // them nodes. The labels may still change layers from `reference` to options from `option` on; -1
+  // at the end of the run.
   void KeepBest(int run, int reference, int option, std::vector<Label>& labels);
-  // No bytes where no completion that is worth it needs more than there is.
+  // Clears the bytes of a label if no worthwhile completion needs more memory than there is.
   void SetBindingBytes(int run, int reference, int option, Label& label);
-  // Of the label, compared with the best there can be.
+  // Returns how far the label's transient and budget are from the best possible, in bytes.
   int64_t Overhead(const Label& label) const {
     return label.transient - case_.least_transient + case_.most_budget - label.budget;
   }
-  // Whether `a` can do whatever `b` can, no slower: also where layers under other layouts make
-  // it move farther.
+  // Returns whether every completion of `b` is possible for `a` and no slower, even if layers under
+  // other layouts make it reshard more.
   bool Beats(int run, int reference, const Label& a, const Label& b);
-  // How many half moves more `a` needs at most from here on.
+  // Returns the most half moves `a` may need beyond those of `b` from here on.
   int64_t MostFarther(int run, int reference, const Label& a, const Label& b);
-  // [a * layout count + b] the same of the move into the next run, from layout a and not b.
+  // [a * layout count + b] the same for the move into the next run, from layout a instead of b.
   void CompareMovesBehind(int run);
-  // Whether it can still begin and end as it will.
+  // Returns whether the run can still begin and end with the layouts the label has chosen.
   bool CanEnd(int run, int reference, int option, const Label& label) const;
   void GiveNodes(std::vector<Label>& labels);
   void AddBlocks(int run, const std::vector<int>& counts, const LayoutWalk& walk,
@@ -168,9 +170,9 @@ class FrontSearch {
   std::vector<Label> labels_;
   std::vector<Node> nodes_;
   std::vector<WalkUse> walk_uses_;
-  // Of the reference at hand.
+  // Gains of the layers under the current reference.
   Tails tails_;
-  // [layout] one more than the last option of the run that has it.
+  // [layout] one past the last option of the run that has the layout.
   std::vector<int> end_of_layout_;
   // [layout * cut count + cut]
   std::vector<Forced> forced_;

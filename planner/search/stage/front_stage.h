@@ -1,5 +1,5 @@
-// What a stage can do, as the search of its front sees it: bytes that add up over layers,
-// and what bounds them.
+// A stage as the search of its Pareto front sees it: bytes that add up over layers, and the budgets
+// that limit them.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_STAGE_H_
@@ -14,22 +14,23 @@
 
 namespace parplan {
 
-// A way to run a layer, in this stage.
+// An option of a layer in this stage.
 struct FrontOption {
   // Index into the options of the definition.
   int option = 0;
   int layout = 0;
-  // As in `StageOption`.
+  // Times as in `StageOption`.
   Seconds forward;
   Seconds backward;
   Seconds sync;
-  // States, and activations of all micro-batches in flight.
+  // Bytes of states and of the activations of all micro-batches in flight.
   Bytes held;
   Bytes transient;
-  // States and what else there is in the optimizer's step; the same with all buckets.
+  // Bytes of states and everything else held in the optimizer's step; `step_held_with_bucket`
+  // includes all gradient buckets.
   Bytes step_held;
   Bytes step_held_with_bucket;
-  // Tensors that fit into a device with the communicators of this option.
+  // Bytes of tensors that fit on a device with the communicators of this option.
   Bytes budget;
 };
 
@@ -37,7 +38,7 @@ struct FrontOption {
 struct FrontKind {
   // Ascending by `option`.
   std::vector<FrontOption> options;
-  // [from * layout_count + to] forward and backward together; may be infinite.
+  // [from * layout_count + to] forward and backward time together; may be infinite.
   std::vector<Seconds> transitions;
 };
 
@@ -49,27 +50,27 @@ struct FrontRun {
 
 struct FrontStage {
   int layout_count = 1;
-  // Each with a layer.
+  // The kinds; each has a layer.
   std::vector<FrontKind> kinds;
-  // At least one.
+  // The runs; at least one.
   std::vector<FrontRun> runs;
-  // [layout of the last layer] what the stage holds of its outputs; empty where nothing.
+  // [layout of the last layer] bytes the stage holds of its outputs; empty if none.
   std::vector<Bytes> output_held;
-  // Whether the optimizer's step holds what other moments do not.
+  // Whether the optimizer's step holds memory that other moments do not.
   bool has_step = false;
   Bytes gradient_bucket;
-  // As in `StageQuestion`; options have all in `forward` where passes are joined.
+  // Relaxations, as in `StageQuestion`; if passes are joined, options have the sum in `forward`.
   bool joins_passes = false;
   std::vector<KnownWay> known;
   bool first_layout_matters = true;
   bool last_layout_matters = true;
 };
 
-// Without options that fit nowhere.
+// Returns the stage of a question without options that never fit.
 FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& question,
                           const BudgetByCommunicators& budget, const OptionMask& allowed);
 
-// `SolveStage` of such a stage.
+// Solves such a stage, as `SolveStage` does.
 StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
                       SearchMeter& meter);
 

@@ -1,13 +1,12 @@
-// Picks a strategy for every layer of one stage so that the stage is as fast as
-// possible and its fullest moment fits in a budget.
+// Assigns a strategy to every layer of one stage so that the stage is as fast as possible and its
+// peak memory fits a budget.
 //
-// The dynamic programme of Galvatron (PVLDB 16(3), section 3.3; papers.md 1.3),
-// C(L,E) = min { C(L-1, E - O(L,S)) + c(L,S) + R(L,S',S) }, with two differences.
-// Memory is not rounded to a grid: the states of a layer are the Pareto-optimal
-// pairs of memory and time (labels), so the answer is exact. And the transient
-// memory of a layer counts: for each value it can have, layers may only use
-// strategies that stay below, and the rest of the budget is for what they keep
-// (the peak of Galvatron-BMW, papers.md 2.2, with nothing missed).
+// The dynamic programme of Galvatron (PVLDB 16(3), section 3.3; papers.md 1.3), C(L,E) = min {
+// C(L-1, E - O(L,S)) + c(L,S) + R(L,S',S) }, with two differences. Memory is not rounded to a grid:
+// the states of a layer are the Pareto-optimal pairs of memory and time (labels), so the answer is
+// exact. And transient memory counts: for each value the largest transient can have, layers may use
+// only strategies that stay below it, and the rest of the budget is for what they keep (the peak of
+// Galvatron-BMW, papers.md 2.2, without its omissions).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
@@ -22,37 +21,36 @@
 
 namespace parplan {
 
-// What a layer costs its stage under one strategy.
+// The cost of a layer under one strategy.
 struct LayerOption {
   Strategy strategy;
-  // Strategies between which activations move for nothing share a layout.
+  // Strategies share a layout if activations move between them at no cost.
   int layout = 0;
-  // Over all micro-batches of a step, with gradient synchronisation.
+  // Time over all micro-batches of a step, including gradient synchronisation.
   Seconds time;
-  // Held all through the step: states, and activations of all micro-batches in
-  // flight.
+  // Bytes held throughout the step: states, and activations of all micro-batches in flight.
   Bytes kept;
-  // Held only while the layer runs; stages keep room for the largest.
+  // Bytes held only while the layer runs; a stage reserves the largest of its layers.
   Bytes transient;
 };
 
 // Layers that cost alike.
 struct LayerChoices {
-  // At least one, ascending by strategy.
+  // The options: at least one, ascending by strategy.
   std::vector<LayerOption> options;
-  // [from * layout_count + to]: to bring activations from a layout into that of
-  // a layer of this kind, over all micro-batches. Not negative.
+  // [from * layout_count + to] time to move activations from a layout into that of a layer of this
+  // kind, over all micro-batches. Not negative.
   std::vector<Seconds> transitions;
 };
 
-// Equal layers one after the other; `kind` indexes `StageChoices::kinds`.
+// Equal consecutive layers; `kind` indexes `StageChoices::kinds`.
 struct LayerChoiceRun {
   int kind = 0;
   int layer_count = 0;
   friend auto operator<=>(const LayerChoiceRun&, const LayerChoiceRun&) = default;
 };
 
-// A stage: at least one layer.
+// A stage with at least one layer.
 struct StageChoices {
   int layout_count = 1;
   std::vector<LayerChoices> kinds;
@@ -65,28 +63,27 @@ struct StageAssignment {
   std::vector<int> options;
   // Sum of option times and transitions.
   Seconds time;
-  // Kept by all layers, plus the largest transient.
+  // Bytes kept by all layers, plus the largest transient.
   Bytes peak;
-  // False where a limit ended the search: then the best that was found.
+  // False if a limit ended the search; the assignment is then the best that was found.
   bool is_exact = true;
 };
 
-// No assignment fits; with `smallest_budget` one does, with a byte less none.
+// The outcome if no assignment fits: `smallest_budget` is the least budget with which one does.
 struct BudgetTooSmall {
   Bytes smallest_budget;
 };
 
-// Solves the stage. Of equally fast assignments the one with the smaller peak
-// wins, then the one whose options come first, layer by layer; so the answer
-// depends on nothing but the arguments.
+// Solves the stage. Among equally fast assignments the one with the smaller peak wins, then the one
+// whose options come first, layer by layer; so the answer depends only on the arguments.
 //
-// States are counted on `meter`; when it ends the search, the answer is an
-// assignment that fits, not always the best. Time O(L * S * labels), where
-// bounds of a Lagrangian relaxation keep the labels few.
+// Counts states on `meter`; if it ends the search, the answer is an assignment that fits but may
+// not be the best. O(L * S * labels) time, where bounds of a Lagrangian relaxation keep the labels
+// few.
 std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoices& stage,
                                                                Bytes budget, SearchMeter& meter);
 
-// The smallest budget with which `stage` can be solved.
+// Returns the smallest budget with which `stage` can be solved.
 Bytes SmallestBudget(const StageChoices& stage);
 
 }  // namespace parplan

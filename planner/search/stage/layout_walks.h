@@ -1,8 +1,8 @@
-// In which order equal layers under given layouts are best put.
+// The order in which equal layers under given layouts are best arranged.
 //
-// Which layers of a run have which layout does not matter, only how activations get from
-// layout to layout: a shortest walk that visits all of them, and no layout more often than
-// it has layers.
+// It does not matter which layers of a run have which layout, only how activations get from layout
+// to layout: along a shortest walk that visits every layout of the run, and no layout more often
+// than it has layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
@@ -17,59 +17,58 @@
 
 namespace parplan {
 
-// Visits layouts one after the other.
+// A walk over layouts.
 struct LayoutWalk {
   std::vector<int> layouts;
-  // Half of all transitions on the way, in ticks.
+  // Half of all transitions along the walk, in ticks.
   int64_t half_move = 0;
 
   int first() const { return layouts.front(); }
   int last() const { return layouts.back(); }
 };
 
-// Multisets of layouts of one run, by number, and their walks. Nothing is computed before
-// it is asked for.
+// Numbered multisets of layouts of one run, and their walks. Computes them on demand.
 class LayoutWalks {
  public:
-  // `half_moves`: [from * layout_count + to], not negative; at least `never` where there
-  // is no way. `layouts`: those of the run's options.
+  // `half_moves` is [from * layout_count + to], not negative, and at least `never` where no move is
+  // possible. `layouts` are those of the run's options.
   LayoutWalks(absl::Span<const int64_t> half_moves, int layout_count, std::vector<int> layouts,
               int64_t never);
 
-  // Ascending.
+  // Returns the layouts, ascending.
   const std::vector<int>& layouts() const { return layouts_; }
 
-  // The multiset with nothing in it.
+  // The number of the empty multiset.
   static constexpr int kEmpty = 0;
-  // `set` with `count` more layers under `layout`.
+  // Returns the number of `set` with `count` more layers under `layout`.
   int With(int set, int layout, int count);
 
-  // Layers under `layout`, as far as they matter.
+  // Returns the number of layers under `layout`, up to the largest number that makes a difference.
   int Count(int set, int layout) const;
 
-  // Whether no way over a third layout is shorter; then a walk visits a layout twice only
-  // to end where it began.
+  // Returns whether no move through a third layout is shorter than the direct one. Then a walk
+  // visits a layout twice only to end where it began.
   bool HasNoDetours();
 
-  // A walk to come: through all of a set from a layout to another (-1: from or to any).
+  // A walk still to be chosen: through all of a set, from a layout to another (-1: any).
   struct Plan {
     int set = kEmpty;
     int first = -1;
     int last = -1;
   };
-  // How many half moves more `a` takes than `b` at most, whatever layers are added to both;
-  // at least `never` where that is not known. Both also have a layer under `always`.
+  // Returns the most half moves `a` can need beyond those of `b`, whatever layers are added to
+  // both; at least `never` if that is unknown. Both also have a layer under `always`.
   int64_t MostFarther(const Plan& a, const Plan& b, int always);
 
-  // No walk through all of `set` and `layout` moves less.
+  // Returns a lower bound of the half moves of any walk through all of `set` and `layout`.
   int64_t LeastHalfMove(int set, int layout);
 
-  // Every best walk through all of a set: for each first and last layout the shortest one,
-  // and longer ones where they visit some layout less often.
+  // Returns every best walk through all of a set: for each first and last layout the shortest one,
+  // and longer ones if they visit some layout less often.
   const std::vector<LayoutWalk>& Walks(int set);
 
  private:
-  // Ascending by layout; counts as far as they matter.
+  // Layouts and their counts, ascending by layout; counts are capped where more make no difference.
   using Set = std::vector<std::pair<int, int>>;
   struct Entry {
     Set set;
@@ -89,13 +88,13 @@ class LayoutWalks {
   std::vector<int> layouts_;
   int64_t never_;
   std::optional<bool> has_no_detours_;
-  // [layout], once moves were compared: what it takes at most to visit it on a way that goes on.
+  // [layout], computed by `CompareMoves`: the most that visiting the layout on the way can cost.
   std::vector<int64_t> most_detours_;
-  // What going straight to each layout once takes more at most than the shortest ways there.
+  // The most that going straight to each layout once can cost beyond the shortest moves.
   int64_t most_shortcut_ = 0;
   std::map<Set, int> numbers_;
   std::vector<Entry> sets_;
-  // By set, layout and count.
+  // Numbers of extended sets, by set, layout and count.
   std::map<std::pair<std::pair<int, int>, int>, int> extended_;
 };
 

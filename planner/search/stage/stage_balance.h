@@ -1,11 +1,11 @@
-// Ways to cut the layers of a model into pipeline stages.
+// Partitions of a model's layers into pipeline stages.
 //
-// A partition is the number of layers of each stage, all at least 1. None of
-// them depends on the memory of a device, but for `MemoryLimitedSplit`.
+// A partition is the number of layers of each stage, all at least 1. Only `MemoryLimitedSplit`
+// depends on the memory of a device.
 //
-// Galvatron-BMW (papers.md 2.4) balances memory by a greedy fill with fudge
-// factors; here the largest stage is the smallest possible. Where that leaves
-// freedom, the partition stays as close as it may to another one.
+// Galvatron-BMW (papers.md 2.4) balances memory by a greedy fill with correction factors; here the
+// largest stage is the smallest possible. Among the partitions that achieve it, the one closest to
+// a preferred partition is taken.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
@@ -21,50 +21,49 @@ namespace parplan {
 
 using Partition = std::vector<int>;
 
-// Equal numbers of transformer layers; other layers go with the transformer
-// layer they precede, or the last one. What is left over goes one each to the
-// stages before the last, from behind: later stages keep fewer micro-batches,
-// and the last has the head. With fewer transformer layers
-// than stages all layers count alike.
+// Splits by equal numbers of transformer layers. Other layers go with the transformer layer they
+// precede, or with the last one. If the number does not divide, the stages before the last get one
+// more layer each, counted from the end: later stages keep fewer micro-batches, and the last has
+// the head. With fewer transformer layers than stages, all layers count alike.
 //
 //   is_transformer   [layer]
 //
 // REQUIRES 1 <= stage_count <= layers.
 Partition EvenSplit(absl::Span<const char> is_transformer, int stage_count);
 
-// The slowest stage is as fast as possible, and boundaries are as close to
-// those of `preferred` as that allows.
+// Makes the slowest stage as fast as possible, with boundaries as close to those of `preferred` as
+// that allows.
 //
 //   layer_times   [layer], finite
 Partition TimeBalancedSplit(absl::Span<const Seconds> layer_times, const Partition& preferred);
 
-// What a layer holds at the least, in a stage where no layer may use more than
-// a given transient memory. Never more in a later stage than in an earlier one.
+// The least bytes a layer holds in a stage where no layer exceeds a given transient memory. A later
+// stage never holds more than an earlier one.
 struct LeastMemory {
   // Values the cap on transient memory may have, ascending.
   std::vector<Bytes> caps;
-  // [stage][kind][cap]; `Bytes::Max()` where no strategy stays below the cap.
+  // Bytes, [stage][kind][cap]; `Bytes::Max()` if no strategy stays below the cap.
   std::vector<std::vector<std::vector<Bytes>>> kept;
 };
 
+// A partition and the memory it needs.
 struct MemoryBalancedPartition {
   Partition layer_counts;
-  // What the fullest stage holds at the least.
+  // The least bytes the fullest stage holds.
   Bytes largest_stage;
 };
 
-// The least memory of the fullest stage is as small as possible: exactly, under
-// the micro-batches in flight that `memory` was made for. Boundaries are as
-// close to those of `preferred` as that allows. Nothing where some layer has no
-// strategy.
+// Makes the least memory of the fullest stage as small as possible: exactly, under the
+// micro-batches in flight that `memory` was computed for. Boundaries are as close to those of
+// `preferred` as that allows. Returns nothing if some layer has no strategy.
 //
 //   kind_of_layer   [layer]
 std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int> kind_of_layer,
                                                            const LeastMemory& memory,
                                                            const Partition& preferred);
 
-// No stage holds more than `limit` at the least, and boundaries are as close to
-// those of `preferred` as that allows. Nothing where there is no such partition.
+// Returns the partition closest to `preferred` in which no stage holds more than `limit` at the
+// least; nothing if there is none.
 std::optional<Partition> MemoryLimitedSplit(absl::Span<const int> kind_of_layer,
                                             const LeastMemory& memory, Bytes limit,
                                             const Partition& preferred);

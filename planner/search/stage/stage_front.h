@@ -1,9 +1,10 @@
-// All that a stage can do: the Pareto-optimal times of its layers within its memory.
+// The Pareto front of a stage: the times its layers can have within its memory.
 //
-// Layer by layer like the dynamic programme of Galvatron, with labels of (kept memory,
-// forward, backward, synchronisation) instead of a grid of memory and one time, because
-// the step is no sum: a stage that is not the slowest hides some of each. Exact: the step
-// time of a schedule is monotone in all three times, so nothing else is ever needed.
+// Layer by layer like the dynamic programme of Galvatron, but with labels of (kept memory, forward,
+// backward, synchronisation) instead of a grid of memory and one time. A single time is not enough,
+// because the step of a pipeline is not a sum: a stage that is not the slowest hides part of each
+// time. The step time of a schedule is monotone in all three times, so the Pareto-optimal triples
+// are enough, and the search is exact.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_
@@ -18,18 +19,18 @@
 
 namespace parplan {
 
-// Equal layers one after the other.
+// Equal consecutive layers.
 struct DefinitionRun {
   int definition_index = 0;
   int layer_count = 0;
   friend auto operator<=>(const DefinitionRun&, const DefinitionRun&) = default;
 };
 
-// What a device may hold, by the communicators it has: [communicator count] the tensors
-// that fit (`MemoryOverheads`), negative where none do. Not ascending.
+// The bytes of tensors that fit on a device, [number of communicators it has] (`MemoryOverheads`);
+// negative if nothing fits. Non-increasing.
 using BudgetByCommunicators = std::vector<Bytes>;
 
-// A choice of these first and last layouts takes so long.
+// A time that the stage is known to reach with these first and last layouts.
 struct KnownWay {
   int first_layout = 0;
   int last_layout = 0;
@@ -40,40 +41,41 @@ struct KnownWay {
 struct StageQuestion {
   std::vector<DefinitionRun> runs;
   int64_t in_flight_micro_batch_count = 1;
-  // The stage keeps what it sends until the backward pass.
+  // Whether the stage keeps what it sends until the backward pass.
   bool keeps_outputs = false;
-  // Added to `StageOption::communicator_count` (the tied table's).
+  // Communicators beyond `StageOption::communicator_count` (those of the tied table).
   int extra_communicator_count = 0;
-  // `RuntimeTraits::gradient_bucket`: flat copies of gradients take no more.
+  // `RuntimeTraits::gradient_bucket`: upper bound of the flat copies of gradients.
   Bytes gradient_bucket;
-  // Fewer things that make a choice worth keeping, for relaxations: forward and backward
-  // count only together, synchronisation not at all. Choices then have both in `forward`,
-  // and no `sync`.
+  // Relaxations that leave fewer Pareto-optimal choices. If `joins_passes`, only the sum of forward
+  // and backward counts, and choices have it in `forward`; if `ignores_sync`, synchronisation does
+  // not count, and choices have a `sync` of 0.
   bool joins_passes = false;
   bool ignores_sync = false;
-  // Where only ways count: choices that are known, of which no slower ones are wanted.
+  // Times already reached, if only the sum of forward and backward counts; slower choices are not
+  // wanted.
   std::vector<KnownWay> known;
-  // With joined passes, of a synchronisation that is ignored: this share of it counts as a
-  // pass all the same. In a pipeline of one stage, whose step is a sum, nothing is lost by it.
+  // Share of an ignored synchronisation that is added to joined passes. In a pipeline of one stage,
+  // whose step is a sum, the full share loses nothing.
   double sync_share = 0.0;
-  // Coarser times, for relaxations: those of a layer are the least of its definition and a
-  // whole number of grains more, rounded down. Then few sums are different. 0: as they are.
+  // Grains for relaxations: the time of a layer becomes the least of its definition plus a whole
+  // number of grains, rounded down. Then few sums differ. 0: exact times.
   Seconds pass_grain;
   Seconds sync_grain;
-  // [layout] another one that stands for it, in relaxations too: moves between layouts of one
-  // class take no time, those between classes as long as the shortest. Empty: each is its own.
-  // Choices then have these layouts.
+  // [layout] the layout that stands for it, for relaxations: moves between layouts of one class
+  // take no time, moves between classes as long as the shortest one. Empty: each layout stands for
+  // itself. Choices then have these layouts.
   std::vector<int> layout_classes;
-  // Off where nothing is received or nothing is sent: choices are then compared whatever
-  // their first or last layout.
+  // False if nothing is received (first) or nothing is sent (last): choices are then compared
+  // regardless of that layout.
   bool first_layout_matters = true;
   bool last_layout_matters = true;
 
   int ClassOf(int layout) const { return layout_classes.empty() ? layout : layout_classes[layout]; }
 };
 
-// A necessary condition of plans worth finding:
-// forward * f + backward * b + sync * s <= most.
+// A necessary condition of plans worth finding: forward * f + backward * b + sync * s <= limit, in
+// seconds.
 struct LinearCut {
   double forward = 0.0;
   double backward = 0.0;
@@ -92,28 +94,29 @@ struct StageChoice {
   std::vector<int> options;
 };
 
+// The Pareto-optimal ways to run a stage.
 struct StageFront {
-  // Ascending by (first_layout, last_layout, forward + backward, sync). Each fits and
-  // satisfies all cuts. Of the same layouts, as far as they matter, none is nowhere better
-  // than another. Every assignment of the stage that fits and satisfies all cuts is matched:
-  // some choice of the same layouts is nowhere worse. All times up to one part in 10^12.
+  // Ascending by (first_layout, last_layout, forward + backward, sync). Each fits and satisfies all
+  // cuts. Among choices of the same layouts, as far as these matter, none dominates another. For
+  // every assignment that fits and satisfies all cuts, some choice of the same layouts is at least
+  // as good. All times up to one part in 10^12.
   std::vector<StageChoice> choices;
-  // False where a limit ended the search; then some may be missing.
+  // False if a limit ended the search; choices may then be missing.
   bool is_complete = true;
 };
 
-// Only options of `allowed`; all where it is empty. What fits is what `PlanEvaluator` says
-// by its upper bound of tensors; that the device also shows what its allocator keeps for
-// later is not known here.
+// Computes the front with the options of `allowed`; with all if it is empty. An assignment fits if
+// `PlanEvaluator` says so by its upper bound of tensors; memory the allocator keeps for later is
+// not considered.
 //
-// Equal layers are counts, so long runs cost no more than short ones. Labels are few where
-// the cuts are tight: within 1 % of the least, some tens. Counts labels on `meter`.
+// Equal layers are counted, so a long run costs no more than a short one. Labels are few if the
+// cuts are tight: some tens within 1 % of the least time. Counts labels on `meter`.
 StageFront SolveStage(const OptionTable& table, const StageQuestion& question,
                       const BudgetByCommunicators& budget, absl::Span<const LinearCut> cuts,
                       const OptionMask& allowed, SearchMeter& meter);
 
-// A lower bound of forward * f + backward * b + sync * s over all assignments that fit;
-// infinite when none does. Lagrangian, O(runs * options * prices).
+// Returns a lower bound of forward * f + backward * b + sync * s over all assignments that fit;
+// infinite if none does. Lagrangian relaxation, O(runs * options * prices).
 double StageBound(const OptionTable& table, const StageQuestion& question,
                   const BudgetByCommunicators& budget, const LinearCut& weights);
 

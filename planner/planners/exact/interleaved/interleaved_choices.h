@@ -1,4 +1,4 @@
-// What the definitions of an interleaved plan may choose, bounded and tried.
+// The choice of one option for each definition of an interleaved plan: bounds and search.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
@@ -18,14 +18,14 @@
 
 namespace parplan {
 
-// What the definitions may use under one mask.
+// The options that definitions may use under one mask.
 struct MaskedOptions {
-  // Definitions that layers have, those with most layers first.
+  // Definitions that layers have, most layers first.
   std::vector<int> order;
-  // [definition] allowed options, the fastest first, and the least of their times.
+  // [definition] allowed options, fastest first; `least` has the least of each time.
   std::vector<std::vector<int>> allowed;
   DefinitionTimes least;
-  // [definition] the least memory of each kind.
+  // [definition] the least bytes of each kind.
   std::vector<Bytes> least_states;
   std::vector<Bytes> least_kept;
   std::vector<Bytes> least_transient;
@@ -35,51 +35,51 @@ struct MaskedOptions {
 
 MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& mask);
 
-// What the search of one candidate has met, and how far it may go.
+// The plans found in one candidate, and what the search may still spend.
 struct InterleavedFinds {
-  // Steps that plans must not take.
+  // Cutoff: plans must have a shorter step.
   Seconds most;
   PlanList plans;
-  // Choices for definitions before the rest is left with its bound: models of many
-  // definitions have too many combinations.
+  // Remaining choices of an option for a definition. When they are used up, the rest is left with
+  // its bound, because models of many definitions have too many combinations.
   int64_t choices_left;
-  // Passes of plans before no more are simulated.
+  // Remaining passes of schedules that may be simulated.
   int64_t passes_left;
-  // The least bound of what was left so, in seconds.
+  // The least bound, in seconds, of everything that was left.
   double least_unseen = std::numeric_limits<double>::infinity();
 };
 
-// All plans of one partition. Keeps references to its arguments; not to be used by two
-// threads at once.
+// The plans of one partition. Keeps references to its arguments. Not thread-safe.
 class PartitionChoices {
  public:
-  // The definition with most layers uses one option, the others any.
+  // The plans in which the definition with most layers uses one option and the others any.
   struct Start {
     int option = 0;
-    // No plan of it has a shorter step, in seconds.
+    // Lower bound of the step of its plans, in seconds.
     double bound = 0.0;
   };
 
-  // Memory is that of the setting's micro-batches, steps are of `micro_batch_count`. `prices`:
-  // of the partition, these micro-batches and all options of the mask, bounded; may be null.
+  // Memory is that of the setting's micro-batches, steps are those of `micro_batch_count`. `prices`
+  // is a bounded relaxation of the partition with these micro-batches and all options of the mask;
+  // may be null.
   PartitionChoices(const PipelineSetting& setting, const InterleavedPartition& partition,
                    const MaskedOptions& masked, int64_t micro_batch_count,
                    const InterleavedRelaxation* prices);
 
-  // Those that may fit, with a bound below `most` seconds, and of which no other is nowhere
-  // worse.
+  // Returns the starts that may fit and whose bound is below `cutoff` seconds, without dominated
+  // ones.
   std::vector<Start> Starts(double most);
-  // The least bound of those that may fit, if that is below `most` seconds; else `most`.
+  // Returns the least bound of the plans that may fit, or `cutoff` seconds if that is less.
   double LeastBound(double most);
 
-  // Looks at the plans of one of the starts.
+  // Searches the plans of one start.
   void Search(const Start& start, PlanEvaluator& evaluator, InterleavedFinds& finds,
               SearchMeter& meter);
 
  private:
-  // Virtual stages to the next that mean the same messages.
+  // Virtual stages whose messages to the next stage are alike.
   struct Hop {
-    // Definitions of the layers at the boundary.
+    // Definitions of the layers on either side of the boundary.
     int before = 0;
     int after = 0;
     bool leaves_node = false;
@@ -93,14 +93,14 @@ class PartitionChoices {
   void SetTimes(int definition, int index);
   double Most(const InterleavedFinds& finds) const;
   void AddHops();
-  // Of messages over a hop, under what is chosen.
+  // Returns the least time of a message over the hop, given the options chosen so far.
   double LeastSend(const Hop& hop) const;
   double Bound();
-  // By the prices alone.
+  // Returns the bound from the prices alone.
   double PricedBound() const;
   bool MayFit();
-  // Allowed options with which bounds by prices allow a plan worth having, the most promising
-  // first.
+  // Returns the allowed options with which the bound from prices stays below the cutoff, most
+  // promising first.
   std::vector<int> Promising(int definition, const InterleavedFinds& finds);
   void Choose(size_t position, PlanEvaluator& evaluator, InterleavedFinds& finds,
               SearchMeter& meter);
@@ -118,14 +118,14 @@ class PartitionChoices {
   std::vector<Hop> hops_;
   // [device] the hop of its first stage, as an index into `hops_`.
   std::vector<int> first_hops_;
-  // Of `hops_`, and by device, for `Bound`.
+  // Send times by hop, and by device, for `Bound`.
   std::vector<double> hop_sends_;
   std::vector<double> sends_;
-  // Of definitions that are not decided the least.
+  // Times of the chosen options; for undecided definitions the least times.
   DefinitionTimes times_;
-  // [definition] option, or -1.
+  // [definition] index of the option, or -1.
   std::vector<int> chosen_;
-  // [chunk], for `MayFit`.
+  // [chunk] scratch space of `MayFit`.
   std::vector<Bytes> kept_;
   std::vector<int64_t> unused_;
 };

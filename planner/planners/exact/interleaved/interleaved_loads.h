@@ -1,4 +1,4 @@
-// What the devices of an interleaved pipeline do and keep, as sums over definitions.
+// The work and memory of each device of an interleaved pipeline, as sums over definitions.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_
@@ -10,43 +10,43 @@
 
 namespace parplan {
 
-// Of one partition. O(layers).
+// The loads of one partition. O(layers) to compute.
 class InterleavedLoads {
  public:
-  // Layers of one definition on a device.
+  // The layers of one definition on a device.
   struct Share {
     int definition = 0;
-    // How many there are.
+    // Number of layers.
     double layers = 0.0;
-    // The same, each as often as it has micro-batches in flight at one and the same moment.
-    // The device keeps more at no other, if layers of all definitions keep alike.
+    // Sum over the layers of the micro-batches each has in flight, at the moment when the device
+    // keeps most (if layers of all definitions keep alike).
     double in_flight = 0.0;
-    // Layers of the device's first stage.
+    // Number of layers in the device's first stage.
     double first = 0.0;
   };
 
-  // Memory is that of the setting's micro-batches, steps are of `micro_batch_count`.
+  // Memory is that of the setting's micro-batches, steps are those of `micro_batch_count`.
   //
-  //   layer_counts   of each virtual stage, in the order of the model
+  //  layer_counts   layers of each virtual stage, in the order of the model
   InterleavedLoads(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                    int64_t micro_batch_count);
 
   int device_count() const { return static_cast<int>(shares_.size()); }
-  // Ascending by definition.
+  // Returns the shares of a device, ascending by definition.
   const std::vector<Share>& shares(int device) const { return shares_[device]; }
-  // The least seconds of messages to the device's first stage, one way.
+  // Returns the least seconds of the messages to the device's first stage, one direction.
   double messages(int device) const { return messages_[device]; }
 
-  // Passes of a chain through all stages, both ways, by definition: the first micro-batch goes
-  // forward through all; then the last device works until the last micro-batch begins its way
-  // back, but for the P passes each way of every other chunk that are before and behind that;
-  // then that one goes back through all.
+  // The passes, in both directions, on a path through all stages, by definition. The first
+  // micro-batch goes forward through all stages; then the last device works until the last
+  // micro-batch starts back, except for the P passes in each direction of every other chunk that
+  // come before or after; then the last micro-batch goes back through all stages.
   struct Passes {
     int definition = 0;
     double count = 0.0;
   };
   const std::vector<Passes>& through() const { return through_; }
-  // The least seconds of its messages, both ways.
+  // Returns the least seconds of the messages on that path, in both directions.
   double through_messages() const { return through_messages_; }
 
  private:

@@ -1,4 +1,4 @@
-// The partitions of interleaved pipelines: stages are even (docs/search.md).
+// The partitions of interleaved pipelines, whose stages are even (docs/search.md).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
@@ -10,22 +10,25 @@
 
 namespace parplan {
 
+// One partition into virtual stages.
 struct InterleavedPartition {
+  // Virtual stages per device.
   int virtual_stage_count = 2;
-  // Layers of every virtual stage, in the order of the model.
+  // Layers of each virtual stage, in the order of the model.
   std::vector<int> layer_counts;
 };
 
-// All of the space at `pipeline_parallel_degree`, by virtual stages a device, which are at
-// least 2 each. Empty where the space has no interleaved plans of the degree.
+// Returns all partitions of the space at `pipeline_parallel_degree`, by ascending number of virtual
+// stages per device, at least 2. Empty if the space has no interleaved plans of the degree.
 std::vector<InterleavedPartition> InterleavedPartitions(const StrategySpace& space,
                                                         int pipeline_parallel_degree);
 
-// Whether a step of so many micro-batches through so many stages is in the space.
+// Returns whether a step of so many micro-batches through so many stages stays within the declared
+// space's limit of passes.
 bool FitsPassLimit(int64_t micro_batch_count, int stage_count);
 
-// Layers of every virtual stage, in the order of the model; empty when none is even.
-// At most four partitions, distinct.
+// Returns the partitions into `stage_count` even stages, [virtual stage] layers; empty if there is
+// none. At most four, distinct.
 std::vector<std::vector<int>> EvenPartitions(const StrategySpace& space, int stage_count);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// Interleaved plans of which every definition has one strategy.
+// Interleaved plans in which every definition has one strategy.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
@@ -10,14 +10,14 @@
 
 namespace parplan {
 
-// Whether the space has plans in which neighbouring layers have these options.
+// Returns whether the space allows these options on neighbouring layers.
 //
-//   options   [definition] index into the table's options
+//  options   [definition] index into the table's options
 bool NeighboursAgree(const PipelineSetting& setting, const std::vector<int>& options);
 
-// The plan of these options.
+// Returns the plan with these options.
 //
-//   layer_counts   [virtual stage]
+//  layer_counts   [virtual stage]
 Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                      const std::vector<int>& options);
 

@@ -1,10 +1,10 @@
-// Bounds of interleaved plans within the memory of devices, by prices.
+// Lower bounds of interleaved plans within the memory of devices: a Lagrangian relaxation.
 //
-// Devices wait for one another and each has a budget. Weights that sum up to one make one
-// time of what devices take, and prices add what they keep to it, less what the budgets are
-// worth. Then every definition may choose by itself, and since no plan that fits costs more
-// than the slowest device takes, the sum of the least is a bound for any weights and prices
-// (a Lagrangian relaxation). Good ones are found by subgradients.
+// Devices wait for one another, and each has a memory budget. Weights that sum up to one combine
+// the times of the devices into one, and prices add the memory they use less the memory they have.
+// Then every definition chooses independently, and because no plan that fits costs more than the
+// time of the slowest device, the sum of the minima is a lower bound for any weights and prices.
+// Good weights and prices are found by subgradient steps.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
@@ -21,10 +21,11 @@
 
 namespace parplan {
 
-// Of one partition. Keeps a reference to the menus.
+// The relaxation of one partition. Keeps a reference to the menus.
 class InterleavedRelaxation {
  public:
-  // What a layer of each definition counts, and what is left.
+  // One pair of weights and prices, with the resulting bound.
+  // The cost of one layer, as weights of the fields of `LayerItem`.
   struct Dual {
     struct Weights {
       double both = 0.0;
@@ -36,48 +37,49 @@ class InterleavedRelaxation {
         return both * item.both + sync * item.sync + states * item.states + kept * item.kept;
       }
     };
-    // [definition]
+    // [definition] cost weights.
     std::vector<Weights> weights;
-    // [definition] the least of its items.
+    // [definition] the least cost of its items, times its number of layers.
     std::vector<double> least;
     double constant = 0.0;
-    // `constant` and all that is least: no plan that fits takes less.
+    // `constant` plus the sum of `least`: a lower bound of the step of any plan that fits.
     double bound = 0.0;
-    // [device], and behind them that of the chain through all stages.
+    // [device], followed by the weight of the path through all stages.
     std::vector<double> time_weights;
-    // [device]
+    // [device] seconds per byte.
     std::vector<double> memory_prices;
   };
 
   InterleavedRelaxation(const PipelineSetting& setting, const LayerMenus& menus,
                         InterleavedLoads loads, int64_t micro_batch_count);
 
-  // No plan of the partition with options of the menus takes less; infinite where none fits.
-  // A first one, of few tries.
+  // Returns a first lower bound of the partition's plans with options of the menus, from a few
+  // trial multipliers; infinite if none fits.
   double QuickBound();
   const InterleavedLoads& loads() const { return loads_; }
-  // After `QuickBound`, where it is finite: better multipliers, for a bound of `wanted` if
-  // that is possible, in so many steps.
+  // Improves the multipliers in at most `step_count` steps, or until the bound reaches `wanted`.
+  // Returns the bound. REQUIRES: `QuickBound` was finite.
   double Improve(double wanted, int step_count);
 
-  // After `QuickBound`. Several, each with its bound.
+  // Returns the multipliers tried so far that are worth keeping, each with its bound. Call after
+  // `QuickBound`.
   const std::vector<Dual>& duals() const { return duals_; }
 
-  // Options that are good at the best multipliers and fit, as far as `LayerItem`s tell, into
-  // `share` of the memory; nothing where that was not found.
-  //
-  // Gives [definition] the option; -1 for definitions no layer has.
+  // Returns, for each definition, an option that is good at the best multipliers, such that
+  // together they fit into `share` of the memory as far as `LayerItem`s can show; -1 for
+  // definitions no layer has. Returns nothing if no such choice was found.
   std::optional<std::vector<int>> Round(double share) const;
 
  private:
-  // What devices take and keep, in seconds and bytes; and what the chain takes.
+  // Seconds and bytes of each device, and after the devices the seconds of the path through all
+  // stages.
   struct Use {
     std::vector<double> times;
     std::vector<double> memories;
   };
 
   Dual DualOf(std::vector<double> time_weights, std::vector<double> memory_prices) const;
-  // The least of all definitions, and what is chosen for it.
+  // Chooses the cheapest item of each definition and sets the bound.
   void Choose(Dual& dual, std::vector<const LayerItem*>& chosen) const;
   Use UseOf(const std::vector<const LayerItem*>& chosen) const;
   double SearchLine(const std::vector<double>& time_weights, const std::vector<double>& direction);
@@ -89,7 +91,7 @@ class InterleavedRelaxation {
   const double micro_batches_;
   const int definition_count_;
   std::vector<int> definitions_;
-  // [device]
+  // [device] bytes available.
   std::vector<double> rooms_;
   std::vector<Dual> duals_;
 };

@@ -1,4 +1,4 @@
-// Interleaved plans of models with too many definitions to choose for one by one.
+// Interleaved plans of models with too many definitions to enumerate their options.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_
@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// Over all partitions with one mask, the most promising first: the bound by prices of memory,
-// and plans that choose what is cheapest at them, of one layout each, since prices know of no
-// moves between layouts. Bounds of what may be better go to `finds.least_unseen`.
+// Searches all partitions under one mask, most promising first: computes the bound from memory
+// prices and tries plans that use what is cheapest at the prices, each plan in one layout, because
+// prices do not know resharding. The bounds of what may still be better go to `finds.least_unseen`.
 void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
                       const MaskedOptions& masked, const LayerMenus& menus,
                       const std::vector<InterleavedPartition>& partitions, PlanEvaluator& evaluator,

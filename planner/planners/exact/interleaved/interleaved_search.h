@@ -1,8 +1,8 @@
 // The best interleaved plan of one pipeline degree and micro-batch count.
 //
-// Part of the declared space by enumeration: every definition has one strategy
-// throughout, and stages are even (docs/search.md), so there are few plans and each is
-// simulated, but for those a bound excludes.
+// Searches its part of the declared space by enumeration: every definition has one strategy
+// throughout and stages are even (docs/search.md), so there are few plans. Each is simulated unless
+// a bound excludes it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
@@ -16,13 +16,13 @@
 
 namespace parplan {
 
-// Bounds of all micro-batches of one pipeline degree, whatever the memory.
+// Lower bounds for all micro-batch counts of one pipeline degree, regardless of memory.
 class InterleavedBounds {
  public:
   InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree);
 
-  // No plan with any number of virtual stages takes less; without step overhead. Infinite
-  // where there is none.
+  // Returns a lower bound of the step, without its overhead, for any number of virtual stages.
+  // Infinite if there is no plan.
   Seconds Bound(const LeastTimes& least, int64_t micro_batch_count) const;
 
  private:
@@ -33,22 +33,23 @@ class InterleavedBounds {
   std::vector<Partition> partitions_;
 };
 
-// No plan of the candidate that fits has a shorter step than this, or than `most`,
-// whichever is less: each option of the definition with most layers by itself, where memory
-// may suffice with the least of the others. Infinite where it suffices for none and `most`
-// is. REQUIRES: as `SearchInterleaved`.
+// Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.
+// Tries each option of the definition with most layers, with the least time and memory of the
+// others. Infinite if memory never suffices and `cutoff` is infinite. REQUIRES: as
+// `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most);
 
-// The same for steps of any number of micro-batches, with the memory that the fewest need,
-// one for each stage. More need no less: at each moment of the first backward passes of
-// all chunks, which are those that count, as many forward passes are behind or more.
+// Returns the same for steps of any number of micro-batches, with the memory that the smallest
+// number needs, which is one per stage. More micro-batches need no less: at each moment of the
+// first backward passes of all chunks, which are the moments that count, at least as many forward
+// passes have run.
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, int64_t micro_batch_count, Seconds most);
 
-// As `SearchPipeline`, over all virtual stage counts. REQUIRES: the degree is above 1 and
-// divides the micro-batch count.
+// Searches as `SearchPipeline` does, over all numbers of virtual stages. REQUIRES: the degree is
+// above 1 and divides the micro-batch count.
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
                                   const OptionTable& table, const PipelineCandidate& candidate,
                                   Seconds most, int wanted, SearchMeter& meter);

@@ -1,4 +1,4 @@
-// How much memory an interleaved plan needs at least.
+// The least memory of an interleaved plan.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_
@@ -10,8 +10,8 @@
 
 namespace parplan {
 
-// The interleaved plan of the candidate that needs least, where that is less than
-// `most`. Definition by definition, those not decided at their least.
+// Returns the interleaved plan of the candidate that needs the least memory, if less than `limit`.
+// Branches definition by definition, with undecided definitions at their least memory.
 std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& space,
                                                         const CostModel& costs,
                                                         const OptionTable& table,

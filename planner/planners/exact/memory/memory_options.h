@@ -1,4 +1,4 @@
-// The options of a table as far as memory goes.
+// The options of a table, reduced to those that matter for memory.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_
@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// [definition] indices into `OptionTable::options`, ascending: of the options that `mask`
-// allows those of which no other needs nowhere more (states, kept, transient,
-// communicators); of equals the first. Empty for definitions without layers.
+// Returns [definition] indices into `OptionTable::options`, ascending: the options allowed by
+// `mask` that no other dominates in memory (states, kept, transient, communicators); among equal
+// ones the first. Empty for definitions without layers.
 std::vector<std::vector<int>> LeanOptions(const ModelSpec& model, const OptionTable& table,
                                           const OptionMask& mask);
 

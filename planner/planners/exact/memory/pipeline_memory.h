@@ -1,4 +1,4 @@
-// How much memory the pipelines of one table of options need, without interleaving.
+// The memory that pipelines of one table of options need, without interleaving.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
@@ -15,29 +15,28 @@
 
 namespace parplan {
 
-// The plans of one table under 1F1B with one mask. GPipe keeps all micro-batches where 1F1B
-// keeps as many as there are stages behind, and all else alike, so it never needs less.
+// The plans of one table and mask under 1F1B. GPipe keeps all micro-batches where 1F1B keeps one
+// per later stage, and is alike otherwise, so it never needs less memory.
 //
-// What stages need are sums over their layers; outputs that are kept and the optimizer's step
-// are not in them. REQUIRES: `setting` outlives it.
+// The memory of a stage is taken as a sum over its layers; kept outputs and the optimizer's step
+// are not counted. REQUIRES: `setting` outlives this object.
 class PipelineMemory {
  public:
   PipelineMemory(const PipelineSetting& setting, const OptionMask& mask);
 
-  // Whether some partition fits into `usable` on every device.
+  // Returns whether some partition fits into `usable` bytes on every device.
   bool Fits(Bytes usable) const;
 
-  // One that does. REQUIRES: Fits(usable).
+  // Returns a plan that fits. REQUIRES: Fits(usable).
   Plan PlanWithin(Bytes usable) const;
 
  private:
-  // A stage's layers use options that need no more than so much while they run, and no more
-  // communicators.
+  // The options whose transient memory and communicators are at most these.
   struct CapClass {
     Bytes transient;
     int communicator_count = 0;
   };
-  // A run of layers in the place of a stage: which options do, and how far it reaches.
+  // The longest range of layers a stage can hold, and the class of options with which.
   struct StageReach {
     int end_layer = 0;
     int cap_class = -1;
@@ -45,21 +44,21 @@ class PipelineMemory {
 
   BudgetByCommunicators BudgetsFor(Bytes usable) const;
   void ListClasses();
-  // The option of the class that keeps least; -1 where the class has none.
+  // Returns the option of the class that keeps least; -1 if the class has none.
   int LeastOption(int64_t in_flight, int cap_class, int definition) const;
-  // [class][definition]
+  // Returns [class][definition] the least bytes kept.
   std::vector<std::vector<Bytes>> LeastOf(int64_t in_flight) const;
-  // The most layers from `first_layer` on that fit in the stage, and the class with which.
-  // Later stages keep less, so what fits here leaves them least to do.
+  // Returns the longest range of layers from `first_layer` on that fits in the stage. Later stages
+  // keep less per layer, so taking as many layers as possible leaves them least.
   StageReach ReachOfStage(int stage_index, int first_layer,
                           const BudgetByCommunicators& budget) const;
 
   const PipelineSetting& setting_;
-  // [definition] options that are worth a look.
+  // [definition] options worth looking at.
   const std::vector<std::vector<int>> lean_;
   bool is_usable_ = true;
   std::vector<CapClass> classes_;
-  // By micro-batches in flight.
+  // `LeastOf` by number of micro-batches in flight.
   std::map<int64_t, std::vector<std::vector<Bytes>>> least_;
 };
 

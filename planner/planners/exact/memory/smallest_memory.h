@@ -1,4 +1,4 @@
-// How much memory, and how many devices, a plan needs at least.
+// The least memory, and the fewest devices, with which a plan exists.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
@@ -17,24 +17,24 @@ namespace parplan {
 struct SmallestMemory {
   Bytes usable_memory;
   Plan plan;
-  // False: less may do. A limit ended the search; ends follow their neighbours; or plans
-  // need more than the sums that are compared (outputs that are kept, the optimizer's step).
+  // False if less memory may suffice: a limit ended the search, end layers must follow their
+  // neighbours, or plans need more than the sums that are compared (kept outputs, the optimizer's
+  // step).
   bool is_proved = true;
 };
 
-// Over the whole declared space. Nothing when no plan exists whatever the memory.
+// Searches the whole declared space. Returns nothing if no plan exists regardless of memory.
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter);
 
-// Whether any plan fits in the problem's memory. Absent where it is not settled, for the
-// reasons above.
+// Returns whether any plan fits in the problem's memory; nothing if that is undecided, for the
+// reasons of `SmallestMemory::is_proved`.
 std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& costs,
                                 SearchMeter& meter);
 
-// The fewest devices, in whole nodes, with which some plan of `exact` fits: one node, two,
-// and so on up to `kMostNodesTried` more than the problem has. Absent where one of the
-// smaller numbers is not settled, or has not been measured. Cost models of other sizes are
-// made here.
+// Returns the fewest devices, in whole nodes, with which some plan of `exact` fits: tries one node,
+// two, and so on up to `kMaxNodesTried` more than the problem has. Returns nothing if a smaller
+// number is undecided or was not measured. Creates cost models of the other sizes.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// What layers may cost, in as few numbers as bounds by prices need.
+// The Pareto-optimal costs of layers, reduced to the few numbers that bounds by prices need.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_
@@ -10,8 +10,8 @@
 
 namespace parplan {
 
-// What one layer of a definition may cost: seconds of a micro-batch both ways and of a
-// step's synchronisation, bytes all the time and of each micro-batch in flight.
+// The cost of one layer under one option: seconds of both passes of a micro-batch and of a step's
+// synchronisation, bytes held throughout and per micro-batch in flight.
 struct LayerItem {
   double both = 0.0;
   double sync = 0.0;
@@ -22,13 +22,13 @@ struct LayerItem {
 };
 LayerItem ItemOf(const StageOption& option, int index);
 
-// Of a table under a mask: by definition the items of which no other is nowhere worse.
+// The menus of a table under a mask: for each definition its items that no other dominates.
 class LayerMenus {
  public:
-  // A `layout` that is not negative leaves out others, where a definition has it.
+  // If `layout` is not negative, definitions that have options of it offer only those.
   LayerMenus(const PipelineSetting& setting, const OptionMask& mask, int layout = -1);
 
-  // Of definitions that layers have; empty for others.
+  // Returns the items; empty for definitions no layer has.
   const std::vector<LayerItem>& items(int definition) const { return items_[definition]; }
   double least_transient(int definition) const { return least_transients_[definition]; }
 

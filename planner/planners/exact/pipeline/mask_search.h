@@ -1,12 +1,12 @@
-// The plans of one candidate under one mask of options (`PlanWideMasks`).
+// The search of one candidate under one mask of options (`PlanWideMasks`).
 //
-// A lower bound first, from the graph of partitions (partition_graph.h). Then, for steps a
-// little longer than what is known to be too short, all stages that may be part of such a plan
-// are solved (front_cache.h) and joined (suffix_search.h), first with times rounded down, so
-// that few sums differ: that raises the bound to within a grain of the best step and finds a
-// plan near it. With finer grains, and at last with none, the same is done again for steps
-// between the two. The first plan without grains is the best by the bound of schedules; where
-// its simulated step is longer than the bound, all plans that may be faster are simulated.
+// It starts with a lower bound from the graph of partitions (partition_graph.h). Then, for a window
+// of step times above that bound, all stages that can be part of such a plan are solved
+// (front_cache.h) and joined (suffix_search.h), first with times rounded down to coarse grains so
+// that few sums differ: that raises the bound to within a grain of the best step and finds a plan
+// close to it. Finer grains, and finally none, repeat this for the step times between bound and
+// plan. The first plan without grains is the best by the bound of the schedule; if its simulated
+// step is longer than the bound, all plans that may be faster are simulated.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
@@ -30,60 +30,64 @@
 
 namespace parplan {
 
-// Steps are as long where they differ by less than rounding explains.
+// Steps whose relative difference is smaller are considered equal; as
+// `BestFirstSearch::kProofTolerance`.
 inline constexpr double kStepTolerance = 1e-9;
 
-// All times are of steps without their overhead, in seconds. Keeps references to its arguments.
+// Searches one candidate under one mask. All times are of steps without their overhead, in seconds.
+// Keeps references to its arguments.
 class MaskSearch {
  public:
   MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, LayoutClasses& classes,
              PlanEvaluator& evaluator, SearchMeter& meter);
 
-  // No plan has a shorter step than this or `most`, whichever is less.
+  // Returns a lower bound of the step of any plan, or `cutoff` if that is less.
   double LowerBound(double most);
 
-  // The plan of the partition of the lower bound, with stages mixed of what is good at the
-  // price of memory. Its step; infinite where it does not fit. REQUIRES: a finite
-  // `LowerBound` of less than its `most`.
+  // Offers the plan of the lower bound's partition whose stages mix what is good at the price of
+  // memory. Returns its step; infinite if it does not fit. REQUIRES: `LowerBound` was finite and
+  // below its `cutoff`.
   double TryMix(double most, PlanList& plans);
 
-  // Adds the best plans by times rounded down coarsely, of steps below `most`. REQUIRES: `lower`
-  // is a `LowerBound`.
+  // Adds the best plans by coarsely rounded times with steps below `cutoff`. REQUIRES: `lower` is a
+  // result of `LowerBound`.
   void SearchCoarsely(double lower, double most, int wanted, PlanList& plans);
 
-  // Adds plans of steps below `most` and gives the bound. Clears `is_exact` where the best of
-  // them may be missing.
+  // Adds plans with steps below `cutoff` and returns the lower bound. Clears `is_exact` if the best
+  // of them may be missing.
   double Search(double most, int wanted, PlanList& plans, bool& is_exact);
 
-  // What the plans that were refused have too much.
+  // Returns the most bytes by which a refused plan exceeded the memory.
   Bytes most_excess() const { return most_excess_; }
 
  private:
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-  // The graph for plans of `target`; where that is too large, of one partition.
+  // Builds the graph for plans of at most `target` seconds; if that is too large, the graph of one
+  // partition.
   PartitionGraph::Outcome Prepare(double target);
   int64_t RunCount() const;
-  // The fronts of ways with times rounded down by a share of about what a stage takes.
+  // Returns fronts whose times are rounded down by the share `grain` of about a stage's time.
   FrontCache WaysOf(double lower, double grain);
   enum class Relaxed {
-    // Plans were found, or there are none below `most` and `found`: `lower` says so.
+    // Plans were found, or `lower` says that there are none below `cutoff` and `found`.
     kDone,
-    // Not all were looked at.
+    // Not everything was looked at.
     kStopped,
   };
-  // The best plans by the relaxed bound. Raises `lower`, and to `most` or `found` where there
-  // are none below; `found` is the shortest step simulated.
+  // Searches the best plans by the relaxed bound. Raises `lower`; to `cutoff` or `found` if there
+  // are none below. `found` is the shortest step simulated.
   Relaxed SearchRelaxed(FrontCache& ways, double most, int wanted, PlanList& plans, double& lower,
                         double& found);
-  // All plans whose bound allows a step below `most`. Raises `lower` to the best step of all;
-  // false where a limit ended it.
+  // Searches all plans whose bound allows a step below `cutoff`. Raises `lower` to the best step of
+  // all. Returns false if a limit ended it.
   bool SearchAll(double most, int wanted, PlanList& plans, double& lower);
-  // Simulates the best results. The shortest step of a plan that fits.
+  // Simulates the best results. Returns the shortest step of a plan that fits.
   double Try(const SuffixSearch& suffixes, double most, int wanted, PlanList& plans);
-  // Whether all layers may follow each other, whatever stood for their layouts.
+  // Returns whether all neighbouring layers are allowed, given their real layouts instead of the
+  // representatives of their classes.
   bool MayFollow(absl::Span<const ChosenStage> stages);
-  // The step of the plan where it fits and is below `most`; else infinite.
+  // Returns the step of the plan if it fits and is below `cutoff`; otherwise infinite.
   double Offer(absl::Span<const ChosenStage> stages, double most, PlanList& plans);
 
   const PipelineSetting& setting_;
@@ -99,7 +103,7 @@ class MaskSearch {
   FrontCache all_;
   bool is_partial_ = false;
   Bytes most_excess_;
-  // The shortest step of those refused.
+  // The shortest step of the refused plans.
   double least_refused_ = kInfinite;
   ScheduleEvaluator schedule_;
   std::vector<StageTimes> times_;

@@ -1,10 +1,9 @@
-// Partitions of the layers in stages that may be worth looking at: a graph whose nodes are
-// boundaries and whose edges are stages, each with bounds of its times.
+// The partitions of the layers into stages that may be worth searching: a graph whose nodes are
+// boundaries and whose edges are stages, each with lower bounds of its times.
 //
-// Two passes over it, from the last stage to the first and back, tell what every stage can
-// cost at least together with the best that may be in front of it and behind it; stages
-// with which no step is as short as wanted are left out. What remains is small where the
-// wanted step is close to the best one.
+// Two passes over the graph, from the last stage to the first and back, compute for every stage the
+// least step of any plan that contains it. Stages for which that exceeds the cutoff are removed.
+// The graph is small if the cutoff is close to the best step.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
@@ -20,7 +19,7 @@ namespace parplan {
 
 class PartitionGraph {
  public:
-  // Layers [first, end) as a stage.
+  // The layers [first, end) as a stage.
   struct Edge {
     int first = 0;
     int end = 0;
@@ -29,11 +28,11 @@ class PartitionGraph {
   enum class Outcome {
     // There are plans the bounds do not exclude.
     kBuilt,
-    // No plan takes at most as long as wanted.
+    // No plan is within the cutoff.
     kNothing,
-    // No plan at all: memory does not suffice for any partition.
+    // There is no plan at all: memory suffices for no partition.
     kImpossible,
-    // More edges than `kMostEdges`, or stopped; nothing was proved.
+    // The graph would have more than `kMaxEdges` edges, or the meter stopped; nothing is proved.
     kTooLarge,
   };
   static constexpr int64_t kMostEdges = 200'000;
@@ -41,25 +40,26 @@ class PartitionGraph {
   // Keeps references to its arguments.
   PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges);
 
-  // For plans whose step, without the overhead of steps, takes at most `most` seconds.
+  // Builds the graph for plans whose step, without its overhead, is at most `cutoff` seconds.
   Outcome Build(double most, SearchMeter& meter);
 
-  // After `kBuilt`. No plan of the candidate takes less than this or `most`, whichever is
-  // less.
+  // Returns a lower bound of the step of the candidate's plans, or the cutoff if that is less. Call
+  // after `kBuilt`.
   double bound() const { return ends_.front().front(); }
-  // Boundaries of the partition of which that is the bound.
+  // Returns the boundaries of the partition that attains the bound.
   std::vector<int> BestPartition() const;
-  // Ascending by (first, end).
+  // Returns the edges of a stage, ascending by (first, end).
   const std::vector<Edge>& edges(int stage) const { return edges_[stage]; }
   int64_t edge_count() const;
-  // Leaves only the stages of one partition.
+  // Removes all stages except those of one partition.
   void KeepOnly(absl::Span<const int> boundaries);
 
-  // First layers stage `stage` may have: [begin, end); one more stage ends the model.
+  // Returns the range [begin, end) of first layers stage `stage` may have; index P is the end of
+  // the model.
   int begin(int stage) const { return begin_[stage]; }
   int end(int stage) const { return end_[stage]; }
-  // The least the stages in front take if stage `stage` begins with layer `first`: forward
-  // and backward of one micro-batch with their messages, and forward alone.
+  // Returns the least time of the stages in front if stage `stage` begins with layer `first`:
+  // forward and backward of one micro-batch with their messages (`WayBefore`), and forward alone.
   double WayBefore(int stage, int first) const {
     return ways_before_[stage][first - begin_[stage]];
   }
@@ -67,14 +67,14 @@ class PartitionGraph {
     return forwards_before_[stage][first - begin_[stage]];
   }
 
-  // A bound of all plans by the sum of all layers and the longest of them alone.
+  // Returns a bound of all plans that uses only the sum of all layers and the longest of them.
   double SpreadBound() const;
-  // The bound of one partition; infinite where memory does not suffice.
+  // Returns the bound of one partition; infinite if memory does not suffice.
   static double BoundOf(const PipelineSetting& setting, RangeBounds& ranges,
                         absl::Span<const int> boundaries);
 
  private:
-  // Least times from where a stage begins to the end of the step, each by itself.
+  // Least times from where a stage begins to the end of the step, each minimised by itself.
   struct Suffix {
     double round_trip = 0.0;
     double last_backward = 0.0;
@@ -85,8 +85,8 @@ class PartitionGraph {
   static Suffix Join(const PipelineSetting& setting, int stage, const RangeTimes& times,
                      const Suffix* behind);
   bool FindWindows(double most);
-  // Whether a step of `limit` seconds lets stage `stage` begin with layer `first` and have
-  // layers of these sums.
+  // Returns whether a step of `limit` seconds allows stage `stage` to begin with layer `first` and
+  // to have layers of these sums.
   bool Allows(int stage, int first, const RangeBounds::Sums& sums, double limit) const;
   bool AddEdges(int stage, double most, SearchMeter& meter);
   void GoForward(double most);
@@ -94,13 +94,13 @@ class PartitionGraph {
 
   const PipelineSetting& setting_;
   RangeBounds& ranges_;
-  // [layer] least ways of the layers in front, whatever the memory.
+  // [layer] the least forward and backward time of the layers in front, regardless of memory.
   std::vector<double> ways_of_layers_;
   bool cut_anything_ = false;
   std::vector<int> begin_;
   std::vector<int> end_;
   std::vector<std::vector<Edge>> edges_;
-  // [stage][first - begin]
+  // Indexed by [stage][first - begin].
   std::vector<std::vector<double>> round_trips_;
   std::vector<std::vector<double>> last_backwards_;
   std::vector<std::vector<double>> ends_;

@@ -1,4 +1,4 @@
-// Where layers of one definition meet others in a partition.
+// The seams of a partition: the places where layers of one definition meet layers of another.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_SEAMS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_SEAMS_H_
@@ -9,24 +9,23 @@
 
 namespace parplan {
 
-// For plans of which every definition has one strategy. Keeps a reference to the setting.
+// The seams for plans in which every definition has one strategy. Keeps a reference to the setting.
 class PartitionSeams {
  public:
-  // `layer_counts`: of each virtual stage.
+  // `layer_counts` is [virtual stage].
   PartitionSeams(const PipelineSetting& setting, const std::vector<int>& layer_counts);
 
-  // Of `allowed` options of a definition, whose order is kept, those of which
-  // no other needs nowhere less: times, memory, and the moves of activations to and from the
-  // neighbours that are decided. Where a neighbour is not, options of other layouts are not
-  // compared. Keeps the order; leaves out options that the decided neighbours exclude.
+  // Returns the options of `allowed`, in the same order, that no other dominates in times, memory
+  // and the resharding to and from the neighbours already decided. Options of different layouts are
+  // not compared if a neighbour is undecided. Options that the decided neighbours exclude are
+  // dropped.
   //
-  //   chosen   [definition] option, or -1 where it is not decided
+  //  chosen   [definition] option, or -1 if undecided
   std::vector<int> Undominated(int definition, const std::vector<int>& allowed,
                                const std::vector<int>& chosen) const;
 
  private:
-  // Two layers next to each other, of which one may be of the same definition as the other
-  // at the end of a stage.
+  // Two neighbouring layers. They may be of the same definition only at the end of a stage.
   struct Seam {
     int before = 0;
     int after = 0;

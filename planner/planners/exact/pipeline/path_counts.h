@@ -1,9 +1,9 @@
-// Averages of paths through a pipeline, which bound its step by a sum over stages.
+// Averages of critical paths through a pipeline, which bound its step by a sum over stages.
 //
-// The step is no shorter than any path of passes that wait for one another, so no shorter than
-// their average under any weights. There is one path for each stage: through the stages in
-// front, then as long as it can within its own stage and those behind, and back. In an average
-// every stage counts some number of passes, which is the same for all partitions of the layers.
+// The step is no shorter than any path of passes that wait for one another, so it is no shorter
+// than their average under any weights. There is one path per stage: through the stages in front,
+// then as long as possible within its own stage and those after it, and back. In an average every
+// stage counts some number of passes, which is the same for all partitions of the layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_
@@ -15,28 +15,30 @@
 
 namespace parplan {
 
-// The sum of passes and messages so often counted is no longer than the time until the last
-// backward pass of stage 0 ends.
+// Numbers of passes and messages, in an average path, whose total time is no longer than the time
+// until the last backward pass of stage 0 ends.
 struct PathCounts {
-  // [stage] its passes, both ways together.
+  // [stage] passes, of both directions together.
   std::vector<double> passes;
-  // [stage] the messages to the next stage and back; 0 of the last.
+  // [stage] messages to the next stage and back; 0 for the last stage.
   std::vector<double> messages;
 };
 
-// What layers add to a bound in a stage, as a share of what they take both ways.
+// The weight of a layer in a stage's bound, as a share of its forward and backward time.
 struct LayerRate {
-  // For each pass that counts. Positive.
+  // Weight per counted pass. Positive.
   double per_pass = 1.0;
-  // Whatever counts. Not negative.
+  // Weight that does not depend on the count. Not negative.
   double besides = 0.0;
 };
 
-// The average in which layers add as much in every stage, so that no partition wins by more of
-// them in one stage and fewer in another; as far as no weight is negative.
+// Returns the average path in which a layer weighs the same in every stage, as far as no weight
+// becomes negative. Then no partition gains by having more layers in one stage and fewer in
+// another.
 //
-//   rates   [stage]
+//  rates   [stage]
 //
+// O(stages), repeated a few times.
 // O(stages), a few times.
 PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates);
 

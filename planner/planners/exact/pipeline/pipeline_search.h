@@ -1,11 +1,10 @@
-// The best plan of one pipeline degree, micro-batch count and schedule, one stage a
-// device.
+// The best plan of one pipeline degree, micro-batch count and schedule, with one stage per device.
 //
-// A lower bound first, from the graph of partitions (partition_graph.h). Then for steps a
-// little longer than that, and if there is no plan again for longer ones, all stages that
-// may be part of such a plan are solved (front_cache.h) and joined (suffix_search.h). The
-// first plan found is the best by the bound of schedules; it is simulated, and where that
-// takes longer than the bound, all plans that may be faster are.
+// It starts with a lower bound from the graph of partitions (partition_graph.h). Then, for a window
+// of step times above the bound, and for wider windows if there is no plan, all stages that can be
+// part of such a plan are solved (front_cache.h) and joined (suffix_search.h). The first plan found
+// is the best by the bound of the schedule; it is simulated, and if that takes longer than the
+// bound, all plans that may be faster are simulated too.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_
@@ -23,41 +22,42 @@
 
 namespace parplan {
 
-// A part of the space.
+// One pipeline degree, schedule and micro-batch count at one batch size.
 struct PipelineCandidate {
   int64_t global_batch_size = 1;
   int64_t micro_batch_count = 1;
   int pipeline_parallel_degree = 1;
-  // 1F1B or GPipe.
+  // 1F1B or GPipe here; interleaved for `SearchInterleaved`.
   Schedule schedule = kDefaultSchedule;
 };
 
+// The result of searching one candidate.
 struct PipelineOutcome {
-  // Plans found, best first by `IsBetterPlan`, at most as many as wanted, distinct
+  // Plans found, best first by `IsBetterPlan`, at most as many as wanted, no two alike
   // (`AreAlike`).
   std::vector<PredictedPlan> plans;
-  // No plan of the candidate has a shorter step than this, or than `most`, whichever is
-  // less. Infinite where there is none at all.
+  // Lower bound of the step of the candidate's plans, or `cutoff` if that is less. Infinite if
+  // there is no plan at all.
   Seconds bound;
-  // The best plan below `most` was found, or there is none.
+  // Whether the best plan below `cutoff` was found, or it is proved that there is none.
   bool is_exact = true;
 };
 
-// Plans whose step is below `most` (infinite: any), the best `wanted` of them: the first is
-// the best there is, others are those met on the way.
-// REQUIRES: `table` is usable and made for the candidate's degree and micro-batch.
+// Searches the best `wanted` plans whose step is below `cutoff` (infinite: any): the first is the
+// best there is, the others are those met on the way. REQUIRES: `table` is usable and made for the
+// candidate's degree and micro-batch size.
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds most, int wanted, SearchMeter& meter);
 
-// The same with few states: for a good plan, and a bound that is better than before.
-// REQUIRES: fewer than `kManyLayers` layers (priced_search.h).
+// Searches with few states, for a good plan and a better bound. REQUIRES: fewer than `kManyLayers`
+// layers (priced_search.h).
 PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds most, int wanted, SearchMeter& meter);
 
-// The first of its lower bounds alone: no plan has a shorter step than this or `most`,
-// whichever is less; infinite where memory suffices for none.
+// Returns only the first lower bound of the search: no plan has a shorter step than this or
+// `cutoff`, whichever is less; infinite if memory never suffices.
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                       const PipelineCandidate& candidate, Seconds most, SearchMeter& meter);
 

@@ -1,4 +1,4 @@
-// What all parts of the search of one candidate look at.
+// The facts about one candidate that all parts of its search share.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
@@ -17,21 +17,21 @@
 
 namespace parplan {
 
-// Of one candidate. Keeps references to its arguments.
+// The facts about one candidate. Keeps references to its arguments.
 class PipelineSetting {
  public:
-  // What is known of a stage before its layers are.
+  // The facts about a stage that do not depend on its layers.
   struct Stage {
     int64_t in_flight = 1;
     bool keeps_outputs = false;
-    // Messages to the next stage.
+    // Whether messages to the next stage leave the node.
     bool leaves_node = false;
     int extra_communicator_count = 0;
-    // The least any message to the next stage takes; 0 of the last.
+    // Least seconds of any message to the next stage; 0 for the last stage.
     double least_send = 0.0;
   };
 
-  // `usable_memory` of a device.
+  // `usable_memory` is that of one device.
   PipelineSetting(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                   const PipelineCandidate& candidate, Bytes usable_memory);
 
@@ -45,22 +45,21 @@ class PipelineSetting {
   int layer_count() const { return problem().model().layer_count(); }
   int definition_of(int layer) const { return problem().model().definition_of_layer()[layer]; }
   const Stage& stage(int index) const { return stages_[index]; }
-  // The least any message between stages takes; 0 with one stage.
+  // Returns the least seconds of any message between stages; 0 with one stage.
   double least_send(bool leaves_node) const { return least_send_[leaves_node ? 1 : 0]; }
   const BudgetByCommunicators& budget() const { return budget_; }
-  // The most tensors any number of communicators leaves room for.
+  // Returns the largest budget for tensors over all numbers of communicators.
   Bytes largest_budget() const { return largest_budget_; }
 
-  // First layers of all stages and behind the last one the number of layers, where the
-  // space leaves no choice (without uneven stages); else empty.
+  // Returns the first layers of all stages, followed by the number of layers, if the space fixes
+  // them (without `uneven-stages`); otherwise empty.
   absl::Span<const int> fixed_boundaries() const { return fixed_boundaries_; }
-  // Whether there is any partition at all.
+  // Returns whether there is any partition at all.
   bool has_partition() const { return has_partition_; }
 
-  // Layers [first, end) as runs.
+  // Returns layers [first, end) as runs.
   std::vector<DefinitionRun> RunsOf(int first_layer, int end_layer) const;
-  // The first layer behind `layer` that is not of its definition, or of another run of the
-  // model.
+  // Returns the first layer after `layer` of another definition or another run of the model.
   int EndOfRun(int layer) const { return end_of_run_[layer]; }
 
  private:
@@ -83,7 +82,8 @@ class PipelineSetting {
   std::vector<int> end_of_run_;
 };
 
-// [communicator count] the tensors a device with so many communicators has room for.
+// Returns [communicator count] the bytes of tensors that fit on a device with so many
+// communicators.
 BudgetByCommunicators BudgetsOf(const MemoryOverheads& overheads, Bytes usable_memory,
                                 int pipeline_parallel_degree, int ranks_per_stage,
                                 int most_communicators);

@@ -1,4 +1,4 @@
-// Plans from what searches choose, and lists of the best of them.
+// Plans assembled from chosen stages, and lists of the best plans.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
@@ -14,16 +14,16 @@
 
 namespace parplan {
 
-// Every stage by its choice, in maximal runs.
+// Returns the plan with these stages, layers grouped in maximal runs.
 Plan AssemblePlan(const PipelineSetting& setting, absl::Span<const ChosenStage> stages);
 
-// What the schedule is simulated with.
+// Sets the stage times with which the schedule is simulated.
 void StageTimesOf(const PipelineSetting& setting, absl::Span<const ChosenStage> stages,
                   std::vector<StageTimes>& times);
 
-// Whether plans count as the same answer: batch, pipeline degree, virtual stages,
-// micro-batches and schedule are equal, and so is the set of strategies layers have,
-// whichever layers they are.
+// Returns whether two plans count as the same answer: batch size, pipeline degree, virtual stages,
+// micro-batches and schedule are equal, and so is the set of strategies, regardless of the layers
+// that have them.
 bool AreAlike(const Plan& a, const Plan& b);
 
 // The best plans, at most `wanted`, no two alike.
@@ -31,14 +31,15 @@ class PlanList {
  public:
   explicit PlanList(int wanted) : wanted_(wanted) {}
 
-  // Keeps the better of plans that are alike. True when the list changed.
+  // Adds a plan; keeps the better of plans that are alike. Returns whether the list changed.
   bool Offer(PredictedPlan plan);
 
-  // Best first by `IsBetterPlan`.
+  // Returns the plans, best first by `IsBetterPlan`.
   const std::vector<PredictedPlan>& plans() const { return plans_; }
   std::vector<PredictedPlan> Take() { return std::move(plans_); }
   bool is_full() const { return static_cast<int>(plans_.size()) == wanted_; }
-  // Seconds a sample that a plan must not take to enter a full list; infinite until then.
+  // Returns the cutoff in seconds per sample: a plan must take less to enter the list; infinite
+  // while the list is not full.
   double MostTimePerSample() const;
 
  private:

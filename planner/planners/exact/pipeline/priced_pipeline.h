@@ -1,10 +1,10 @@
-// Pipelines of many layers: a bound and good partitions by one price of memory for each
-// stage, at a cost that does not depend on which ranges of layers stages may have.
+// Pipelines of many layers: a lower bound and good partitions from one memory price per stage, at a
+// cost that does not depend on the ranges of layers stages may have.
 //
-// With a price, every layer of a stage takes its cheapest option by itself, and a stage
-// costs a difference of sums over layers. On an average of paths through the pipeline every
-// stage counts some number of passes (path_counts.h), and the step is at least their least sum
-// over all partitions, which a dynamic programme over (stage, layer) finds in one step each.
+// With a price, every layer of a stage chooses its cheapest option independently, and the cost of a
+// stage is a difference of prefix sums over layers. On an average of paths through the pipeline
+// every stage counts some number of passes (path_counts.h). The step is at least the least sum over
+// all partitions, which a dynamic programme over (stage, layer) finds in constant time per state.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
@@ -19,41 +19,41 @@
 
 namespace parplan {
 
-// Of one candidate with the options of menus. Keeps references to its arguments.
+// The relaxation of one candidate with the options of menus. Keeps references to its arguments.
 class PricedPipeline {
  public:
   PricedPipeline(const PipelineSetting& setting, const LayerMenus& menus);
 
-  // No plan takes less, without the overhead of steps, or than `enough`, whichever is less;
-  // infinite where the least memory of layers excludes all plans. Sets prices. O(stages *
-  // (layers + definitions * items)). 0 when `meter` has ended it.
+  // Returns a lower bound of the step, without its overhead, or `enough` if that is less; infinite
+  // if the least memory of layers excludes all plans; 0 if `meter` ended it. Sets the prices.
+  // O(stages * (layers + definitions * items)).
   double Bound(double enough, SearchMeter& meter);
 
-  // After `Bound`, where it is finite: boundaries of stages that are about equally long at the
-  // prices; empty where none were found.
+  // Returns boundaries of stages that take about equally long at the prices; empty if none were
+  // found. REQUIRES: `Bound` was finite.
   //
-  //   factors   [stage] how much longer stages take than at their prices; empty: 1
+  //  factors   [stage] how much longer the stage takes than at its price; empty means 1
   std::vector<int> Partition(const std::vector<double>& factors) const;
 
-  // After `Bound`, where it is finite: layouts in which all layers are cheapest at the prices,
-  // the cheapest first, at most `most` of them.
+  // Returns at most `limit` layouts, those in which all layers together are cheapest at the prices,
+  // cheapest first. REQUIRES: `Bound` was finite.
   std::vector<int> CheapestLayouts(const OptionMask& mask, int most) const;
 
-  // Seconds of a micro-batch, both ways, as the prices have it.
+  // Returns the seconds of one micro-batch, both directions, at the prices.
   double StageTime(int stage, int first_layer, int end_layer) const;
 
  private:
-  // Least costs of a layer, by definition.
+  // Least costs of a layer, [definition].
   struct Minima {
-    // Seconds and priced bytes, weighted as in the bound; and without synchronisation.
+    // Seconds plus priced bytes, weighted as in the bound; `passes` without synchronisation.
     std::vector<double> priced;
     std::vector<double> passes;
-    // Seconds of a micro-batch, whatever the memory; and bytes, whatever the time.
+    // Least seconds of a micro-batch regardless of memory, and least bytes regardless of time.
     std::vector<double> ways;
     std::vector<double> memories;
   };
 
-  // Of some layers as one stage.
+  // Sums over a range of layers as one stage.
   struct RangeSums {
     double way = 0.0;
     double priced = 0.0;
@@ -80,18 +80,18 @@ class PricedPipeline {
   const int definition_count_;
   // Definitions that layers have.
   std::vector<int> definitions_;
-  // [stage] passes that count, and what messages take on the same paths.
+  // [stage] counted passes, and the seconds of messages on the same paths.
   std::vector<double> passes_;
   double messages_ = 0.0;
-  // Layers at both ends that need less while they run than all others: a stage of these
-  // alone has more room than `room_`.
+  // Numbers of layers at the two ends that need less transient memory than all others: a stage of
+  // these alone has more room than `room_`.
   int first_layers_ = 0;
   int last_layers_ = 0;
   double room_ = 0.0;
   double largest_room_ = 0.0;
-  // [layer] the least layers in front take, one micro-batch both ways.
+  // [layer] least seconds of the layers in front, one micro-batch in both directions.
   std::vector<double> ways_;
-  // [stage] where it may begin.
+  // [stage] the range of layers it may begin with.
   std::vector<int> earliest_;
   std::vector<int> latest_;
   // [stage]

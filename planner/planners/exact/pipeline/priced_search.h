@@ -1,5 +1,5 @@
-// One candidate of a model with many layers: a bound and a good plan by prices of memory
-// (priced_pipeline.h), where exact fronts of stages would be too many.
+// The search of one candidate of a model with many layers: a lower bound and a good plan from
+// memory prices (priced_pipeline.h), because exact fronts of all stages would take too long.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_
@@ -8,16 +8,18 @@
 
 namespace parplan {
 
-// Layers from which on candidates are searched so.
+// Models with at least this many layers are searched by prices. Above it, fronts of all ranges of
+// layers take seconds per candidate; below, exact fronts finish and their gaps are smaller
+// (docs/search.md, "How time grows").
 inline constexpr int kManyLayers = 256;
 
-// As `PipelineBound`.
+// Returns a bound as `PipelineBound` does.
 Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds most, SearchMeter& meter);
 
-// As `SearchPipeline`, but the plan is not the best there is: stages are balanced at the
-// prices, mixed of what is good at them, and moved where what they take differs.
+// Searches as `SearchPipeline` does, but the plan need not be the best: stages are balanced at the
+// prices, mixed of what is good at them, and boundaries are moved until stage times are even.
 PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel& costs,
                                      const OptionTable& table, const PipelineCandidate& candidate,
                                      Seconds most, int wanted, SearchMeter& meter);

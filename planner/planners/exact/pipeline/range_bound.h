@@ -1,10 +1,9 @@
-// Least times of a range of layers as one stage within its memory, quickly.
+// Fast lower bounds of the times of a range of layers as one stage within its memory.
 //
-// A Lagrangian relaxation: memory is bought at a price, each layer then takes its best
-// option by itself, and any price gives a bound. Prices are few and those that are best
-// for stages of a reference partition, so a range costs a few additions for each of its
-// runs, or for one layer more than the range before. What only exists while a layer runs
-// counts with the least of each definition, layouts not at all.
+// A Lagrangian relaxation: memory has a price, each layer then takes its best option independently,
+// and any price gives a bound. A few prices are used, the best ones for the stages of a reference
+// partition, so a range costs a few additions per run, or per layer if it extends the previous
+// range. Transient memory counts with the least of each definition; layouts are ignored.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
@@ -21,29 +20,29 @@
 
 namespace parplan {
 
-// Bounds of weighted sums of a stage's forward, backward and synchronisation, in seconds.
+// Lower bounds of weighted sums of a stage's forward, backward and synchronisation, in seconds.
 struct RangeTimes {
-  // One micro-batch there and back.
+  // Forward and backward of one micro-batch.
   double way = 0.0;
-  // The same and the synchronisation.
+  // The same plus the synchronisation.
   double way_and_sync = 0.0;
-  // All micro-batches and the synchronisation.
+  // Forward and backward of all micro-batches plus the synchronisation.
   double work = 0.0;
-  // (m - in flight + 1) forward and m backward passes: what a stage does besides the round
-  // trip of the first micro-batch behind it.
+  // (m - in flight + 1) forward and m backward passes: the work of a stage outside the round trip
+  // of the first micro-batch through the later stages.
   double uneven = 0.0;
   // One forward pass.
   double forward = 0.0;
 };
 
-// Keeps references to its arguments; not to be used by two threads at once.
+// Computes the bounds. Keeps references to its arguments. Not thread-safe.
 class RangeBounds {
  public:
   static constexpr int kPriceCount = 4;
   static constexpr int kWeightCount = 4;
   static constexpr int kSumCount = kPriceCount * kWeightCount;
 
-  // Sums over layers. Infinite sums never come down again: some definition has no option.
+  // Sums over layers. An infinite sum means that some definition has no option.
   struct Sums {
     std::array<double, kSumCount> relaxed = {};
     double forward = 0.0;
@@ -51,12 +50,12 @@ class RangeBounds {
     double transient = 0.0;
   };
 
-  // `boundaries` of a reference partition. Options that are not in `allowed` (empty: all)
-  // do not exist.
+  // `boundaries` is a reference partition. Only options in `allowed` are considered; all if it is
+  // empty.
   RangeBounds(const PipelineSetting& setting, const OptionMask& allowed,
               absl::Span<const int> boundaries);
 
-  // Adds `count` layers of a definition to sums for stage `stage`.
+  // Adds `count` layers of a definition to the sums of stage `stage`.
   void Add(int stage, int definition, int count, Sums& sums) {
     const Sums& one = MinimaOf(flight_of_stage_[stage], definition);
     const double times = count;
@@ -65,16 +64,17 @@ class RangeBounds {
     sums.memory += one.memory * times;
     sums.transient = sums.transient < one.transient ? one.transient : sums.transient;
   }
-  // Of layers [first, end).
+  // Returns the sums of layers [first, end).
   Sums SumsOf(int stage, int first_layer, int end_layer);
 
-  // Whether layers of such sums cannot be one stage; more layers cannot either.
+  // Returns whether layers of such sums need too much memory for one stage; then more layers do
+  // too.
   bool TooMuch(const Sums& sums) const { return sums.memory + sums.transient > budget_; }
-  // REQUIRES: !TooMuch(sums).
+  // Returns the bounds. REQUIRES: !TooMuch(sums).
   RangeTimes Times(int stage, const Sums& sums) const;
 
  private:
-  // What a definition weighs under each of the weights, at no price for memory first.
+  // An option of a definition, with its time under each of the weights.
   struct Item {
     double weighted[kWeightCount];
     double forward;
@@ -83,7 +83,7 @@ class RangeBounds {
   };
   struct Flight {
     int64_t in_flight = 1;
-    // [weight][price] seconds a byte, the first 0.
+    // [weight][price] seconds per byte; the first price is 0.
     std::array<std::array<double, kPriceCount>, kWeightCount> prices = {};
   };
 
@@ -101,12 +101,11 @@ class RangeBounds {
   const PipelineSetting& setting_;
   const OptionMask& allowed_;
   const double budget_;
-  // Numbers of micro-batches in flight, each once, with what follows from it.
+  // Distinct numbers of micro-batches in flight, with their prices.
   std::vector<Flight> flights_;
   std::vector<int> flight_of_stage_;
   const int definition_count_;
-  // [flight * definitions + definition] of `minima_`, which are found when they are asked
-  // for; -1 before.
+  // [flight * definitions + definition] index into `minima_`; -1 until it is computed.
   std::vector<int32_t> index_of_minima_;
   std::deque<Sums> minima_;
 };

@@ -1,4 +1,4 @@
-// A partition near the best one if memory did not count.
+// A partition close to the best one if memory is ignored.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_
@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// First layers of all stages, and the number of layers behind the last. By the least times
-// of layers: even for GPipe, and for 1F1B shrinking by 1 - 1/m from stage to stage
-// (`SpreadStepBound`). The only one where the space has one.
+// Returns the first layers of all stages, followed by the number of layers. Balanced by the least
+// times of layers: even for GPipe, shrinking by 1 - 1/m from stage to stage for 1F1B
+// (`SpreadStepBound`). The only partition if the space has just one.
 std::vector<int> ReferencePartition(const PipelineSetting& setting, const OptionMask& allowed);
 
 }  // namespace parplan

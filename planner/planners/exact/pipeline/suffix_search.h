@@ -1,17 +1,16 @@
-// The best plans of one pipeline by the bound of pipeline_bound.h, and all that may be
-// better than a plan that was simulated.
+// The best plans of one pipeline by the bound of pipeline_bound.h, and all plans that may be better
+// than one that was simulated.
 //
-// Stages are added from the last to the first. Of the ways to run the stages behind a
-// boundary only those count that no other is nowhere later than, since the bound is
-// monotone; so few are kept, and the best of all plans by the bound is among what is left
-// at the first layer. The simulated step does not follow from those numbers alone: where
-// it is longer than the bound, `Enumerate` looks at all plans of which the bound allows a
-// shorter one.
+// Stages are added from the last to the first. Among the ways to run the stages after a boundary,
+// dominated ones are dropped, which is safe because the bound is monotone. So few are kept, and the
+// best plan by the bound is among those that remain at the first layer. The simulated step does not
+// follow from those numbers alone: if it is longer than the bound, `Enumerate` visits all plans
+// whose bound allows a shorter one.
 //
-// With fronts of ways (`FrontKeeps::kWays`) bounds are those of a relaxation: a stage takes
-// one time for both passes, and only the first one synchronises. Then there are fewer ways
-// to run a stage, and where the best plan's step is as long as its relaxed bound, as is
-// usual, there is no need for the others.
+// With fronts of kind `FrontKeeps::kWays` the bounds are those of a relaxation: a stage has one
+// time for both passes, and only the first stage synchronises. There are fewer ways to run a stage,
+// and if the best plan's step equals its relaxed bound, which is the usual case, the full fronts
+// are not needed.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
@@ -28,59 +27,60 @@
 
 namespace parplan {
 
-// A stage of a plan in the making.
+// One stage of a partial plan.
 struct ChosenStage {
   int first_layer = 0;
   int end_layer = 0;
   const StageChoice* choice = nullptr;
 };
 
-// For one graph and one `most`. Keeps references to its arguments.
+// The search of one graph with one cutoff. Keeps references to its arguments.
 class SuffixSearch {
  public:
   SuffixSearch(const PipelineSetting& setting, const PartitionGraph& graph, FrontCache& fronts,
                SearchMeter& meter)
       : setting_(setting), graph_(graph), fronts_(fronts), meter_(meter) {}
 
-  // Finds the plans of which the bound, without the overhead of steps, is at most `most`
-  // seconds, but for those dominated. False when a limit ended it: then nothing is proved.
-  // REQUIRES: the graph was built for at least `most`.
+  // Finds the non-dominated plans whose bound, without the overhead of the step, is at most
+  // `cutoff` seconds. Returns false if a limit ended it; nothing is proved then. REQUIRES: the
+  // graph was built for at least `cutoff`.
   bool Run(double most);
 
-  // After `Run`, whatever it said: ways to run everything, the least bound first.
+  // Returns the number of plans found, least bound first. Call after `Run`, regardless of its
+  // result.
   int result_count() const { return static_cast<int>(results_.size()); }
   double bound(int result) const;
-  // [stage]
+  // Returns the stages of a plan, [stage].
   std::vector<ChosenStage> Stages(int result) const;
 
-  // After a complete `Run`: calls `visit` with every plan whose bound is below `most`, which
-  // `visit` gives anew after each. Ends after `most_nodes` stages. False when it did not see
-  // everything.
+  // Calls `visit` with every plan whose bound is below `cutoff`; `visit` returns the new cutoff.
+  // Ends after `max_nodes` stages. Returns false if not everything was visited. REQUIRES: `Run` was
+  // complete.
   bool Enumerate(double most, int64_t most_nodes,
                  const std::function<double(absl::Span<const ChosenStage>)>& visit);
 
  private:
-  // A way to run the stages from `first` on.
+  // A way to run the stages from `stage.first_layer` on.
   struct Node {
     SuffixTimes times = {};
     ChosenStage stage;
-    // Index of the stages behind it; -1 at the last stage.
+    // Index of the node of the later stages; -1 at the last stage.
     int32_t next = -1;
   };
-  // Nodes that begin with one layer: half-open range of `nodes_`.
+  // The nodes that begin with one layer: a half-open range of `nodes_`.
   struct Place {
     int32_t begin = 0;
     int32_t end = 0;
-    // Least of its nodes.
+    // Least times over its nodes.
     double last_backward = 0.0;
     double round_trip = 0.0;
   };
   struct Enumeration;
 
   bool AddPlace(int stage, int first, absl::Span<const PartitionGraph::Edge> edges, double most);
-  // The limits of a stage before the nodes of `behind` (null: the last stage).
+  // Returns the cutoffs of a stage in front of the nodes of `behind` (null: it is the last stage).
   StageLimits LimitsOf(int stage, int first, const Place* behind, double most) const;
-  // False where nothing can come of it.
+  // Returns false if no plan within the cutoff contains the result.
   bool Join(int stage, const ChosenStage& chosen, const Node* next, double most, Node& node) const;
   void Insert(const Node& node);
   bool GoBack(int stage, const Node& behind, Enumeration& state);
