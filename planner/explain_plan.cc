@@ -26,13 +26,13 @@ constexpr absl::string_view kTimeItemNames[kTimeItemKindCount] = {"forward",
                                                                   "context parallel",
                                                                   "expert parallel"};
 
-// What two sums of a step differ by; 0 where rounding explains it.
+// Returns the difference of two sums of a step; 0 if rounding explains it.
 Seconds Rest(Seconds whole, Seconds part) {
   constexpr double kRounding = 1e-12;
   return whole - part > whole * kRounding ? whole - part : Seconds();
 }
 
-// A stage's work of one step.
+// Returns the time a stage works in one step.
 Seconds BusyTime(const StagePrediction& stage, double micro_batch_count) {
   return (stage.forward + stage.backward) * micro_batch_count + stage.gradient_sync +
          stage.optimizer_step;
@@ -54,7 +54,7 @@ StepTerms StepTermsOf(const CostModel& costs, const Plan& plan, const Prediction
   }
   terms.overhead = costs.step_overhead();
 
-  // The same step with less and less of what is not computation.
+  // The same step with fewer and fewer terms other than computation.
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
                                .blocking_messages = costs.runtime().blocking_pipeline_messages};
@@ -102,10 +102,10 @@ bool LeavesNode(const CollectivePoint& point, int devices_per_node) {
   return (point.participant_count - 1) * point.rank_stride + 1 > devices_per_node;
 }
 
-// `factor` times the bandwidth of the points that use links of one kind.
+// Multiplies the bandwidth of the points that use links of one kind by `factor`.
 void WidenLinks(std::vector<CollectivePoint>& points, bool between_nodes, int devices_per_node,
                 double factor) {
-  // Points of one curve follow each other.
+  // Points of one curve are adjacent.
   for (size_t begin = 0; begin < points.size();) {
     size_t end = begin;
     Seconds latency = Seconds::Infinite();
@@ -146,7 +146,7 @@ void SpeedUp(DeviceDescription& device, double factor) {
   device.memory_bytes_per_second *= factor;
 }
 
-// The problem over other measurements and data sheets.
+// Returns the problem with other measurements and data sheets.
 PlanningProblem WithKnowledge(const PlanningProblem& problem, ProfileSnapshot::Content profile,
                               std::optional<Hardware> hardware) {
   absl::StatusOr<ProfileSnapshot> snapshot = ProfileSnapshot::Create(std::move(profile));

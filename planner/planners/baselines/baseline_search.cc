@@ -15,13 +15,13 @@
 namespace parplan {
 namespace {
 
-// A part of the space: all plans with these numbers and of one of the `Spaces`.
+// One part of the space: all plans with these numbers and in one of the `Spaces`.
 struct Candidate {
   size_t batch_index = 0;
   int pipeline_parallel_degree = 1;
   int64_t micro_batch_count = 1;
   size_t space = 0;
-  // No plan of it has a shorter step, and takes less time a sample.
+  // Lower bounds of the step and of the time per sample of its plans.
   Seconds bound;
   Seconds bound_per_sample;
 };
@@ -34,14 +34,14 @@ bool MorePromising(const Candidate& a, const Candidate& b) {
   return key(a) < key(b);
 }
 
-// Two steps are as long where they differ by less than rounding can explain.
+// Steps whose relative difference is smaller are considered equal; as in `exact`.
 constexpr double kProofTolerance = 1e-9;
 
 Seconds PerSample(const PredictedPlan& plan) {
   return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
 }
 
-// Whether a runtime keeps what the tables of a stage do not have.
+// Returns whether a runtime keeps memory that the tables of a stage do not include.
 bool KeepsMoreThanTables(const RuntimeTraits& runtime) {
   return runtime.keep_stage_outputs || runtime.widens_gradients_in_step ||
          runtime.flatten_gradient_buckets || !runtime.keep_16_bit_parameters;
@@ -58,7 +58,7 @@ class BaselineSearch {
     best_of_batch_.resize(batches_.size());
   }
 
-  // Nothing when no candidate has a strategy for every layer.
+  // Searches the space. Returns nothing if no candidate has a strategy for every layer.
   std::optional<PlanningResult> Run() {
     ListCandidates();
     if (candidates_.empty() && !meter_.stopped()) return std::nullopt;
@@ -74,14 +74,14 @@ class BaselineSearch {
   }
 
  private:
-  // What the tensors of a stage's device may take.
+  // Returns the bytes available for tensors on a device of a stage.
   Bytes StageBudget(int pipeline_parallel_degree) const {
     return costs_.overheads().TensorBudget(problem_.usable_memory(), pipeline_parallel_degree,
                                            problem_.device_count() / pipeline_parallel_degree);
   }
 
-  // Strategies of which a plan has one for all transformer layers; one empty choice where
-  // these are free.
+  // Returns the strategies that all transformer layers of a plan may share; one empty choice if
+  // they need not share one.
   std::vector<std::optional<Strategy>> TransformerStrategies(int pipeline_parallel_degree,
                                                              int64_t micro_batch_size) const {
     const DimensionSet dimensions = problem_.dimensions();
@@ -105,8 +105,8 @@ class BaselineSearch {
     return {std::nullopt};
   }
 
-  // The parts of the space such that in each layers may do as they like: one for each strategy
-  // of the transformer layers, where they have one, and for each way to spread a tied table.
+  // Returns parts of the space in which layers choose independently: one for each strategy of the
+  // transformer layers, if they share one, and for each sharding of a tied table.
   std::vector<SearchSpace> Spaces(int pipeline_parallel_degree, int64_t micro_batch_size) const {
     std::vector<SearchSpace> spaces;
     for (const std::optional<Strategy>& choice :
@@ -153,7 +153,7 @@ class BaselineSearch {
   }
 
   void ListCandidates() {
-    // Several stages a device are none of these planners'.
+    // These planners have one stage per device.
     if (TraitsOf(problem_.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages) {
       listed_all_ = true;
       return;
@@ -210,8 +210,8 @@ class BaselineSearch {
                                          proved / static_cast<double>(problem.global_batch_size()));
   }
 
-  // No plan of the space is faster: neither of a candidate visited nor, as they are
-  // sorted, of those to come. Of the best plan's batch.
+  // Returns the lower bound over the candidates visited and, since they are sorted, those to come,
+  // for the batch size of the best plan.
   Seconds Bound() const {
     Seconds bound = visited_bound_per_sample_;
     if (next_ < candidates_.size()) bound = std::min(bound, candidates_[next_].bound_per_sample);
@@ -278,13 +278,13 @@ class BaselineSearch {
   const SearchSpace& space_;
   const SearchControl& control_;
   SearchMeter meter_;
-  // [batch] the question with that batch only, and the best plan for it.
+  // [batch] the problem with that batch size only, and the best plan for it.
   std::vector<PlanningProblem> batches_;
   std::vector<std::optional<PredictedPlan>> best_of_batch_;
   std::vector<Candidate> candidates_;
-  // False where the search was stopped while it listed them.
+  // False if the search was stopped while it listed candidates.
   bool listed_all_ = false;
-  // Candidates before this one are done.
+  // Index of the next candidate.
   size_t next_ = 0;
   std::optional<PredictedPlan> best_;
   Seconds visited_bound_per_sample_ = Seconds::Infinite();

@@ -5,7 +5,7 @@
 namespace parplan {
 namespace {
 
-// Whether every transformer layer can be split `degree` times.
+// Returns whether every transformer layer can be split `degree` times.
 bool SplitsEveryLayer(const PlanningProblem& problem, int degree) {
   if (degree > problem.max_tensor_parallel_degree()) return false;
   const Strategy strategy{.tensor_parallel_degree = degree};

@@ -21,7 +21,7 @@ class StageSolver {
   StageSolver(const StageTables& tables, Bytes budget, SearchMeter& meter)
       : tables_(tables), budget_(budget), meter_(meter) {}
 
-  // Null when nothing fits. The pointer lives as long as the solver.
+  // Returns null if nothing fits. The pointer lives as long as the solver.
   const StageAssignment* Solve(int first_layer, int layer_count, int stage_index,
                                const StageObjective& objective) {
     StageChoices choices = tables_.ChoicesOfStage(first_layer, layer_count, stage_index, objective);
@@ -61,9 +61,8 @@ StagePlan StageOf(const PlanningProblem& problem, const StageTables& tables, int
   return stage;
 }
 
-// The plan of a partition with stages solved for `objective`; nothing when a
-// stage does not fit, or when the whole work of a stage alone takes longer than
-// the step of `best`.
+// Returns the plan of a partition with stages solved for `objective`; nothing if a stage does not
+// fit, or if the work of one stage alone takes longer than the step of `best`.
 std::optional<Plan> PlanOf(const PlanningProblem& problem, const StageTables& tables,
                            const Partition& partition, const StageObjective& objective,
                            StageSolver& solver, const std::optional<PredictedPlan>& best) {
@@ -77,7 +76,7 @@ std::optional<Plan> PlanOf(const PlanningProblem& problem, const StageTables& ta
     const StageAssignment* assignment =
         solver.Solve(first_layer, partition[stage_index], stage_index, objective);
     if (assignment == nullptr) return std::nullopt;
-    // A hair of room for the rounding of sums in another order.
+    // A factor that covers the rounding of sums in another order.
     if (best && assignment->is_exact && objective == tables.WholeStep() &&
         assignment->time * (1.0 - 1e-12) > best->prediction.step) {
       return std::nullopt;
@@ -90,9 +89,9 @@ std::optional<Plan> PlanOf(const PlanningProblem& problem, const StageTables& ta
   return plan;
 }
 
-// What stages are solved for. With several, a stage that is not the slowest
-// waits anyway: then its time for one micro-batch counts more, or less, than
-// its synchronisation, which others hide.
+// Returns the objectives stages are solved for. With several stages, one that is not the slowest
+// waits in any case: then its time per micro-batch may count more or less than its synchronisation,
+// which others hide.
 std::vector<StageObjective> Objectives(const StageTables& tables) {
   const StageObjective whole = tables.WholeStep();
   if (tables.pipeline_parallel_degree() == 1) return {whole};
@@ -100,9 +99,10 @@ std::vector<StageObjective> Objectives(const StageTables& tables) {
   return {whole, {whole.repeat_count + bubble, 1.0}, {whole.repeat_count, 0.0}};
 }
 
-// Up to here layers are moved from any stage to any other.
+// Up to this many stages, layers are moved between any two; with more, the number of pairs would
+// use up the limit of passes.
 constexpr int kFewStages = 8;
-// Forward passes simulated for moves of layers, in all, before they end.
+// Passes of schedules simulated for moves of layers before they end. Not measured for other values.
 constexpr int64_t kMostPassesOfMoves = int64_t{1} << 21;
 
 class CandidateSearch {
@@ -146,7 +146,7 @@ class CandidateSearch {
       outcome.smallest_usable_memory = TryLeast(by_memory->layer_counts);
     }
     if (tables_.pipeline_parallel_degree() == 1 && !meter_.stopped() && !dropped_any_) {
-      // One stage that fits is given up only when it is slower than the best.
+      // The only stage is given up only if it is slower than the best plan.
       outcome.proved_bound = own_best_ ? own_best_->prediction.step : best_->prediction.step;
     }
     return outcome;
@@ -163,7 +163,7 @@ class CandidateSearch {
     return EvenSplit(is_transformer, tables_.pipeline_parallel_degree());
   }
 
-  // What the fullest stage of a partition holds at the least.
+  // Returns the least memory of the fullest stage of a partition.
   Bytes LeastOf(const LeastMemory& memory, const Partition& partition) const {
     Bytes fullest;
     int layer = 0;
@@ -184,7 +184,7 @@ class CandidateSearch {
     return fullest;
   }
 
-  // The partitions to try, each once.
+  // Returns the partitions to try, without repetition.
   std::vector<Partition> Partitions(const StageObjective& objective, const Partition& even,
                                     const LeastMemory& memory, const Partition& by_memory) const {
     if (is_even_) return {even};
@@ -204,13 +204,13 @@ class CandidateSearch {
     return partitions;
   }
 
-  // Whether the plan is the best of this candidate so far.
+  // Returns whether the plan is the best of this candidate so far.
   bool Try(const Partition& partition, const StageObjective& objective) {
     std::optional<Plan> plan = PlanOf(problem_, tables_, partition, objective, solver_, best_);
     if (!plan) return false;
     PredictedPlan predicted{*std::move(plan), {}};
     predicted.prediction = evaluator_.Predict(predicted.plan);
-    // What a runtime keeps besides layers is in no table; such a plan may not fit.
+    // The tables do not include all memory a runtime keeps, so the plan may not fit.
     if (!predicted.prediction.fits()) {
       dropped_any_ = true;
       return false;
@@ -223,8 +223,8 @@ class CandidateSearch {
     return true;
   }
 
-  // What the plan needs whose stages each hold the least, as far as the tables know; it is
-  // tried like others. So with that memory there is a plan.
+  // Returns the memory, as far as the tables show, of the plan whose stages each hold the least.
+  // The plan is tried like others, so with that memory there is a plan.
   Bytes TryLeast(const Partition& partition) {
     Plan plan{.device_count = problem_.device_count(),
               .global_batch_size = problem_.global_batch_size(),
@@ -252,9 +252,9 @@ class CandidateSearch {
     return needed;
   }
 
-  // Moves layers from stage to stage, one at a time, as long as the plan gets
-  // better: from any stage where there are few, else from the slowest (the
-  // adjustment of Galvatron-BMW, papers.md 2.4, goes to neighbours only).
+  // Moves layers between stages, one at a time, as long as the plan gets better: from any stage if
+  // there are few, else from the slowest (the adjustment of Galvatron-BMW, papers.md 2.4, moves to
+  // neighbours only).
   void MoveLayers() {
     const int stage_count = tables_.pipeline_parallel_degree();
     int64_t trials_left = kMostPassesOfMoves / (stage_count * tables_.micro_batch_count());
@@ -273,7 +273,7 @@ class CandidateSearch {
     }
   }
 
-  // Pairs of stages, short ways first.
+  // Returns pairs of stages, closest first.
   std::vector<std::pair<int, int>> MovesFrom(const Partition& partition) const {
     const int stage_count = static_cast<int>(partition.size());
     const int slowest = SlowestStage();
@@ -311,11 +311,12 @@ class CandidateSearch {
   const Bytes budget_;
   StageSolver solver_;
   PlanEvaluator evaluator_;
-  // Stages are equal, whatever that costs.
+  // Whether stages must be even, regardless of cost.
   const bool is_even_;
-  // The best plan of this candidate, and how it was made.
+  // The best plan of this candidate, with its partition and objective below.
   std::optional<PredictedPlan> own_best_;
-  // Some plan of the tables did not fit after all, so nothing is proved of the rest.
+  // Whether some plan of the tables did not fit after all, so that nothing is proved about the
+  // rest.
   bool dropped_any_ = false;
   Partition own_partition_;
   StageObjective own_objective_;

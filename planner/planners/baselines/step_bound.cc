@@ -13,13 +13,13 @@
 namespace parplan {
 namespace {
 
-// Rounding in the sums that the prediction makes, which are in another order.
+// Rounding error of the prediction's sums, which are in another order.
 constexpr double kRounding = 1e-12;
 
 constexpr StageObjective kOneMicroBatch{.repeat_count = 1.0, .sync_count = 0.0};
 
-// All layers as one stage of which memory is shared: layouts change for
-// nothing, and the last stage's micro-batches in flight are everyone's.
+// Returns all layers as one stage with shared memory: layout changes cost nothing, and all have the
+// micro-batches in flight of the last stage.
 StageChoices AllLayers(const StageTables& tables, const StageObjective& objective) {
   const int stage_count = tables.pipeline_parallel_degree();
   const int layer_count = tables.layer_count();
@@ -35,8 +35,8 @@ StageChoices AllLayers(const StageTables& tables, const StageObjective& objectiv
   return choices;
 }
 
-// Least time of all layers when they may keep `budget` together; nothing when
-// they cannot.
+// Returns the least time of all layers if they may keep `budget` bytes together; nothing if they
+// cannot.
 std::optional<Seconds> LeastTime(const StageTables& tables, const StageObjective& objective,
                                  Bytes budget) {
   const StageChoices choices = AllLayers(tables, objective);
@@ -50,7 +50,7 @@ std::optional<Seconds> LeastTime(const StageTables& tables, const StageObjective
   return scale.ToSeconds(static_cast<int64_t>(ticks));
 }
 
-// Least share of the backward pass in the time of a layer.
+// Returns the least share of the backward pass in the time of a layer.
 double LeastBackwardShare(const StageTables& tables) {
   double least = 1.0;
   for (const std::vector<TableEntry>& entries : tables.entries()) {
@@ -62,7 +62,7 @@ double LeastBackwardShare(const StageTables& tables) {
   return least;
 }
 
-// How often the time of a stage counts beside one micro-batch through all.
+// Returns how often the time of a stage counts in addition to one micro-batch through all stages.
 double RepeatCount(const StageTables& tables, int stage_index, double backward_share) {
   const auto micro_batch_count = static_cast<double>(tables.micro_batch_count());
   if (!TraitsOf(tables.schedule()).has_steady_state) return micro_batch_count - 1.0;

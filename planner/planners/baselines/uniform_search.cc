@@ -15,7 +15,7 @@
 namespace parplan {
 namespace {
 
-// Two steps are as long where they differ by less than rounding can explain.
+// Steps whose relative difference is smaller are considered equal; as in `exact`.
 constexpr double kProofTolerance = 1e-9;
 
 // All plans with these numbers.
@@ -25,7 +25,7 @@ struct Cell {
   int virtual_stage_count = 1;
   int64_t micro_batch_count = 1;
   Schedule schedule = kDefaultSchedule;
-  // No plan of it takes less a sample.
+  // Lower bound of the time per sample of its plans.
   Seconds bound_per_sample;
 
   int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }
@@ -39,17 +39,17 @@ bool MorePromising(const Cell& a, const Cell& b) {
   return key(a) < key(b);
 }
 
-// One strategy of the transformer layers, as each definition has it, and of the others.
+// The strategy of the transformer layers, as each definition has it, and those of the other layers.
 struct Choice {
   // [definition]
   std::vector<Strategy> strategies;
-  // Of all transformer layers together, one micro-batch; and once a step.
+  // Time of all transformer layers together: one micro-batch, and once per step.
   Seconds work;
   Seconds sync;
 };
 
-// Whether two layers do the same as far as they can: experts and sequence parallelism
-// are the layer's own matter.
+// Returns whether two strategies agree except for expert and sequence parallelism, which follow
+// from the layer.
 bool Alike(Strategy a, Strategy b) {
   a.sequence_parallel = b.sequence_parallel = false;
   a.expert_parallel_degree = b.expert_parallel_degree = 1;
@@ -141,7 +141,8 @@ class UniformSearch {
     return all / static_cast<double>(cell.pipeline_parallel_degree) * (1.0 - 1e-12);
   }
 
-  // Kept by pipeline degree and micro-batch, which is all they depend on.
+  // Returns the choices, stored by pipeline degree and micro-batch size, on which alone they
+  // depend.
   const std::vector<Choice>& ChoicesOf(const Cell& cell) {
     const auto [slot, is_new] =
         choices_.try_emplace({cell.pipeline_parallel_degree, cell.micro_batch_size()});
@@ -158,7 +159,7 @@ class UniformSearch {
     return slot->second;
   }
 
-  // Every way in which the definitions from `definition` on do as `leader`.
+  // Adds all combinations in which the definitions from `definition` on agree with `leader`.
   void AddChoices(const Cell& cell, const Strategy& leader, int definition, Choice& choice,
                   std::vector<Choice>& choices) {
     const ModelSpec& model = problem_.model();
@@ -228,7 +229,7 @@ class UniformSearch {
     return plan;
   }
 
-  // False when the search must end.
+  // Visits the plans of a cell. Returns false if the search must end.
   bool Visit(const Cell& cell) {
     const auto batch = static_cast<double>(cell.global_batch_size);
     for (const Choice& choice : ChoicesOf(cell)) {
@@ -308,15 +309,15 @@ class UniformSearch {
   SearchMeter meter_;
   const StrategySpace space_;
   PlanEvaluator evaluator_;
-  // The first transformer layer, the first layer behind all of them, and they.
+  // The first transformer layer, one past the last one, and all of them.
   int first_ = 0;
   int end_ = 0;
   std::vector<int> transformer_layers_;
   std::map<std::pair<int, int64_t>, std::vector<Choice>> choices_;
   std::vector<Cell> cells_;
-  // False where the search was stopped while it listed them.
+  // False if the search was stopped while it listed cells.
   bool listed_all_ = false;
-  // Cells before this one are done.
+  // Index of the next cell.
   size_t next_ = 0;
   std::optional<PredictedPlan> best_;
   Seconds best_per_sample_ = Seconds::Infinite();

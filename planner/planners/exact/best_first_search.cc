@@ -14,15 +14,21 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Candidates that are bounded, or searched, side by side. Part of the method: the same on
-// any number of threads.
+// Candidates that are bounded, or searched, in one round. A part of the method, so that the result
+// is the same on any number of threads. A larger round keeps more threads busy, but visits
+// candidates that the first plan of the round would have closed. That wastes little for bounds,
+// which are cheap, and much for searches, which may take seconds. Not measured for other values.
 constexpr size_t kBoundedTogether = 8;
 constexpr size_t kSearchedTogether = 2;
-// States expanded without any plan, after which other methods are asked for one.
+// States expanded without any plan after which other methods are asked for one: about as many as
+// one mask may take without a plan (`kMaxStates` of pipeline_search.cc). A smaller number would run
+// the other methods in searches that find a plan anyway. Not measured for other values.
 constexpr int64_t kMostStatesWithoutPlan = 300'000;
-// Candidates of a table that make a bound of all of them worth its time.
+// Least number of candidates in a group for which a steady bound is computed, since it costs more
+// than the bound of one candidate. Not measured for other values.
 constexpr int kFewestInGroup = 3;
-// Questions whether to go on, between two reports of progress within one round.
+// Questions to `should_stop` between two reports of progress within one round: a report about every
+// 16,384 states.
 constexpr int64_t kQuestionsBetweenReports = 4;
 
 bool Interleaves(const PipelineCandidate& candidate) {
@@ -33,7 +39,7 @@ bool IsGpipe(const PipelineCandidate& candidate) {
   return !TraitsOf(candidate.schedule).has_steady_state && candidate.pipeline_parallel_degree > 1;
 }
 
-// Whether `SteadyBound` says something of it.
+// Returns whether `SteadyBound` applies to the candidate.
 bool IsSteady(const PipelineCandidate& candidate) {
   return !IsGpipe(candidate) && candidate.micro_batch_count >= candidate.pipeline_parallel_degree;
 }
@@ -98,7 +104,7 @@ void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
   std::sort(questions.begin(), questions.end());
   questions.erase(std::unique(questions.begin(), questions.end()), questions.end());
   std::vector<double> answers(questions.size());
-  // Small, and what counts are states of candidates.
+  // The bounds are cheap, and states count candidates, so they have no limit of states.
   SearchControl control = control_;
   control.max_state_count = 0;
   ForEach(control_.parallel_for, static_cast<int64_t>(questions.size()), [&](int64_t k) {
@@ -122,8 +128,8 @@ void BestFirstSearch::Run() {
     queue.Put(index);
     largest_batch = std::max(largest_batch, candidates_[index].pipeline.global_batch_size);
   }
-  // A plan to beat closes most candidates unseen, and is found sooner among those of one
-  // batch: the largest, over which filling and synchronisation are spread widest.
+  // An incumbent closes most candidates unseen, and it is found sooner among those of one batch:
+  // the largest, because filling and synchronisation are spread over most samples.
   queue.Prefer(largest_batch);
   while (meter_.Ask()) {
     if (!plans_.plans().empty()) queue.Prefer(0);
@@ -161,7 +167,7 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
   while (!queue.empty() && round.size() < together) {
     const size_t index = queue.first();
     ExactCandidate& next = candidates_[index];
-    // Bounds do not fall, nor does what a plan must beat rise.
+    // Bounds never fall and the cutoff never rises, so the candidate stays closed.
     if (next.bound_per_sample() >= most) {
       queue.Pop();
       continue;
@@ -179,7 +185,8 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
       continue;
     }
     if (round.empty()) {
-      // Before there is a plan, one search at a time: the next are most likely closed by it.
+      // Until there is a plan, search one candidate at a time: its plan will probably close the
+      // next.
       together = next.state == ExactCandidate::State::kListed ? kBoundedTogether
                  : plans_.plans().empty()                     ? 1
                                                               : kSearchedTogether;
@@ -194,7 +201,7 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
 
 void BestFirstSearch::Seed() {
   if (was_seeded_ || !plans_.plans().empty()) return;
-  // Those take long for many layers, and prices nearly always find a plan.
+  // Those methods take long for many layers, and prices nearly always find a plan.
   if (space_.problem().model().layer_count() >= kManyLayers) return;
   const bool is_hard =
       meter_.expanded_state_count() > kMostStatesWithoutPlan ||
@@ -235,7 +242,7 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
     control.max_state_count =
         std::max<int64_t>(1, control.max_state_count - meter_.expanded_state_count());
   }
-  // Within a long round too, where it is on the thread that called.
+  // Reports progress within a long round too, if the round runs on the calling thread.
   const bool is_alone = round.size() == 1 || !control_.parallel_for;
   int64_t questions = 0;
   if (control_.on_progress && is_alone) {
@@ -264,7 +271,7 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
                                              : ExactCandidate::State::kSearched;
     }
     for (PredictedPlan& plan : visited[k].plans) plans_.Offer(std::move(plan));
-    // Where nothing has been found yet, fewer micro-batches may fit.
+    // If nothing has been found yet, fewer micro-batches may fit, so the search is not recorded.
     if (!visited[k].is_exact && !visited[k].is_open && !plans_.plans().empty()) {
       const PipelineCandidate& pipeline = candidate.pipeline;
       Unproved& unproved =
@@ -297,7 +304,8 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
                     : PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
     if (!meter.stopped()) visited.bound = bound.value();
   } else {
-    // Others of like bounds may have a plan that makes an end of it, so it is tried first.
+    // Other candidates of similar bounds may have a plan that closes this one, so it is tried
+    // quickly first.
     const bool is_quick = !interleaves && candidate.state == ExactCandidate::State::kBounded &&
                           space_.problem().model().layer_count() < kManyLayers;
     const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;

@@ -17,8 +17,10 @@
 namespace parplan {
 namespace {
 
+// Plans of a front, at most: each is a search of its own, and a chart of more points is no clearer.
 constexpr int kMostFrontPlans = 64;
-// Memory of a plan of a front, as a share of that of the one before, at most.
+// Largest memory of a plan of the front relative to the one before. A step of 1 % keeps the front
+// below about 70 plans per halving of memory; smaller steps give plans that hardly differ.
 constexpr double kFrontStep = 0.99;
 
 SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best,
@@ -45,8 +47,8 @@ SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best
   return summary;
 }
 
-// Plans that need less and less memory, each the fastest there is within a little less than
-// what the one before needs. `is_cut` is set where that was not followed to its end, or some
+// Returns plans that need less and less memory, each the fastest within a little less than the
+// memory of the one before. Sets `is_cut` if the front was not followed to its end or some plans
 // may not be the fastest.
 std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostModel& costs,
                                      const SearchControl& control,
@@ -68,7 +70,7 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     search.Run();
     candidates = search.candidates();
     if (search.plans().plans().empty()) {
-      // What the search leaves open, sums of least memory may settle.
+      // Sums of least memory may decide what the search left open.
       is_cut |= meter.stopped() ||
                 (!search.IsEmpty() && AnyPlanFits(search.space(), costs, meter).value_or(true));
       return front;
@@ -77,7 +79,7 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     PredictedPlan next = search.plans().plans().front();
     is_cut |= SummaryOf(search, &next, meter).termination != Termination::kOptimal;
     next.prediction.usable_memory = problem.usable_memory();
-    // Of plans equally fast the smaller one.
+    // Among equally fast plans the smaller one stays.
     while (!front.empty() && TimePerSample(front.back()) >= TimePerSample(next)) {
       front.pop_back();
     }
@@ -87,9 +89,9 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
   return front;
 }
 
-// After a search that found no plan: the plan that needs least, where it fits, which is
-// added to those of the search; nothing is given then. Else that nothing fits, with the
-// least that would do: `kFeasible` where neither the search nor that least proves it.
+// Settles a search that found no plan. If the plan with the least memory fits, adds it to those of
+// the search and returns nothing. Otherwise returns that nothing fits, with the least memory that
+// would suffice; `kFeasible` if neither the search nor that memory proves it.
 std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
                                           BestFirstSearch& search, SearchMeter& meter) {
   const StoppedEmpty stopped{SummaryOf(search, nullptr, meter)};
@@ -137,7 +139,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     bool is_cut = false;
     found.memory_front = FrontFrom(problem, costs, control, search.candidates(), plans.front(),
                                    tables, meter, is_cut);
-    // Of plans as fast the smallest.
+    // Among equally fast plans, the smallest is the answer.
     const PredictedPlan& first = found.memory_front.front();
     found.plan = first.plan;
     found.prediction = first.prediction;

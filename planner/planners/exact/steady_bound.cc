@@ -6,11 +6,11 @@
 namespace parplan {
 namespace {
 
-// Micro-batches that go on for ever.
+// Number of micro-batches that stands for infinitely many.
 constexpr int64_t kManyMicroBatches = int64_t{1} << 45;
-// More than what a step of so many has besides its limit: a plan of which a round trip or
-// synchronisation took a larger share would by that alone take longer than any step of
-// `kMaxForwardPassCount` passes at the limit.
+// Relative error allowed for the terms of a step that do not grow with the number of micro-batches.
+// They are smaller: a plan whose round trip or synchronisation took a larger share would by that
+// alone take longer than any step of `kMaxForwardPassCount` passes.
 constexpr double kShareBesides = 1e-6;
 
 }  // namespace
@@ -18,12 +18,12 @@ constexpr double kShareBesides = 1e-6;
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                     Schedule schedule, Seconds most, SearchMeter& meter) {
   const int depth = table.pipeline_parallel_degree();
-  // A multiple of the degree.
+  // A multiple of the degree, as interleaved schedules require.
   const int64_t micro_batch_count = kManyMicroBatches / depth * depth;
   const auto count = static_cast<double>(micro_batch_count);
-  // So that the share does not keep a bound from reaching `most`.
+  // Enlarged so that the allowed error does not keep a bound from reaching `cutoff`.
   const Seconds most_in_all = most * (count * (1.0 + 2.0 * kShareBesides));
-  // The batch is no matter for bounds.
+  // The bound does not depend on the batch size.
   const Seconds bound =
       TraitsOf(schedule).has_virtual_stages
           ? InterleavedSteadyBound(space, costs, table, micro_batch_count, most_in_all)

@@ -22,14 +22,14 @@
 namespace parplan {
 namespace {
 
-// A part of the space.
+// One part of the space.
 struct Candidate {
   int64_t global_batch_size = 1;
   int64_t micro_batch_count = 1;
   const GalvatronTables* tables = nullptr;
-  // No plan of it has a shorter step.
+  // Lower bound of the step of its plans.
   Seconds bound;
-  // No plan of the method's first partition shows less memory.
+  // Lower bound of the peak of plans of the method's first partition.
   Bytes least_memory;
   Seconds per_sample() const { return bound / static_cast<double>(global_batch_size); }
 };
@@ -55,7 +55,7 @@ class GalvatronSearch {
         evaluator_(problem, costs),
         schedule_(problem.rules().schedule.value_or(kDefaultSchedule)) {}
 
-  // Whether there is any candidate, whatever the memory.
+  // Returns whether there is any candidate, regardless of memory.
   bool List() {
     for (int64_t batch : problem_.GlobalBatchSizes()) {
       for (int degree : space_.PipelineDegrees()) {
@@ -74,7 +74,7 @@ class GalvatronSearch {
     return !candidates_.empty();
   }
 
-  // The best plan of all candidates.
+  // Searches all candidates for the best plan.
   void Run() {
     for (const Candidate& candidate : candidates_) {
       if (!meter_.Ask()) return;
@@ -89,7 +89,7 @@ class GalvatronSearch {
     }
   }
 
-  // Whether any plan is found, or `Run` would.
+  // Returns whether a plan was found, or `Run` would find one.
   bool FindsAny() {
     for (const Candidate& candidate : candidates_) {
       if (best_ || !meter_.Ask()) break;
@@ -126,7 +126,7 @@ class GalvatronSearch {
                           .pruned_state_count = meter_.pruned_state_count(),
                           .candidate_count = static_cast<int64_t>(candidates_.size())};
     if (!best_) return summary;
-    // Of all plans of the tree with this batch.
+    // Over all plans of the tree with this batch size.
     summary.bound = best_->prediction.step;
     for (const Candidate& each : candidates_) {
       if (each.global_batch_size != best_->plan.global_batch_size) continue;
@@ -142,7 +142,7 @@ class GalvatronSearch {
     return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
   }
 
-  // Made once for each micro-batch.
+  // Returns the tables of a degree and micro-batch size, made once.
   const std::vector<GalvatronTables>& TablesOf(int degree, int64_t micro_batch_size) {
     const auto [found, is_new] = tables_.try_emplace(std::pair(degree, micro_batch_size));
     if (!is_new) return found->second;
@@ -191,7 +191,7 @@ class GalvatronSearch {
           ->layer_counts;
     }
     if (!HasKindsOfTransformers(tables)) return Even(tables);
-    // One number a layer, as published: that of the first stage.
+    // One number per layer, as published: that of the first stage.
     std::vector<double> memory;
     for (Bytes kept : stages.LeastKept(0)) memory.push_back(kept.as_double());
     return GreedyMemorySplit(memory, 0.0, degree);
@@ -213,7 +213,7 @@ class GalvatronSearch {
         const GalvatronStage* const each =
             stages.Solve(unit, partition[stage], static_cast<int>(stage));
         if (each == nullptr) return std::nullopt;
-        // A stage's work alone takes longer than the best plan.
+        // The work of a stage alone takes longer than the best plan.
         if (!adjusts && best_ &&
             each->time * (1.0 - 1e-9) >
                 PerSample(*best_) * static_cast<double>(candidate.global_batch_size)) {
@@ -285,13 +285,13 @@ class GalvatronSearch {
   int64_t done_ = 0;
   std::optional<PredictedPlan> best_;
   std::vector<std::string> best_notes_;
-  // The least time a sample of plans of the first partition of a candidate.
+  // Least time per sample of the first partition of any candidate.
   Seconds least_start_ = Seconds::Infinite();
 };
 
-// The least memory with which the method finds a plan, between `none`, with which it
-// doesn't, and what doubling finds. Rounding to the grid makes it a little more than any
-// plan needs, so it is looked for by trying; nothing where a limit ended that.
+// Returns the least memory with which the method finds a plan, searched between `bound`, with which
+// it finds none, and what doubling finds. Because memory is rounded to the grid, it is slightly
+// more than any plan needs, so it is found by trying. Returns nothing if a limit ended that.
 std::optional<Bytes> SmallestMemory(const PlanningProblem& problem, const CostModel& costs,
                                     GalvatronVariant variant, Bytes bound, SearchMeter& meter) {
   constexpr int64_t kMebibyte = int64_t{1} << 20;
@@ -321,7 +321,7 @@ std::optional<Bytes> SmallestMemory(const PlanningProblem& problem, const CostMo
 std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control) {
-  // The papers have one stage a device.
+  // The papers have one stage per device.
   if (TraitsOf(problem.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages) {
     return std::nullopt;
   }
@@ -342,12 +342,13 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
       SmallestMemory(problem, costs, variant, search.LeastMemory(), meter);
   summary = search.Summary();
   if (!smallest) return StoppedEmpty{summary};
-  // All of the method was tried.
+  // The whole method was tried.
   summary.termination = Termination::kOptimal;
   summary.limit = SearchLimit::kNone;
   return NothingFits{.smallest_usable_memory = *smallest,
                      .smallest_device_memory = DeviceMemoryFor(problem, *smallest),
-                     // Of all plans of these strategies less may do: the method rounds memory up.
+                     // Other plans of the same strategies may need less, because the method rounds
+                     // memory up.
                      .memory_is_proved = false,
                      .search = summary};
 }

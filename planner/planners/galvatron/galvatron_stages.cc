@@ -9,10 +9,10 @@ namespace {
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 
-// Whole units that hold `bytes`.
+// Returns the whole units that hold `bytes`.
 int64_t UnitsFor(Bytes bytes) { return (bytes.count() + kMebibyte - 1) / kMebibyte; }
 
-// Whole units within `bytes`, which may be negative.
+// Returns the whole units within `bytes`, which may be negative.
 int64_t UnitsWithin(Bytes bytes) {
   return bytes.count() >= 0 ? bytes.count() / kMebibyte : -UnitsFor(Bytes() - bytes);
 }
@@ -54,7 +54,7 @@ int GalvatronStages::CommunicatorsAt(int stage_index, int communicator_count) co
   return communicator_count + (ties && is_edge && depth > 1 ? 1 : 0);
 }
 
-// As `PlanEvaluator` has it.
+// Returns the peak as `PlanEvaluator` computes it.
 Bytes GalvatronStages::PeakOf(int first_unit, const std::vector<int>& options,
                               int stage_index) const {
   const int depth = tables_.pipeline_parallel_degree();
@@ -104,8 +104,8 @@ DenseStage GalvatronStages::DenseOf(int first_unit, int unit_count, int stage_in
 std::optional<GalvatronStage> GalvatronStages::SolveNew(int first_unit, int unit_count,
                                                         int stage_index) {
   const int depth = tables_.pipeline_parallel_degree();
-  // Some unit needs the least of its options while it runs, and none needs more than the
-  // most (b_up); so much of the budget is out of the programme's reach.
+  // Some unit needs at least the least of its transients, and no unit more than the most (b_up);
+  // the programme cannot use that part of the budget.
   Bytes least_transient, most_transient;
   for (int unit = first_unit; unit < first_unit + unit_count; ++unit) {
     const GalvatronKind& kind = tables_.kinds()[tables_.kind_of_unit()[unit]];
@@ -121,7 +121,7 @@ std::optional<GalvatronStage> GalvatronStages::SolveNew(int first_unit, int unit
   const int64_t most = UnitsWithin(budget - least_transient);
   const int64_t least = std::min(most, UnitsWithin(budget - most_transient));
   const DenseStage dense = DenseOf(first_unit, unit_count, stage_index);
-  // Below b_up everything fits, but for what a runtime keeps besides layers.
+  // Below b_up everything fits, except for what a runtime keeps in addition to layers.
   for (const auto& [lowest, highest] :
        {std::pair(least, most), std::pair<int64_t, int64_t>(0, least - 1)}) {
     if (highest < lowest) continue;
@@ -135,7 +135,7 @@ std::optional<GalvatronStage> GalvatronStages::SolveNew(int first_unit, int unit
       if (peak <= problem_.usable_memory()) {
         return GalvatronStage{std::move(solution->options), solution->time, peak};
       }
-      // Down to what it uses the answer is the same.
+      // Down to the units it uses, the answer is the same.
       capacity = solution->units - 1;
     }
   }

@@ -19,7 +19,8 @@ bool InTree(const Strategy& strategy, bool with_recompute) {
          (with_recompute && strategy.recompute_level == RecomputeLevel::kFull);
 }
 
-// The strategy of a layer without one of its own beside a layer under `neighbour`.
+// Returns whether a layer without a strategy of its own may have `strategy` next to a layer under
+// `neighbour`.
 bool Follows(const Strategy& strategy, const Strategy& neighbour) {
   return strategy.tensor_parallel_degree == neighbour.tensor_parallel_degree &&
          strategy.data_parallel_degree == neighbour.data_parallel_degree &&
@@ -51,7 +52,8 @@ void GalvatronTables::AddUnits(const StrategySpace& space) {
   for (int layer = 0; layer < model.layer_count(); ++layer) {
     const int definition = model.definition_of_layer()[layer];
     const bool is_transformer = IsTransformer(model.layer(layer).kind);
-    // An end joins the unit before it, and the first ones that of the first layer.
+    // An end layer joins the unit before it; the first ones join the unit of the first transformer
+    // layer.
     const bool joins = !own_ends && !units.empty() && (!is_transformer || !has_transformer.back());
     if (!joins) {
       units.emplace_back();
@@ -182,7 +184,7 @@ void GalvatronTables::AddTableChoices(const StrategySpace& space,
 std::vector<GalvatronTables> GalvatronTables::TransformerChoices(const StrategySpace& space) const {
   if (space.dimensions().has(SearchDimension::kPerLayer)) return {*this};
   const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
-  // The transformer layer of a unit.
+  // Returns the transformer layer of a unit.
   const auto leader = [&definitions](const GalvatronKind& kind) {
     size_t index = 0;
     while (!IsTransformer(definitions[kind.definitions[index]].kind)) ++index;
@@ -225,7 +227,7 @@ Seconds GalvatronTables::LowerBound(int64_t micro_batch_count) const {
     work += least_work[kind];
   }
   const double waiting = 1.0 - std::pow(1.0 - 1.0 / m, pipeline_parallel_degree_);
-  // Sums round.
+  // Covers the rounding of sums.
   return std::max(all / waiting, work / pipeline_parallel_degree_) * (1.0 - 1e-12);
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMebibyte = 1024.0 * 1024.0;
 constexpr double kMillisecond = 1e-3;
-// Within which numbers of the solver and ours are one.
+// Relative difference within which numbers of the solver equal ours.
 constexpr double kTolerance = 1e-6;
 
 }  // namespace
@@ -78,8 +78,8 @@ void GraphSearch::AddEdges() {
   }
 }
 
-// The sums of `EvaluateChoice`, written down as rows: what is live at a node is what was
-// live at the one before and what the node adds, and under the cap with its transient.
+// Adds the sums of `EvaluateChoice` as rows: the memory live at a node is that at the previous node
+// plus what the node adds; with the node's transient it must stay below the cap.
 void GraphSearch::AddLiveRows() {
   const int node_count = static_cast<int>(graph_.nodes.size());
   const int first_level = program_.column_count;
@@ -88,7 +88,7 @@ void GraphSearch::AddLiveRows() {
   memory_.resize(program_.column_count);
   time_.resize(program_.column_count);
 
-  // [node][column]: bytes the node adds.
+  // [node][column] bytes the node adds.
   std::vector<std::map<int, double>> added(node_count);
   std::vector<int> begin_of_instance;
   for (int v = 0; v < node_count; ++v) {
@@ -175,7 +175,7 @@ std::optional<GraphAnswer> GraphSearch::Solve(const std::vector<double>& objecti
 
 namespace {
 
-// What the numbers of `answer` prove of `objective`.
+// Sets what the numbers of `answer` prove about `objective`.
 void Judge(double objective, double gap_ratio, GraphAnswer& answer) {
   answer.objective = objective;
   answer.is_proved =
@@ -190,7 +190,7 @@ std::optional<GraphAnswer> GraphSearch::SolveWeighted(double alpha,
                                                       std::optional<double> cap_bytes) {
   SetCap(cap_bytes);
   solver_->SetRowUpper(memory_row_, kNoBound);
-  // The solver sees numbers near those of the larger part.
+  // Scales the objective so that the larger part has numbers near 1.
   const double scale = std::max(1.0, alpha * kMillisecond / kMebibyte);
   std::vector<double> objective(memory_.size());
   for (size_t column = 0; column < objective.size(); ++column) {
@@ -212,14 +212,14 @@ std::optional<GraphAnswer> GraphSearch::SolveLexicographic(double slack,
   if (!first) return first;
   Judge(first->totals.memory_bytes(), limits_.gap_ratio, *first);
   if (stopped_) return first;
-  // A little room for rounding, too little for a mixture of options to use.
+  // Allows for rounding, but is too little for a mixture of options to use.
   constexpr double kRoom = 1e-9;
   const double memory = first->totals.memory_bytes() / kMebibyte;
   solver_->SetRowUpper(memory_row_, memory * (1.0 + slack) + kRoom * std::max(1.0, memory));
   std::optional<GraphAnswer> second = Solve(time_, kMillisecond);
   solver_->SetRowUpper(memory_row_, kNoBound);
   if (!second) return first;
-  // The second keeps the bounds of the first, whose objective matters.
+  // The result keeps the bounds of the first solve, which are those of its objective.
   second->bound = first->bound;
   second->relaxed_bound = first->relaxed_bound;
   second->node_count += first->node_count;
@@ -235,7 +235,7 @@ std::vector<double> GraphSearch::ValuesOf(const GraphChoice& choice) const {
     const GraphEdge& edge = graph_.edges[e];
     values[first_edge_column_[e] + edge.Pair(choice[edge.from], choice[edge.to])] = 1.0;
   }
-  // Each row of levels follows from what is chosen, in order.
+  // Each level follows from what is chosen, in order.
   for (size_t v = 0; v < graph_.nodes.size(); ++v) {
     const IntegerProgram::Row& row = program_.rows[first_cap_row_ - graph_.nodes.size() + v];
     double level = 0.0;
@@ -245,8 +245,8 @@ std::vector<double> GraphSearch::ValuesOf(const GraphChoice& choice) const {
   return values;
 }
 
-// The larger the weight the smaller the memory, and a program without a cap is easy. As
-// what is capped is not what is weighted, any weight may be the best.
+// A larger weight gives a smaller memory, and a programme without a cap is easy. The capped
+// quantity is not the weighted one, so any weight may be the best.
 std::optional<GraphChoice> GraphSearch::FindWithin(double cap_bytes, const GraphAnswer& fastest) {
   SetCap(std::nullopt);
   std::optional<GraphAnswer> best;
@@ -261,7 +261,8 @@ std::optional<GraphChoice> GraphSearch::FindWithin(double cap_bytes, const Graph
   const double saved = fastest.totals.memory_bytes() - smallest->totals.memory_bytes();
   const double paid = smallest->totals.seconds - fastest.totals.seconds;
   if (saved > 0.0 && paid > 0.0) {
-    // Weights are bytes a second; bisected by ratio around the slope between both ends.
+    // Weights in bytes per second, bisected by ratio around the slope between the two ends. Eight
+    // halvings of a range of 10^6 leave a factor of 1.06. Not measured for other numbers.
     constexpr int kRounds = 8;
     double least = saved / paid * 1e-3;
     double most = saved / paid * 1e3;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
-// A plan and where it comes from.
+// A plan and the solution it was made from.
 struct Candidate {
   PredictedPlan predicted;
   MeshSolution solution;
@@ -37,8 +37,8 @@ bool IsFaster(const Candidate& a, const Candidate& b) {
   return IsBetterPlan(a.predicted, b.predicted);
 }
 
-// The ways to cut the smallest and the largest batch into micro-batches for which every
-// layer has a strategy, the largest micro-batches first; of equal sizes the larger batch.
+// Returns the micro-batch sizes of the smallest and the largest batch for which every layer has a
+// strategy, largest micro-batches first; among equal sizes the larger batch first.
 std::vector<BatchCut> CutsOf(const PlanningProblem& problem, const CostModel& costs) {
   const std::vector<int64_t> batches = problem.GlobalBatchSizes();
   std::vector<BatchCut> cuts;
@@ -72,7 +72,7 @@ std::vector<BatchCut> CutsOf(const PlanningProblem& problem, const CostModel& co
   return cuts;
 }
 
-// The objective of the papers, (5), of a plan: bytes.
+// Returns the objective of the papers, (5), for a plan, in bytes.
 double WeightOf(const Candidate& candidate, double alpha) {
   return UpperOf(candidate).as_double() + alpha * candidate.predicted.prediction.step.value();
 }
@@ -96,7 +96,8 @@ std::vector<std::string> NotesOf(const MeshSolution& solution, const std::string
   return notes;
 }
 
-// Nodes after which a program under a cap is left with the best solution there is.
+// Nodes after which a programme under a cap ends with the best solution so far, since capped
+// programmes are hard to prove and the nearest plan is what counts. Not measured for other values.
 constexpr int kMostNodesWithinCap = 40;
 
 class IlpPlanner {
@@ -109,8 +110,8 @@ class IlpPlanner {
         costs_(costs),
         control_(control),
         goal_(goal),
-        // A cap makes programs hard: equal layers all choose alike, and a hundredth is near
-        // enough where the nearest plan is what counts.
+        // A cap makes programmes hard: equal layers all choose alike. One percent is close enough,
+        // because the nearest plan is what counts.
         search_(problem, costs,
                 {.max_iteration_count = control.max_state_count,
                  .should_stop = control.should_stop,
@@ -128,7 +129,7 @@ class IlpPlanner {
             alpha() ? search_.LeastWeighted(cut, *alpha()) : search_.LeastMemory(cut);
         if (solution) Add(*std::move(solution));
       } else {
-        // Halfway; the ends are there anyway.
+        // One cap, halfway; the ends are solved in any case.
         constexpr int kCapCount = 1;
         for (const DeviceMesh& mesh : search_.meshes()) {
           for (MeshSolution& solution : search_.TimeLadder(mesh, cut, kCapCount)) {
@@ -146,7 +147,7 @@ class IlpPlanner {
  private:
   std::optional<double> alpha() const { return problem_.rules().ilp_alpha_bytes_per_second; }
 
-  // Of two plans the one that is wanted first.
+  // Returns whether `a` is preferred to `b`.
   bool ComesFirst(const Candidate& a, const Candidate& b) const {
     if (goal_ == Goal::kLeastTime) return IsFaster(a, b);
     if (!alpha()) return IsSmaller(a, b);
@@ -163,7 +164,7 @@ class IlpPlanner {
                    kGibibyte, "GiB");
   }
 
-  // The nearest plan of a solution, unless it is there already.
+  // Adds the nearest plan of a solution, unless it is already there.
   void Add(MeshSolution solution) {
     std::optional<Plan> plan = NearestPlan(problem_, costs_, solution.shares, solution.cut);
     if (!plan) return;
@@ -221,7 +222,8 @@ class IlpPlanner {
       const Candidate& least = *std::min_element(candidates_.begin(), candidates_.end(), IsSmaller);
       return NothingFits{.smallest_usable_memory = UpperOf(least),
                          .smallest_device_memory = DeviceMemoryFor(problem_, UpperOf(least)),
-                         // Of these mappings; others of the same programs may need less.
+                         // Proved for these mappings only; others of the same programmes may need
+                         // less.
                          .memory_is_proved = false,
                          .smallest_plan = least.predicted.plan,
                          .smallest_device_count = std::nullopt,
@@ -263,6 +265,7 @@ bool WantsVirtualStages(const PlanningProblem& problem) {
 std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
                                                  const CostModel& costs,
                                                  const SearchControl& control) {
+  // One stage cannot interleave.
   if (WantsVirtualStages(problem)) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastMemory).Run();
 }

@@ -13,8 +13,8 @@
 
 #include "base/check.h"
 
-// What LAPACK calls when it got a wrong argument. Its own prints by Fortran's runtime, which
-// programs would carry for nothing else; CBC passes no wrong ones.
+// Called by LAPACK for a wrong argument. LAPACK's own version prints with Fortran's runtime
+// library, which the programs would link only for this; CBC passes no wrong arguments.
 extern "C" void xerbla_(const char* /*routine*/, const int* /*argument*/, size_t /*name_size*/) {
   PARPLAN_CHECK(false && "LAPACK takes the argument");
 }
@@ -29,7 +29,7 @@ double CoinBound(double bound) {
   return std::isinf(bound) ? std::copysign(COIN_DBL_MAX, bound) : bound;
 }
 
-// Ends the simplex method. Copied by its owner with the model.
+// Ends the simplex method on a limit. CBC copies it with the model.
 class StopSimplex : public ClpEventHandler {
  public:
   explicit StopSimplex(const SolveLimits& limits) : limits_(&limits) {}
@@ -44,7 +44,7 @@ class StopSimplex : public ClpEventHandler {
   int count_ = 0;
 };
 
-// Ends the search over nodes.
+// Ends the search over nodes on a limit.
 class StopSearch : public CbcEventHandler {
  public:
   explicit StopSearch(const SolveLimits& limits) : limits_(&limits) {}
@@ -156,8 +156,8 @@ class ProgramSolver::Body {
       model.setMaximumNumberIterations(
           static_cast<int>(std::max<int64_t>(1, allowed - solution.iteration_count)));
     }
-    // No cuts: none helps where rows per edge make the relaxation tight, and
-    // CglMixedIntegerRounding2 cuts optima off where coefficients are as large as here.
+    // No cutting planes: they do not help where rows per edge make the relaxation tight, and
+    // CglMixedIntegerRounding2 cuts off optima if coefficients are as large as here.
     CbcRounding simple(model);
     model.addHeuristic(&simple);
     if (!start.empty()) {

@@ -9,10 +9,10 @@
 namespace parplan {
 namespace {
 
-// Numbers of two solves that differ by no more are equal.
+// Relative difference up to which numbers of two solves are equal.
 constexpr double kTie = 1e-6;
 
-// Less memory, or as much and less time.
+// Returns whether `a` takes less memory, or as much memory and less time.
 bool TakesLess(const GraphTotals& a, const GraphTotals& b) {
   if (a.memory_bytes() < b.memory_bytes() * (1.0 - kTie)) return true;
   if (a.memory_bytes() > b.memory_bytes() * (1.0 + kTie)) return false;
@@ -70,7 +70,7 @@ MeshSolution MeshSearch::SolutionOf(const StrategyGraph& graph, const DeviceMesh
     }
     solution.shares.push_back(share);
 
-    // The instance that stands for most layers.
+    // Finds the instance that represents most layers.
     int most = 0;
     int instance = -1;
     for (const GraphNode& node : graph.nodes) {

@@ -11,7 +11,7 @@
 namespace parplan {
 namespace {
 
-// A definition with all that its instances share.
+// The parts of a definition that its instances share.
 struct Block {
   OperatorGraph operators;
   OperatorScales scales;
@@ -147,7 +147,8 @@ class GraphMaker {
     return blocks_[place_[node].definition_index].scales;
   }
 
-  // Classes of options by the layout `layout_of` says, and which layouts those are.
+  // Groups options into classes by the layout that `layout_of` returns; returns the layouts of the
+  // classes.
   template <typename LayoutOf>
   static std::vector<Layout> Classify(const std::vector<OperatorOption>& options,
                                       const LayoutOf& layout_of, std::vector<int>& classes) {
@@ -161,7 +162,7 @@ class GraphMaker {
     return layouts;
   }
 
-  // An activation.
+  // Adds the edge of an activation.
   void AddEdge(int from, int to, int multiplicity) {
     GraphEdge edge;
     edge.from = from;
@@ -192,8 +193,8 @@ class GraphMaker {
     graph_.edges.push_back(std::move(edge));
   }
 
-  // The table of embedding and head: the head reads the embedding's, and a copy of what
-  // it has no part of.
+  // Ties the tables of embedding and head: the head reads the embedding's table, and a copy of the
+  // parts it does not hold.
   void TieTables() {
     if (tables_.size() != 2) return;
     const int from = tables_[0];
@@ -203,7 +204,7 @@ class GraphMaker {
     edge.to = to;
     const std::vector<Layout> before = Classify(
         OptionsAt(from), [](const OperatorOption& o) { return o.weight; }, edge.from_class);
-    // Transposed.
+    // The head uses the transposed table.
     const auto transposed = [](const OperatorOption& option) {
       Layout layout = option.weight;
       for (AxisLayout& axis : layout.axes) {
@@ -220,7 +221,7 @@ class GraphMaker {
     edge.to_class_count = static_cast<int>(after.size());
     for (const Layout& a : before) {
       for (const Layout& b : after) {
-        // Once a step each way: the table before it, its gradient after it.
+        // Once per step in each direction: the table before the step, its gradient after it.
         edge.seconds.push_back(ReshardSeconds(bytes, a, b, question_.mesh, times_));
         edge.kept_bytes.push_back(b.IsSliceOf(a) ? 0.0 : bytes / b.Shards(question_.mesh));
       }

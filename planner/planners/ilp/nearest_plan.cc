@@ -98,7 +98,7 @@ class PlanMapper {
   }
 
  private:
-  // With what follows from the definition.
+  // Returns the chosen strategy with the parts that follow from the definition.
   Strategy Own(int index, const std::vector<std::optional<Strategy>>& chosen) const {
     return OfDefinition(*chosen[index], index);
   }
@@ -108,7 +108,7 @@ class PlanMapper {
     return strategy;
   }
 
-  // Distance and time of a strategy for a definition. What is compared.
+  // Returns distance and time of a strategy for a definition, in the order of comparison.
   std::pair<int64_t, Seconds> Judge(int index, const Strategy& strategy) const {
     constexpr double kGrain = 0.01;
     const LayerCost cost = costs_.CostOfLayer(index, strategy, cut_.micro_batch_size, 1);
@@ -123,7 +123,7 @@ class PlanMapper {
     return {static_cast<int64_t>(std::min(kFarthest, distance / whole / kGrain)), time};
   }
 
-  // Of those that all of `definitions` allow.
+  // Returns the nearest strategy that all of `definitions` allow.
   std::optional<Strategy> Nearest(const std::vector<int>& definitions) const {
     std::optional<Strategy> best;
     std::pair<int64_t, Seconds> best_key;
@@ -146,13 +146,14 @@ class PlanMapper {
     return best;
   }
 
-  // Definitions with one strategy because layers that hold a tied table have it or follow them.
+  // Returns definitions that share one strategy because layers with the tied table have it or
+  // follow them.
   std::vector<int> TableLeaders() const {
     const ModelSpec& model = problem_.model();
     const DimensionSet dimensions = problem_.dimensions();
     const bool own_ends = dimensions.has(SearchDimension::kEndStrategies);
     std::vector<int> leaders;
-    // All transformer layers are alike then.
+    // All transformer layers are alike in this case.
     if (!own_ends && !dimensions.has(SearchDimension::kPerLayer)) return leaders;
     for (int layer = 0; layer < model.layer_count(); ++layer) {
       if (!HoldsTiedTable(model, model.definition_of_layer()[layer])) continue;
@@ -165,8 +166,8 @@ class PlanMapper {
     return leaders;
   }
 
-  // The nearest transformer layer behind a layer, or before it where there is none behind; -1
-  // where there is none.
+  // Returns the nearest transformer layer after a layer, or before it if there is none after; -1 if
+  // there is none.
   int NeighbourOf(int layer) const {
     const ModelSpec& model = problem_.model();
     const auto is_transformer = [&](int index) { return IsTransformer(model.layer(index).kind); };
@@ -178,7 +179,7 @@ class PlanMapper {
     return neighbour;
   }
 
-  // Gives every other layer the strategy of its neighbour. False where it does not apply.
+  // Gives every other layer the strategy of its neighbour. Returns false if it does not apply.
   bool FollowNeighbours(std::vector<Strategy>& strategies) const {
     const ModelSpec& model = problem_.model();
     for (int layer = 0; layer < model.layer_count(); ++layer) {

@@ -6,7 +6,7 @@
 namespace parplan {
 namespace {
 
-// Writes the operators of one layer down, in the order of the forward pass.
+// Lists the operators of one layer in the order of the forward pass.
 class Writer {
  public:
   Writer(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
@@ -31,7 +31,7 @@ class Writer {
     Operator& lookup = graph_.operators[table];
     lookup.flops = 0.0;
     lookup.moved_bytes = 2.0 * element_ * tokens_ * layer_.hidden_size;
-    // Token numbers, not their one-hot rows.
+    // The input is token numbers, not one-hot rows.
     lookup.keeps_input = false;
     lookup.has_input_gradient = false;
     lookup.inner_units = 0;  // padded
@@ -57,7 +57,7 @@ class Writer {
     const int loss = AddElementwise("loss", layer_.vocabulary_size, {table});
     graph_.operators[loss].column_units = 0;
     graph_.operators[loss].row_sum_count = 3;
-    // Its gradient and what is computed in 32 bits, besides the logits themselves.
+    // The gradient of the logits and what is computed in 32 bits, in addition to the logits.
     const double bytes_per_logit =
         runtime_.fp32_logits ? runtime_.loss_bytes_per_logit : 2.0 * element_;
     graph_.operators[loss].keeps_input = true;
@@ -113,7 +113,7 @@ class Writer {
     return Add(std::move(work), inputs);
   }
 
-  // Bias, dropout and residual addition behind a part.
+  // Adds bias, dropout and residual addition after a part.
   int AddResidual(std::string name, int part, int residual) {
     const int sum = AddElementwise(std::move(name), layer_.hidden_size, {part, residual});
     if (runtime_.hidden_dropout) {
@@ -127,7 +127,7 @@ class Writer {
     const int64_t key_value_heads = layer_.key_value_head_count;
     const int64_t query = heads * layer_.head_size;
     const int64_t projected = query + 2 * key_value_heads * layer_.head_size;
-    // A second one is over encoded tokens, and has names of its own.
+    // A second attention is over encoded tokens and has other names.
     const std::string prefix = residual < 0 ? "" : "cross-";
     const int norm = AddNorm(prefix + "norm1", residual);
     const int qkv = AddMatrix(prefix + "qkv", layer_.hidden_size, projected, {norm});
@@ -159,7 +159,7 @@ class Writer {
     const bool has_experts = layer_.expert_count > 0;
     const double passes = has_experts ? layer_.experts_per_token : 1.0;
     const double copies = has_experts ? layer_.expert_count / passes : 1.0;
-    // Those a token passes, and the shared one, side by side.
+    // The experts a token passes and the shared one, side by side.
     int64_t width = layer_.feed_forward_size;
     if (has_experts) {
       width = int64_t{layer_.experts_per_token} * layer_.expert_feed_forward_size +

@@ -9,7 +9,7 @@
 namespace parplan {
 namespace {
 
-// What the axes do to an operator, one letter each.
+// The choice of each axis for an operator, one letter per axis.
 struct AxisChoices {
   std::array<char, kMeshAxisCount> letters;
 
@@ -52,12 +52,12 @@ class OptionMaker {
               const OperatorScales& scales)
       : op_(op), mesh_(mesh), times_(times), scales_(scales) {}
 
-  // Whether sizes allow these choices.
+  // Returns whether the sizes allow these choices.
   bool Allows(const AxisChoices& choices) const {
     const int columns = choices.Ways(mesh_, "n");
     if (!Divides(choices.Ways(mesh_, "m"), op_.row_units)) return false;
     if (!Divides(columns, op_.column_units)) return false;
-    // Inputs of products are cut along the inner dimension by k, others as the output is.
+    // Inputs of products are split along the inner dimension by `k`, other inputs as the output is.
     const int inner = op_.kind == OperatorKind::kMatrix ? choices.Ways(mesh_, "k") : columns;
     return Divides(inner, op_.inner_units);
   }
@@ -97,7 +97,7 @@ class OptionMaker {
         out + (op_.has_input_gradient ? in : 0.0) + op_.extra_transient_bytes / shards;
   }
 
-  // What one device does.
+  // Returns the part of the operator on one device.
   Operator Part(const AxisChoices& choices) const {
     Operator part = op_;
     const int rows = choices.Ways(mesh_, "m");
@@ -112,7 +112,7 @@ class OptionMaker {
     return part;
   }
 
-  // Collectives of one micro-batch.
+  // Returns the seconds of the collectives of one micro-batch.
   double Sums(const AxisChoices& choices, const OperatorOption& option) const {
     double seconds = 0.0;
     for (int axis = 0; axis < kMeshAxisCount; ++axis) {
@@ -132,7 +132,8 @@ class OptionMaker {
     return seconds;
   }
 
-  // Gradients of weights that several devices have for different rows.
+  // Returns the seconds of reducing gradients of weights that several devices have for different
+  // rows.
   double OncePerStep(const AxisChoices& choices, const OperatorOption& option) const {
     double seconds = 0.0;
     const double bytes = op_.parameter_count * scales_.gradient_message_bytes_per_parameter /
@@ -174,10 +175,10 @@ std::vector<OperatorOption> OptionsOf(const Operator& op, const DeviceMesh& mesh
 
 namespace {
 
-// One way.
+// Returns the seconds of one direction.
 double MoveSeconds(double bytes, const Layout& from, const Layout& to, const DeviceMesh& mesh,
                    const OperatorTimes& times) {
-  // What a device has.
+  // Bytes on one device.
   double held = bytes / from.Shards(mesh);
   double seconds = 0.0;
   const auto each_axis = [&](const auto& visit) {

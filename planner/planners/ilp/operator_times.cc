@@ -9,7 +9,7 @@
 namespace parplan {
 namespace {
 
-// Of the nominal device: only their ratio matters, and is about that of accelerators.
+// Speeds of the nominal device: only their ratio matters, and it is about that of accelerators.
 constexpr double kNominalFlopsPerSecond = 1e14;
 constexpr double kNominalBytesPerSecond = 1e12;
 
@@ -41,8 +41,8 @@ OperatorTimes::OperatorTimes(const PlanningProblem& problem, const std::vector<D
       if (axis.size > 1) shapes.insert({axis.size, axis.rank_stride});
     }
   }
-  // What is missing is asked for one by one, and what is estimated is no promise: plans
-  // are predicted by the cost model.
+  // Missing measurements are resolved one by one, and the notes are dropped: these times promise
+  // nothing, because plans are predicted by the cost model.
   ResolutionNotes notes;
   for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather,
                                       Collective::kReduceScatter, Collective::kAllToAll}) {

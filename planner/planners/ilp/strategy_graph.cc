@@ -8,18 +8,18 @@ namespace parplan {
 
 int StrategyGraph::EarlierCopies(const GraphEdge& edge) const {
   const GraphNode& end = nodes[edge.to];
-  // One from another instance enters the first copy.
+  // A tensor from another instance enters the first copy.
   if (nodes[edge.from].instance != end.instance && end.multiplicity > 1) return edge.multiplicity;
   return edge.multiplicity - 1;
 }
 
-// What is kept grows along the forward pass, so of equal nodes the last copy's backward
-// pass finds most.
+// Kept memory grows along the forward pass, so among equal nodes the backward pass of the last copy
+// has the most memory live.
 GraphTotals EvaluateChoice(const StrategyGraph& graph, const GraphChoice& choice) {
   GraphTotals totals;
-  // By instance: what its earlier copies keep.
+  // [instance] kept memory of its earlier copies.
   std::vector<double> earlier;
-  // By node: what its last copy adds.
+  // [node] memory its last copy adds.
   std::vector<double> last(graph.nodes.size());
   for (size_t v = 0; v < graph.nodes.size(); ++v) {
     const GraphNode& node = graph.nodes[v];
@@ -96,7 +96,7 @@ std::vector<T> Select(const std::vector<T>& values, const std::vector<int>& indi
 void DropDominatedOptions(StrategyGraph& graph) {
   for (size_t v = 0; v < graph.nodes.size(); ++v) {
     std::vector<NodeOption>& options = graph.nodes[v].options;
-    // Options by their classes on all edges.
+    // Groups options by their classes on all edges.
     std::map<std::vector<int>, std::vector<int>> alike;
     for (size_t i = 0; i < options.size(); ++i) {
       std::vector<int> classes;

@@ -14,9 +14,9 @@ namespace parplan {
 // to one search and is used on one thread. Once stopped, it stays stopped.
 class SearchMeter {
  public:
-  // States between two questions to `SearchControl::should_stop`. A state takes about a
-  // microsecond, so a stop is noticed within some milliseconds and the question's cost does not
-  // show. Not measured.
+  // States between two questions to `SearchControl::should_stop`. Fewer would make the cost of the
+  // question, which reads a clock, noticeable; more would delay a stop. Not measured for other
+  // values.
   static constexpr int64_t kStatesBetweenQuestions = 4096;
 
   // `control` must outlive the meter.

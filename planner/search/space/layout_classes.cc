@@ -6,7 +6,9 @@
 namespace parplan {
 namespace {
 
-// Definitions that are asked: classes need not be the best ones.
+// Number of definitions whose moves are compared. Relaxations with classes that are not the best
+// ones are still valid, only weaker, so models of very many definitions need not compare them all.
+// Not measured for other values.
 constexpr int kMostAsked = 16;
 
 }  // namespace
@@ -31,7 +33,8 @@ void LayoutClasses::Compare() {
   definition_ = asked.front();
 }
 
-// Which layouts may be neighbours is alike for all definitions.
+// Returns whether the same layers may precede and follow both layouts; the answer is the same for
+// all definitions.
 bool LayoutClasses::FollowAlike(int a, int b) const {
   const auto may_follow = [this](int from, int to) {
     return table_.Transition(definition_, from, to).is_finite();

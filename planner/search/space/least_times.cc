@@ -1,4 +1,4 @@
-// Bounds from the fastest strategies (`LeastTimes` of option_table.h).
+// Least times over the fastest strategies (`LeastTimes` of option_table.h).
 
 #include <algorithm>
 #include <map>
@@ -46,7 +46,7 @@ LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_ba
   least.backward.assign(count, Seconds::Infinite());
   least.forward_and_backward.assign(count, Seconds::Infinite());
   passes_.resize(count);
-  // By the first definition of those that have the same.
+  // [first definition with the same bare strategies] those strategies.
   std::map<int, std::vector<NumberedStrategy>> strategies;
   for (const ModelLayerRun& run : model.layer_runs()) {
     const int definition = run.definition_index;

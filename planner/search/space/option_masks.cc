@@ -31,8 +31,8 @@ bool LeavesNoOption(const OptionMask& mask) {
   });
 }
 
-// Whether `a` is nowhere worse than `b` where no layer of a plan moves activations, what
-// it sends to another stage included.
+// Returns whether `a` is at least as good as `b` in plans that reshard nowhere, including the
+// messages to other stages.
 bool Beats(const OptionTable& table, int definition, const StageOption& a, const StageOption& b) {
   const auto send = [&](const StageOption& option, bool leaves_node) {
     return table.Send(definition, option.layout, option.layout, leaves_node);
@@ -57,7 +57,8 @@ bool Beats(const OptionTable& table, const OptionMask& a, const OptionMask& b) {
   return true;
 }
 
-// Of masks whose plans have one layout each, those that are needed; of equals the first.
+// Returns the masks that no other dominates, if the plans of each mask have a single layout; among
+// equal ones the first.
 MaskList Unbeaten(const OptionTable& table, MaskList masks) {
   MaskList unbeaten;
   for (OptionMask& mask : masks) {
@@ -71,7 +72,7 @@ MaskList Unbeaten(const OptionTable& table, MaskList masks) {
   return unbeaten;
 }
 
-// The definitions that hold a tied table; none where only one layer does.
+// Returns the definitions that hold a tied table; none if only one layer holds it.
 std::vector<int> TableHolders(const StrategySpace& space, const OptionTable& table) {
   std::vector<int> holders;
   int layer_count = 0;
@@ -87,7 +88,7 @@ std::vector<int> TableHolders(const StrategySpace& space, const OptionTable& tab
   return holders;
 }
 
-// One mask for each way to spread the table that all holders have.
+// Returns one mask for each sharding of the table that all holders have options for.
 MaskList SplitByTable(const OptionTable& table, const OptionMask& mask,
                       const std::vector<int>& holders) {
   MaskList split;
@@ -113,11 +114,12 @@ MaskList SplitByTable(const OptionTable& table, const OptionMask& mask,
   return split;
 }
 
-// Of masks that differ in the holders' options only, those that are needed, where holders may
-// have any neighbours; of equals the first.
+// Returns the masks that no other dominates, if masks differ only in the options of holders and
+// holders may have any neighbours; among equal ones the first.
 MaskList WithoutWorseTables(const OptionTable& table, MaskList masks,
                             const std::vector<int>& holders) {
-  // Whatever a holder does under `b` it may do under `a` for no more, in the same layout.
+  // Every option a holder has under `b` has a counterpart of the same layout under `a` that costs
+  // no more.
   const auto beats = [&](const OptionMask& a, const OptionMask& b) {
     for (const int holder : holders) {
       const std::vector<StageOption>& options = table.options(holder);
@@ -157,7 +159,7 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
     return !per_layer && IsTransformer(definitions[definition].kind) &&
            !table.options(definition).empty();
   };
-  // [definition] the strategy of its layers in the whole plan, where that is one.
+  // [definition] the strategy all its layers have in the whole plan, if there must be one.
   std::vector<const Strategy*> chosen(definition_count, nullptr);
   std::vector<int> bound;
   for (int definition = 0; definition < definition_count; ++definition) {
@@ -172,7 +174,7 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
     }
     return true;
   };
-  // Chooses for the definitions from `next` on in all ways that go together.
+  // Tries all combinations of strategies for the definitions from `next` on that may go together.
   const std::function<void(int)> choose = [&](int next) {
     while (next < definition_count && !is_chosen(next)) ++next;
     if (next == definition_count) {
@@ -188,7 +190,7 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
     }
   };
   choose(0);
-  // Then every layer has the degrees and the order of the others.
+  // In this case every layer has the degrees and the rank order of the others.
   const bool has_one_layout =
       !per_layer && !space.dimensions().has(SearchDimension::kEndStrategies);
   return has_one_layout ? Unbeaten(table, std::move(masks)) : masks;

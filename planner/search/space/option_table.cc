@@ -100,7 +100,7 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
   OptionsByLayout best;
   const auto add = [&](const StageOption& priced) {
     std::vector<StageOption>& others = best[priced.layout];
-    // Of equals the first in the order of strategies stays.
+    // Among equal options the first in the order of strategies stays.
     for (const StageOption& other : others) {
       if (beats(other, priced) && (other.strategy < priced.strategy || !beats(priced, other))) {
         return;
@@ -158,7 +158,7 @@ bool OptionTable::PlaceBeats(const StrategySpace& space, const std::vector<Optio
     if (priced[definition].empty()) continue;
     for (int b = 0; b < layout_count(); ++b) {
       if (layouts_[b].place != worse) continue;
-      // The one of the other place with as much sequence parallelism.
+      // Find the layout of the other place with the same sequence parallelism.
       int a = 0;
       while (a < layout_count() &&
              (layouts_[a].place != better ||
@@ -191,8 +191,8 @@ bool OptionTable::PlaceBeats(const StrategySpace& space, const std::vector<Optio
 std::vector<char> OptionTable::BeatenLayouts(const StrategySpace& space,
                                              const std::vector<OptionsByLayout>& priced) const {
   std::vector<char> beaten(layouts_.size(), 0);
-  // Places are named by their first layout. Those with the most samples at once first: they
-  // beat most others.
+  // A place has the number of its first layout. Places with the most samples at once come first,
+  // because they dominate most others.
   std::vector<int> places;
   for (int layout = 0; layout < layout_count(); ++layout) {
     if (layouts_[layout].place == layout) places.push_back(layout);
@@ -206,9 +206,9 @@ std::vector<char> OptionTable::BeatenLayouts(const StrategySpace& space,
     };
     return key(a) < key(b);
   });
-  // One place after the other goes, with all layers of a plan in it: moves between those
-  // that are left are no longer then, since a move within a tensor-parallel degree is a sum
-  // of what either side takes, and one to another degree asks one side only.
+  // Drops dominated places one after the other, together with all layers of a plan in them. Moves
+  // between the remaining places do not get longer by that: a move within a tensor-parallel degree
+  // is a sum of terms of either side, and a move to another degree depends on one side only.
   if (binds_neighbours_) return beaten;
   for (auto it = places.rbegin(); it != places.rend(); ++it) {
     const int worse = *it;

@@ -22,7 +22,7 @@ bool SplitsHeads(const LayerDefinition& layer, int degree) {
   return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
 }
 
-// What layers that are no transformer layers share with those beside them.
+// Returns whether the parts of a strategy agree that end layers share with their neighbours.
 bool SameEnds(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree &&
@@ -39,7 +39,7 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
       dimensions_(problem.dimensions()),
       target_(LimitsOf(problem.rules().target)),
       has_data_sheets_(problem.hardware() != nullptr && problem.rules().allow_estimates) {
-  // By all that bare strategies depend on.
+  // Key of everything that bare strategies depend on.
   using Kind = std::tuple<bool, int, int, int, int, int, bool>;
   std::map<Kind, int> first_of_kind;
   for (const LayerDefinition& layer : problem.model().layer_definitions()) {
@@ -247,8 +247,8 @@ bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definiti
   const bool transformer_b = IsTransformerLayer(definition_b);
   if (transformer_a && transformer_b) {
     if (definition_a == definition_b) return a == b;
-    // Sequence parallelism follows from how a definition was measured, the share of
-    // experts from how many it has.
+    // Sequence parallelism follows from how a definition was measured, and the expert-parallel
+    // degree from its number of experts.
     Strategy like_b = a;
     like_b.sequence_parallel = b.sequence_parallel;
     like_b.expert_parallel_degree = b.expert_parallel_degree;

@@ -9,7 +9,7 @@
 namespace parplan {
 namespace {
 
-// The nodes of one path: with and without sharding and recomputation.
+// Adds the leaves of one path: with and without sharding and recomputation.
 void AddVariants(Strategy strategy, bool with_recompute, std::vector<Strategy>& strategies) {
   for (ShardingLevel sharding : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
     if (sharding != ShardingLevel::kNone && strategy.data_parallel_degree == 1) continue;
@@ -42,7 +42,7 @@ bool InSpace(const SearchSpace& space, const Strategy& strategy) {
   return false;
 }
 
-// By dimensions and target.
+// Returns whether dimensions and target allow the strategy.
 bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy,
                      bool holds_tied_table) {
   const DimensionSet dimensions = problem.dimensions();
@@ -83,8 +83,8 @@ bool DoesAs(const PlanningProblem& problem, const LayerDefinition& definition, S
   return strategy == wanted;
 }
 
-// True when some transformer layer can be split `degree` times: the degrees for
-// which collectives need to have been measured.
+// Returns whether some transformer layer can be split `degree` times: collectives need to have been
+// measured for these degrees only.
 bool SplitsSomeTransformer(const ModelSpec& model, int degree) {
   return std::any_of(model.layer_definitions().begin(), model.layer_definitions().end(),
                      [degree](const LayerDefinition& definition) {

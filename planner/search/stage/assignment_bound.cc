@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The best option of each layout of each kind at one price.
 class PricedOptions {
  public:
-  // Only options without extra memory where `least_memory`.
+  // If `least_memory`, only options without extra memory are used.
   PricedOptions(const CappedStage& stage, double ticks_per_byte, bool least_memory)
       : layout_count_(stage.layout_count),
         costs_(stage.kinds.size() * stage.layout_count, kInfinity),
@@ -46,11 +46,11 @@ class PricedOptions {
   std::vector<int> choices_;
 };
 
-// Cheapest path over (layer, layout) at one price.
+// The cheapest path over (layer, layout) at one price.
 struct PricedPath {
   CappedAssignment assignment;
   double cost = 0.0;
-  // [layer * layout_count + layout before]; one row more than layers, of zeros.
+  // [layer * layout_count + layout before]; followed by a row of zeros.
   std::vector<double> values;
 };
 
@@ -121,11 +121,11 @@ bool Better(const CappedAssignment& a, const CappedAssignment& b) {
   return a.ticks < b.ticks || (a.ticks == b.ticks && a.extra_bytes < b.extra_bytes);
 }
 
-// The best assignment within `room` that follows one path up to some layer and
-// the other from there on.
+// Replaces `incumbent` by the best assignment within `room` that follows one path up to some layer
+// and the other path from there on.
 void ImproveBySplicing(const CappedStage& stage, const CappedAssignment& first,
                        const CappedAssignment& second, int64_t room, CappedAssignment& incumbent) {
-  // Running sums instead of one evaluation a layer: suffix of `second`, prefix of `first`.
+  // Running sums: suffix of `second`, prefix of `first`.
   const int layer_count = stage.layer_count();
   const int layout_count = stage.layout_count;
   const auto option = [&stage](const CappedAssignment& path, int layer) -> const CappedOption& {
@@ -164,8 +164,8 @@ void ImproveBySplicing(const CappedStage& stage, const CappedAssignment& first,
   PARPLAN_CHECK(incumbent.ticks == best_ticks && incumbent.extra_bytes == best_bytes);
 }
 
-// Rounding errors of a path's cost: each of its few additions a layer is off by
-// at most 2^-53 of the largest partial sum.
+// Returns a bound of the rounding errors of a path's cost: each of its few additions per layer is
+// off by at most 2^-53 of the largest partial sum.
 double Slack(const CappedStage& stage, double ticks_per_byte) {
   int64_t longest = 0, largest = 0;
   for (int kind : stage.kind_of_layer) {

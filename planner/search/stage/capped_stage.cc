@@ -8,7 +8,7 @@
 namespace parplan {
 namespace {
 
-// Whether `a` makes `b` superfluous; of equals, the one that comes first stays.
+// Returns whether `a` makes `b` superfluous; among equal options the first stays.
 bool Dominates(const CappedOption& a, const CappedOption& b) {
   if (a.layout != b.layout || a.ticks > b.ticks || a.extra_bytes > b.extra_bytes) return false;
   return a.ticks < b.ticks || a.extra_bytes < b.extra_bytes || a.option < b.option;
@@ -25,7 +25,7 @@ std::vector<CappedOption> WithoutDominated(const std::vector<CappedOption>& opti
   return kept;
 }
 
-// The options of `choices` under `cap`; `least_kept` gets their least memory.
+// Returns the options of `choices` under `cap`; sets `least_kept` to the least memory of the layer.
 CappedChoices CapChoices(const LayerChoices& choices, Bytes cap, const TickScale& scale,
                          Bytes& least_kept) {
   CappedChoices capped;
@@ -75,7 +75,7 @@ std::vector<Bytes> TransientCaps(const StageChoices& stage) {
   std::vector<char> used(stage.kinds.size(), 0);
   for (const LayerChoiceRun& run : stage.runs) used[run.kind] = 1;
   std::vector<Bytes> caps;
-  // Below this some layer has no option.
+  // Below this cap some layer has no option.
   Bytes least_cap;
   for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
     if (!used[kind]) continue;

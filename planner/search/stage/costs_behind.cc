@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// [from * layout count + to] the least half moves from one layout to another, by way of others.
+// Returns [from * layout count + to] the least half moves from one layout to another, possibly
+// through others.
 std::vector<double> ShortestHalfMoves(const TickStage& stage, int kind) {
   const int count = stage.layout_count;
   std::vector<double> moves(count * count, kInfinity);
@@ -31,9 +32,10 @@ std::vector<double> ShortestHalfMoves(const TickStage& stage, int kind) {
   return moves;
 }
 
-// [begin * layout count + end] what a run costs at least that begins and ends with these
-// layouts: its first and its last layer cost as much as their layouts do at least, all others
-// no less than the cheapest layout it comes to, and it goes there and on.
+// Returns [begin * layout count + end] a lower bound of the cost of a run that begins and ends with
+// these layouts: its first and last layer cost at least as much as the cheapest option of their
+// layouts, all others at least as much as the cheapest layout the run visits, and it must move
+// there and on.
 std::vector<double> RunCosts(const FrontCase& front_case, const FrontRun& run, size_t cut_index) {
   const PricedCut& cut = front_case.cuts[cut_index];
   const int count = front_case.stage->layout_count;

@@ -9,10 +9,11 @@
 namespace parplan {
 namespace {
 
-// No assignment. Added to what an assignment takes it stays in range.
+// Cost of no assignment. The sum with the cost of any assignment stays within int32_t.
 constexpr int32_t kNone = int32_t{1} << 30;
 constexpr int kTickBits = 29;
-// Units a block of states has: its costs and arrivals stay in the first cache.
+// Units per block of states: 512 costs of 4 bytes for each layout and their arrivals stay in the
+// first-level cache. Not measured for other sizes.
 constexpr int64_t kBlockUnits = 512;
 
 }  // namespace
@@ -45,7 +46,7 @@ void DenseAssignment::MakeTicks() {
     longest += option.value() + transition.value();
   }
   PARPLAN_CHECK(std::isfinite(longest));
-  // A layer rounds twice, by at most half a tick.
+  // Each layer is rounded twice, by at most half a tick.
   const int exponent = kTickBits - 1 - (longest > 0.0 ? std::ilogb(longest) : 0);
   const auto to_ticks = [exponent](Seconds time) {
     return static_cast<int32_t>(std::lround(std::ldexp(time.value(), exponent)));
@@ -66,9 +67,9 @@ void DenseAssignment::MakeTicks() {
   }
 }
 
-// After a layer, plans have at least the least units of the layers up to it and leave
-// room for the least of those behind it; with more than the most they can use nothing
-// changes, and with so few that those behind can't use up `least_capacity` nobody asks.
+// After a layer, plans hold at least the least units of the layers so far and leave room for the
+// least units of the later layers. Rows end where more units change nothing, and begin where the
+// later layers could not use up `least_capacity`, because no one asks for less.
 void DenseAssignment::MakeBands(int64_t least_capacity, int64_t capacity) {
   const int layer_count = static_cast<int>(stage_.kind_of_layer.size());
   rows_.resize(layer_count + 1);
@@ -100,7 +101,7 @@ void DenseAssignment::Fill(int first, int last) {
       return;
     }
     Advance(row - 1);
-    // The row before has served, unless it is kept.
+    // The previous row is no longer needed unless it is stored.
     const bool same_block = (row - 1) / block_ == last / block_;
     if (!same_block && (row - 1) % block_ != 0) std::vector<int32_t>().swap(rows_[row - 1].ticks);
   }
@@ -133,7 +134,7 @@ void DenseAssignment::Advance(int layer) {
           TakeLeast(arrivals_.data() + (first - option.units - begin), option.ticks, stop - first,
                     target + first);
         }
-        // Beyond the row everything is as at its end.
+        // Beyond the end of the row all costs equal those at its end.
         if (end <= from.last) continue;
         const int32_t cost = arrivals_[end - 1 - begin] + option.ticks;
         for (int64_t units = std::max(end + option.units, to.first); units <= to.last; ++units) {
@@ -177,8 +178,8 @@ int DenseAssignment::LowestOption(int layer, int64_t units, const std::vector<in
   return -1;
 }
 
-// Computes the block of a row again where it was dropped. Keeps the row behind it: that
-// is of the same block or the first of its own.
+// Computes the block of a row again if it was dropped. The next row, which is in the same block or
+// the first of its own, stays.
 void DenseAssignment::NeedRow(int layer) {
   const int row = layer + 1;
   if (!rows_[row].ticks.empty()) return;
@@ -202,7 +203,7 @@ std::optional<DenseSolution> DenseAssignment::At(int64_t capacity) {
   int64_t units = capacity;
   for (int layer = layer_count - 1; layer >= 0; --layer) {
     NeedRow(layer);
-    // The layouts from which the least cost comes.
+    // Layouts from which the least cost comes.
     std::vector<int> layouts;
     int32_t least = kNone;
     for (int layout = 0; layout < stage_.layout_count; ++layout) {

@@ -60,8 +60,8 @@ struct DenseSolution {
 class DenseAssignment {
  public:
   // Rows of all layers are stored up to this many bytes (256 MiB); above it, one row in sqrt(L) is
-  // stored and the others are computed again while tracing back, which doubles the time. The limit
-  // keeps several threads within the memory of a small server; not measured otherwise.
+  // stored and the others are computed again while tracing back, at about twice the time. Not
+  // measured for other values.
   static constexpr int64_t kMostRowBytes = int64_t{1} << 28;
 
   // Computes the table for capacities from `least_capacity` to `capacity` units. Keeps a reference

@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-// Eight costs at any address. Both compilers split it where registers are narrower.
+// Eight costs at any address. Both compilers split the operation if registers are narrower.
 using Eight = int32_t __attribute__((vector_size(32), aligned(4), may_alias));
 constexpr int64_t kLanes = 8;
 
@@ -20,7 +20,7 @@ PARPLAN_INLINE void LeastSumsBody(absl::Span<const int32_t* const> before,
                                   absl::Span<const int32_t> add, int64_t count, int32_t* arrival) {
   const size_t term_count = before.size();
   int64_t i = 0;
-  // Two at a time: enough to hide the latency of one minimum.
+  // Two vectors at a time hide the latency of one minimum.
   for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
     Eight a = *reinterpret_cast<const Eight*>(before[0] + i) + add[0];
     Eight b = *reinterpret_cast<const Eight*>(before[0] + i + kLanes) + add[0];

@@ -15,14 +15,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Options = std::vector<TickStage::Option>;
 
-// Layers of each kind.
+// Returns [kind] the number of layers.
 std::vector<double> LayerCounts(const TickStage& stage) {
   std::vector<double> counts(stage.options.size(), 0.0);
   for (const FrontRun& run : stage.runs) counts[run.kind] += run.layer_count;
   return counts;
 }
 
-// The price and bound of every cut. False when a cut excludes all that fits.
+// Computes the price and bound of every cut. Returns false if a cut excludes everything that fits.
 bool Price(const std::vector<double>& layer_counts, FrontCase& front_case,
            std::vector<double>& bounds) {
   std::vector<FreeLayers> layers(layer_counts.size());
@@ -51,7 +51,7 @@ double LeastCost(const PricedCut& cut, const Options& options) {
   return least;
 }
 
-// Drops options that no assignment within the cuts has.
+// Removes options that no assignment within the cuts uses.
 void DropHopeless(const std::vector<double>& bounds, FrontCase& front_case) {
   for (Options& options : front_case.options) {
     for (size_t index = 0; index < bounds.size(); ++index) {
@@ -62,7 +62,7 @@ void DropHopeless(const std::vector<double>& bounds, FrontCase& front_case) {
   }
 }
 
-// The cheapest of the tightest cut first.
+// Sorts options by their cost under the tightest cut, cheapest first.
 void Sort(const std::vector<double>& bounds, FrontCase& front_case) {
   size_t tightest = 0;
   double least_gap = kInfinity;
@@ -75,7 +75,7 @@ void Sort(const std::vector<double>& bounds, FrontCase& front_case) {
   }
   const PricedCut& cut = front_case.cuts[tightest];
   for (Options& options : front_case.options) {
-    // Where two are equal but for rounding, the faster one.
+    // If two are equal except for rounding, the faster one comes first.
     const double unit = LeastCost(cut, options) * 1e-9;
     const auto rank = [&](const TickStage::Option& option) {
       return std::pair(unit > 0.0 ? std::floor(cut.Cost(option.cost) / unit + 0.5) : 0.0,
@@ -129,8 +129,8 @@ void AddBehind(FrontCase& front_case) {
   }
 }
 
-// What no assignment can do without, with a transient of at least `least_transient`. False
-// where nothing fits.
+// Computes the room that remains with a transient of at least `least_transient`. Returns false if
+// nothing fits.
 bool MakeRoom(int64_t least_transient, FrontCase& front_case) {
   const TickStage& stage = *front_case.stage;
   front_case.least_transient = least_transient;
@@ -154,7 +154,7 @@ bool MakeRoom(int64_t least_transient, FrontCase& front_case) {
   return front_case.room >= 0;
 }
 
-// The most any assignment can need, and of overheads.
+// Upper bounds over all assignments of the memory needed and of overheads.
 struct MostNeeded {
   int64_t bytes = 0;
   int64_t step_bytes = 0;
@@ -192,8 +192,7 @@ bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
          a.transient <= b.transient && a.budget >= b.budget;
 }
 
-// Drops options that are nowhere better than another of their layout, of equals all but
-// the first.
+// Removes dominated options; among equal ones of a layout, all but the first.
 void DropBeaten(Options& options) {
   Options kept;
   for (size_t index = 0; index < options.size(); ++index) {
@@ -208,7 +207,7 @@ void DropBeaten(Options& options) {
   options = std::move(kept);
 }
 
-// Forgets what cannot bind.
+// Drops the memory constraints that cannot bind.
 void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case) {
   const MostNeeded most = MostNeededBy(front_case, layer_counts);
   if (front_case.has_step && most.step_bytes <= most.least_budget) front_case.has_step = false;
@@ -236,8 +235,8 @@ void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case
   }
 }
 
-// The assignments whose largest transient is between the two. `has_smaller` is set where
-// those with smaller transients are among them.
+// Returns the case of assignments whose largest transient is between the two. Sets `has_smaller` if
+// assignments with smaller transients are among them.
 std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<double>& layer_counts,
                                   int64_t least_transient, int64_t most_transient,
                                   bool& has_smaller) {
@@ -252,7 +251,7 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
   std::vector<double> bounds;
   if (!Price(layer_counts, front_case, bounds)) return std::nullopt;
   DropHopeless(bounds, front_case);
-  // What is left may need more, or be all in a case with smaller transients.
+  // The remaining options may need more, or all belong to a case with smaller transients.
   if (!MakeRoom(least_transient, front_case)) return std::nullopt;
   bool is_reached = false;
   for (const Options& options : front_case.options) {
@@ -261,7 +260,7 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
     }
   }
   if (!is_reached) return std::nullopt;
-  // At a price options may have been dropped that are good where there is more room.
+  // With a price above 0, options may have been removed that are good if there is more room.
   const bool has_price = std::any_of(front_case.cuts.begin(), front_case.cuts.end(),
                                      [](const PricedCut& cut) { return cut.price > 0.0; });
   ForgetMemory(layer_counts, front_case);
@@ -276,7 +275,7 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
 }  // namespace
 
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
-  // The longest sum any assignment can come to.
+  // The largest sum of any assignment.
   std::vector<double> longest(stage.kinds.size(), 0.0);
   for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
     for (const FrontOption& option : stage.kinds[kind].options) {
@@ -338,9 +337,9 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   for (const LinearCut& cut : cuts) {
     if (cut.most == kInfinity) continue;
     LinearCut added = cut;
-    // Of the same passes; transitions are forward and backward still.
+    // Passes are joined in `forward`, but transitions are still half forward and half backward.
     if (stage.joins_passes) added.backward = cut.forward;
-    // Half a tick a layer and transition, and double sums of priced bytes.
+    // Half a tick per layer and transition, plus rounding of sums of priced bytes in double.
     const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
                             std::abs(cut.most) * ticks_per_second * 1e-12;
     added.most = cut.most * ticks_per_second + rounding;

@@ -193,11 +193,11 @@ void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& lab
   label.binding_bytes = label.binds ? label.sum.bytes : 0;
   if (!label.binds || reference < 0 || case_.has_step) return;
   if (bytes + tails_.more_useful_bytes[option] * label.free_count > case_.room) return;
-  // It need not follow changes to options that are slower in everything, unless for their
-  // layouts.
+  // The reference need not be followed by changes to options that are slower in everything, except
+  // for their layouts.
   LayoutWalks& walks = walks_[case_.stage->runs[run].kind];
   if (!walks.HasNoDetours()) return;
-  // Where it ends as it began, other layouts between are one more visit.
+  // If the run ends as it begins, other layouts in between require a second visit.
   const int needed = label.begin_layout == label.end_layout ? 2 : 1;
   for (const int layout : {label.begin_layout, label.end_layout}) {
     if (layout < 0 || layout == Option(run, reference).layout) continue;
@@ -253,7 +253,7 @@ bool FrontSearch::Beats(int run, int reference, const Label& a, const Label& b) 
 
 void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label>& labels) {
   struct Place {
-    // What neighbours of the stage will see.
+    // The values that neighbours of the stage depend on.
     int first_layout;
     int last_layout;
     int64_t time;
@@ -287,7 +287,7 @@ void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label
   });
   std::vector<Label> kept;
   size_t first_of_key = 0;
-  // Which one beat the last one often beats the next.
+  // The label that dominated the last one often dominates the next.
   size_t last_beater = 0;
   for (size_t rank = 0; rank < places.size(); ++rank) {
     if (rank > 0 && key(places[rank]) != key(places[rank - 1])) {
@@ -320,7 +320,7 @@ void FrontSearch::GiveNodes(std::vector<Label>& labels) {
 }
 
 std::vector<FrontBlock> FrontSearch::Blocks(const Label& label) {
-  // From the first step on.
+  // Nodes from the first one on.
   std::vector<Node> steps;
   for (int node = label.node; node >= 0; node = nodes_[node].parent) {
     steps.push_back(nodes_[node]);
@@ -363,7 +363,7 @@ void FrontSearch::AddBlocks(int run, const std::vector<int>& counts, const Layou
     for (size_t choice = 0; choice < left.size(); ++choice) {
       if (Option(run, static_cast<int>(choice)).layout == layout) all += left[choice];
     }
-    // The first visit takes all but one layer for each later one; they come down to one.
+    // The first visit takes all layers but one for each later visit, each of which takes one.
     int taken = all - later_visits;
     for (size_t choice = 0; choice < left.size() && taken > 0; ++choice) {
       if (left[choice] == 0 || Option(run, static_cast<int>(choice)).layout != layout) continue;

@@ -1,4 +1,4 @@
-// What is not worth completing: the bounds of `FrontSearch`.
+// The bounds of `FrontSearch` that show which labels are not worth completing.
 
 #include <algorithm>
 #include <cmath>
@@ -128,7 +128,8 @@ bool FrontSearch::IsHopeless(int run, int reference, const Label& label, int opt
                    (cut.cut.forward + cut.cut.backward) * moved + tail.win * free_count;
     double with_moves = least + case_.CostBehind(run, index, last_layout);
     least += behind[index].cost;
-    // Bytes beyond the room, at the cheapest behind, with the layers that have to come.
+    // Bytes beyond the room, with the later layers at their cheapest options, and with the layers
+    // that must still come.
     double most_missing = bytes + behind[index].bytes;
     double least_missing = most_missing;
     const auto force = [&](int layout) {
@@ -167,7 +168,7 @@ FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const 
                                              int option, int64_t half_move) const {
   double least = 1.0;
   double most = label.free_count;
-  // Keeps the counts with start + slope * count <= limit, but for rounding.
+  // Keeps the counts with start + slope * count <= limit, up to rounding.
   const auto require = [&least, &most](double start, double slope, double limit) {
     if (slope > 0.0) {
       most = std::min(most, (limit - start) / slope + 1e-6);
@@ -196,9 +197,9 @@ FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const 
     const double start = own + behind[index].cost;
     const double slope = cut.Cost(change) - tail.win;
     require(own + case_.CostBehind(run, index, label.end_layout), slope, cut.cut.most);
-    // Bytes beyond the room, at the cheapest behind.
+    // Bytes beyond the room, with the later layers at their cheapest options.
     const double missing = bytes + behind[index].bytes;
-    // Of too much and too little the loss is the larger of two lines.
+    // The loss is the larger of two linear functions: one for too much memory, one for too little.
     if (std::isinf(tail.rates.save)) {
       require(missing, bytes_change, 0.5);
     } else {
@@ -207,7 +208,7 @@ FrontSearch::Range FrontSearch::CountsWithin(int run, const Label& label, const 
     }
     require(start - missing * tail.rates.add, slope - bytes_change * tail.rates.add, cut.cut.most);
   }
-  // Slopes that are nothing but rounding ask for more layers than numbers hold.
+  // Slopes that consist of rounding only would ask for more layers than an integer holds.
   least = std::min(least, free_count + 1.0);
   return {static_cast<int64_t>(std::ceil(least)),
           static_cast<int64_t>(std::floor(std::max(most, 0.0)))};

@@ -8,7 +8,7 @@
 namespace parplan {
 namespace {
 
-// Times the least of them and whole grains more, none longer than before.
+// Rounds times down to the least of them plus whole grains.
 void Coarsen(Seconds FrontOption::*time, Seconds grain, std::vector<FrontOption>& options) {
   if (!(grain > Seconds()) || options.empty()) return;
   Seconds least = Seconds::Infinite();
@@ -50,7 +50,7 @@ FrontKind MakeKind(const OptionTable& table, int definition, const StageQuestion
   return kind;
 }
 
-// Only what some layer can come from or go to is asked for.
+// Sets the transitions between layouts that neighbouring layers can have.
 void AddTransitions(const OptionTable& table, const StageQuestion& question,
                     const std::vector<int>& definitions, FrontStage& stage) {
   const int layout_count = stage.layout_count;
@@ -116,7 +116,7 @@ FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& questio
       held = std::min(held, table.Message(definitions[stage.runs.back().kind], layout) *
                                 question.in_flight_micro_batch_count);
     }
-    // No layer ends in a class without layouts.
+    // No layer ends in a layout that is represented by another one of its class.
     const Bytes least = *std::min_element(stage.output_held.begin(), stage.output_held.end());
     std::replace(stage.output_held.begin(), stage.output_held.end(), Bytes::Max(), least);
   }

@@ -16,12 +16,12 @@
 namespace parplan {
 namespace {
 
-// A Pareto-optimal way to run the first layers: no other with the same layout
-// at the end is at most as slow and keeps at most as much.
+// A Pareto-optimal way to run the first layers: no other with the same last layout is at most as
+// slow and keeps at most as much.
 struct Label {
   int64_t extra_bytes = 0;
   int64_t ticks = 0;
-  // Index among the labels of the layer before; -1 at the first layer.
+  // Index among the labels of the previous layer; -1 at the first layer.
   int32_t parent = -1;
   // Index into `CappedChoices::options`.
   int32_t choice = 0;
@@ -39,15 +39,15 @@ bool StaircaseOrder(const Label& a, const Label& b) {
          std::tie(b.extra_bytes, b.ticks, b.parent_rank, b.choice);
 }
 
-// The labels after one layer; those of a layout are neighbours, ascending by
-// memory and descending by time.
+// The labels after one layer; those of a layout are adjacent, ascending by memory and descending by
+// time.
 struct LabelLayer {
   std::vector<Label> labels;
   // [layout] half-open ranges of `labels`.
   std::vector<std::pair<int32_t, int32_t>> range_of_layout;
 };
 
-// Keeps the Pareto-optimal ones of `candidates`, which it reorders.
+// Appends the Pareto-optimal ones of `candidates`, which it reorders.
 void AppendStaircase(std::vector<Label>& candidates, std::vector<Label>& labels) {
   std::sort(candidates.begin(), candidates.end(), StaircaseOrder);
   int64_t least_ticks = std::numeric_limits<int64_t>::max();
@@ -79,9 +79,9 @@ class LabelSearch {
         most_ticks_(static_cast<double>(most_ticks)),
         meter_(meter) {}
 
-  // The fastest assignment of at most `most_ticks`; of equals the one that
-  // keeps less, then the one listed first. Nothing when there is none or the
-  // meter ended the search.
+  // Returns the fastest assignment of at most `most_ticks`; among equally fast ones the one that
+  // keeps less, then the one listed first. Returns nothing if there is none or the meter ended the
+  // search.
   std::optional<CappedAssignment> Run() {
     for (int layer = 0; layer < stage_.layer_count(); ++layer) {
       if (!AddLayer(layer)) return std::nullopt;
@@ -99,7 +99,7 @@ class LabelSearch {
   }
 
  private:
-  // Extends every label by every option of `layer`. False when the meter says stop.
+  // Extends every label by every option of `layer`. Returns false if the meter ended the search.
   bool AddLayer(int layer) {
     const CappedChoices& kind = stage_.kinds[stage_.kind_of_layer[layer]];
     LabelLayer next;
@@ -133,7 +133,7 @@ class LabelSearch {
       const int64_t moved = kind.transitions[before * stage_.layout_count + option.layout];
       for (int32_t index = first; index < end; ++index) {
         const Label& label = previous.labels[index];
-        // Labels are ascending by memory: none of the rest fits either.
+        // Labels are ascending by memory, so none of the rest fits either.
         if (label.extra_bytes + option.extra_bytes > room_) break;
         AddCandidate(layer, label, index, option, choice, moved);
       }
@@ -155,7 +155,7 @@ class LabelSearch {
     candidates_.push_back(candidate);
   }
 
-  // Whether no completion from `layer` on takes at most `most_ticks_`.
+  // Returns whether no completion from `layer` on takes at most `most_ticks_`.
   bool Hopeless(int layer, int layout, const Label& label) const {
     const auto ticks = static_cast<double>(label.ticks);
     const SuffixBound& free = relaxation_.free;
@@ -188,7 +188,7 @@ class LabelSearch {
   std::vector<Label> candidates_;
 };
 
-// A cap, relaxed.
+// A cap and its relaxation.
 struct CapCase {
   CappedStage stage;
   int64_t room = 0;
@@ -261,7 +261,7 @@ std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoice
   }
   if (!best) return BudgetTooSmall{smallest_budget};
 
-  // The most promising cap first, so that its answer closes the others.
+  // The cap with the least bound comes first, so that its answer excludes others.
   std::stable_sort(cases.begin(), cases.end(), [](const CapCase& a, const CapCase& b) {
     return a.relaxation.bound < b.relaxation.bound;
   });

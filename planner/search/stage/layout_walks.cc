@@ -19,7 +19,7 @@ LayoutWalks::LayoutWalks(absl::Span<const int64_t> half_moves, int layout_count,
 
 bool LayoutWalks::HasNoDetours() {
   if (has_no_detours_) return *has_no_detours_;
-  // Two ticks are rounding.
+  // Differences of up to two ticks are rounding.
   constexpr int64_t kSlack = 2;
   has_no_detours_ = true;
   for (int over : layouts_) {
@@ -33,8 +33,8 @@ bool LayoutWalks::HasNoDetours() {
   return *has_no_detours_;
 }
 
-// A walk goes straight on through new layouts, or over old ones, each of them once between
-// two new ones and at the end.
+// Returns the most visits of a layout that can be useful. A walk goes straight through new layouts,
+// or over old ones, each at most once between two new ones and at the end.
 int LayoutWalks::MostVisits() { return HasNoDetours() ? 2 : static_cast<int>(layouts_.size()) + 1; }
 
 int LayoutWalks::With(int set, int layout, int count) {
@@ -64,7 +64,7 @@ int LayoutWalks::Count(int set, int layout) const {
 void LayoutWalks::CompareMoves() {
   if (!most_detours_.empty()) return;
   most_detours_.assign(layout_count_, 0);
-  // [from * layout_count_ + to] the shortest ways over any layouts.
+  // [from * layout_count_ + to] the shortest moves through any layouts.
   std::vector<int64_t> ways(half_moves_.begin(), half_moves_.end());
   for (int by : layouts_) {
     for (int from : layouts_) {
@@ -95,10 +95,10 @@ void LayoutWalks::CompareMoves() {
   }
 }
 
-// From a walk for `b`, with what is added, one for `a` is made: it begins and ends with the
-// layouts that `a` asks for, comes to all others that `a` has in the order in which `b` first
-// does, and visits what only `a` has on the way. Where ways over a third layout are shorter
-// than straight ones, going straight to each layout is so much longer at most.
+// From a walk for `b`, with added layers, a walk for `a` is constructed: it begins and ends with
+// the layouts `a` requires, visits the other layouts of `a` in the order in which `b` first does,
+// and visits those only `a` has on the way. If moves through a third layout are shorter than direct
+// ones, going straight to each layout costs at most `most_shortcut_` more.
 int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
   const bool same_ends = a.first == b.first && a.last == b.last;
   if (a.set == b.set && same_ends) return 0;
@@ -106,7 +106,7 @@ int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
   int64_t farther = most_shortcut_;
   if (!same_ends) {
     if ((a.first < 0) != (b.first < 0) || (a.last < 0) != (b.last < 0)) return never_;
-    // Layers to begin and end with must be there, as the walk for `b` has its own.
+    // The walk for `b` has layers for its own ends; `a` must have them for its ends.
     const auto has = [&](int layout, int count) {
       return layout < 0 || Count(a.set, layout) + (layout == always ? 1 : 0) >= count;
     };
@@ -116,14 +116,14 @@ int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
   }
   const auto is_end = [&](int layout) { return layout == a.first || layout == a.last; };
   if (same_ends) {
-    // Ends are visited anyhow, so it is their layers that count.
+    // Ends are visited in any case, so the number of their layers matters.
     for (const auto& [layout, count] : sets_[b.set].set) {
       if (is_end(layout) && Count(a.set, layout) < count) return never_;
     }
   }
   for (const auto& [layout, count] : sets_[a.set].set) {
     if (is_end(layout) || layout == always || Count(b.set, layout) > 0) continue;
-    // Where all of the walk is one layout there and back takes two layers of it.
+    // If the whole walk is one layout, beginning and ending in it takes two layers of it.
     if (a.first >= 0 && a.first == a.last &&
         Count(a.set, a.first) + (a.first == always ? 1 : 0) < 2) {
       return never_;
@@ -145,7 +145,7 @@ int64_t LayoutWalks::LeastInto(int layout) const {
 int64_t LayoutWalks::LeastHalfMove(int set, int layout) {
   const Set& members = sets_[set].set;
   if (members.empty() || (members.size() == 1 && members[0].first == layout)) return 0;
-  // Each but the first is entered.
+  // Every layout but the first is entered.
   int64_t sum = LeastInto(layout);
   int64_t most = sum;
   for (const auto& [member, count] : members) {
@@ -171,7 +171,8 @@ std::vector<LayoutWalk> LayoutWalks::FindWalks(const Set& set) {
     walks.push_back({{set[0].first}, 0});
     return walks;
   }
-  // Above so many layouts there are too many orders to try.
+  // Up to this many layouts all orders are tried: at most 4! = 24. With more, the dynamic programme
+  // of `AddWalksFrom` is faster.
   constexpr size_t kFew = 4;
   if (set.size() <= kFew && HasNoDetours()) return FindStraightWalks(set);
   for (size_t start = 0; start < set.size(); ++start) {
@@ -180,7 +181,7 @@ std::vector<LayoutWalk> LayoutWalks::FindWalks(const Set& set) {
   return walks;
 }
 
-// Every order, and each with a way back to where it began.
+// Tries every order, each also with a return to its first layout.
 std::vector<LayoutWalk> LayoutWalks::FindStraightWalks(const Set& set) const {
   const auto size = static_cast<int>(set.size());
   // [first * size + last]
@@ -209,11 +210,11 @@ std::vector<LayoutWalk> LayoutWalks::FindStraightWalks(const Set& set) const {
   return best;
 }
 
-// By the visits made so far and the layout it is in, the shortest walk there.
+// Finds the shortest walk for each pair of visits made and current layout.
 void LayoutWalks::AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk>& walks) {
   struct Place {
     int64_t half_move = 0;
-    // Where it came from; -1 at the start.
+    // The previous place; -1 at the start.
     int before = -1;
   };
   using Key = std::pair<std::vector<uint8_t>, int>;
@@ -223,7 +224,7 @@ void LayoutWalks::AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk
   std::vector<uint8_t> visits(size, 0);
   visits[start] = 1;
   reached[{visits, start}] = {};
-  // Keys whose walk visits one layout more, round by round.
+  // Keys whose walk has one more visit, round by round.
   std::vector<Key> round = {{visits, start}};
   std::vector<Key> complete;
   while (!round.empty()) {

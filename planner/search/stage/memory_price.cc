@@ -55,6 +55,8 @@ Chosen Smallest(const std::vector<FreeLayers>& layers) {
 
 std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> transients,
                                                          int64_t budget) {
+  // A range spans at most this fraction of the budget. More ranges give tighter bounds in more
+  // time; not measured for other numbers.
   constexpr int64_t kRangesOfABudget = 64;
   std::sort(transients.begin(), transients.end());
   std::vector<std::pair<int64_t, int64_t>> ranges;
@@ -72,7 +74,8 @@ MemoryPrice BestMemoryPrice(const std::vector<FreeLayers>& layers, double room) 
   if (beyond.bytes <= room) return {0.0, beyond.time};
   Chosen within = Smallest(layers);
   if (within.bytes > room) return {0.0, kInfinity};
-  // Each round the two are neighbours on a hull of fewer choices.
+  // In each round the two are neighbours on a convex hull of fewer choices, so few rounds are
+  // needed; the limit only guards against rounding.
   constexpr int kMaxRounds = 64;
   MemoryPrice best = {0.0, beyond.time};
   for (int round = 0; round < kMaxRounds && within.time > beyond.time; ++round) {

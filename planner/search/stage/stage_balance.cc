@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-// Ends of the stages of a partition.
+// Returns the ends of the stages of a partition.
 std::vector<int> Ends(const Partition& partition) {
   std::vector<int> ends(partition.size());
   std::partial_sum(partition.begin(), partition.end(), ends.begin());
@@ -30,31 +30,31 @@ Partition FromEnds(const std::vector<int>& ends) {
   return partition;
 }
 
-// Partitions in which every stage stays within the limit of `Load`:
+// Finds partitions in which every stage stays within the limit of `Load`:
 //
-//   void Start(int stage);   an empty stage
-//   bool Add(int layer);     one more layer; false when it no longer fits
+//   void Start(int stage);   begins an empty stage
+//   bool Add(int layer);     adds a layer; returns false if it does not fit
 //
-// Layers that fit a stage fit any later stage too, and so do fewer of them.
+// Layers that fit a stage also fit any later stage, and so do fewer of them.
 template <typename Load>
 class Splitter {
  public:
   Splitter(Load load, int layer_count, int stage_count)
       : load_(std::move(load)), layer_count_(layer_count), stage_count_(stage_count) {}
 
-  // Whether there is such a partition.
+  // Returns whether there is such a partition.
   bool Solve() {
     FillFromBehind();
     if (least_start_.front() > 0) return false;
-    // Then a layer may move to any stage that has none, so none stays empty.
+    // Then a layer may move to any empty stage, so no stage stays empty.
     all_starts_ = EveryLayerFitsTheFirstStage();
     if (all_starts_) return true;
     for (int stage = stage_count_ - 1; stage >= 0; --stage) FindStarts(stage);
     return CanStart(0, 0);
   }
 
-  // The partition closest to `preferred`, boundary by boundary from the front.
-  // REQUIRES: `Solve` said yes.
+  // Returns the partition closest to `preferred`, boundary by boundary from the front. REQUIRES:
+  // `Solve` returned true.
   Partition ClosestTo(const Partition& preferred) {
     const std::vector<int> preferred_ends = Ends(preferred);
     std::vector<int> ends;
@@ -65,7 +65,7 @@ class Splitter {
       for (int end = first + 1; end <= layer_count_ && load_.Add(end - 1); ++end) {
         if (best >= 0 &&
             std::abs(end - preferred_ends[stage]) >= std::abs(best - preferred_ends[stage])) {
-          break;  // Ends only get farther away.
+          break;  // Later ends are only farther away.
         }
         if (CanStart(stage + 1, end)) best = end;
       }
@@ -77,8 +77,8 @@ class Splitter {
   }
 
  private:
-  // Fills stages from behind, each as far as it goes, be it with nothing. No
-  // stage can start before the start it gets here.
+  // Fills stages from the last one, each as far as possible, possibly with nothing. No stage can
+  // start before the start it gets here.
   void FillFromBehind() {
     least_start_.assign(stage_count_ + 1, layer_count_);
     for (int stage = stage_count_ - 1; stage >= 0; --stage) {
@@ -99,8 +99,8 @@ class Splitter {
     return true;
   }
 
-  // Finds from which layers on the stages from `stage` on can hold the rest,
-  // knowing it for the next stage. The shortest possible stage decides.
+  // Finds the layers from which stages `stage` and later can hold the rest, given the result for
+  // the next stage. The shortest possible stage decides.
   void FindStarts(int stage) {
     const std::vector<int>& next_starts = starts_[stage + 1];
     const int last = layer_count_ - (stage_count_ - stage);
@@ -126,7 +126,7 @@ class Splitter {
   const int layer_count_;
   const int stage_count_;
   std::vector<int> least_start_;
-  // [stage] ascending; unused where `all_starts_`.
+  // [stage] possible first layers, ascending; unused if `all_starts_`.
   std::vector<std::vector<int>> starts_;
   bool all_starts_ = false;
 };
@@ -248,7 +248,7 @@ std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int>
                                 static_cast<int>(preferred.size()))
         .Solve();
   };
-  // More than any stage can need, and far from overflow.
+  // More than any stage needs, and far from overflow.
   int64_t enough = int64_t{1} << 60;
   if (!fits(enough)) return std::nullopt;
   int64_t too_small = -1;

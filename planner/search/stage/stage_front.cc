@@ -14,13 +14,13 @@
 namespace parplan {
 namespace {
 
-// A label and where it was found.
+// A label and the case in which it was found.
 struct Found {
   FrontSearch::Label label;
   size_t case_index = 0;
 };
 
-// Of the same layouts those that nothing beats, whatever memory they need.
+// Returns the labels that no other of the same layouts dominates in time, regardless of memory.
 std::vector<Found> Fastest(const TickStage& stage, std::vector<Found> found) {
   for (auto& [label, case_index] : found) {
     if (!stage.first_layout_matters) label.first_layout = 0;
@@ -54,7 +54,7 @@ const FrontOption& OptionOf(const FrontKind& kind, int option) {
                            [](const FrontOption& one, int wanted) { return one.option < wanted; });
 }
 
-// Sums up as `PlanEvaluator` does: layers of one option together.
+// Returns the choice with times added up as `PlanEvaluator` does: layers of one option together.
 StageChoice ChoiceOf(const FrontStage& stage, const FrontCase& front_case,
                      const std::vector<FrontBlock>& blocks) {
   StageChoice choice;
@@ -125,7 +125,7 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
   std::vector<std::vector<Priced>> options;
   std::vector<FreeLayers> layers;
   std::vector<int64_t> transients;
-  // However few communicators a layer has.
+  // Upper bound of the budget: the least, over definitions, of the largest budget of their options.
   Bytes most = Bytes::Max();
   for (const DefinitionRun& run : question.runs) {
     const auto found = std::find(definitions.begin(), definitions.end(), run.definition_index);
@@ -168,15 +168,15 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
       }
       has_all &= !layers[kind].options.empty();
     }
-    // Smaller ranges have even less.
+    // Smaller ranges lack options too.
     if (!has_all) break;
     const double room = (most - Bytes::Of(least)).as_double();
     const MemoryPrice priced = BestMemoryPrice(layers, room);
     bound = std::min(bound, priced.bound);
-    // Everything was allowed, and memory did not count.
+    // All options were allowed and memory did not bind, so smaller ranges give the same bound.
     if (priced.price == 0.0 && std::isfinite(priced.bound)) break;
   }
-  // Sums in another order may come out a little less.
+  // Sums in another order may come out slightly smaller.
   return bound * (1.0 - 1e-12);
 }
 

@@ -28,7 +28,7 @@ class WindowGrowth {
  private:
   // Factors and thresholds chosen by hand, not measured one by one. Larger factors overshoot the
   // best plan and search a window with many more states than necessary; smaller ones repeat nearly
-  // the same search. Below `kFewStates` a repetition costs less than a millisecond.
+  // the same search. A repetition with fewer than `kFewStates` states costs next to nothing.
   static constexpr int64_t kFewStates = 100;
   static constexpr int64_t kManyTimes = 2;
   static constexpr double kFast = 1.7;

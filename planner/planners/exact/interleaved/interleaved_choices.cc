@@ -173,8 +173,8 @@ double PartitionChoices::PricedBound() const {
   return bound;
 }
 
-// An option that another one is nowhere worse than is no more promising, so what is left out
-// takes none with it that another would have to stand for.
+// A dominated option is never more promising than the one that dominates it, so a cutoff by bounds
+// cannot drop an option that stands for others and keep those.
 std::vector<int> PartitionChoices::Promising(int definition, const InterleavedFinds& finds) {
   const double most = Most(finds) - setting_.costs().step_overhead().value();
   std::vector<std::pair<double, int>> promising;
@@ -230,7 +230,7 @@ void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, Interle
                          static_cast<int64_t>(partition_.layer_counts.size());
   }
   if (!meter.Expand(1) || --finds.choices_left < 0 || finds.passes_left < 0) {
-    // Nothing is known of what is not looked at but this.
+    // Of the plans left out, only this bound is known.
     finds.least_unseen = std::min(finds.least_unseen, Bound());
     return;
   }
@@ -244,9 +244,9 @@ void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, Interle
   SetLeast(definition);
 }
 
-// Whether some plan of what is chosen may fit: what is kept and needed, as
-// `RankMemory::tensor_bound` has it but for outputs that are kept and the optimizer's step,
-// with the least of definitions that are not decided. The evaluator has the last word.
+// Returns whether some plan with the chosen options may fit: memory as in
+// `RankMemory::tensor_bound`, without kept outputs and the optimizer's step, and with the least
+// memory of undecided definitions. The evaluator has the last word.
 bool PartitionChoices::MayFit() {
   for (int device = 0; device < depth_; ++device) {
     Bytes states;

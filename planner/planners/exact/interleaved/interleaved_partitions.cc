@@ -11,7 +11,7 @@ namespace {
 // The transformer layers of a model.
 struct TransformerLayers {
   int count = 0;
-  // The first one, and behind the last one.
+  // The first one, and one past the last one.
   int first = 0;
   int end = 0;
 };
@@ -46,7 +46,7 @@ std::vector<std::vector<int>> PartitionsOf(const StrategySpace& space,
         const bool is_last = stage + 1 == stage_count;
         int left = units / stage_count - (stage == 0 ? front : 0) - (is_last ? back : 0);
         int stop = stage == 0 ? layers.first : next;
-        // Layers of other kinds in between go with those before them.
+        // Layers of other kinds in between belong to the stage of those before them.
         while (left > 0 && stop < layers.end) left -= IsTransformerLayer(model, stop++) ? 1 : 0;
         if (is_last) stop = model.layer_count();
         if (left < 0 || stop == next) break;

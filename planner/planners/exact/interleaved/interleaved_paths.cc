@@ -5,7 +5,7 @@
 namespace parplan {
 namespace {
 
-// Rounding of sums in another order.
+// Relative rounding error of sums in another order.
 constexpr double kRounding = 1e-12;
 
 }  // namespace
@@ -53,7 +53,7 @@ double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch
   double first_sync = 0.0;
   for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
   double bound = 0.0;
-  // To the device's first stage.
+  // Messages to the device's first stage.
   double messages = 0.0;
   for (int device = 0; device < device_count_; ++device) {
     const double* before = &before_[static_cast<size_t>(device) * definition_count_];

@@ -9,16 +9,19 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// A hair less than computed, for the rounding of sums in another order.
+// Factor below 1 that covers the rounding of sums in another order.
 constexpr double kRounding = 1.0 - 1e-11;
 constexpr int kLineSteps = 24;
 constexpr size_t kMostDuals = 6;
-// Of the way to the wanted bound, at first.
+// Length of the first subgradient step, as a share of what the wanted bound would need. The length
+// and the numbers of steps below were chosen by hand and not measured one by one; larger steps
+// overshoot, smaller ones need more steps for the same bound.
 constexpr double kFirstStride = 0.7;
-// Rounds in which prices of devices that are too full rise until all fit, and by how much.
+// Rounds in which the prices of devices that are too full rise until everything fits, and the
+// factor of each rise: 60 rises of 6 % multiply a price by 33.
 constexpr int kFitRounds = 60;
 constexpr double kPriceRise = 1.06;
-// Rounds of using up what is left.
+// Rounds of using up the remaining memory.
 constexpr int kFillRounds = 4;
 
 std::vector<double> Unit(int size, int index) {
@@ -38,7 +41,7 @@ InterleavedRelaxation::InterleavedRelaxation(const PipelineSetting& setting,
       definition_count_(static_cast<int>(setting.problem().model().layer_definitions().size())) {
   std::vector<char> was_seen(definition_count_);
   for (int device = 0; device < loads_.device_count(); ++device) {
-    // Every definition needs its least at least while it runs.
+    // Every definition needs its least transient while it runs.
     double transient = 0.0;
     for (const InterleavedLoads::Share& share : loads_.shares(device)) {
       transient = std::max(transient, menus.least_transient(share.definition));
@@ -64,7 +67,7 @@ InterleavedRelaxation::Dual InterleavedRelaxation::DualOf(std::vector<double> ti
   for (int device = 0; device < device_count; ++device) {
     const double time = time_weights[device];
     const double price = memory_prices[device];
-    // Devices behind this one wait for its first stage.
+    // Later devices wait for the first stage of this one.
     behind -= time;
     const double waits = std::max(0.0, behind);
     for (const InterleavedLoads::Share& share : loads_.shares(device)) {
@@ -72,7 +75,7 @@ InterleavedRelaxation::Dual InterleavedRelaxation::DualOf(std::vector<double> ti
       weights.both += time * micro_batches_ * share.layers + waits * share.first;
       weights.states += price * share.layers;
       weights.kept += price * share.in_flight;
-      // The last gradient goes on to the first device, which synchronises.
+      // The last gradient travels on to the first device, which synchronises.
       if (device == 0) weights.sync += share.layers;
     }
     dual.constant += 2.0 * time * loads_.messages(device) - price * rooms_[device];
@@ -97,7 +100,7 @@ void InterleavedRelaxation::Choose(Dual& dual, std::vector<const LayerItem*>& ch
     dual.least[definition] = least;
     dual.bound += least;
   }
-  // Sums of what cancels out are as exact as their largest parts.
+  // Sums with cancellation are as accurate as their largest terms.
   double priced = 0.0;
   for (size_t device = 0; device < rooms_.size(); ++device) {
     priced += std::abs(dual.memory_prices[device] * rooms_[device]);
@@ -140,7 +143,7 @@ void InterleavedRelaxation::Keep(Dual dual) {
   if (duals_.size() > kMostDuals) duals_.pop_back();
 }
 
-// The best bound along a line of prices: between choices that need too much and choices that
+// Finds the best bound along a line of prices. Between choices that need too much and choices that
 // fit, the price at which both cost the same is tried next.
 double InterleavedRelaxation::SearchLine(const std::vector<double>& time_weights,
                                          const std::vector<double>& direction) {
@@ -170,7 +173,7 @@ double InterleavedRelaxation::SearchLine(const std::vector<double>& time_weights
     Keep(best);
     return best.bound;
   }
-  // At a price beyond all reason memory alone counts.
+  // At an extremely high price, memory alone counts.
   double room = 0.0;
   for (size_t device = 0; device < direction.size(); ++device) {
     room += direction[device] * rooms_[device];
@@ -178,7 +181,7 @@ double InterleavedRelaxation::SearchLine(const std::vector<double>& time_weights
   Dual dual;
   Point small = try_price(1e6 * fast.time / std::max(1.0, std::abs(room)), dual);
   if (small.excess > 0.0) {
-    // Even what needs nearly least does not fit.
+    // Even the choices that need nearly the least memory do not fit.
     if (dual.bound > best.bound) best = dual;
     Keep(best);
     return best.bound;
@@ -197,7 +200,7 @@ double InterleavedRelaxation::SearchLine(const std::vector<double>& time_weights
 
 double InterleavedRelaxation::QuickBound() {
   const int count = loads_.device_count();
-  // What needs least does not fit.
+  // The choices that need the least memory do not fit.
   for (int device = 0; device < count; ++device) {
     double needed = 0.0;
     for (const InterleavedLoads::Share& share : loads_.shares(device)) {
@@ -238,7 +241,7 @@ double InterleavedRelaxation::Improve(double wanted, int step_count) {
       Choose(dual, chosen);
     }
     const Use use = UseOf(chosen);
-    // Multipliers in seconds: weights times the bound, prices times the room.
+    // Multipliers are scaled to seconds: weights times the bound, prices times the room.
     const double scale = std::max(best.bound, 1e-12);
     const auto row_count = use.times.size();
     double mean = 0.0;
@@ -280,7 +283,7 @@ double InterleavedRelaxation::Improve(double wanted, int step_count) {
 std::optional<std::vector<int>> InterleavedRelaxation::Round(double share) const {
   Dual dual = duals_.front();
   const auto count = static_cast<size_t>(loads_.device_count());
-  // Memory is worth something on every device, else nothing drives what is too full.
+  // Memory has a price on every device, since nothing else would relieve devices that are too full.
   double most = 0.0;
   double time = dual.bound;
   for (const double price : dual.memory_prices) most = std::max(most, price);
@@ -288,7 +291,7 @@ std::optional<std::vector<int>> InterleavedRelaxation::Round(double share) const
     double& price = dual.memory_prices[device];
     const double floor = most > 0.0 ? 0.05 * most : 1e-3 * time / std::max(rooms_[device], 1.0);
     price = std::max(price, floor);
-    // What a device takes counts everywhere, if only a little.
+    // The time of every device has some weight.
     dual.time_weights[device] = std::max(dual.time_weights[device], 0.05);
   }
   double sum = 0.0;
@@ -303,7 +306,7 @@ std::optional<std::vector<int>> InterleavedRelaxation::Round(double share) const
     for (size_t device = 0; device < count; ++device) {
       if (use.memories[device] <= rooms_[device] * share) continue;
       fits = false;
-      // The further beyond, the more.
+      // The price rises faster the further the device is beyond its room.
       const double excess = use.memories[device] / std::max(rooms_[device] * share, 1.0) - 1.0;
       dual.memory_prices[device] *= kPriceRise + std::min(excess, 1.0);
     }
@@ -316,7 +319,7 @@ std::optional<std::vector<int>> InterleavedRelaxation::Round(double share) const
   return std::nullopt;
 }
 
-// What saves most time for a byte goes first.
+// Applies the upgrades that save most time per byte first.
 void InterleavedRelaxation::Fill(double share, std::vector<const LayerItem*>& chosen,
                                  Use& use) const {
   struct Upgrade {

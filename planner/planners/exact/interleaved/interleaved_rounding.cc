@@ -12,13 +12,14 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Steps towards better prices.
+// Subgradient steps towards better prices.
 constexpr int kPriceSteps = 120;
-// Layouts plans are rounded in, and the shares of memory that are tried: less, where what
-// prices do not know of needs some.
+// Number of layouts in which plans are rounded, and the shares of memory that are tried: less than
+// all of it leaves room for kept outputs and other memory the prices do not include. Not measured.
 constexpr size_t kMostLayouts = 2;
 constexpr double kMemoryShares[] = {1.0, 0.99, 0.97, 0.93};
-// What a bound of a partition counts on the meter.
+// States a bound of a partition counts on the meter. It stands for the time a bound takes compared
+// with a label; not measured.
 constexpr int64_t kStatesOfBound = 64;
 
 double MostOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
@@ -27,7 +28,7 @@ double MostOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
       finds.plans.MostTimePerSample() * static_cast<double>(setting.candidate().global_batch_size));
 }
 
-// Layouts in which all is cheapest at the best multipliers, the cheapest first.
+// Returns the layouts in which everything is cheapest at the best multipliers, cheapest first.
 std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOptions& masked,
                                  const InterleavedRelaxation::Dual& dual) {
   const int layout_count = setting.table().layout_count();
@@ -55,7 +56,7 @@ std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOpt
   return layouts;
 }
 
-// True where the plan fits and is worth having.
+// Returns whether the plan fits and is within the cutoff.
 bool Try(const PipelineSetting& setting, const InterleavedPartition& partition,
          const std::vector<int>& chosen, PlanEvaluator& evaluator, InterleavedFinds& finds) {
   if (!NeighboursAgree(setting, chosen)) return false;

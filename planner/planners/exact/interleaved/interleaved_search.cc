@@ -14,17 +14,21 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Choices for definitions of one candidate before the rest is left with its bound.
+// Choices for definitions of one candidate after which the rest is left with its bound, which
+// limits the time of one candidate. Not measured for other values.
 constexpr int64_t kMostChoices = 40'000;
-// Passes of its plans that are simulated: plans of many stages and micro-batches take long.
+// Passes of simulated schedules of one candidate, because simulating plans of many stages and
+// micro-batches takes long. Not measured for other values.
 constexpr int64_t kMostPasses = 4'000'000;
-// Definitions up to which combinations are enumerated at all.
+// Number of definitions up to which combinations of options are enumerated; models with more are
+// rounded from prices (interleaved_rounding.h).
 constexpr size_t kMostDefinitionsChosen = 12;
-// Steps towards better prices: to bound a candidate, and before its plans are looked at.
+// Subgradient steps towards better prices: to bound a candidate, and before its plans are searched.
+// Not measured for other numbers.
 constexpr int kBoundSteps = 30;
 constexpr int kSearchSteps = 120;
 
-// Of which only what does not depend on the schedule is used.
+// Returns a setting of which only the parts that do not depend on the schedule are used.
 PipelineSetting SettingOf(const StrategySpace& space, const CostModel& costs,
                           const OptionTable& table, PipelineCandidate candidate) {
   candidate.schedule = kDefaultSchedule;
@@ -36,8 +40,8 @@ bool IsInSpace(const PipelineCandidate& candidate, const InterleavedPartition& p
                        static_cast<int>(partition.layer_counts.size()));
 }
 
-// Of plans of some partitions, with the memory of the candidate and in steps of
-// `micro_batch_count`; `most` where that is less.
+// Returns the least bound over some partitions, with the memory of the candidate and steps of
+// `micro_batch_count`; `cutoff` if that is less.
 Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                    const PipelineCandidate& candidate,
                    const std::vector<InterleavedPartition>& partitions, int64_t micro_batch_count,
@@ -149,7 +153,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
       }
     }
   }
-  // The most promising first: what it finds excludes most of the others.
+  // The start with the least bound comes first: the plans it finds exclude most of the others.
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.start.bound < b.start.bound; });
   for (const Place& place : places) {

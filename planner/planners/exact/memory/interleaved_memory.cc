@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-// What one layer of a definition needs.
+// The memory of one layer of a definition.
 struct LayerNeed {
   Bytes states;
   Bytes kept;
@@ -66,7 +66,7 @@ class LeanPartition {
     }
   }
 
-  // Least usable memory of the fullest device.
+  // Returns the least usable memory of the fullest device.
   Bytes Needed() const {
     const int depth = setting_.depth();
     const int virtual_stage_count = counts_.stage_count() / depth;
@@ -135,7 +135,7 @@ class LeanPartition {
   Bytes& most_;
   std::optional<SmallestMemory>& best_;
   SearchMeter& meter_;
-  // [definition]
+  // [definition] memory of the chosen option, or the least.
   std::vector<LayerNeed> needs_;
   std::vector<int> chosen_;
   // Definitions that layers have.
@@ -151,7 +151,7 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
                                                         Bytes most, SearchMeter& meter) {
   const PlanningProblem& problem = space.problem();
   const int depth = candidate.pipeline_parallel_degree;
-  // Of the setting only what does not depend on the schedule is used.
+  // Only the parts of the setting that do not depend on the schedule are used.
   PipelineCandidate place = candidate;
   place.schedule = kDefaultSchedule;
   const PipelineSetting setting(space, costs, table, place, problem.usable_memory());

@@ -126,7 +126,7 @@ PipelineMemory::StageReach PipelineMemory::ReachOfStage(int stage_index, int fir
                                                         const BudgetByCommunicators& budget) const {
   const PipelineSetting::Stage& stage = setting_.stage(stage_index);
   const std::vector<std::vector<Bytes>>& least = least_.at(stage.in_flight);
-  // Every stage behind has a layer.
+  // Every later stage has a layer.
   const int last = setting_.layer_count() - (setting_.depth() - 1 - stage_index);
   const int wanted =
       setting_.fixed_boundaries().empty() ? 0 : setting_.fixed_boundaries()[stage_index + 1];

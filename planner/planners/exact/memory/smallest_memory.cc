@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-// Micro-batches of one size need least when there are fewest of them.
+// Returns candidates with the fewest micro-batches of each size, which need the least memory.
 std::vector<PipelineCandidate> SmallestCandidates(const StrategySpace& space, Schedule schedule) {
   std::map<std::pair<int, int64_t>, PipelineCandidate> smallest;
   for (int64_t batch : space.problem().GlobalBatchSizes()) {
@@ -37,15 +37,15 @@ std::vector<PipelineCandidate> SmallestCandidates(const StrategySpace& space, Sc
   return candidates;
 }
 
-// Whether ends follow the layers beside them while these may differ: which neighbours a
-// stage has then is no matter of sums.
+// Returns whether end layers follow their neighbours while these may differ. In that case the
+// neighbours of a stage cannot be read off sums over layers.
 bool BindsNeighbours(const StrategySpace& space) {
   return space.dimensions().has(SearchDimension::kPerLayer) &&
          !space.dimensions().has(SearchDimension::kEndStrategies);
 }
 
-// Masks of which all plans are in the space: one for all strategies of the same degrees,
-// order and sharding.
+// Returns masks all of whose plans are in the space: one for all strategies of the same degrees,
+// rank order and sharding.
 std::vector<OptionMask> MasksOfLikeStrategies(const OptionTable& table, const OptionMask& mask) {
   const auto key = [](Strategy strategy) {
     strategy.recompute_level = RecomputeLevel::kNone;
@@ -70,8 +70,8 @@ std::vector<OptionMask> MasksOfLikeStrategies(const OptionTable& table, const Op
   return split;
 }
 
-// The schedule a plan without interleaving has when memory is all that counts; nothing
-// when the rules ask for another kind.
+// Returns the schedule of the plan with the least memory, without interleaving; nothing if the
+// rules ask for another one.
 std::optional<Schedule> LeanSchedule(const StrategySpace& space) {
   const Schedule schedule = space.problem().rules().schedule.value_or(kDefaultSchedule);
   if (TraitsOf(schedule).has_virtual_stages) return std::nullopt;
@@ -83,13 +83,13 @@ class MemorySearch {
   MemorySearch(const StrategySpace& space, const CostModel& costs, SearchMeter& meter)
       : space_(space), costs_(costs), meter_(meter) {}
 
-  // The least memory.
+  // Returns the least memory.
   std::optional<SmallestMemory> Run() {
     Look(std::nullopt);
     return Answer();
   }
 
-  // Whether some plan needs no more than `enough`; absent where that was not settled.
+  // Returns whether some plan needs no more than `enough`; nothing if undecided.
   std::optional<bool> Fits(Bytes enough) {
     best_ = enough + Bytes::Of(1);
     Look(enough);
@@ -131,7 +131,7 @@ class MemorySearch {
     }
   }
 
-  // What is not in the sums of lean options.
+  // Notes whether the table has memory that sums of lean options do not include.
   void NoteSums(const OptionTable& table) {
     for (const ModelLayerRun& run : space_.problem().model().layer_runs()) {
       for (const StageOption& option : table.options(run.definition_index)) {
@@ -140,8 +140,8 @@ class MemorySearch {
     }
     if (costs_.runtime().keep_stage_outputs) has_step_ = true;
   }
-  // The sums of stages are never more than what a plan needs; interleaved plans are
-  // compared as they are, and those that sums hide are not looked at.
+  // Returns whether the sums are lower bounds of what plans need, for all plans. Interleaved plans
+  // are compared as they are, and those that sums hide are not looked at.
   bool SumsAreWhole() const { return !has_interleaved_ || !has_step_; }
 
   void Search(const PipelineCandidate& candidate, const OptionTable& table,
@@ -179,8 +179,7 @@ class MemorySearch {
     }
   }
 
-  // With what a device holds besides what was counted: outputs that are kept, the
-  // optimizer's step.
+  // Returns the memory of a plan including kept outputs and the optimizer's step.
   Bytes Needed(const Plan& plan) const {
     return PlanEvaluator(space_.problem(), costs_).Evaluate(plan).peak_memory_upper;
   }
@@ -198,10 +197,10 @@ class MemorySearch {
   const StrategySpace& space_;
   const CostModel& costs_;
   SearchMeter& meter_;
-  // More than any device has, and sums of it still fit.
+  // More than any device has, while sums of it still fit int64_t.
   Bytes best_ = Bytes::Of(int64_t{1} << 61);
   std::optional<Plan> plan_;
-  // A plan whose sums fit needs more.
+  // Whether a plan whose sums fit needs more memory after all.
   bool refused_ = false;
   bool has_interleaved_ = false;
   bool has_step_ = false;

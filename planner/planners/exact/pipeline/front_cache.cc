@@ -11,15 +11,19 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Fronts are solved for a little more than is asked, so that they serve the next stages.
+// Fronts are solved for slightly larger cutoffs than asked, so that they serve the next stages.
 constexpr double kAhead = 1.001;
-// A front for much more than is asked has choices nobody wants.
+// A front solved for a cutoff this much larger is not reused, because its many unneeded choices
+// slow the joining of stages. Neither factor was measured.
 constexpr double kFarAhead = 1.02;
-// Above the bound, where the shortest way is sought first.
+// First window above the bound in which the shortest time is searched; the second constant adds a
+// share of the grain, because rounded times may lie that far below. Chosen by hand: windows grow
+// when nothing is found (window_growth.h).
 constexpr double kFirstExcess = 0.0005;
 constexpr double kFirstGrain = 0.125;
 
-// Adds choices to others: of the same ends, as far as they matter, they are better.
+// Merges choices into others. `better` is preferred where both have choices with the same first and
+// last layout, as far as these matter.
 void AddBetter(const StageQuestion& question, StageFront better, StageFront& front) {
   const auto ends = [&question](const StageChoice& choice) {
     return std::pair(question.first_layout_matters ? choice.first_layout : 0,
@@ -174,9 +178,10 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
   return entry;
 }
 
-// The shortest way, and those that are longer by no more than other layouts can win with
-// their neighbours: all others are never better. So the shortest is sought first, for little
-// more than the bound. `most_way` becomes infinite where these are all that matter.
+// Finds the shortest forward and backward time, and choices that are longer by no more than other
+// layouts can save with their neighbours; all others are never better. The shortest is searched
+// first, in a small window above the bound. Sets `most_way` to infinity if the result contains
+// everything that matters.
 StageFront FrontCache::SolveWays(StageQuestion question, double range, double bound,
                                  double& most_way, SearchMeter& meter) {
   const auto solve = [&](double most) {
@@ -185,7 +190,7 @@ StageFront FrontCache::SolveWays(StageQuestion question, double range, double bo
     return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
   };
   if (!(range < kInfinite) || !(bound > 0.0)) return solve(most_way);
-  // Times rounded down may be less than the bound.
+  // Rounded times may be below the bound.
   const double first = bound * (1.0 - grain_);
   WindowGrowth window(kFirstExcess + kFirstGrain * grain_);
   double most = std::min(most_way, first * (1.0 + window.excess()));
@@ -205,7 +210,8 @@ StageFront FrontCache::SolveWays(StageQuestion question, double range, double bo
         {choice.first_layout, choice.last_layout, choice.forward + choice.backward});
   }
   const double enough = (least + 2.0 * range) * (1.0 + 1e-12);
-  // Also beyond what is asked, so that it is not solved again for a little more.
+  // The front is solved slightly beyond the cutoff, so that it is not solved again for a slightly
+  // larger one.
   if (enough > most) AddBetter(question, solve(enough), front);
   most_way = kInfinite;
   return front;
@@ -220,12 +226,12 @@ double FrontCache::NeighbourRange(int stage, int first_layer, int last_definitio
   if (stage + 1 < setting_.depth()) {
     range += SendRange(last_definition, setting_.stage(stage).leaves_node);
   }
-  // No message at all is no number.
+  // The difference of two infinite times is not a number.
   return range < kInfinite ? range : kInfinite;
 }
 
-// How much longer the longest message is than the shortest, over all layouts on both sides;
-// infinite where some do not go together.
+// Returns the difference between the longest and the shortest message over all layouts on both
+// sides; infinite if some layouts may not be neighbours.
 double FrontCache::SendRange(int definition, bool leaves_node) {
   const auto [found, is_new] = send_ranges_.try_emplace({definition, leaves_node}, 0.0);
   if (!is_new) return found->second;

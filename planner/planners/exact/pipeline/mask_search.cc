@@ -12,26 +12,31 @@
 namespace parplan {
 namespace {
 
-// The first step looked for, as a share more than the lower bound, and the last.
+// First and last window of steps, as a share above the lower bound. The first is small because it
+// costs almost nothing; the last only ends searches of spaces without plans that fit.
 constexpr double kFirstExcess = 0.001;
 constexpr double kMostExcess = 100.0;
-// Of the least a stage may take, what its times may lose in one search after the other, each
-// of which proves more than the one before and costs more.
+// Shares of the least time of a stage that may be lost by rounding, in successive searches: each
+// proves more than the one before and costs more. Beginning with coarse grains made the later,
+// exact searches smaller (docs/search.md, "Coarse first"); the single values are not measured.
 constexpr double kGrains[] = {1.0 / 32, 1.0 / 256, 1.0 / 2048, 1.0 / 8192, 0.0};
-// The same of a quick plan.
+// The same for a quick search.
 constexpr double kDiveGrain = 1.0 / 256;
-// Of a grain, what a move between layouts that stand for each other may take.
+// Share of a grain that a move between layouts of one class may take.
 constexpr double kShareOfMoves = 0.5;
-// Without a reference the first step looked for, and its growth.
+// Growth of the step searched for if there is no reference.
 constexpr double kGrowth = 1.25;
-// Where graphs are too large, the bound is good enough so close to the step of such a one.
+// If graphs are too large, the search for the largest target whose graph is not ends this close to
+// it.
 constexpr double kCloseEnough = 1.002;
-// Stages joined to see all plans that may be faster than a simulated one, and those simulated.
+// Limits of the enumeration of plans that may be faster than a simulated one: stages joined, and
+// plans simulated. Above them the answer keeps its gap. Not measured for other values.
 constexpr int64_t kMostEnumerated = 200'000;
 constexpr int64_t kMostSimulated = 2'000;
-// Plans by their bound that are simulated before.
+// Plans simulated in the order of their bounds before the enumeration.
 constexpr int kMostTried = 8;
-// Runs of layers in all stages of plans, beyond which only the best partition is solved.
+// Runs of layers in all stages of plans above which only the best partition is solved. Not
+// measured.
 constexpr int64_t kMostRunsSolved = 6'000;
 
 }  // namespace
@@ -54,7 +59,7 @@ double MaskSearch::LowerBound(double most) {
   double target = std::min(most, PartitionGraph::BoundOf(setting_, ranges_, reference_));
   double lower = graph_.SpreadBound();
   if (!(target < kInfinite)) target = lower * kGrowth;
-  // The least step for which the graph was too large, once it was.
+  // The least target for which the graph was too large, if any.
   double too_much = kInfinite;
   while (!meter_.stopped()) {
     switch (graph_.Build(target, meter_)) {
@@ -116,7 +121,7 @@ double MaskSearch::Search(double most, int wanted, PlanList& plans, bool& is_exa
   }
   if (meter_.stopped()) is_exact = false;
   if (meter_.stopped() || lower >= most || found <= lower * (1.0 + kStepTolerance)) return lower;
-  // Tensors of the plans found may fit, but not what the allocator keeps besides.
+  // The tensors of the plans found may fit while the memory the allocator keeps does not.
   if (!(found < kInfinite) || !SearchAll(std::min(most, found), wanted, plans, lower)) {
     is_exact = false;
   }
@@ -218,7 +223,7 @@ bool MaskSearch::SearchAll(double most, int wanted, PlanList& plans, double& low
         return best * (1.0 - kStepTolerance);
       });
   if (!is_complete || simulated > kMostSimulated) return false;
-  // Of a faster plan that was refused, one that fronts leave out may be smaller.
+  // Fronts may have dropped a smaller variant of a faster plan that was refused.
   if (least_refused_ < best) return false;
   lower = best;
   return true;

@@ -7,7 +7,7 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// For sums in another order.
+// Factor that covers the rounding of sums in another order.
 constexpr double kRoom = 1.0 + 1e-12;
 
 }  // namespace
@@ -19,7 +19,7 @@ PartitionGraph::PartitionGraph(const PipelineSetting& setting, RangeBounds& rang
   for (int layer = 0; layer < layer_count;) {
     const int end = setting.EndOfRun(layer);
     RangeBounds::Sums sums;
-    // The last stage has the fewest in flight.
+    // The last stage has the fewest micro-batches in flight.
     ranges.Add(setting.depth() - 1, setting.definition_of(layer), 1, sums);
     for (; layer < end; ++layer) {
       ways_of_layers_[layer + 1] = ways_of_layers_[layer] + sums.relaxed[0];
@@ -27,7 +27,7 @@ PartitionGraph::PartitionGraph(const PipelineSetting& setting, RangeBounds& rang
   }
 }
 
-// The terms of SuffixRecurrence, each from its own bound.
+// Applies the terms of `SuffixRecurrence`, each with its own bound.
 PartitionGraph::Suffix PartitionGraph::Join(const PipelineSetting& setting, int stage,
                                             const RangeTimes& times, const Suffix* behind) {
   const SuffixRecurrence& recurrence = setting.recurrence();
@@ -80,8 +80,8 @@ double PartitionGraph::BoundOf(const PipelineSetting& setting, RangeBounds& rang
   return suffix.end;
 }
 
-// Where stages may begin: as far to the right as stages in front can reach, and as far to
-// the left as those behind.
+// Sets the range of first layers of each stage: as far to the right as the stages in front can
+// reach, and as far to the left as the later ones can.
 bool PartitionGraph::FindWindows(double most) {
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
@@ -135,8 +135,8 @@ bool PartitionGraph::FindWindows(double most) {
   return true;
 }
 
-// Monotone: what a layer in front adds to the times before a stage, it takes from the
-// stage's own at least once for every micro-batch, and from every round trip.
+// The condition is monotone: a layer in front adds to the times before a stage what it takes from
+// the stage's own time, at least once per micro-batch, and from every round trip.
 bool PartitionGraph::Allows(int stage, int first, const RangeBounds::Sums& sums,
                             double limit) const {
   const SuffixRecurrence& recurrence = setting_.recurrence();
@@ -200,7 +200,7 @@ bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
   return meter.Expand(static_cast<int64_t>(edges.size()));
 }
 
-// What stages in front take, and with it which edges stay.
+// Computes the least times of the stages in front, and removes edges by them.
 void PartitionGraph::GoForward(double most) {
   const double limit = most * kRoom;
   ways_before_[0][0] = forwards_before_[0][0] = 0.0;
@@ -214,7 +214,7 @@ void PartitionGraph::GoForward(double most) {
       Suffix behind;
       if (i + 1 < depth) behind = SuffixAt(i + 1, edge.end);
       const Suffix joined = Join(setting_, i, edge.times, i + 1 < depth ? &behind : nullptr);
-      // Also where nothing leads to it: then ways are infinite.
+      // Also if nothing leads to the edge: times are infinite then.
       if (!(way + joined.last_backward <= limit && forward + joined.end <= limit &&
             rounds * (way + joined.round_trip) <= limit)) {
         cut_anything_ = true;

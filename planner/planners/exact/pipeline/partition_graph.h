@@ -35,6 +35,8 @@ class PartitionGraph {
     // The graph would have more than `kMaxEdges` edges, or the meter stopped; nothing is proved.
     kTooLarge,
   };
+  // Largest number of edges, which limits memory and time of one graph; models that exceed it are
+  // searched on one partition. Not measured for other values.
   static constexpr int64_t kMostEdges = 200'000;
 
   // Keeps references to its arguments.

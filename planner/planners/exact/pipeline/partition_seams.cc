@@ -7,12 +7,12 @@
 namespace parplan {
 namespace {
 
-// What an option costs where its neighbours are decided.
+// The costs of an option given the neighbours that are decided.
 struct Effect {
   int layout = 0;
   Seconds forward;
   Seconds backward;
-  // Of each seam with a decided neighbour.
+  // Resharding at each seam with a decided neighbour.
   absl::InlinedVector<Seconds, 4> moves;
 };
 
@@ -58,7 +58,7 @@ std::vector<int> PartitionSeams::Undominated(int definition, const std::vector<i
                                              const std::vector<int>& chosen) const {
   const OptionTable& table = setting_.table();
   const std::vector<StageOption>& options = table.options(definition);
-  // Options move activations between layers of their own only through their layout.
+  // An option affects resharding between layers of its definition only through its layout.
   bool compares_layouts = !setting_.costs().runtime().keep_stage_outputs;
   for (const Seam& seam : seams_) {
     if (seam.before != definition && seam.after != definition) continue;

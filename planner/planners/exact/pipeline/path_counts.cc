@@ -6,22 +6,22 @@
 namespace parplan {
 namespace {
 
-// Steps towards the level at which weights sum up to one; each is exact where the same weights
-// are positive before and after it.
+// Newton steps towards the level at which weights sum up to one; a step is exact if the same
+// weights are positive before and after it, so few are needed.
 constexpr int kLevelSteps = 64;
 constexpr double kCloseEnough = 1e-12;
 
-// How often the path of a stage goes through it and through each stage behind; it goes once
-// through those in front.
+// How often the path of a stage passes through the stage and through each later stage; it passes
+// once through those in front.
 struct Path {
   double own = 0.0;
   double behind = 0.0;
 };
 
-// Where a stage has fewer micro-batches in flight than there are: a round trip, then one
-// micro-batch after the other until the last begins, which makes a round trip too. Else all of
-// them one after the other, with which stages behind have nothing to do. Of GPipe all stages do
-// one and the stage itself the others.
+// Returns the path of a stage. If it has fewer micro-batches in flight than there are: a round
+// trip, then one micro-batch after the other until the last begins, which makes a round trip too.
+// Otherwise all micro-batches one after the other, which does not involve later stages. Under GPipe
+// all stages process one micro-batch and the stage itself all others.
 Path PathOf(const SuffixRecurrence& recurrence, int stage) {
   const double count = recurrence.micro_batch_count();
   if (recurrence.is_gpipe()) return {count, 1.0};
@@ -30,19 +30,19 @@ Path PathOf(const SuffixRecurrence& recurrence, int stage) {
   return {count, 0.0};
 }
 
-// Weights with which layers add `level` in every stage, as far as they sum up to one, which
-// the sum says; it grows with the level ever faster.
+// Weights with which layers add `level` in every stage, as far as no weight is negative, and their
+// sum, a convex function of the level.
 struct Weights {
   std::vector<double> of_path;
   double sum = 0.0;
-  // By which `sum` grows with the level.
+  // Derivative of `sum` with respect to the level.
   double slope = 0.0;
 };
 
 Weights WeightsAt(double level, const SuffixRecurrence& recurrence,
                   absl::Span<const LayerRate> rates) {
   Weights weights;
-  // Of passes of a stage on paths of stages in front of it, and how they grow.
+  // Passes of a stage on the paths of stages in front of it, and their derivative.
   double behind = 0.0;
   double behind_slope = 0.0;
   for (size_t stage = 0; stage < rates.size(); ++stage) {
@@ -61,7 +61,7 @@ Weights WeightsAt(double level, const SuffixRecurrence& recurrence,
   return weights;
 }
 
-// A sum that grows ever faster is reached by tangents from above.
+// Newton's method approaches the root of a convex function from above.
 Weights FindWeights(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates) {
   double level = 1.0;
   Weights weights = WeightsAt(level, recurrence, rates);
@@ -83,7 +83,7 @@ Weights FindWeights(const SuffixRecurrence& recurrence, absl::Span<const LayerRa
 
 PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates) {
   PathCounts counts;
-  // One micro-batch goes there and back, whichever stage turns it.
+  // A single micro-batch passes through every stage once, whichever path is taken.
   if (recurrence.micro_batch_count() == 1.0) {
     counts.passes.assign(rates.size(), 1.0);
     counts.messages.assign(rates.size(), 1.0);

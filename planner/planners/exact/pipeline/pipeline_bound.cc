@@ -28,10 +28,10 @@ double SuffixRecurrence::RoundCount(int stage_index) const {
   return std::floor(others_ / in_flight(stage_index)) + 1.0;
 }
 
-// From the forward pass of micro-batch k a chain goes on to that of k + 1, behind a backward
-// pass of the stage, or round to that of k + in flight. It begins and ends with a round.
-// The rest of a round of stage 0 goes forward to a stage that has as many fewer in flight
-// and back behind one of its backward passes: an arc.
+// A chain continues from the forward pass of micro-batch k to that of k + 1, after a backward pass
+// of the stage, or by a round to that of k + in flight. It begins and ends with a round. The rest
+// of a round of stage 0 goes forward to a stage that has as many fewer in flight and back after one
+// of its backward passes: an arc.
 double SuffixRecurrence::Rounds(int stage_index, double work, double round_trip, double arc) const {
   const double in_flight = this->in_flight(stage_index);
   if (others_ < in_flight) return round_trip;
@@ -107,8 +107,7 @@ double SpreadStepBound(Schedule schedule, int pipeline_parallel_degree, int64_t 
   if (!TraitsOf(schedule).has_steady_state) {
     return total + (count - 1.0) * std::max(longest, total / depth);
   }
-  // Two rounds, and between them one micro-batch after the other: all stages as long as each
-  // other are best then.
+  // Two rounds, and between them one micro-batch after the other: equal stages are best then.
   if (micro_batch_count > pipeline_parallel_degree) {
     return std::max(total * ((count + depth - 1.0) / depth), count * longest);
   }
@@ -117,7 +116,7 @@ double SpreadStepBound(Schedule schedule, int pipeline_parallel_degree, int64_t 
   const auto share = [count](double stages) {
     return -std::expm1(stages * std::log1p(-1.0 / count));
   };
-  // The stages that let in all micro-batches before they wait, and behind them one that does not.
+  // The stages that admit all micro-batches before they wait, and the first stage after them.
   const double two_rounds = 2.0 / (1.0 + share(depth - count + 1.0));
   return std::max(total * std::max(1.0 / share(depth), two_rounds), count * longest);
 }

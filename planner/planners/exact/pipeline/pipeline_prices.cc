@@ -1,4 +1,4 @@
-// What passes and memory count in each stage (`PricedPipeline` of priced_pipeline.h).
+// Passes and memory prices of each stage (`PricedPipeline` of priced_pipeline.h).
 
 #include <algorithm>
 #include <limits>
@@ -11,7 +11,9 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Prices are found for so many stages, and in between for those between them.
+// Stages for which prices are computed; the others are interpolated. Prices change slowly from
+// stage to stage, because only the number of micro-batches in flight differs. Not measured for
+// other numbers.
 constexpr int kPricedStages = 24;
 constexpr int kPriceSteps = 24;
 
@@ -26,8 +28,8 @@ void PricedPipeline::SetPasses(const std::vector<LayerRate>& rates) {
   }
 }
 
-// Where a layer costs more, passes count less: so no plan wins by layers in other stages. What
-// counts is what the same layers cost on both sides of a boundary.
+// Sets passes so that a layer weighs the same in all stages: no partition gains by moving layers.
+// Compares the costs of the same layers on both sides of a boundary.
 void PricedPipeline::Balance(const std::vector<int>& boundaries) {
   const auto sum = [&](const std::vector<double>& costs, int first_stage) {
     double sum = 0.0;
@@ -77,7 +79,7 @@ void PricedPipeline::SetMinima(int stage) {
     double least = kInfinite;
     for (const LayerItem& item : menus_.items(definition)) {
       const double memory = item.states + in_flight * item.kept;
-      // The first stage ends all paths, and synchronises then.
+      // The first stage ends all paths, and it synchronises then.
       const double cost = passes_[stage] * item.both + price * memory;
       priced = std::min(priced, cost + (stage == 0 ? item.sync : 0.0));
       passes = std::min(passes, cost);
@@ -91,7 +93,7 @@ void PricedPipeline::SetMinima(int stage) {
   }
 }
 
-// The price at which the bound of the stage is highest.
+// Returns the price at which the bound of the stage is highest.
 double PricedPipeline::BestPrice(int stage, int first_layer, int end_layer) const {
   struct Line {
     double time = 0.0;
@@ -158,7 +160,7 @@ std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int mos
   for (const ModelLayerRun& run : setting_.problem().model().layer_runs()) {
     layers[run.definition_index] += run.layer_count;
   }
-  // A stage in the middle stands for all.
+  // A stage in the middle represents all.
   const int stage = setting_.depth() / 2;
   const auto in_flight = static_cast<double>(setting_.stage(stage).in_flight);
   std::vector<double> least;
@@ -172,7 +174,7 @@ std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int mos
           passes_[stage] * item.both + prices_[stage] * (item.states + in_flight * item.kept);
       least[options[k].layout] = std::min(least[options[k].layout], cost);
     }
-    // Without options of the layout it has any.
+    // A definition without options of the layout may use any.
     const double any = *std::min_element(least.begin(), least.end());
     for (int layout = 0; layout < layout_count; ++layout) {
       costs[layout].first += layers[definition] * (least[layout] < kInfinite ? least[layout] : any);

@@ -15,28 +15,32 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// States of one mask before it is given up, where there is a plan and where not.
+// Limits of states of one mask before it is given up, with and without an incumbent. Without one
+// the search goes on longer, because any plan is worth more than a proof. With fewer states more
+// answers keep a gap, with more a single candidate delays all others; the values are not measured
+// one by one. `kFewStates` is a tenth or a fifth of them, so that trying every candidate costs
+// little compared with searching one.
 struct StateLimits {
   int64_t with_plan;
   int64_t without;
 };
 constexpr StateLimits kMostStates = {60'000, 300'000};
 constexpr StateLimits kFewStates = {6'000, 60'000};
-// The same of plans of one layout.
+// The same for plans of one layout.
 constexpr int64_t kMostDiveStates = 4'000;
-// Models of many layers are searched by labels too, where prices prove nothing, with so few
-// layers and runs of equal ones.
+// Models of many layers are also searched by labels, if prices prove nothing, up to this many
+// layers and runs of equal layers. Not measured for other values.
 constexpr int kMostFoldedLayers = 512;
 constexpr int kMostFoldedRuns = 16;
-// Searches with less memory, where plans fit but for what the allocator keeps.
+// Searches with less memory, if plans fit except for what the allocator keeps.
 constexpr int kMostAttempts = 6;
 
 bool IsTransformerDefinition(const PipelineSetting& setting, size_t definition) {
   return IsTransformer(setting.problem().model().layer_definitions()[definition].kind);
 }
 
-// The part of a mask in which every definition that has options of `layout` has no others;
-// embeddings and heads may keep them.
+// Returns the part of a mask in which every definition that has options of `layout` uses only
+// those; end layers may keep the others.
 OptionMask OfOneLayout(const PipelineSetting& setting, const OptionMask& mask, int layout,
                        bool frees_ends) {
   OptionMask part = mask;
@@ -55,7 +59,7 @@ OptionMask OfOneLayout(const PipelineSetting& setting, const OptionMask& mask, i
   return part;
 }
 
-// All masks of a candidate.
+// The search over all masks of a candidate.
 class CandidatePlans {
  public:
   CandidatePlans(const PipelineSetting& setting, PlanEvaluator& evaluator, double most, int wanted,
@@ -70,7 +74,7 @@ class CandidatePlans {
         plans_(plans),
         meter_(meter) {}
 
-  // The bound of steps without their overhead.
+  // Returns the lower bound of steps without their overhead.
   double Search(const std::vector<OptionMask>& masks) {
     for (const OptionMask& mask : masks) Dive(mask);
     double lower = kInfinite;
@@ -90,8 +94,8 @@ class CandidatePlans {
   Bytes most_excess() const { return most_excess_; }
 
  private:
-  // Quick plans, of one layout each, to have a step to beat: first mixed in no time, then the
-  // best about, whatever layouts embeddings and heads have.
+  // Finds quick plans of one layout each, to have an incumbent: first a mix without search, then a
+  // coarse search in which end layers may have any layout.
   void Dive(const OptionMask& mask) {
     const int layout_count = setting_.table().layout_count();
     for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
@@ -114,8 +118,9 @@ class CandidatePlans {
     }
   }
 
-  // Whether what holds a tied table has options beside which layers of `layout` move nothing:
-  // masks differ in these, and each is tried with its own layouts only.
+  // Returns whether the layers that hold a tied table have options next to which layers of `layout`
+  // reshard nothing. Masks differ in these options, and each mask is tried only with its own
+  // layouts.
   bool LeavesTableThere(const OptionMask& mask, int layout) const {
     const int definition_count = static_cast<int>(mask.size());
     for (int definition = 0; definition < definition_count; ++definition) {
@@ -161,7 +166,7 @@ class CandidatePlans {
   Bytes most_excess_;
 };
 
-// Whether many layers are folded into so few runs that stages of them can be solved.
+// Returns whether the layers fold into so few runs that stages of them can be solved.
 bool AreFewRuns(const ModelSpec& model) {
   return model.layer_count() <= kMostFoldedLayers &&
          static_cast<int>(model.layer_runs().size()) <= kMostFoldedRuns;
@@ -182,7 +187,7 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
     CandidatePlans search(setting, evaluator, most.value() - overhead, wanted, limits, plans,
                           meter);
     const double bound = search.Search(masks);
-    // With less memory only to find a plan; the bound is that of the first attempt.
+    // Searches with less memory serve only to find a plan; the bound is that of the first attempt.
     if (attempt == 0) outcome.bound = Seconds::Of(bound + overhead);
     outcome.is_exact = outcome.is_exact && search.is_exact();
     if (!plans.plans().empty() || search.most_excess() == Bytes() || meter.stopped()) break;

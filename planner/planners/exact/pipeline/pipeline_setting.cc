@@ -80,8 +80,8 @@ double PipelineSetting::LeastSend(bool leaves_node) const {
   return least < std::numeric_limits<double>::infinity() ? least : 0.0;
 }
 
-// As many transformer layers each; what is in front of the first is in the first stage,
-// what is behind the last in the last.
+// Fixes boundaries at equal numbers of transformer layers; layers before the first belong to the
+// first stage, those after the last to the last.
 void PipelineSetting::FixBoundaries() {
   const ModelSpec& model = problem().model();
   std::vector<int> transformer_layers;

@@ -9,17 +9,20 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// A hair less than computed, for the rounding of sums in another order.
+// Factor below 1 that covers the rounding of sums in another order.
 constexpr double kRounding = 1.0 - 1e-11;
-// Rounds of prices from partitions, which are from prices.
+// Rounds of computing prices from partitions and partitions from prices. Not measured for other
+// numbers.
 constexpr int kRounds = 2;
 constexpr int kReachSteps = 30;
-// The longest step bounds are looked for below, where nothing else is known: so often what
-// stages of one good partition take.
+// The longest step below which bounds are searched if nothing else is known, relative to the time
+// of one balanced partition. A smaller factor may leave slower plans without a bound, a larger one
+// makes the bound weaker. Not measured.
 constexpr double kFarAbove = 1.3;
 constexpr int kBoundSteps = 10;
 constexpr double kCloseEnough = 0.999;
-// Places of the dynamic programme that count as one state.
+// Cells of the dynamic programme that count as one state on the meter, because a cell takes much
+// less time than a label. The factor is not measured.
 constexpr int64_t kCellsOfState = 16;
 
 }  // namespace
@@ -38,7 +41,7 @@ PricedPipeline::PricedPipeline(const PipelineSetting& setting, const LayerMenus&
   for (const ModelLayerRun& run : model.layer_runs()) {
     if (!was_seen[run.definition_index]++) definitions_.push_back(run.definition_index);
   }
-  // The least of all layers but those at the ends that need less.
+  // The least transient of all layers except those at the ends that need less.
   const int layer_count = setting.layer_count();
   const double middle = transient(layer_count / 2);
   while (first_layers_ < layer_count && transient(first_layers_) < middle) ++first_layers_;
@@ -68,7 +71,8 @@ void PricedPipeline::SetWays() {
   }
 }
 
-// As many layers a stage as the least memory allows: who begins later can end no earlier.
+// Gives each stage as many layers as the least memory allows: a stage that begins later cannot end
+// earlier.
 bool PricedPipeline::FitsSomewhere() const {
   const int depth = setting_.depth();
   int layer = 0;
@@ -111,8 +115,8 @@ double PricedPipeline::FixedSum() const {
   return sum;
 }
 
-// Monotone: what a layer in front adds to the times before a stage, it takes from the stage's
-// own at least once for every micro-batch, and from every round trip.
+// The condition is monotone: a layer in front adds to the times before a stage what it takes from
+// the stage's own time, at least once per micro-batch, and from every round trip.
 bool PricedPipeline::Allows(int stage, int first, const RangeSums& sums, double most) const {
   const double way = std::max(sums.way, sums.priced / passes_[stage]);
   if (sums.memory > largest_room_) return false;
@@ -133,7 +137,8 @@ void PricedPipeline::AddLayer(int stage, int layer, RangeSums& sums) const {
   sums.memory += minima.memories[definition];
 }
 
-// As far to the right as stages in front can reach, as far to the left as those behind.
+// Sets the range of first layers of each stage: as far to the right as the stages in front can
+// reach, as far to the left as the later ones can.
 bool PricedPipeline::FindWindows(double most) {
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
@@ -181,10 +186,10 @@ double PricedPipeline::LeastSum(double most, SearchMeter& meter) {
   for (int stage = 0; stage < depth; ++stage) {
     const std::vector<double>& costs = minima_[stage].priced;
     const double room = prices_[stage] * room_;
-    // Of a stage of ends alone.
+    // The room of a stage that has only end layers.
     const double room_of_ends = prices_[stage] * largest_room_;
-    // Where the stage begins at best, less the layers from its first on; and the same of those
-    // that begin in the last layers.
+    // `best`: least cost up to the best beginning of the stage, less the prefix sum of layers;
+    // `best_of_last` the same for stages that begin in the last layers.
     double best = kInfinite;
     double best_of_last = kInfinite;
     double sum = 0.0;
@@ -211,7 +216,7 @@ bool PricedPipeline::Reach(double most, const std::vector<double>& factors,
                            std::vector<int>& boundaries) const {
   const int depth = setting_.depth();
   const double count = setting_.recurrence().micro_batch_count();
-  // Of GPipe every stage has its share of the step, whichever is in front; of 1F1B with more
+  // Under GPipe every stage has its share of the step, whichever is in front; under 1F1B with more
   // micro-batches than stages too (`SpreadStepBound`).
   const bool is_even = setting_.recurrence().is_gpipe() || count > depth;
   boundaries.assign(1, 0);
@@ -271,7 +276,7 @@ std::vector<int> PricedPipeline::Partition(const std::vector<double>& factors) c
   return best;
 }
 
-// No plan of less than `most` seconds takes less than this; at most that.
+// Returns a lower bound, at most `most` seconds, of the step of plans of less than `most` seconds.
 double PricedPipeline::BoundBelow(double most, SearchMeter& meter) {
   const double sum = LeastSum(most, meter);
   if (!(sum < kInfinite)) return most;
@@ -295,7 +300,8 @@ double PricedPipeline::Bound(double enough, SearchMeter& meter) {
   for (int stage = 0; !boundaries.empty() && stage < setting_.depth(); ++stage) {
     sum += passes_[stage] * StageTime(stage, boundaries[stage], boundaries[stage + 1]);
   }
-  // Steps that are refuted, and others; the least sum of those below a step is a bound too.
+  // Bisects between steps that are refuted and others; the least sum of plans below a step is a
+  // bound too.
   double high = std::min(enough, boundaries.empty() ? kInfinite : kFarAbove * sum);
   double bound = BoundBelow(high, meter);
   if (!(high < kInfinite)) return bound;

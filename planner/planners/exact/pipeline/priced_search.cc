@@ -17,16 +17,18 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Layouts plans are made in.
+// Number of layouts in which plans are made.
 constexpr int kMostLayouts = 3;
-// Partitions tried in each, every one from what stages of the last really take.
+// Partitions tried in each layout, each corrected by the stage times of the last one. Not measured
+// for other numbers.
 constexpr int kPartitions = 4;
-// How much longer a stage that did not fit is taken to be.
+// Factor applied to the time of a stage that did not fit, so that the next partition gives it fewer
+// layers.
 constexpr double kTooLong = 1.05;
-// Searches with less memory, where plans fit but for what the allocator keeps.
+// Searches with less memory, if plans fit except for what the allocator keeps.
 constexpr int kMostAttempts = 3;
 
-// The plans of one setting and mask.
+// Makes the plans of one setting and mask.
 class PlanMaker {
  public:
   PlanMaker(const PipelineSetting& setting, const OptionMask& mask, PlanEvaluator& evaluator,
@@ -38,7 +40,7 @@ class PlanMaker {
         plans_(plans),
         meter_(meter) {}
 
-  // Plans below `most` seconds, without the overhead, of the layouts that are cheapest.
+  // Makes plans below `most` seconds, without the overhead, in the given layouts.
   void Make(const std::vector<int>& layouts, double most) {
     for (const int layout : layouts) {
       if (!meter_.Ask()) return;
@@ -47,7 +49,7 @@ class PlanMaker {
     MakeOf(mask_, most);
   }
 
-  // What the best plan that was refused had too much; 0 where one was taken.
+  // Returns the bytes by which the best refused plan exceeded the memory; 0 if one was accepted.
   Bytes excess() const { return excess_; }
 
  private:
@@ -71,8 +73,9 @@ class PlanMaker {
     if (least < most) Offer(best, most);
   }
 
-  // What the schedule takes with stages mixed by themselves, up to rare waits; infinite where
-  // one does not fit. Sets `choices_`, and how much longer stages take than at prices.
+  // Returns the step of the schedule with stages mixed independently, up to rare waits; infinite if
+  // a stage does not fit. Sets `choices_` and the factors by which stages take longer than at the
+  // prices.
   double Mix(const OptionMask& part, const PricedPipeline& prices,
              const std::vector<int>& boundaries, std::vector<double>& factors) {
     const int depth = setting_.depth();
@@ -172,7 +175,8 @@ PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel
       const LayerMenus menus(setting, mask);
       PricedPipeline prices(setting, menus);
       const double each = prices.Bound(least, meter);
-      // With less memory only to find a plan; the bound is that of the first attempt.
+      // Searches with less memory serve only to find a plan; the bound is that of the first
+      // attempt.
       if (attempt == 0) bound = std::min(bound, each);
       if (meter.stopped() || each >= least) continue;
       PlanMaker maker(setting, mask, evaluator, plans, meter);

@@ -7,9 +7,10 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// A hair less than computed, for the rounding of sums in another order.
+// Factor below 1 that covers the rounding of sums in another order.
 constexpr double kRounding = 1.0 - 1e-12;
-// Reference stages whose best prices are computed; others have those of the nearest one.
+// Reference stages whose best prices are computed; the others use those of the nearest one. As in
+// pipeline_prices.cc.
 constexpr int kPricedStages = 24;
 constexpr int kPriceSteps = 24;
 
@@ -35,7 +36,7 @@ RangeBounds::RangeBounds(const PipelineSetting& setting, const OptionMask& allow
 std::vector<RangeBounds::Item> RangeBounds::ItemsOf(int definition, int64_t in_flight) const {
   const std::vector<StageOption>& options = setting_.table().options(definition);
   const double count = setting_.recurrence().micro_batch_count();
-  // Of GPipe there is no such chain; the round trip is one.
+  // GPipe has no such chain; the round trip replaces it.
   const double forward_passes =
       setting_.recurrence().is_gpipe() ? 1.0 : count - static_cast<double>(in_flight) + 1.0;
   const double backward_passes = setting_.recurrence().is_gpipe() ? 1.0 : count;
@@ -56,9 +57,9 @@ std::vector<RangeBounds::Item> RangeBounds::ItemsOf(int definition, int64_t in_f
   return items;
 }
 
-// Where the bound of a stage is highest: time + price (memory - budget), least over its
-// assignments, is concave in the price. Between an assignment that needs too much and one
-// that fits, the price at which both are equal is tried next.
+// The bound of a stage, the least of time + price (memory - budget) over its assignments, is
+// concave in the price. Between an assignment that needs too much and one that fits, the price at
+// which both are equal is tried next.
 double RangeBounds::BestPrice(absl::Span<const DefinitionRun> runs, int weight,
                               absl::Span<const std::vector<Item>> items) const {
   struct Line {
@@ -116,7 +117,7 @@ void RangeBounds::SetPrices(absl::Span<const int> boundaries) {
   const int depth = setting_.depth();
   const int stride = std::max(1, (depth + kPricedStages - 1) / kPricedStages);
   for (int begin = 0; begin < depth;) {
-    // Stages with the same in flight.
+    // Stages with the same number of micro-batches in flight.
     const int flight = flight_of_stage_[begin];
     int end = begin + 1;
     while (end < depth && flight_of_stage_[end] == flight) ++end;
@@ -127,8 +128,8 @@ void RangeBounds::SetPrices(absl::Span<const int> boundaries) {
       begin = end;
       continue;
     }
-    // The first, a middle and the last of these stages; of a single one also a layer more
-    // and a layer less.
+    // The first, a middle and the last of these stages; for a single one also a layer more and a
+    // layer less.
     struct Range {
       int first;
       int end;
@@ -168,7 +169,7 @@ int32_t RangeBounds::FindMinima(int flight, int definition) {
   least.forward = least.memory = least.transient = kInfinite;
   const auto& prices = flights_[flight].prices;
   for (const Item& item : ItemsOf(definition, flights_[flight].in_flight)) {
-    // What never fits by itself is in no plan.
+    // An option that never fits by itself is in no plan.
     if (item.memory + item.transient > budget_) continue;
     for (int weight = 0; weight < kWeightCount; ++weight) {
       for (int price = 0; price < kPriceCount; ++price) {

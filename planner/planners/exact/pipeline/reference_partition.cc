@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// [definition] the least any option takes; 0 where there is none.
+// Returns [definition] the least forward and backward time of any option; 0 if there is none.
 std::vector<double> LeastWays(const PipelineSetting& setting, const OptionMask& allowed) {
   const ModelSpec& model = setting.problem().model();
   std::vector<double> ways(model.layer_definitions().size(), -1.0);
@@ -35,7 +35,7 @@ std::vector<int> ReferencePartition(const PipelineSetting& setting, const Option
   const int layer_count = setting.layer_count();
   std::vector<int> boundaries(depth + 1, layer_count);
   boundaries[0] = 0;
-  // No partition: nobody will look at it.
+  // There is no partition, and the result is not used.
   if (depth > layer_count) return boundaries;
   const std::vector<double> ways = LeastWays(setting, allowed);
   std::vector<double> before(layer_count + 1, 0.0);

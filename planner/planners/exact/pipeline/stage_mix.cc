@@ -11,7 +11,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int kPriceSteps = 24;
 
-// What a definition may do, and how many layers of it there are.
+// The options of a definition, and the number of its layers.
 struct Kind {
   struct Item {
     int option = 0;
@@ -20,7 +20,8 @@ struct Kind {
   };
   int layer_count = 0;
   std::vector<Item> items;
-  // At the last price the best one that fits, with the others, and the best that does not.
+  // The best item that fits, with those of the other kinds, and the best one that does not, at the
+  // last price.
   const Item* small = nullptr;
   const Item* fast = nullptr;
 };
@@ -32,7 +33,7 @@ struct Sum {
   double memory = 0.0;
 };
 
-// The cheapest items at `price`, into `place` of each kind.
+// Sets `place` of each kind to its cheapest item at `price`.
 Sum Choose(double price, const Kind::Item* Kind::*place, Kinds& kinds) {
   Sum sum;
   for (auto& [definition, kind] : kinds) {
@@ -51,7 +52,7 @@ Sum Choose(double price, const Kind::Item* Kind::*place, Kinds& kinds) {
   return sum;
 }
 
-// Sets `small` and `fast` of all kinds. `room` for what is kept.
+// Sets `small` and `fast` of all kinds; `room` is available for what is kept.
 void FindPrice(double room, Kinds& kinds) {
   Sum fast = Choose(0.0, &Kind::fast, kinds);
   if (fast.memory <= room) {
@@ -80,7 +81,7 @@ void FindPrice(double room, Kinds& kinds) {
   }
 }
 
-// What is left of the budget beside transients and communicators of all chosen options.
+// Returns the budget less transients, given the communicators of all chosen options.
 double RoomOf(const PipelineSetting& setting, int stage, const Kinds& kinds, bool with_fast) {
   double transient = 0.0;
   int communicators = 0;
@@ -146,7 +147,7 @@ std::optional<StageChoice> MixStage(const PipelineSetting& setting, const Option
     }
     if (found->second.items.empty()) return std::nullopt;
   }
-  // The transient of what is chosen is known only afterwards: once more with it.
+  // The transient of the chosen options is known only afterwards, so they are chosen again with it.
   double room = setting.largest_budget().as_double();
   for (int round = 0; round < 3; ++round) {
     FindPrice(room, kinds);

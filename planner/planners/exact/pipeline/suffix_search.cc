@@ -7,10 +7,10 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// For sums in another order.
+// Factor that covers the rounding of sums in another order.
 constexpr double kRoom = 1.0 + 1e-12;
 
-// Whether some stage with these bounds may satisfy the limits.
+// Returns whether some stage with these bounds may satisfy the limits.
 bool Allows(const StageLimits& limits, const RangeTimes& times) {
   return times.way <= limits.way && times.way_and_sync <= limits.way_and_sync &&
          times.work <= limits.work;
@@ -26,7 +26,7 @@ StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* behind, do
     return {std::min(room_for_way, room_for_end) / count, kInfinite, room_for_end};
   }
   const double sends = 2.0 * setting_.stage(stage).least_send;
-  // Of GPipe all others wait for the longest stage.
+  // Under GPipe all other micro-batches wait for the longest stage.
   const double others = setting_.recurrence().is_gpipe() ? behind->round_trip + sends : 0.0;
   StageLimits limits;
   limits.way =
@@ -47,7 +47,7 @@ bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, 
   StageTimes times = {chosen.choice->forward, chosen.choice->backward, Seconds(),
                       chosen.choice->sync};
   if (fronts_.keeps() == FrontKeeps::kWays) {
-    // As if backward passes took no time, which no chain of passes makes longer.
+    // All time is counted as forward, which makes no chain of passes longer.
     times.forward += times.backward;
     times.backward = Seconds();
     if (stage > 0) times.gradient_sync = Seconds();
