@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/cost/cost_model.h"
+#include "planner/ilp_searches.h"
 #include "planner/planners/baselines/baseline_search.h"
 #include "planner/planners/baselines/baselines.h"
 #include "planner/planners/baselines/uniform_search.h"
 #include "planner/planners/exact/exact_search.h"
 #include "planner/planners/galvatron/galvatron_search.h"
-#include "planner/planners/ilp/ilp_planners.h"
 
 namespace parplan {
 namespace {
@@ -30,58 +30,71 @@ struct Planner {
   bool gives_alternatives = false;
   bool gives_front = false;
   bool takes_alpha = false;
+  // Empty if the planner is not part of this build.
   Search search;
 };
 
-Search OfGalvatron(GalvatronVariant variant) {
+Search GalvatronPlanner(GalvatronVariant variant) {
   return [variant](const PlanningProblem& problem, const CostModel& costs,
                    const SearchControl& control) {
     return SearchGalvatron(problem, costs, variant, control);
   };
 }
 
-Search OfBaseline(const std::string& name) {
+Search BaselinePlanner(const std::string& name) {
   return
       [name](const PlanningProblem& problem, const CostModel& costs, const SearchControl& control) {
         return SearchBaseline(problem, costs, *SpaceOfBaseline(name, problem), control);
       };
 }
 
-Search OfGrid(const UniformGrid& grid) {
+Search GridPlanner(const UniformGrid& grid) {
   return
       [grid](const PlanningProblem& problem, const CostModel& costs, const SearchControl& control) {
         return SearchUniform(problem, costs, grid, control);
       };
 }
 
-// The default first.
-const std::vector<Planner>& Planners() {
+// Returns all planners there are, in this build or not; the default comes first. A new planner is
+// one entry here.
+const std::vector<Planner>& AllPlanners() {
   static const auto* const planners = [] {
+    const IlpSearches ilp = IlpSearchesOfBuild();
     auto* const list = new std::vector<Planner>{
         {.name = "exact", .gives_alternatives = true, .gives_front = true, .search = SearchExact},
-        {.name = "galvatron", .search = OfGalvatron(GalvatronVariant::kGalvatron)},
-        {.name = "galvatron-base", .search = OfGalvatron(GalvatronVariant::kGalvatronBase)},
-        {.name = "galvatron-bmw", .search = OfGalvatron(GalvatronVariant::kGalvatronBmw)},
+        {.name = "galvatron", .search = GalvatronPlanner(GalvatronVariant::kGalvatron)},
+        {.name = "galvatron-base", .search = GalvatronPlanner(GalvatronVariant::kGalvatronBase)},
+        {.name = "galvatron-bmw", .search = GalvatronPlanner(GalvatronVariant::kGalvatronBmw)},
         {.name = "min-memory-ilp",
          .gives_alternatives = true,
          .takes_alpha = true,
-         .search = SearchMinMemoryIlp},
-        {.name = "alpa-like", .gives_alternatives = true, .search = SearchAlpaLike},
+         .search = ilp.min_memory_ilp},
+        {.name = "alpa-like", .gives_alternatives = true, .search = ilp.alpa_like},
     };
     for (const char* name : {"dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d"}) {
-      list->push_back({.name = name, .is_baseline = true, .search = OfBaseline(name)});
+      list->push_back({.name = name, .is_baseline = true, .search = BaselinePlanner(name)});
     }
-    list->push_back({.name = "megatron", .is_baseline = true, .search = OfGrid(MegatronGrid())});
-    list->push_back({.name = "fsdp-best", .is_baseline = true, .search = OfGrid(FsdpGrid())});
+    list->push_back(
+        {.name = "megatron", .is_baseline = true, .search = GridPlanner(MegatronGrid())});
+    list->push_back({.name = "fsdp-best", .is_baseline = true, .search = GridPlanner(FsdpGrid())});
     return list;
   }();
   return *planners;
 }
 
+// Returns the planner of a name, or null.
+const Planner* PlannerNamed(absl::string_view name) {
+  for (const Planner& planner : AllPlanners()) {
+    if (planner.name == name) return &planner;
+  }
+  return nullptr;
+}
+
+// Returns the names of the planners in this build that satisfy a condition.
 std::vector<std::string> NamesWhere(const std::function<bool(const Planner&)>& is_wanted) {
   std::vector<std::string> names;
-  for (const Planner& planner : Planners()) {
-    if (is_wanted(planner)) names.push_back(planner.name);
+  for (const Planner& planner : AllPlanners()) {
+    if (planner.search && is_wanted(planner)) names.push_back(planner.name);
   }
   return names;
 }
@@ -93,7 +106,15 @@ absl::Status GivesOnePlan(absl::string_view field, absl::string_view planner,
                                  "ask ", absl::StrJoin(others, " or ")));
 }
 
-// Whether the planner does what the rules ask of it.
+std::vector<std::string> PlannersWithAlpha() {
+  std::vector<std::string> names;
+  for (const Planner& planner : AllPlanners()) {
+    if (planner.takes_alpha) names.push_back(planner.name);
+  }
+  return names;
+}
+
+// Checks that the planner has what the rules ask for.
 absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
   if (rules.top_plan_count > 1 && !planner.gives_alternatives) {
     return GivesOnePlan("options.top_plan_count", planner.name, PlannersWithAlternatives());
@@ -104,7 +125,7 @@ absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
   if (rules.ilp_alpha_bytes_per_second.has_value() && !planner.takes_alpha) {
     return FieldError(Reason::kSpecInvalid, "options.ilp_alpha_bytes_per_second",
                       absl::StrCat("planner `", planner.name, "` has no alpha; leave it out, or ",
-                                   "ask min-memory-ilp"));
+                                   "ask ", absl::StrJoin(PlannersWithAlpha(), " or ")));
   }
   return absl::OkStatus();
 }
@@ -138,19 +159,25 @@ const std::vector<std::string>& PlannersWithFront() {
 PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner) {
   rules.top_plan_count = 1;
   rules.wants_memory_front = false;
-  if (planner != "min-memory-ilp") rules.ilp_alpha_bytes_per_second.reset();
+  const Planner* const known = PlannerNamed(planner);
+  if (known == nullptr || !known->takes_alpha) rules.ilp_alpha_bytes_per_second.reset();
   return rules;
 }
 
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control) {
-  const Planner* chosen = nullptr;
-  for (const Planner& known : Planners()) {
-    if (known.name == planner) chosen = &known;
-  }
+  const Planner* const chosen = PlannerNamed(planner);
   if (chosen == nullptr) {
     return FieldError(Reason::kSpecInvalid, "planner",
                       absl::StrCat("`", planner, "` is unknown; use one of ",
+                                   absl::StrJoin(PlannerNames(), ", ")));
+  }
+  if (!chosen->search) {
+    return FieldError(Reason::kSpecInvalid, "planner",
+                      absl::StrCat("`", planner,
+                                   "` is not part of this build: it needs the solver CBC (Debian: "
+                                   "coinor-libcbc-dev) and PARPLAN_WITH_ILP=ON when parplan is "
+                                   "configured; use one of ",
                                    absl::StrJoin(PlannerNames(), ", ")));
   }
   PARPLAN_RETURN_IF_ERROR(CheckRulesOf(*chosen, problem.rules()));

@@ -1,4 +1,25 @@
-// The planners, behind one function.
+// Finds a plan for a problem with one of several planners.
+//
+//   absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(...);
+//   SearchControl control;
+//   control.should_stop = [&] { return clock.Now() > deadline; };
+//   absl::StatusOr<PlanningResult> result = FindPlan(*problem, "exact", control);
+//   if (!result.ok()) return result.status();                     // a bad question
+//   if (const auto* found = std::get_if<PlanFound>(&*result)) {
+//     Use(found->plan, found->prediction, found->search.gap_ratio);
+//   } else if (const auto* nothing = std::get_if<NothingFits>(&*result)) {
+//     Report(nothing->smallest_usable_memory);                    // a result, not an error
+//   } else {
+//     Report(std::get<StoppedEmpty>(*result).search.limit);       // ended before any plan was
+//     found
+//   }
+//
+// Lifecycle: no state is kept between calls; `problem` and `control` are used only during the call.
+//
+// Threads: any number of threads may call `FindPlan` at the same time. A call starts no thread
+// itself; it runs part of the search on the threads of `control.parallel_for`, if that is set. The
+// functions of `control` must be safe to call from these threads, except for `on_progress`, which
+// is called only on the calling thread.
 
 #ifndef PARPLAN_PLANNER_FIND_PLAN_H_
 #define PARPLAN_PLANNER_FIND_PLAN_H_
@@ -13,32 +34,39 @@
 
 namespace parplan {
 
-// Names for `FindPlan`: the default first, then the other planners, then the
-// baselines, each described in docs/search.md.
+// Returns the names of the planners in this build: the default first, then the other planners, then
+// the baselines. docs/search.md describes each.
 const std::vector<std::string>& PlannerNames();
 
-// The names among them that are pure or fixed combinations of paradigms, in
+// Returns the names of the baselines, planners that are pure or fixed combinations of paradigms, in
 // the same order: `dp`, `sdp`, `tp`, `pp`, `dp+tp`, `dp+pp`, `deepspeed-3d`, `megatron`,
 // `fsdp-best` (baselines.h).
 const std::vector<std::string>& BaselineNames();
 
-// The names among them that can give more plans than one (`top_plan_count`), and a front of
-// time and memory (`wants_memory_front`), in the same order.
+// Return the names of the planners that can give several plans (`top_plan_count`), and those that
+// can give a front of time and memory (`wants_memory_front`), in the same order.
 const std::vector<std::string>& PlannersWithAlternatives();
 const std::vector<std::string>& PlannersWithFront();
 
-// `rules` as `planner` takes them beside others, in a comparison of one plan each: without
-// what it would refuse.
+// Returns `rules` without the options that `planner` would refuse, for comparing one plan of each
+// of several planners.
 PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
 
-// Answers `problem` with the planner named. Deterministic: the same problem
-// gives the same plan and the same counts unless a limit of time ended it.
+// Answers `problem` with a planner. Deterministic: the same problem gives the same plan and the
+// same counts, on any number of threads, unless a limit of time ended the search; the result says
+// so.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) for an unknown planner, naming those there
-// are, for more than one plan or a front asked of one that gives none, and for an alpha
-// (`ilp_alpha_bytes_per_second`) with another than `min-memory-ilp`; FAILED_PRECONDITION
-// (PROFILE_MISSING) from the cost model; FAILED_PRECONDITION (NO_FEASIBLE_PLAN) when, whatever the
-// memory, no degrees of the planner divide devices, heads and batch under rules, space and target.
+// Errors:
+//
+//   INVALID_ARGUMENT (SPEC_INVALID)       the planner is unknown or not part of this build; or the
+//                                         rules ask for several plans, a front, or an alpha
+//                                         (`ilp_alpha_bytes_per_second`) that it does not have
+//   FAILED_PRECONDITION (PROFILE_MISSING) the cost model lacks a measurement
+//   FAILED_PRECONDITION (NO_FEASIBLE_PLAN) regardless of memory, no degrees of the planner divide
+//                                         devices, heads and batch within rules, space and target
+//
+// That nothing fits into memory is not an error but the result `NothingFits`; a limit that ended
+// the search is not one either (`StoppedEmpty`, or `PlanFound` with the best plan so far).
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control = {});
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/algorithm/container.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/planners/baselines/baselines.h"
@@ -208,6 +209,19 @@ TEST(FindPlan, NamesThePlannersThereAre) {
   EXPECT_THAT(BaselineNames(), testing::ElementsAre("dp", "sdp", "tp", "pp", "dp+tp", "dp+pp",
                                                     "deepspeed-3d", "megatron", "fsdp-best"));
   EXPECT_LT(BaselineNames().size(), PlannerNames().size());
+}
+
+// A build without CBC knows the names of the planners it lacks.
+TEST(FindPlan, PlannersThatAreNotBuiltSayHowToGetThem) {
+  for (const char* planner : {"min-memory-ilp", "alpa-like"}) {
+    const absl::StatusOr<PlanningResult> result = FindPlan(SyntheticProblem(), planner);
+    if (absl::c_linear_search(PlannerNames(), planner)) {
+      EXPECT_OK(result.status());
+      continue;
+    }
+    EXPECT_THAT(result,
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("PARPLAN_WITH_ILP=ON")));
+  }
 }
 
 TEST(FindPlan, SaysWhenNoDegreesDivide) {

@@ -1,0 +1,29 @@
+// The planners of planner/planners/ilp, which a build may leave out (CMake option
+// PARPLAN_WITH_ILP).
+
+#ifndef PARPLAN_PLANNER_ILP_SEARCHES_H_
+#define PARPLAN_PLANNER_ILP_SEARCHES_H_
+
+#include <optional>
+
+#include "planner/cost/cost_model.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
+
+namespace parplan {
+
+// One search per planner; null if the build has none (ilp_planners.h says what they do).
+struct IlpSearches {
+  using Search = std::optional<PlanningResult> (*)(const PlanningProblem&, const CostModel&,
+                                                   const SearchControl&);
+  Search min_memory_ilp = nullptr;
+  Search alpa_like = nullptr;
+};
+
+// Returns the searches of this build. Defined in ilp_searches.cc, or in no_ilp_searches.cc for
+// builds without them.
+IlpSearches IlpSearchesOfBuild();
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_ILP_SEARCHES_H_
