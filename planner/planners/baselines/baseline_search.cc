@@ -63,7 +63,7 @@ class BaselineSearch {
     ListCandidates();
     if (candidates_.empty() && !meter_.stopped()) return std::nullopt;
     std::sort(candidates_.begin(), candidates_.end(), MorePromising);
-    for (size_t index = 0; index < candidates_.size() && meter_.Ask(); ++index) {
+    for (size_t index = 0; index < candidates_.size() && meter_.ShouldContinue(); ++index) {
       next_ = index;
       Visit(candidates_[index]);
       if (meter_.stopped()) break;
@@ -118,17 +118,19 @@ class BaselineSearch {
         continue;
       }
       const int head = problem_.model().definition_of_layer().back();
-      std::vector<Strategy> ways;
-      for (const Strategy& way : AllowedStrategies(
+      std::vector<Strategy> shardings;
+      for (const Strategy& table_sharding : AllowedStrategies(
                problem_, space, head, problem_.device_count() / pipeline_parallel_degree,
                micro_batch_size, costs_.sequence_parallel(head))) {
-        if (std::any_of(ways.begin(), ways.end(),
-                        [&way](const Strategy& other) { return HoldTableAlike(other, way); })) {
+        if (std::any_of(shardings.begin(), shardings.end(),
+                        [&table_sharding](const Strategy& other) {
+                          return HoldTableAlike(other, table_sharding);
+                        })) {
           continue;
         }
-        ways.push_back(way);
+        shardings.push_back(table_sharding);
         spaces.push_back(space);
-        spaces.back().table_strategy = way;
+        spaces.back().table_strategy = table_sharding;
       }
     }
     return spaces;
@@ -167,7 +169,7 @@ class BaselineSearch {
         if (degree > problem_.max_pipeline_parallel_degree()) break;
         if (!AllowsDepth(degree)) continue;
         for (const int64_t count : counts) {
-          if (!meter_.Ask()) return;
+          if (!meter_.ShouldContinue()) return;
           if (count > kMaxForwardPassCount / degree) continue;
           AddCandidates(batch, static_cast<int>(degree), count);
         }

@@ -103,7 +103,7 @@ std::vector<StageObjective> Objectives(const StageTables& tables) {
 // use up the limit of passes.
 constexpr int kFewStages = 8;
 // Passes of schedules simulated for moves of layers before they end. Not measured for other values.
-constexpr int64_t kMostPassesOfMoves = int64_t{1} << 21;
+constexpr int64_t kMaxPassesOfMoves = int64_t{1} << 21;
 
 class CandidateSearch {
  public:
@@ -257,7 +257,7 @@ class CandidateSearch {
   // neighbours only).
   void MoveLayers() {
     const int stage_count = tables_.pipeline_parallel_degree();
-    int64_t trials_left = kMostPassesOfMoves / (stage_count * tables_.micro_batch_count());
+    int64_t trials_left = kMaxPassesOfMoves / (stage_count * tables_.micro_batch_count());
     bool improved = own_best_.has_value() && stage_count > 1 && !is_even_;
     while (improved && !meter_.stopped()) {
       improved = false;

@@ -80,7 +80,7 @@ class UniformSearch {
     ListCells();
     if (cells_.empty() && !meter_.stopped()) return std::nullopt;
     std::sort(cells_.begin(), cells_.end(), MorePromising);
-    for (; next_ < cells_.size() && meter_.Ask(); ++next_) {
+    for (; next_ < cells_.size() && meter_.ShouldContinue(); ++next_) {
       const Cell& cell = cells_[next_];
       if (best_ && cell.bound_per_sample > best_per_sample_) {
         meter_.Prune(static_cast<int64_t>(cells_.size() - next_));
@@ -112,9 +112,9 @@ class UniformSearch {
           for (const Schedule schedule : space_.Schedules(depth)) {
             const bool interleaves = TraitsOf(schedule).has_virtual_stages;
             if (TraitsOf(schedule).needs_whole_groups && count % depth != 0) continue;
-            const int most = interleaves ? transformer_count / depth : 1;
-            for (int chunks = interleaves ? 2 : 1; chunks <= most; ++chunks) {
-              if (!meter_.Ask()) return;
+            const int max_chunks = interleaves ? transformer_count / depth : 1;
+            for (int chunks = interleaves ? 2 : 1; chunks <= max_chunks; ++chunks) {
+              if (!meter_.ShouldContinue()) return;
               if (transformer_count % (depth * chunks) != 0) continue;
               if (count > kMaxForwardPassCount / (int64_t{depth} * chunks)) continue;
               AddCell({batch, depth, chunks, count, schedule, Seconds()});

@@ -23,7 +23,7 @@ constexpr size_t kSearchedTogether = 2;
 // States expanded without any plan after which other methods are asked for one: about as many as
 // one mask may take without a plan (`kMaxStates` of pipeline_search.cc). A smaller number would run
 // the other methods in searches that find a plan anyway. Not measured for other values.
-constexpr int64_t kMostStatesWithoutPlan = 300'000;
+constexpr int64_t kMaxStatesWithoutPlan = 300'000;
 // Least number of candidates in a group for which a steady bound is computed, since it costs more
 // than the bound of one candidate. Not measured for other values.
 constexpr int kFewestInGroup = 3;
@@ -63,7 +63,8 @@ void BestFirstSearch::MakeGroups() {
   groups_.clear();
   for (const ExactCandidate& candidate : candidates_) {
     Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
-    if (IsSteady(candidate.pipeline)) ++group.steady_count[Interleaves(candidate.pipeline)];
+    if (IsSteady(candidate.pipeline))
+      ++group.steady(Interleaves(candidate.pipeline)).candidate_count;
   }
 }
 
@@ -73,11 +74,11 @@ double BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
     return candidate.micro_batch_count >= group.too_many_for_gpipe ? kInfinite : 0.0;
   }
   if (!IsSteady(candidate)) return 0.0;
-  return group.steady[Interleaves(candidate)].value_or(0.0) *
+  return group.steady(Interleaves(candidate)).bound.value_or(0.0) *
          static_cast<double>(candidate.micro_batch_count);
 }
 
-bool BestFirstSearch::IsOfNoUse(const ExactCandidate& candidate) const {
+bool BestFirstSearch::IsDominated(const ExactCandidate& candidate) const {
   if (wanted_ > 1 || candidate.state == ExactCandidate::State::kListed) return false;
   const PipelineCandidate& pipeline = candidate.pipeline;
   const Group& group = groups_.at(TableCache::KeyOf(pipeline));
@@ -87,16 +88,16 @@ bool BestFirstSearch::IsOfNoUse(const ExactCandidate& candidate) const {
 }
 
 void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
-  const double most = plans_.MostTimePerSample();
-  if (!(most < kInfinite)) return;
+  const double cutoff = plans_.CutoffPerSample();
+  if (!(cutoff < kInfinite)) return;
   std::vector<Question> questions;
   for (const size_t index : round) {
     const PipelineCandidate& candidate = candidates_[index].pipeline;
     const bool interleaves = Interleaves(candidate);
     const TableCache::Key key = TableCache::KeyOf(candidate);
-    const Group& group = groups_.at(key);
-    if (!IsSteady(candidate) || group.steady[interleaves].has_value() ||
-        group.steady_count[interleaves] < kFewestInGroup || !tables_.At(key).usable()) {
+    const SteadyGroup& group = groups_.at(key).steady(interleaves);
+    if (!IsSteady(candidate) || group.bound.has_value() || group.candidate_count < kFewestInGroup ||
+        !tables_.At(key).usable()) {
       continue;
     }
     questions.push_back({key, interleaves});
@@ -112,11 +113,11 @@ void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
     SearchMeter meter(control);
     const Seconds bound = SteadyBound(space_, costs_, tables_.At(key),
                                       interleaves ? Schedule::kInterleaved : kDefaultSchedule,
-                                      Seconds::Of(most * static_cast<double>(key.second)), meter);
+                                      Seconds::Of(cutoff * static_cast<double>(key.second)), meter);
     answers[k] = meter.stopped() ? 0.0 : bound.value();
   });
   for (size_t k = 0; k < questions.size(); ++k) {
-    groups_[questions[k].key].steady[questions[k].interleaves] = answers[k];
+    groups_[questions[k].key].steady(questions[k].interleaves).bound = answers[k];
   }
 }
 
@@ -131,7 +132,7 @@ void BestFirstSearch::Run() {
   // An incumbent closes most candidates unseen, and it is found sooner among those of one batch:
   // the largest, because filling and synchronisation are spread over most samples.
   queue.Prefer(largest_batch);
-  while (meter_.Ask()) {
+  while (meter_.ShouldContinue()) {
     if (!plans_.plans().empty()) queue.Prefer(0);
     const std::vector<size_t> round = NextRound(queue);
     if (round.empty()) break;
@@ -161,14 +162,14 @@ double BestFirstSearch::BoundPerSample() const {
 }
 
 std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
-  const double most = MostPerSample();
+  const double cutoff = CutoffPerSample();
   std::vector<size_t> round;
   size_t together = 1;
   while (!queue.empty() && round.size() < together) {
     const size_t index = queue.first();
     ExactCandidate& next = candidates_[index];
     // Bounds never fall and the cutoff never rises, so the candidate stays closed.
-    if (next.bound_per_sample() >= most) {
+    if (next.bound_per_sample() >= cutoff) {
       queue.Pop();
       continue;
     }
@@ -179,7 +180,7 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
       queue.Put(index);
       continue;
     }
-    if (IsOfNoUse(next)) {
+    if (IsDominated(next)) {
       queue.Pop();
       next.state = ExactCandidate::State::kSearched;
       continue;
@@ -204,7 +205,7 @@ void BestFirstSearch::Seed() {
   // Those methods take long for many layers, and prices nearly always find a plan.
   if (space_.problem().model().layer_count() >= kManyLayers) return;
   const bool is_hard =
-      meter_.expanded_state_count() > kMostStatesWithoutPlan ||
+      meter_.expanded_state_count() > kMaxStatesWithoutPlan ||
       std::any_of(candidates_.begin(), candidates_.end(), [](const ExactCandidate& candidate) {
         return candidate.state == ExactCandidate::State::kSearched && candidate.bound < kInfinite;
       });
@@ -234,7 +235,7 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
     std::erase_if(round, [&](size_t index) {
       ExactCandidate& candidate = candidates_[index];
       candidate.bound = std::max(candidate.bound, GroupBound(candidate.pipeline));
-      return candidate.bound_per_sample() >= MostPerSample();
+      return candidate.bound_per_sample() >= CutoffPerSample();
     });
   }
   SearchControl control = control_;
@@ -295,13 +296,13 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
     return visited;
   }
   SearchMeter meter(control);
-  const Seconds most = Seconds::Of(plans_.MostTimePerSample() *
-                                   static_cast<double>(candidate.pipeline.global_batch_size));
+  const Seconds cutoff = Seconds::Of(plans_.CutoffPerSample() *
+                                     static_cast<double>(candidate.pipeline.global_batch_size));
   const bool interleaves = Interleaves(candidate.pipeline);
   if (candidate.state == ExactCandidate::State::kListed) {
     const Seconds bound =
-        interleaves ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, most)
-                    : PipelineBound(space_, costs_, table, candidate.pipeline, most, meter);
+        interleaves ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, cutoff)
+                    : PipelineBound(space_, costs_, table, candidate.pipeline, cutoff, meter);
     if (!meter.stopped()) visited.bound = bound.value();
   } else {
     // Other candidates of similar bounds may have a plan that closes this one, so it is tried
@@ -310,7 +311,7 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
                           space_.problem().model().layer_count() < kManyLayers;
     const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;
     PipelineOutcome outcome =
-        search(space_, costs_, table, candidate.pipeline, most, wanted_, meter);
+        search(space_, costs_, table, candidate.pipeline, cutoff, wanted_, meter);
     visited.bound = outcome.bound.value();
     visited.plans = std::move(outcome.plans);
     visited.is_exact = outcome.is_exact;
@@ -327,10 +328,10 @@ void BestFirstSearch::Report(int64_t states_of_round) {
   reported_states_ = std::max(reported_states_, meter_.expanded_state_count() + states_of_round);
   SearchProgress progress{.total_candidate_count = candidate_count(),
                           .expanded_state_count = reported_states_};
-  const double most = MostPerSample();
+  const double cutoff = CutoffPerSample();
   for (const ExactCandidate& candidate : candidates_) {
     if (candidate.state == ExactCandidate::State::kSearched ||
-        candidate.bound_per_sample() >= most) {
+        candidate.bound_per_sample() >= cutoff) {
       ++progress.done_candidate_count;
     }
   }

@@ -56,7 +56,7 @@ class BestFirstSearch {
   void Run();
 
   // Prevents the search from asking other methods for a first plan.
-  void KeepUnseeded() { was_seeded_ = true; }
+  void DisableSeeding() { was_seeded_ = true; }
   // Returns whether it is proved that no plan of the space fits.
   bool IsEmpty() const;
 
@@ -86,16 +86,28 @@ class BestFirstSearch {
     int64_t micro_batch_count = 0;
     double bound_per_sample = 0.0;
   };
+  // Facts about the candidates of a group to which `SteadyBound` applies, for one of the two kinds
+  // of schedules.
+  struct SteadyGroup {
+    int candidate_count = 0;
+    // Seconds per micro-batch of `SteadyBound`, once computed.
+    std::optional<double> bound;
+  };
   // Facts about all candidates that share a table of options, and so about many batch sizes.
   struct Group {
-    // [interleaves] candidates that `SteadyBound` says something of.
-    int steady_count[2] = {};
-    // [interleaves] seconds per micro-batch of `SteadyBound`, once computed.
-    std::optional<double> steady[2];
+    SteadyGroup one_forward_one_backward;
+    SteadyGroup interleaved;
     // The fewest micro-batches with which nothing fits under GPipe; more do not fit either.
     int64_t too_many_for_gpipe = std::numeric_limits<int64_t>::max();
     // [schedule] the unproved search with most micro-batches.
     Unproved unproved[kScheduleCount + 1];
+
+    SteadyGroup& steady(bool interleaves) {
+      return interleaves ? interleaved : one_forward_one_backward;
+    }
+    const SteadyGroup& steady(bool interleaves) const {
+      return interleaves ? interleaved : one_forward_one_backward;
+    }
   };
   // Identifies one steady bound.
   struct Question {
@@ -111,12 +123,12 @@ class BestFirstSearch {
   // with more micro-batches and a bound no higher ended without a proof. The proved bound of the
   // answer cannot exceed that one's, whatever this search finds, and the plan it finds is hardly
   // faster per sample.
-  bool IsOfNoUse(const ExactCandidate& candidate) const;
+  bool IsDominated(const ExactCandidate& candidate) const;
   // Computes the steady bounds of the groups of a round that have enough candidates.
   void BoundGroups(const std::vector<size_t>& round);
 
   // Returns the cutoff: the time per sample, in seconds, that a plan must stay below to be kept.
-  double MostPerSample() const { return plans_.MostTimePerSample() * (1.0 - kProofTolerance); }
+  double CutoffPerSample() const { return plans_.CutoffPerSample() * (1.0 - kProofTolerance); }
   // Removes from the queue and returns its first candidates, all in one state.
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.

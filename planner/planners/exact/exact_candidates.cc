@@ -26,11 +26,11 @@ constexpr size_t kDefinitionsBetweenQuestions = 512;
 // Options in tables, about 150 bytes each (200 MiB), above which tables that are not needed now are
 // dropped. With the limit a search of a thousand different layers on 1,024 devices needs 0.7 GiB
 // instead of 1.2 GiB; a lower one computes tables again.
-constexpr int64_t kMostOptionsKept = 1'500'000;
+constexpr int64_t kMaxOptionsKept = 1'500'000;
 
 // Limit of states of each method that gives a first plan, so that a seed cannot take longer than
 // the search it helps. Not measured.
-constexpr int64_t kMostSeedStates = 50'000'000;
+constexpr int64_t kMaxSeedStates = 50'000'000;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -45,9 +45,9 @@ double BoundOf(const StrategySpace& space, const LeastTimes& least,
   double total = 0.0;
   double longest = 0.0;
   for (const ModelLayerRun& run : space.problem().model().layer_runs()) {
-    const double way = least.forward_and_backward[run.definition_index].value();
-    total += way * run.layer_count;
-    longest = std::max(longest, way);
+    const double forward_backward = least.forward_and_backward[run.definition_index].value();
+    total += forward_backward * run.layer_count;
+    longest = std::max(longest, forward_backward);
   }
   return SpreadStepBound(candidate.schedule, candidate.pipeline_parallel_degree,
                          candidate.micro_batch_count, total, longest) *
@@ -60,17 +60,17 @@ double BoundOf(const StrategySpace& space, const LeastTimes& least,
 // sample.
 void DropFewerOfOneStage(std::vector<ExactCandidate>& candidates) {
   // [micro-batch size] the largest count.
-  std::map<int64_t, int64_t> most;
+  std::map<int64_t, int64_t> largest_count;
   for (const ExactCandidate& candidate : candidates) {
     const PipelineCandidate& pipeline = candidate.pipeline;
     if (pipeline.pipeline_parallel_degree > 1) continue;
-    int64_t& count = most[TableCache::KeyOf(pipeline).second];
+    int64_t& count = largest_count[TableCache::KeyOf(pipeline).second];
     count = std::max(count, pipeline.micro_batch_count);
   }
-  std::erase_if(candidates, [&most](const ExactCandidate& candidate) {
+  std::erase_if(candidates, [&largest_count](const ExactCandidate& candidate) {
     const PipelineCandidate& pipeline = candidate.pipeline;
     return pipeline.pipeline_parallel_degree == 1 &&
-           pipeline.micro_batch_count < most.at(TableCache::KeyOf(pipeline).second);
+           pipeline.micro_batch_count < largest_count.at(TableCache::KeyOf(pipeline).second);
   });
 }
 
@@ -91,7 +91,7 @@ bool TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   int64_t option_count = 0;
   for (const auto& [key, table] : tables_) option_count += table->option_count();
-  if (option_count > kMostOptionsKept) {
+  if (option_count > kMaxOptionsKept) {
     std::erase_if(tables_, [&keys](const auto& known) {
       return !std::binary_search(keys.begin(), keys.end(), known.first);
     });
@@ -146,7 +146,7 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
   for (size_t index = 0; index < keys.size(); ++index) {
     if (definitions_found >= kDefinitionsBetweenQuestions) {
       definitions_found = 0;
-      if (!meter.Ask()) {
+      if (!meter.ShouldContinue()) {
         list.complete = false;
         list.candidates.clear();
         return list;
@@ -195,18 +195,18 @@ std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostM
     const auto limits = [&] {
       SearchControl quiet = control;
       quiet.on_progress = nullptr;
-      quiet.max_state_count = kMostSeedStates;
+      quiet.max_state_count = kMaxSeedStates;
       if (control.max_state_count > 0) {
         const int64_t left = control.max_state_count - meter.expanded_state_count();
-        quiet.max_state_count = std::clamp<int64_t>(left, 1, kMostSeedStates);
+        quiet.max_state_count = std::clamp<int64_t>(left, 1, kMaxSeedStates);
       }
       return quiet;
     };
     for (const UniformGrid& grid : {MegatronGrid(), FsdpGrid()}) {
-      if (!meter.Ask()) return seeds;
+      if (!meter.ShouldContinue()) return seeds;
       take(SearchUniform(each, costs, grid, limits()));
     }
-    if (!meter.Ask()) return seeds;
+    if (!meter.ShouldContinue()) return seeds;
     take(SearchGalvatron(each, costs, GalvatronVariant::kGalvatronBmw, limits()));
   }
   return seeds;

@@ -18,7 +18,7 @@ namespace parplan {
 namespace {
 
 // Plans of a front, at most: each is a search of its own, and a chart of more points is no clearer.
-constexpr int kMostFrontPlans = 64;
+constexpr int kMaxFrontPlans = 64;
 // Largest memory of a plan of the front relative to the one before. A step of 1 % keeps the front
 // below about 70 plans per halving of memory; smaller steps give plans that hardly differ.
 constexpr double kFrontStep = 0.99;
@@ -58,15 +58,15 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
   std::vector<PredictedPlan> front = {fastest};
   SearchControl quiet = control;
   quiet.on_progress = nullptr;
-  while (meter.Ask()) {
+  while (meter.ShouldContinue()) {
     const Bytes usable = Bytes::Of(
         static_cast<int64_t>(front.back().prediction.peak_memory_upper.as_double() * kFrontStep));
     if (usable <= Bytes()) return front;
-    if (static_cast<int>(front.size()) == kMostFrontPlans) break;
+    if (static_cast<int>(front.size()) == kMaxFrontPlans) break;
     const PlanningProblem smaller = problem.WithUsableMemory(usable);
     BestFirstSearch search(smaller, costs, quiet, tables, meter, /*wanted=*/1);
     search.Take(std::move(candidates));
-    search.KeepUnseeded();
+    search.DisableSeeding();
     search.Run();
     candidates = search.candidates();
     if (search.plans().plans().empty()) {

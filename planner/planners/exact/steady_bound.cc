@@ -16,22 +16,22 @@ constexpr double kShareBesides = 1e-6;
 }  // namespace
 
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
-                    Schedule schedule, Seconds most, SearchMeter& meter) {
+                    Schedule schedule, Seconds cutoff, SearchMeter& meter) {
   const int depth = table.pipeline_parallel_degree();
   // A multiple of the degree, as interleaved schedules require.
   const int64_t micro_batch_count = kManyMicroBatches / depth * depth;
   const auto count = static_cast<double>(micro_batch_count);
   // Enlarged so that the allowed error does not keep a bound from reaching `cutoff`.
-  const Seconds most_in_all = most * (count * (1.0 + 2.0 * kShareBesides));
+  const Seconds total_cutoff = cutoff * (count * (1.0 + 2.0 * kShareBesides));
   // The bound does not depend on the batch size.
   const Seconds bound =
       TraitsOf(schedule).has_virtual_stages
-          ? InterleavedSteadyBound(space, costs, table, micro_batch_count, most_in_all)
+          ? InterleavedSteadyBound(space, costs, table, micro_batch_count, total_cutoff)
           : PipelineBound(space, costs, table,
                           {.micro_batch_count = micro_batch_count,
                            .pipeline_parallel_degree = depth,
                            .schedule = schedule},
-                          most_in_all, meter);
+                          total_cutoff, meter);
   return bound * ((1.0 - kShareBesides) / count);
 }
 

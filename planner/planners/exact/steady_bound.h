@@ -26,7 +26,7 @@ namespace parplan {
 //
 // Only for 1F1B and interleaved schedules; GPipe has no such limit. REQUIRES: `table` is usable.
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
-                    Schedule schedule, Seconds most, SearchMeter& meter);
+                    Schedule schedule, Seconds cutoff, SearchMeter& meter);
 
 }  // namespace parplan
 

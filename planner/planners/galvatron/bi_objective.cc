@@ -24,8 +24,8 @@ BalanceDegrees DegreesOf(const StageFigures& figures) {
     degrees.time = 1.0 - *std::max_element(figures.times.begin(), figures.times.end()) / time;
   }
   if (memory > Bytes()) {
-    const Bytes most = *std::max_element(figures.peaks.begin(), figures.peaks.end());
-    degrees.memory = 1.0 - most.as_double() / memory.as_double();
+    const Bytes largest = *std::max_element(figures.peaks.begin(), figures.peaks.end());
+    degrees.memory = 1.0 - largest.as_double() / memory.as_double();
   }
   return degrees;
 }
@@ -35,9 +35,9 @@ void AdjustPartitions(const Partition& memory_balanced, const Partition& time_ba
                       const std::function<bool(const Partition&, const StageFigures&)>& visit) {
   std::optional<StageFigures> first = solve(memory_balanced);
   if (!first || !visit(memory_balanced, *first)) return;
-  Bytes most_memory = Bytes::Max();
+  Bytes max_memory = Bytes::Max();
   if (const std::optional<StageFigures> end = solve(time_balanced)) {
-    most_memory = *std::max_element(end->peaks.begin(), end->peaks.end());
+    max_memory = *std::max_element(end->peaks.begin(), end->peaks.end());
   }
   std::set<Partition> seen = {memory_balanced};
   std::deque<Entry> queue;
@@ -54,12 +54,12 @@ void AdjustPartitions(const Partition& memory_balanced, const Partition& time_ba
       Partition moved = entry.partition;
       --moved[from];
       ++moved[to];
-      if (static_cast<int>(seen.size()) >= kMostPartitions) return;
+      if (static_cast<int>(seen.size()) >= kMaxPartitions) return;
       if (!seen.insert(moved).second) continue;
       std::optional<StageFigures> figures = solve(moved);
       if (!figures) continue;
       if (*std::max_element(figures->times.begin(), figures->times.end()) > *slowest) continue;
-      if (*std::max_element(figures->peaks.begin(), figures->peaks.end()) > most_memory) continue;
+      if (*std::max_element(figures->peaks.begin(), figures->peaks.end()) > max_memory) continue;
       if (!visit(moved, *figures)) return;
       queue.push_back({std::move(moved), *std::move(figures)});
     }

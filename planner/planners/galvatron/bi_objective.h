@@ -30,7 +30,7 @@ BalanceDegrees DegreesOf(const StageFigures& figures);
 // Largest number of partitions to visit, so that models of many layers end. The value is not
 // measured: below it the queue may end before a time-balanced partition is reached, above it time
 // grows in proportion.
-inline constexpr int kMostPartitions = 512;
+inline constexpr int kMaxPartitions = 512;
 
 // Visits partitions in queue order, starting with `memory_balanced`, and adjusts each: moves a
 // boundary layer of its slowest stage (the first of equally slow ones) to the stage before, and in

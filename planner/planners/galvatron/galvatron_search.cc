@@ -63,7 +63,7 @@ class GalvatronSearch {
         if (std::find(schedules.begin(), schedules.end(), schedule_) == schedules.end()) continue;
         for (int64_t count : space_.MicroBatchCounts(batch)) {
           if (count > kMaxForwardPassCount / degree) break;
-          if (!meter_.Ask()) return false;
+          if (!meter_.ShouldContinue()) return false;
           for (const GalvatronTables& tables : TablesOf(degree, batch / count)) {
             Add({.global_batch_size = batch, .micro_batch_count = count, .tables = &tables});
           }
@@ -77,7 +77,7 @@ class GalvatronSearch {
   // Searches all candidates for the best plan.
   void Run() {
     for (const Candidate& candidate : candidates_) {
-      if (!meter_.Ask()) return;
+      if (!meter_.ShouldContinue()) return;
       Report();
       ++done_;
       if (best_ && candidate.per_sample() > PerSample(*best_)) {
@@ -92,7 +92,7 @@ class GalvatronSearch {
   // Returns whether a plan was found, or `Run` would find one.
   bool FindsAny() {
     for (const Candidate& candidate : candidates_) {
-      if (best_ || !meter_.Ask()) break;
+      if (best_ || !meter_.ShouldContinue()) break;
       if (candidate.least_memory <= problem_.usable_memory()) Visit(candidate);
     }
     return best_.has_value();

@@ -106,24 +106,24 @@ std::optional<GalvatronStage> GalvatronStages::SolveNew(int first_unit, int unit
   const int depth = tables_.pipeline_parallel_degree();
   // Some unit needs at least the least of its transients, and no unit more than the most (b_up);
   // the programme cannot use that part of the budget.
-  Bytes least_transient, most_transient;
+  Bytes least_transient, max_transient;
   for (int unit = first_unit; unit < first_unit + unit_count; ++unit) {
     const GalvatronKind& kind = tables_.kinds()[tables_.kind_of_unit()[unit]];
     Bytes least = Bytes::Max();
     for (const GalvatronOption& option : kind.options) {
       least = std::min(least, option.transient);
-      most_transient = std::max(most_transient, option.transient);
+      max_transient = std::max(max_transient, option.transient);
     }
     least_transient = std::max(least_transient, least);
   }
   const Bytes budget = costs_.overheads().TensorBudget(problem_.usable_memory(), depth,
                                                        problem_.device_count() / depth);
-  const int64_t most = UnitsWithin(budget - least_transient);
-  const int64_t least = std::min(most, UnitsWithin(budget - most_transient));
+  const int64_t largest = UnitsWithin(budget - least_transient);
+  const int64_t least = std::min(largest, UnitsWithin(budget - max_transient));
   const DenseStage dense = DenseOf(first_unit, unit_count, stage_index);
   // Below b_up everything fits, except for what a runtime keeps in addition to layers.
   for (const auto& [lowest, highest] :
-       {std::pair(least, most), std::pair<int64_t, int64_t>(0, least - 1)}) {
+       {std::pair(least, largest), std::pair<int64_t, int64_t>(0, least - 1)}) {
     if (highest < lowest) continue;
     DenseAssignment programme(dense, lowest, highest, meter_);
     if (!programme.complete()) return std::nullopt;

@@ -152,26 +152,29 @@ void GalvatronTables::AddTableChoices(const StrategySpace& space,
   const auto holds = [&space](const GalvatronKind& kind, size_t layer) {
     return space.HoldsTiedTable(kind.definitions[layer]);
   };
-  std::vector<Strategy> ways;
+  std::vector<Strategy> shardings;
   for (const GalvatronKind& kind : kinds_) {
     for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
       if (!holds(kind, layer)) continue;
       for (const GalvatronOption& option : kind.options) {
-        const Strategy& way = option.strategies[layer];
-        if (std::none_of(ways.begin(), ways.end(),
-                         [&way](const Strategy& other) { return HoldTableAlike(other, way); })) {
-          ways.push_back(way);
+        const Strategy& table_sharding = option.strategies[layer];
+        if (std::none_of(shardings.begin(), shardings.end(),
+                         [&table_sharding](const Strategy& other) {
+                           return HoldTableAlike(other, table_sharding);
+                         })) {
+          shardings.push_back(table_sharding);
         }
       }
     }
   }
-  if (ways.empty()) choices.push_back(*this);
-  for (const Strategy& way : ways) {
+  if (shardings.empty()) choices.push_back(*this);
+  for (const Strategy& table_sharding : shardings) {
     GalvatronTables choice = *this;
     for (GalvatronKind& kind : choice.kinds_) {
       std::erase_if(kind.options, [&](const GalvatronOption& option) {
         for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
-          if (holds(kind, layer) && !HoldTableAlike(option.strategies[layer], way)) return true;
+          if (holds(kind, layer) && !HoldTableAlike(option.strategies[layer], table_sharding))
+            return true;
         }
         return false;
       });

@@ -265,10 +265,10 @@ std::optional<GraphChoice> GraphSearch::FindWithin(double cap_bytes, const Graph
     // halvings of a range of 10^6 leave a factor of 1.06. Not measured for other numbers.
     constexpr int kRounds = 8;
     double least = saved / paid * 1e-3;
-    double most = saved / paid * 1e3;
+    double largest = saved / paid * 1e3;
     for (int round = 0; round < kRounds && !stopped_; ++round) {
-      const double alpha = std::sqrt(least * most);
-      (offer(SolveWeighted(alpha)) ? least : most) = alpha;
+      const double alpha = std::sqrt(least * largest);
+      (offer(SolveWeighted(alpha)) ? least : largest) = alpha;
     }
   }
   if (!best) return std::nullopt;

@@ -98,7 +98,7 @@ std::vector<std::string> NotesOf(const MeshSolution& solution, const std::string
 
 // Nodes after which a programme under a cap ends with the best solution so far, since capped
 // programmes are hard to prove and the nearest plan is what counts. Not measured for other values.
-constexpr int kMostNodesWithinCap = 40;
+constexpr int kMaxNodesWithinCap = 40;
 
 class IlpPlanner {
  public:
@@ -116,7 +116,7 @@ class IlpPlanner {
                 {.max_iteration_count = control.max_state_count,
                  .should_stop = control.should_stop,
                  .gap_ratio = goal == Goal::kLeastMemory ? 0.0 : 0.01,
-                 .max_node_count = goal == Goal::kLeastMemory ? 0 : kMostNodesWithinCap},
+                 .max_node_count = goal == Goal::kLeastMemory ? 0 : kMaxNodesWithinCap},
                 goal == Goal::kLeastMemory ? Folding::kMiddle : Folding::kAll),
         evaluator_(problem, costs),
         cuts_(CutsOf(problem, costs)) {}

@@ -80,12 +80,13 @@ class ProgramSolver::Body {
       upper.push_back(CoinBound(row.upper));
     }
     const std::vector<double> zeros(program.column_count, 0.0);
-    std::vector<double> most(program.column_count, 1.0);
-    std::fill(most.end() - program.unbounded_column_count, most.end(), COIN_DBL_MAX);
+    std::vector<double> column_upper(program.column_count, 1.0);
+    std::fill(column_upper.end() - program.unbounded_column_count, column_upper.end(),
+              COIN_DBL_MAX);
     solver_.messageHandler()->setLogLevel(0);
     solver_.getModelPtr()->setLogLevel(0);
     solver_.setHintParam(OsiDoReducePrint, true, OsiHintDo);
-    solver_.loadProblem(matrix, zeros.data(), most.data(), zeros.data(), lower.data(),
+    solver_.loadProblem(matrix, zeros.data(), column_upper.data(), zeros.data(), lower.data(),
                         upper.data());
     for (const int column : integer_columns_) solver_.setInteger(column);
   }
@@ -100,10 +101,10 @@ class ProgramSolver::Body {
     ProgramSolution solution;
     const StopSimplex stop(limits);
     solver_.getModelPtr()->passInEventHandler(&stop);
-    constexpr int64_t kMostIterations = 1 << 30;
+    constexpr int64_t kMaxIterations = 1 << 30;
     const int64_t allowed = limits.max_iteration_count > 0
-                                ? std::min(limits.max_iteration_count, kMostIterations)
-                                : kMostIterations;
+                                ? std::min(limits.max_iteration_count, kMaxIterations)
+                                : kMaxIterations;
     solver_.setIntParam(OsiMaxNumIteration, static_cast<int>(allowed));
     if (solved_before_) {
       solver_.resolve();

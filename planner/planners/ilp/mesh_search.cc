@@ -71,11 +71,11 @@ MeshSolution MeshSearch::SolutionOf(const StrategyGraph& graph, const DeviceMesh
     solution.shares.push_back(share);
 
     // Finds the instance that represents most layers.
-    int most = 0;
+    int largest = 0;
     int instance = -1;
     for (const GraphNode& node : graph.nodes) {
-      if (node.group != static_cast<int>(index) || node.multiplicity <= most) continue;
-      most = node.multiplicity;
+      if (node.group != static_cast<int>(index) || node.multiplicity <= largest) continue;
+      largest = node.multiplicity;
       instance = node.instance;
     }
     const std::string id = model.layer_definitions()[index].layer_definition_id;
@@ -156,10 +156,10 @@ std::vector<MeshSolution> MeshSearch::TimeLadder(const DeviceMesh& mesh, const B
   if (fastest) smallest = search.SolveLexicographic();
   if (fastest) ladder.push_back(SolutionOf(graph, mesh, cut, *fastest));
   if (smallest) {
-    const double most = fastest->totals.peak_bytes;
+    const double largest = fastest->totals.peak_bytes;
     const double least = smallest->totals.peak_bytes;
-    for (int rung = cap_count; rung >= 1 && least < most * (1.0 - kTie); --rung) {
-      const double cap = least + (most - least) * rung / (cap_count + 1);
+    for (int rung = cap_count; rung >= 1 && least < largest * (1.0 - kTie); --rung) {
+      const double cap = least + (largest - least) * rung / (cap_count + 1);
       std::optional<GraphAnswer> answer = search.SolveLeastTime(cap);
       if (answer) ladder.push_back(SolutionOf(graph, mesh, cut, *std::move(answer)));
     }

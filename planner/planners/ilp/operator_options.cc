@@ -13,12 +13,12 @@ namespace {
 struct AxisChoices {
   std::array<char, kMeshAxisCount> letters;
 
-  int Ways(const DeviceMesh& mesh, absl::string_view of) const {
-    int ways = 1;
+  int SplitCount(const DeviceMesh& mesh, absl::string_view of) const {
+    int split_count = 1;
     for (int axis = 0; axis < kMeshAxisCount; ++axis) {
-      if (of.find(letters[axis]) != absl::string_view::npos) ways *= mesh.axes[axis].size;
+      if (of.find(letters[axis]) != absl::string_view::npos) split_count *= mesh.axes[axis].size;
     }
-    return ways;
+    return split_count;
   }
 
   Layout With(char rows, char columns) const {
@@ -54,11 +54,11 @@ class OptionMaker {
 
   // Returns whether the sizes allow these choices.
   bool Allows(const AxisChoices& choices) const {
-    const int columns = choices.Ways(mesh_, "n");
-    if (!Divides(choices.Ways(mesh_, "m"), op_.row_units)) return false;
+    const int columns = choices.SplitCount(mesh_, "n");
+    if (!Divides(choices.SplitCount(mesh_, "m"), op_.row_units)) return false;
     if (!Divides(columns, op_.column_units)) return false;
     // Inputs of products are split along the inner dimension by `k`, other inputs as the output is.
-    const int inner = op_.kind == OperatorKind::kMatrix ? choices.Ways(mesh_, "k") : columns;
+    const int inner = op_.kind == OperatorKind::kMatrix ? choices.SplitCount(mesh_, "k") : columns;
     return Divides(inner, op_.inner_units);
   }
 
@@ -100,15 +100,15 @@ class OptionMaker {
   // Returns the part of the operator on one device.
   Operator Part(const AxisChoices& choices) const {
     Operator part = op_;
-    const int rows = choices.Ways(mesh_, "m");
-    const int columns = choices.Ways(mesh_, "n");
-    const int inner = op_.kind == OperatorKind::kMatrix ? choices.Ways(mesh_, "k") : columns;
+    const int rows = choices.SplitCount(mesh_, "m");
+    const int columns = choices.SplitCount(mesh_, "n");
+    const int inner = op_.kind == OperatorKind::kMatrix ? choices.SplitCount(mesh_, "k") : columns;
     part.rows /= rows;
     part.columns /= columns;
     part.inner /= inner;
-    const int ways = choices.Ways(mesh_, "mnk");
-    part.flops /= ways;
-    part.moved_bytes /= ways;
+    const int split_count = choices.SplitCount(mesh_, "mnk");
+    part.flops /= split_count;
+    part.moved_bytes /= split_count;
     return part;
   }
 

@@ -33,7 +33,7 @@ class SearchMeter {
     }
     if (expanded_ >= next_question_) {
       next_question_ = expanded_ + kStatesBetweenQuestions;
-      return Ask();
+      return ShouldContinue();
     }
     return true;
   }
@@ -45,12 +45,12 @@ class SearchMeter {
 
   // Returns the control of a part of the search that may expand at most `limit` states, and no more
   // than this search may still expand.
-  SearchControl PartOf(int64_t most) const {
+  SearchControl PartOf(int64_t limit) const {
     SearchControl control = control_;
     if (control_.max_state_count > 0) {
-      most = std::min(most, std::max<int64_t>(1, control_.max_state_count - expanded_));
+      limit = std::min(limit, std::max<int64_t>(1, control_.max_state_count - expanded_));
     }
-    control.max_state_count = most;
+    control.max_state_count = limit;
     return control;
   }
   // Adds the counts of a part. Returns false if the search must end: a part that reached its own
@@ -68,7 +68,7 @@ class SearchMeter {
   void Prune(int64_t count) { pruned_ += count; }
 
   // Asks `should_stop` now. Returns false if the search must end.
-  bool Ask() {
+  bool ShouldContinue() {
     if (limit_ == SearchLimit::kNone && control_.should_stop && control_.should_stop()) {
       limit_ = control_.stop_means_cancelled ? SearchLimit::kCancelled : SearchLimit::kTime;
     }

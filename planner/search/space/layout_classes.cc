@@ -9,13 +9,13 @@ namespace {
 // Number of definitions whose moves are compared. Relaxations with classes that are not the best
 // ones are still valid, only weaker, so models of very many definitions need not compare them all.
 // Not measured for other values.
-constexpr int kMostAsked = 16;
+constexpr int kMaxAsked = 16;
 
 }  // namespace
 
 void LayoutClasses::Compare() {
   const int count = table_.layout_count();
-  moves_.assign(count * count, Seconds());
+  resharding_.assign(count * count, Seconds());
   std::vector<int> asked;
   for (const ModelLayerRun& run : model_.layer_runs()) {
     const int definition = run.definition_index;
@@ -23,12 +23,12 @@ void LayoutClasses::Compare() {
     asked.push_back(definition);
     for (int a = 0; a < count; ++a) {
       for (int b = 0; b < count; ++b) {
-        Seconds& most = moves_[a * count + b];
-        most = std::max(
-            {most, table_.Transition(definition, a, b), table_.Transition(definition, b, a)});
+        Seconds& largest = resharding_[a * count + b];
+        largest = std::max(
+            {largest, table_.Transition(definition, a, b), table_.Transition(definition, b, a)});
       }
     }
-    if (static_cast<int>(asked.size()) == kMostAsked) break;
+    if (static_cast<int>(asked.size()) == kMaxAsked) break;
   }
   definition_ = asked.front();
 }
@@ -46,14 +46,15 @@ bool LayoutClasses::FollowAlike(int a, int b) const {
   return true;
 }
 
-std::vector<int> LayoutClasses::Within(Seconds most) {
+std::vector<int> LayoutClasses::Within(Seconds limit) {
   if (definition_ < 0) Compare();
   const int count = table_.layout_count();
   std::vector<int> classes(count);
   std::iota(classes.begin(), classes.end(), 0);
   for (int a = 0; a < count; ++a) {
     for (int b = 0; b < a; ++b) {
-      if (classes[a] == classes[b] || moves_[a * count + b] > most || !FollowAlike(a, b)) continue;
+      if (classes[a] == classes[b] || resharding_[a * count + b] > limit || !FollowAlike(a, b))
+        continue;
       std::replace(classes.begin(), classes.end(), int{classes[a]}, int{classes[b]});
     }
   }

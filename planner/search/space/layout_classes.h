@@ -19,7 +19,7 @@ class LayoutClasses {
   // Returns, for each layout, the layout that represents its class. Two layouts share a class if a
   // layer gets from one to the other, through other members of the class, in moves of at most
   // `limit` each, and if the same layers may follow both.
-  std::vector<int> Within(Seconds most);
+  std::vector<int> Within(Seconds limit);
 
  private:
   void Compare();
@@ -29,7 +29,7 @@ class LayoutClasses {
   const OptionTable& table_;
   int definition_ = -1;
   // [a * layout count + b] the longest time any layer takes to move from layout a to b.
-  std::vector<Seconds> moves_;
+  std::vector<Seconds> resharding_;
 };
 
 }  // namespace parplan

@@ -33,7 +33,8 @@ bool LeavesNoOption(const OptionMask& mask) {
 
 // Returns whether `a` is at least as good as `b` in plans that reshard nowhere, including the
 // messages to other stages.
-bool Beats(const OptionTable& table, int definition, const StageOption& a, const StageOption& b) {
+bool Dominates(const OptionTable& table, int definition, const StageOption& a,
+               const StageOption& b) {
   const auto send = [&](const StageOption& option, bool leaves_node) {
     return table.Send(definition, option.layout, option.layout, leaves_node);
   };
@@ -41,17 +42,17 @@ bool Beats(const OptionTable& table, int definition, const StageOption& a, const
          table.Message(definition, a.layout) <= table.Message(definition, b.layout);
 }
 
-bool Beats(const OptionTable& table, const OptionMask& a, const OptionMask& b) {
+bool Dominates(const OptionTable& table, const OptionMask& a, const OptionMask& b) {
   for (size_t definition = 0; definition < a.size(); ++definition) {
     const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
     for (size_t i = 0; i < options.size(); ++i) {
       if (!b[definition][i]) continue;
-      bool is_beaten = false;
-      for (size_t j = 0; j < options.size() && !is_beaten; ++j) {
-        is_beaten =
-            a[definition][j] && Beats(table, static_cast<int>(definition), options[j], options[i]);
+      bool is_dominated = false;
+      for (size_t j = 0; j < options.size() && !is_dominated; ++j) {
+        is_dominated = a[definition][j] &&
+                       Dominates(table, static_cast<int>(definition), options[j], options[i]);
       }
-      if (!is_beaten) return false;
+      if (!is_dominated) return false;
     }
   }
   return true;
@@ -59,17 +60,18 @@ bool Beats(const OptionTable& table, const OptionMask& a, const OptionMask& b) {
 
 // Returns the masks that no other dominates, if the plans of each mask have a single layout; among
 // equal ones the first.
-MaskList Unbeaten(const OptionTable& table, MaskList masks) {
-  MaskList unbeaten;
+MaskList Undominated(const OptionTable& table, MaskList masks) {
+  MaskList undominated;
   for (OptionMask& mask : masks) {
-    if (std::any_of(unbeaten.begin(), unbeaten.end(),
-                    [&](const OptionMask& other) { return Beats(table, other, mask); })) {
+    if (std::any_of(undominated.begin(), undominated.end(),
+                    [&](const OptionMask& other) { return Dominates(table, other, mask); })) {
       continue;
     }
-    std::erase_if(unbeaten, [&](const OptionMask& other) { return Beats(table, mask, other); });
-    unbeaten.push_back(std::move(mask));
+    std::erase_if(undominated,
+                  [&](const OptionMask& other) { return Dominates(table, mask, other); });
+    undominated.push_back(std::move(mask));
   }
-  return unbeaten;
+  return undominated;
 }
 
 // Returns the definitions that hold a tied table; none if only one layer holds it.
@@ -92,21 +94,23 @@ std::vector<int> TableHolders(const StrategySpace& space, const OptionTable& tab
 MaskList SplitByTable(const OptionTable& table, const OptionMask& mask,
                       const std::vector<int>& holders) {
   MaskList split;
-  std::vector<const Strategy*> ways;
+  std::vector<const Strategy*> shardings;
   const int leader = holders.front();
   for (size_t k = 0; k < mask[leader].size(); ++k) {
-    const Strategy& way = table.options(leader)[k].strategy;
-    if (!mask[leader][k] || std::any_of(ways.begin(), ways.end(), [&](const Strategy* other) {
-          return HoldTableAlike(*other, way);
+    const Strategy& table_sharding = table.options(leader)[k].strategy;
+    if (!mask[leader][k] ||
+        std::any_of(shardings.begin(), shardings.end(), [&](const Strategy* other) {
+          return HoldTableAlike(*other, table_sharding);
         })) {
       continue;
     }
-    ways.push_back(&way);
+    shardings.push_back(&table_sharding);
     OptionMask part = mask;
     for (const int holder : holders) {
       const std::vector<StageOption>& options = table.options(holder);
       for (size_t i = 0; i < options.size(); ++i) {
-        part[holder][i] = part[holder][i] && HoldTableAlike(options[i].strategy, way) ? 1 : 0;
+        part[holder][i] =
+            part[holder][i] && HoldTableAlike(options[i].strategy, table_sharding) ? 1 : 0;
       }
     }
     if (!LeavesNoOption(part)) split.push_back(std::move(part));
@@ -120,17 +124,17 @@ MaskList WithoutWorseTables(const OptionTable& table, MaskList masks,
                             const std::vector<int>& holders) {
   // Every option a holder has under `b` has a counterpart of the same layout under `a` that costs
   // no more.
-  const auto beats = [&](const OptionMask& a, const OptionMask& b) {
+  const auto dominates = [&](const OptionMask& a, const OptionMask& b) {
     for (const int holder : holders) {
       const std::vector<StageOption>& options = table.options(holder);
       for (size_t i = 0; i < options.size(); ++i) {
         if (!b[holder][i]) continue;
-        bool is_beaten = false;
-        for (size_t j = 0; j < options.size() && !is_beaten; ++j) {
-          is_beaten = a[holder][j] && options[j].layout == options[i].layout &&
-                      options[j].NowhereWorse(options[i]);
+        bool is_dominated = false;
+        for (size_t j = 0; j < options.size() && !is_dominated; ++j) {
+          is_dominated = a[holder][j] && options[j].layout == options[i].layout &&
+                         options[j].NowhereWorse(options[i]);
         }
-        if (!is_beaten) return false;
+        if (!is_dominated) return false;
       }
     }
     return true;
@@ -138,10 +142,10 @@ MaskList WithoutWorseTables(const OptionTable& table, MaskList masks,
   MaskList needed;
   for (OptionMask& mask : masks) {
     if (std::any_of(needed.begin(), needed.end(),
-                    [&](const OptionMask& other) { return beats(other, mask); })) {
+                    [&](const OptionMask& other) { return dominates(other, mask); })) {
       continue;
     }
-    std::erase_if(needed, [&](const OptionMask& other) { return beats(mask, other); });
+    std::erase_if(needed, [&](const OptionMask& other) { return dominates(mask, other); });
     needed.push_back(std::move(mask));
   }
   return needed;
@@ -193,7 +197,7 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
   // In this case every layer has the degrees and the rank order of the others.
   const bool has_one_layout =
       !per_layer && !space.dimensions().has(SearchDimension::kEndStrategies);
-  return has_one_layout ? Unbeaten(table, std::move(masks)) : masks;
+  return has_one_layout ? Undominated(table, std::move(masks)) : masks;
 }
 
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table) {

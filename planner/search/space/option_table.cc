@@ -48,7 +48,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   const ModelSpec& model = problem.model();
   const size_t definition_count = model.layer_definitions().size();
   options_.resize(definition_count);
-  moves_.resize(definition_count);
+  resharding_.resize(definition_count);
   messages_.resize(definition_count);
   std::vector<OptionsByLayout> priced(definition_count);
   for (const ModelLayerRun& run : model.layer_runs()) {
@@ -63,9 +63,9 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   for (size_t definition = 0; definition < definition_count; ++definition) {
     if (priced[definition].empty()) continue;
     priced[definition].resize(layouts_.size());
-    PriceMoves(costs, static_cast<int>(definition));
+    PriceResharding(costs, static_cast<int>(definition));
   }
-  Keep(priced, BeatenLayouts(space, priced));
+  Keep(priced, DominatedLayouts(space, priced));
 }
 
 int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
@@ -94,7 +94,7 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
                                                        int definition_index) {
   const bool of_end = !IsTransformer(costs.layer_source(definition_index).definition().kind);
   const bool with_selective = space.dimensions().has(SearchDimension::kSelectiveRecompute);
-  const auto beats = [&](const StageOption& a, const StageOption& b) {
+  const auto dominates = [&](const StageOption& a, const StageOption& b) {
     return a.NowhereWorse(b) && space.MayReplace(definition_index, b.strategy, a.strategy);
   };
   OptionsByLayout best;
@@ -102,11 +102,12 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
     std::vector<StageOption>& others = best[priced.layout];
     // Among equal options the first in the order of strategies stays.
     for (const StageOption& other : others) {
-      if (beats(other, priced) && (other.strategy < priced.strategy || !beats(priced, other))) {
+      if (dominates(other, priced) &&
+          (other.strategy < priced.strategy || !dominates(priced, other))) {
         return;
       }
     }
-    std::erase_if(others, [&](const StageOption& other) { return beats(priced, other); });
+    std::erase_if(others, [&](const StageOption& other) { return dominates(priced, other); });
     others.push_back(priced);
   };
   std::optional<LayerPricing> pricing;
@@ -134,26 +135,29 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
   return best;
 }
 
-void OptionTable::PriceMoves(const CostModel& costs, int definition_index) {
+void OptionTable::PriceResharding(const CostModel& costs, int definition_index) {
   const bool has_pipeline = pipeline_parallel_degree_ > 1;
   for (const Layout& layout : layouts_) {
     const Strategy& strategy = layout.strategy;
-    moves_[definition_index].push_back(
+    resharding_[definition_index].push_back(
         costs.MovesOf(definition_index, strategy, micro_batch_size_));
     Sent message;
     if (has_pipeline) {
       message.size = costs.MessageSize(definition_index, strategy, micro_batch_size_);
-      for (const bool leaves_node : {false, true}) {
-        message.time[leaves_node ? 1 : 0] = costs.MessageTime(
-            definition_index, strategy, rank_count_, leaves_node, micro_batch_size_);
-      }
+      const auto time = [&](bool leaves_node) {
+        return costs.MessageTime(definition_index, strategy, rank_count_, leaves_node,
+                                 micro_batch_size_);
+      };
+      message.time_within_node = time(/*leaves_node=*/false);
+      message.time_between_nodes = time(/*leaves_node=*/true);
     }
     messages_[definition_index].push_back(message);
   }
 }
 
-bool OptionTable::PlaceBeats(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
-                             int better, int worse) const {
+bool OptionTable::PlaceDominates(const StrategySpace& space,
+                                 const std::vector<OptionsByLayout>& priced, int better,
+                                 int worse) const {
   for (size_t definition = 0; definition < priced.size(); ++definition) {
     if (priced[definition].empty()) continue;
     for (int b = 0; b < layout_count(); ++b) {
@@ -166,31 +170,31 @@ bool OptionTable::PlaceBeats(const StrategySpace& space, const std::vector<Optio
         ++a;
       }
       if (a == layout_count()) return false;
-      const CostModel::MoveTimes& moves_a = moves_[definition][a];
-      const CostModel::MoveTimes& moves_b = moves_[definition][b];
+      const CostModel::MoveTimes& moves_a = resharding_[definition][a];
+      const CostModel::MoveTimes& moves_b = resharding_[definition][b];
       const Sent& sent_a = messages_[definition][a];
       const Sent& sent_b = messages_[definition][b];
       if (moves_a.gather > moves_b.gather || moves_a.regroup > moves_b.regroup ||
-          sent_a.time[0] > sent_b.time[0] || sent_a.time[1] > sent_b.time[1] ||
-          sent_a.size > sent_b.size) {
+          sent_a.time_within_node > sent_b.time_within_node ||
+          sent_a.time_between_nodes > sent_b.time_between_nodes || sent_a.size > sent_b.size) {
         return false;
       }
       for (const StageOption& option : priced[definition][b]) {
         const std::vector<StageOption>& others = priced[definition][a];
-        const bool is_beaten = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+        const bool is_dominated = std::any_of(others.begin(), others.end(), [&](const auto& other) {
           return other.NowhereWorse(option) &&
                  space.MayReplace(static_cast<int>(definition), option.strategy, other.strategy);
         });
-        if (!is_beaten) return false;
+        if (!is_dominated) return false;
       }
     }
   }
   return true;
 }
 
-std::vector<char> OptionTable::BeatenLayouts(const StrategySpace& space,
-                                             const std::vector<OptionsByLayout>& priced) const {
-  std::vector<char> beaten(layouts_.size(), 0);
+std::vector<char> OptionTable::DominatedLayouts(const StrategySpace& space,
+                                                const std::vector<OptionsByLayout>& priced) const {
+  std::vector<char> dominated(layouts_.size(), 0);
   // A place has the number of its first layout. Places with the most samples at once come first,
   // because they dominate most others.
   std::vector<int> places;
@@ -209,30 +213,30 @@ std::vector<char> OptionTable::BeatenLayouts(const StrategySpace& space,
   // Drops dominated places one after the other, together with all layers of a plan in them. Moves
   // between the remaining places do not get longer by that: a move within a tensor-parallel degree
   // is a sum of terms of either side, and a move to another degree depends on one side only.
-  if (binds_neighbours_) return beaten;
+  if (binds_neighbours_) return dominated;
   for (auto it = places.rbegin(); it != places.rend(); ++it) {
     const int worse = *it;
     for (const int better : places) {
-      if (better == worse || beaten[better] ||
+      if (better == worse || dominated[better] ||
           strategy(better).tensor_parallel_degree != strategy(worse).tensor_parallel_degree) {
         continue;
       }
-      if (!PlaceBeats(space, priced, better, worse)) continue;
+      if (!PlaceDominates(space, priced, better, worse)) continue;
       for (int layout = 0; layout < layout_count(); ++layout) {
-        if (layouts_[layout].place == worse) beaten[layout] = 1;
+        if (layouts_[layout].place == worse) dominated[layout] = 1;
       }
       break;
     }
   }
-  return beaten;
+  return dominated;
 }
 
 void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
-                       const std::vector<char>& beaten) {
+                       const std::vector<char>& dominated) {
   std::vector<int> new_number(layouts_.size(), -1);
   std::vector<Layout> left;
   for (int layout = 0; layout < layout_count(); ++layout) {
-    if (beaten[layout]) continue;
+    if (dominated[layout]) continue;
     new_number[layout] = static_cast<int>(left.size());
     left.push_back(layouts_[layout]);
     left.back().place = new_number[layouts_[layout].place];
@@ -243,15 +247,15 @@ void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
     std::vector<Sent> messages;
     std::vector<StageOption>& options = options_[definition];
     for (int layout = 0; layout < layout_count(); ++layout) {
-      if (beaten[layout]) continue;
-      moves.push_back(moves_[definition][layout]);
+      if (dominated[layout]) continue;
+      moves.push_back(resharding_[definition][layout]);
       messages.push_back(messages_[definition][layout]);
       for (const StageOption& option : priced[definition][layout]) {
         options.push_back(option);
         options.back().layout = new_number[layout];
       }
     }
-    moves_[definition] = std::move(moves);
+    resharding_[definition] = std::move(moves);
     messages_[definition] = std::move(messages);
     std::sort(options.begin(), options.end(),
               [](const StageOption& a, const StageOption& b) { return a.strategy < b.strategy; });

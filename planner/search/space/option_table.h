@@ -92,7 +92,7 @@ class OptionTable {
       return Seconds::Infinite();
     }
     if (from.place == to.place) return Seconds();
-    const std::vector<CostModel::MoveTimes>& moves = moves_[definition_index];
+    const std::vector<CostModel::MoveTimes>& moves = resharding_[definition_index];
     return CostModel::TransitionTime(from.strategy, to.strategy, moves[from_layout],
                                      moves[to_layout]);
   }
@@ -101,7 +101,7 @@ class OptionTable {
   // infinite when `Transition` is. For `leaves_node` see `CostModel::SendTime`.
   Seconds Send(int definition_index, int from_layout, int to_layout, bool leaves_node) const {
     if (pipeline_parallel_degree_ == 1) return Seconds();
-    return messages_[definition_index][from_layout].time[leaves_node ? 1 : 0] +
+    return messages_[definition_index][from_layout].time(leaves_node) +
            Transition(definition_index, from_layout, to_layout) * 0.5;
   }
   // Returns the bytes the last layer of a stage sends, which some runtimes keep. 0 with one stage.
@@ -122,9 +122,12 @@ class OptionTable {
     bool of_end = false;
   };
   struct Sent {
-    // Send time, [leaves_node].
-    Seconds time[2];
+    Seconds time_within_node;
+    Seconds time_between_nodes;
     Bytes size;
+    Seconds time(bool leaves_node) const {
+      return leaves_node ? time_between_nodes : time_within_node;
+    }
   };
 
   int LayoutOf(const Strategy& strategy, bool of_end);
@@ -132,16 +135,16 @@ class OptionTable {
   // dominates.
   OptionsByLayout PriceOptions(const CostModel& costs, const StrategySpace& space,
                                int definition_index);
-  void PriceMoves(const CostModel& costs, int definition_index);
+  void PriceResharding(const CostModel& costs, int definition_index);
   // Returns whether any plan with layers in place `worse` can be changed to place `better` without
   // loss.
-  bool PlaceBeats(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
-                  int better, int worse) const;
+  bool PlaceDominates(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
+                      int better, int worse) const;
   // Returns [layout] whether its place is dominated by one that is kept.
-  std::vector<char> BeatenLayouts(const StrategySpace& space,
-                                  const std::vector<OptionsByLayout>& priced) const;
+  std::vector<char> DominatedLayouts(const StrategySpace& space,
+                                     const std::vector<OptionsByLayout>& priced) const;
   // Fills `options_` with the options of all layouts that are not beaten, and renumbers layouts.
-  void Keep(const std::vector<OptionsByLayout>& priced, const std::vector<char>& beaten);
+  void Keep(const std::vector<OptionsByLayout>& priced, const std::vector<char>& dominated);
 
   int pipeline_parallel_degree_;
   int rank_count_;
@@ -153,7 +156,7 @@ class OptionTable {
   // [definition][option]
   std::vector<std::vector<StageOption>> options_;
   // [definition][layout]
-  std::vector<std::vector<CostModel::MoveTimes>> moves_;
+  std::vector<std::vector<CostModel::MoveTimes>> resharding_;
   std::vector<std::vector<Sent>> messages_;
 };
 

@@ -163,11 +163,11 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
       strategy.context_parallel_degree = context;
       strategy.sequence_parallel = tensor > 1 && costs_.sequence_parallel(definition_index);
       const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
-      const int most_expert = has_data_sheets_ && layer.expert_count > 0
-                                  ? std::gcd(data * context, layer.expert_count)
-                                  : 1;
-      for (int expert = 1; expert <= most_expert; ++expert) {
-        if (most_expert % expert != 0) continue;
+      const int max_expert = has_data_sheets_ && layer.expert_count > 0
+                                 ? std::gcd(data * context, layer.expert_count)
+                                 : 1;
+      for (int expert = 1; expert <= max_expert; ++expert) {
+        if (max_expert % expert != 0) continue;
         strategy.expert_parallel_degree = expert;
         for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
           if (!KindApplies(layer, tensor, context, kind)) continue;
@@ -188,15 +188,15 @@ absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
     int definition_index, const Strategy& bare, int pipeline_parallel_degree) const {
   absl::InlinedVector<ShardingLevel, 4> levels = {ShardingLevel::kNone};
   if (bare.data_parallel_degree * bare.context_parallel_degree == 1) return levels;
-  ShardingLevel most = ShardingLevel::kParameters;
+  ShardingLevel highest = ShardingLevel::kParameters;
   if (pipeline_parallel_degree > 1) {
-    most = target_.most_sharding_in_pipeline;
+    highest = target_.most_sharding_in_pipeline;
     if (HoldsTiedTable(definition_index)) {
-      most = std::min(most, target_.most_tied_sharding_in_pipeline);
+      highest = std::min(highest, target_.most_tied_sharding_in_pipeline);
     }
   }
   const auto add = [&](SearchDimension dimension, ShardingLevel level) {
-    if (dimensions_.has(dimension) && level <= most) levels.push_back(level);
+    if (dimensions_.has(dimension) && level <= highest) levels.push_back(level);
   };
   add(kOptimizerSharding, ShardingLevel::kOptimizer);
   add(kGradientSharding, ShardingLevel::kGradients);

@@ -19,7 +19,7 @@ constexpr int64_t kBlockUnits = 512;
 }  // namespace
 
 DenseAssignment::DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
-                                 SearchMeter& meter, int64_t most_row_bytes)
+                                 SearchMeter& meter, int64_t max_row_bytes)
     : stage_(stage), meter_(meter) {
   PARPLAN_CHECK(!stage.kind_of_layer.empty() && least_capacity <= capacity);
   MakeTicks();
@@ -29,7 +29,7 @@ DenseAssignment::DenseAssignment(const DenseStage& stage, int64_t least_capacity
     bytes += row.width() * stage_.layout_count * static_cast<int64_t>(sizeof(int32_t));
   }
   const int layer_count = static_cast<int>(stage_.kind_of_layer.size());
-  block_ = bytes <= most_row_bytes
+  block_ = bytes <= max_row_bytes
                ? layer_count + 1
                : static_cast<int>(std::ceil(std::sqrt(static_cast<double>(layer_count + 1))));
   rows_.front().ticks.assign(stage_.layout_count, 0);
@@ -58,7 +58,7 @@ void DenseAssignment::MakeTicks() {
       kind.options.push_back({to_ticks(option.time), option.layout, option.units});
       kind.layouts.push_back(option.layout);
       kind.least_units = std::min(kind.least_units, option.units);
-      kind.most_units = std::max(kind.most_units, option.units);
+      kind.max_units = std::max(kind.max_units, option.units);
     }
     std::sort(kind.layouts.begin(), kind.layouts.end());
     kind.layouts.erase(std::unique(kind.layouts.begin(), kind.layouts.end()), kind.layouts.end());
@@ -73,21 +73,21 @@ void DenseAssignment::MakeTicks() {
 void DenseAssignment::MakeBands(int64_t least_capacity, int64_t capacity) {
   const int layer_count = static_cast<int>(stage_.kind_of_layer.size());
   rows_.resize(layer_count + 1);
-  int64_t least = 0, most = 0, least_behind = 0, most_behind = 0;
+  int64_t least = 0, largest = 0, least_after = 0, max_after = 0;
   for (int layer = 0; layer < layer_count; ++layer) {
-    least_behind += KindOf(layer).least_units;
-    most_behind += KindOf(layer).most_units;
+    least_after += KindOf(layer).least_units;
+    max_after += KindOf(layer).max_units;
   }
   for (int layer = 0; layer < layer_count; ++layer) {
     const Kind& kind = KindOf(layer);
     least += kind.least_units;
-    most += kind.most_units;
-    least_behind -= kind.least_units;
-    most_behind -= kind.most_units;
-    rows_[layer + 1].last = std::min(most, capacity - least_behind);
+    largest += kind.max_units;
+    least_after -= kind.least_units;
+    max_after -= kind.max_units;
+    rows_[layer + 1].last = std::min(largest, capacity - least_after);
     rows_[layer + 1].first =
-        std::min(std::max(least, least_capacity - most_behind), rows_[layer + 1].last);
-    if (capacity - least_behind < least) {
+        std::min(std::max(least, least_capacity - max_after), rows_[layer + 1].last);
+    if (capacity - least_after < least) {
       rows_.back() = {.first = 0, .last = -1};  // Nothing fits.
       return;
     }

@@ -62,13 +62,13 @@ class DenseAssignment {
   // Rows of all layers are stored up to this many bytes (256 MiB); above it, one row in sqrt(L) is
   // stored and the others are computed again while tracing back, at about twice the time. Not
   // measured for other values.
-  static constexpr int64_t kMostRowBytes = int64_t{1} << 28;
+  static constexpr int64_t kMaxRowBytes = int64_t{1} << 28;
 
   // Computes the table for capacities from `least_capacity` to `capacity` units. Keeps a reference
   // to `stage`. Counts states on `meter`; if it ends the search, `complete()` is false and there is
   // no answer.
   DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
-                  SearchMeter& meter, int64_t most_row_bytes = kMostRowBytes);
+                  SearchMeter& meter, int64_t max_row_bytes = kMaxRowBytes);
 
   bool complete() const { return complete_; }
 
@@ -97,7 +97,7 @@ class DenseAssignment {
     std::vector<int> layouts;
     std::vector<int32_t> transitions;
     int64_t least_units = 0;
-    int64_t most_units = 0;
+    int64_t max_units = 0;
   };
 
   const Kind& KindOf(int layer) const { return kinds_[stage_.kind_of_layer[layer]]; }

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/search/stage/costs_behind.h"
 #include "planner/search/stage/memory_price.h"
+#include "planner/search/stage/suffix_costs.h"
 
 namespace parplan {
 namespace {
@@ -37,7 +37,7 @@ bool Price(const std::vector<double>& layer_counts, FrontCase& front_case,
       }
     }
     const MemoryPrice best = BestMemoryPrice(layers, static_cast<double>(front_case.room));
-    if (best.bound > cut.most) return false;
+    if (best.bound > cut.limit) return false;
     priced.price = best.price;
     front_case.cuts.push_back(priced);
     bounds.push_back(best.bound);
@@ -52,12 +52,12 @@ double LeastCost(const PricedCut& cut, const Options& options) {
 }
 
 // Removes options that no assignment within the cuts uses.
-void DropHopeless(const std::vector<double>& bounds, FrontCase& front_case) {
+void DropExcludedOptions(const std::vector<double>& bounds, FrontCase& front_case) {
   for (Options& options : front_case.options) {
     for (size_t index = 0; index < bounds.size(); ++index) {
       const PricedCut& cut = front_case.cuts[index];
-      const double most = cut.cut.most - bounds[index] + LeastCost(cut, options);
-      std::erase_if(options, [&](const auto& option) { return cut.Cost(option.cost) > most; });
+      const double limit = cut.cut.limit - bounds[index] + LeastCost(cut, options);
+      std::erase_if(options, [&](const auto& option) { return cut.Cost(option.cost) > limit; });
     }
   }
 }
@@ -67,7 +67,7 @@ void Sort(const std::vector<double>& bounds, FrontCase& front_case) {
   size_t tightest = 0;
   double least_gap = kInfinity;
   for (size_t index = 0; index < bounds.size(); ++index) {
-    const double gap = front_case.cuts[index].cut.most / bounds[index];
+    const double gap = front_case.cuts[index].cut.limit / bounds[index];
     if (gap < least_gap) {
       least_gap = gap;
       tightest = index;
@@ -86,43 +86,43 @@ void Sort(const std::vector<double>& bounds, FrontCase& front_case) {
   }
 }
 
-void AddBehind(FrontCase& front_case) {
+void AddSuffixes(FrontCase& front_case) {
   const std::vector<FrontRun>& runs = front_case.stage->runs;
   const size_t cut_count = front_case.cuts.size();
-  front_case.behind.resize(runs.size() * cut_count);
-  front_case.least_bytes_behind.assign(runs.size(), 0);
-  front_case.most_bytes_behind.assign(runs.size(), 0);
+  front_case.suffix.resize(runs.size() * cut_count);
+  front_case.least_bytes_after.assign(runs.size(), 0);
+  front_case.max_bytes_after.assign(runs.size(), 0);
   const auto room = static_cast<double>(front_case.room);
   for (size_t run = runs.size(); run-- > 0;) {
     if (run + 1 < runs.size()) {
       int64_t least = std::numeric_limits<int64_t>::max();
-      int64_t most = 0;
+      int64_t largest = 0;
       for (const auto& option : front_case.options[runs[run + 1].kind]) {
         least = std::min(least, option.cost.bytes);
-        most = std::max(most, option.cost.bytes);
+        largest = std::max(largest, option.cost.bytes);
       }
-      front_case.least_bytes_behind[run] =
-          front_case.least_bytes_behind[run + 1] + least * runs[run + 1].layer_count;
-      front_case.most_bytes_behind[run] =
-          front_case.most_bytes_behind[run + 1] + most * runs[run + 1].layer_count;
+      front_case.least_bytes_after[run] =
+          front_case.least_bytes_after[run + 1] + least * runs[run + 1].layer_count;
+      front_case.max_bytes_after[run] =
+          front_case.max_bytes_after[run + 1] + largest * runs[run + 1].layer_count;
     }
     for (size_t index = 0; index < cut_count; ++index) {
       const PricedCut& cut = front_case.cuts[index];
-      Behind& behind = front_case.behind[run * cut_count + index];
+      SuffixCosts& suffix = front_case.suffix[run * cut_count + index];
       if (run + 1 == runs.size()) {
-        behind = {-cut.price * room, -room, {.add = cut.price}};
+        suffix = {-cut.price * room, -room, {.add = cut.price}};
         continue;
       }
-      behind = front_case.behind[(run + 1) * cut_count + index];
+      suffix = front_case.suffix[(run + 1) * cut_count + index];
       const Options& options = front_case.options[runs[run + 1].kind];
       const auto cheapest = std::min_element(
           options.begin(), options.end(),
           [&cut](const auto& a, const auto& b) { return cut.Cost(a.cost) < cut.Cost(b.cost); });
       const double count = runs[run + 1].layer_count;
-      behind.cost += cut.Cost(cheapest->cost) * count;
-      behind.bytes += static_cast<double>(cheapest->cost.bytes) * count;
+      suffix.cost += cut.Cost(cheapest->cost) * count;
+      suffix.bytes += static_cast<double>(cheapest->cost.bytes) * count;
       for (const auto& option : options) {
-        behind.rates.Include(cut.Cost(option.cost) - cut.Cost(cheapest->cost),
+        suffix.rates.Include(cut.Cost(option.cost) - cut.Cost(cheapest->cost),
                              static_cast<double>(option.cost.bytes - cheapest->cost.bytes));
       }
     }
@@ -134,7 +134,7 @@ void AddBehind(FrontCase& front_case) {
 bool MakeRoom(int64_t least_transient, FrontCase& front_case) {
   const TickStage& stage = *front_case.stage;
   front_case.least_transient = least_transient;
-  front_case.most_budget = std::numeric_limits<int64_t>::max();
+  front_case.max_budget = std::numeric_limits<int64_t>::max();
   for (const Options& options : front_case.options) {
     if (options.empty()) return false;
     int64_t transient = std::numeric_limits<int64_t>::max();
@@ -144,9 +144,9 @@ bool MakeRoom(int64_t least_transient, FrontCase& front_case) {
       budget = std::max(budget, option.budget);
     }
     front_case.least_transient = std::max(front_case.least_transient, transient);
-    front_case.most_budget = std::min(front_case.most_budget, budget);
+    front_case.max_budget = std::min(front_case.max_budget, budget);
   }
-  front_case.room = front_case.most_budget - front_case.least_transient;
+  front_case.room = front_case.max_budget - front_case.least_transient;
   front_case.has_output = !stage.output_bytes.empty();
   if (front_case.has_output) {
     front_case.room -= *std::min_element(stage.output_bytes.begin(), stage.output_bytes.end());
@@ -155,7 +155,7 @@ bool MakeRoom(int64_t least_transient, FrontCase& front_case) {
 }
 
 // Upper bounds over all assignments of the memory needed and of overheads.
-struct MostNeeded {
+struct MaxNeeded {
   int64_t bytes = 0;
   int64_t step_bytes = 0;
   int64_t transient = 0;
@@ -163,26 +163,26 @@ struct MostNeeded {
   int64_t output_spread = 0;
 };
 
-MostNeeded MostNeededBy(const FrontCase& front_case, const std::vector<double>& layer_counts) {
-  MostNeeded most;
+MaxNeeded MaxNeededBy(const FrontCase& front_case, const std::vector<double>& layer_counts) {
+  MaxNeeded needed;
   for (size_t kind = 0; kind < front_case.options.size(); ++kind) {
     int64_t bytes = 0;
     int64_t step_bytes = 0;
     for (const TickStage::Option& option : front_case.options[kind]) {
       bytes = std::max(bytes, option.cost.bytes);
       step_bytes = std::max(step_bytes, option.cost.step_bytes_with_bucket);
-      most.transient = std::max(most.transient, option.transient);
-      most.least_budget = std::min(most.least_budget, option.budget);
+      needed.transient = std::max(needed.transient, option.transient);
+      needed.least_budget = std::min(needed.least_budget, option.budget);
     }
-    most.bytes += bytes * static_cast<int64_t>(layer_counts[kind]);
-    most.step_bytes += step_bytes * static_cast<int64_t>(layer_counts[kind]);
+    needed.bytes += bytes * static_cast<int64_t>(layer_counts[kind]);
+    needed.step_bytes += step_bytes * static_cast<int64_t>(layer_counts[kind]);
   }
   if (front_case.has_output) {
     const auto [least, largest] = std::minmax_element(front_case.stage->output_bytes.begin(),
                                                       front_case.stage->output_bytes.end());
-    most.output_spread = *largest - *least;
+    needed.output_spread = *largest - *least;
   }
-  return most;
+  return needed;
 }
 
 bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
@@ -193,24 +193,24 @@ bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
 }
 
 // Removes dominated options; among equal ones of a layout, all but the first.
-void DropBeaten(Options& options) {
+void DropDominated(Options& options) {
   Options kept;
   for (size_t index = 0; index < options.size(); ++index) {
     const TickStage::Option& option = options[index];
-    bool is_beaten = false;
-    for (size_t other = 0; other < options.size() && !is_beaten; ++other) {
-      is_beaten = other != index && NowhereWorse(options[other], option) &&
-                  (other < index || !NowhereWorse(option, options[other]));
+    bool is_dominated = false;
+    for (size_t other = 0; other < options.size() && !is_dominated; ++other) {
+      is_dominated = other != index && NowhereWorse(options[other], option) &&
+                     (other < index || !NowhereWorse(option, options[other]));
     }
-    if (!is_beaten) kept.push_back(option);
+    if (!is_dominated) kept.push_back(option);
   }
   options = std::move(kept);
 }
 
 // Drops the memory constraints that cannot bind.
 void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case) {
-  const MostNeeded most = MostNeededBy(front_case, layer_counts);
-  if (front_case.has_step && most.step_bytes <= most.least_budget) front_case.has_step = false;
+  const MaxNeeded needed = MaxNeededBy(front_case, layer_counts);
+  if (front_case.has_step && needed.step_bytes <= needed.least_budget) front_case.has_step = false;
   for (Options& options : front_case.options) {
     if (front_case.has_step) break;
     for (TickStage::Option& option : options) {
@@ -218,13 +218,13 @@ void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case
     }
   }
   const int64_t overhead =
-      most.transient - front_case.least_transient +
-      (front_case.most_budget - std::min(front_case.most_budget, most.least_budget)) +
-      most.output_spread;
-  front_case.most_overhead = overhead;
-  if (front_case.has_step || most.bytes + overhead > front_case.room) return;
-  front_case.least_transient = front_case.most_budget = front_case.room = 0;
-  front_case.most_overhead = 0;
+      needed.transient - front_case.least_transient +
+      (front_case.max_budget - std::min(front_case.max_budget, needed.least_budget)) +
+      needed.output_spread;
+  front_case.max_overhead = overhead;
+  if (front_case.has_step || needed.bytes + overhead > front_case.room) return;
+  front_case.least_transient = front_case.max_budget = front_case.room = 0;
+  front_case.max_overhead = 0;
   front_case.has_output = false;
   front_case.memory_fits = true;
   for (PricedCut& cut : front_case.cuts) cut.price = 0.0;
@@ -238,19 +238,19 @@ void ForgetMemory(const std::vector<double>& layer_counts, FrontCase& front_case
 // Returns the case of assignments whose largest transient is between the two. Sets `has_smaller` if
 // assignments with smaller transients are among them.
 std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<double>& layer_counts,
-                                  int64_t least_transient, int64_t most_transient,
+                                  int64_t least_transient, int64_t max_transient,
                                   bool& has_smaller) {
   FrontCase front_case;
   front_case.stage = &stage;
   front_case.options = stage.options;
   front_case.has_step = stage.has_step;
   for (Options& options : front_case.options) {
-    std::erase_if(options, [=](const auto& option) { return option.transient > most_transient; });
+    std::erase_if(options, [=](const auto& option) { return option.transient > max_transient; });
   }
   if (!MakeRoom(least_transient, front_case)) return std::nullopt;
   std::vector<double> bounds;
   if (!Price(layer_counts, front_case, bounds)) return std::nullopt;
-  DropHopeless(bounds, front_case);
+  DropExcludedOptions(bounds, front_case);
   // The remaining options may need more, or all belong to a case with smaller transients.
   if (!MakeRoom(least_transient, front_case)) return std::nullopt;
   bool is_reached = false;
@@ -265,10 +265,10 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
                                      [](const PricedCut& cut) { return cut.price > 0.0; });
   ForgetMemory(layer_counts, front_case);
   has_smaller = front_case.memory_fits && !has_price;
-  for (Options& options : front_case.options) DropBeaten(options);
+  for (Options& options : front_case.options) DropDominated(options);
   Sort(bounds, front_case);
-  AddBehind(front_case);
-  AddCostsBehindLayouts(front_case);
+  AddSuffixes(front_case);
+  AddSuffixCostsByLayout(front_case);
   return front_case;
 }
 
@@ -316,7 +316,7 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
                          .transient = option.transient.count(),
                          .budget = option.budget.count()});
     }
-    std::vector<int64_t>& moves = ticks.half_moves.emplace_back();
+    std::vector<int64_t>& moves = ticks.half_resharding.emplace_back();
     for (Seconds transition : kind.transitions) {
       moves.push_back(transition.is_finite() ? scale.ToTicks(transition * 0.5) : TickStage::kNever);
     }
@@ -327,22 +327,22 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
       std::none_of(ticks.options.begin(), ticks.options.end(), [&](const Options& options) {
         return std::any_of(options.begin(), options.end(), has_sync);
       })) {
-    ticks.known_ways.assign(stage.layout_count * stage.layout_count, TickStage::kNever);
-    for (const KnownWay& known : stage.known) {
-      int64_t& way = ticks.known_ways[ticks.EndsOf(known.first_layout, known.last_layout)];
-      way = std::min(way, scale.ToTicks(known.way));
+    ticks.known_times.assign(stage.layout_count * stage.layout_count, TickStage::kNever);
+    for (const KnownTime& known : stage.known) {
+      int64_t& time = ticks.known_times[ticks.EndsOf(known.first_layout, known.last_layout)];
+      time = std::min(time, scale.ToTicks(known.time));
     }
   }
   const double ticks_per_second = 1.0 / scale.ToSeconds(1).value();
   for (const LinearCut& cut : cuts) {
-    if (cut.most == kInfinity) continue;
+    if (cut.limit == kInfinity) continue;
     LinearCut added = cut;
     // Passes are joined in `forward`, but transitions are still half forward and half backward.
     if (stage.joins_passes) added.backward = cut.forward;
     // Half a tick per layer and transition, plus rounding of sums of priced bytes in double.
     const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
-                            std::abs(cut.most) * ticks_per_second * 1e-12;
-    added.most = cut.most * ticks_per_second + rounding;
+                            std::abs(cut.limit) * ticks_per_second * 1e-12;
+    added.limit = cut.limit * ticks_per_second + rounding;
     ticks.cuts.push_back(added);
   }
   if (ticks.cuts.empty()) ticks.cuts.push_back({1.0, 1.0, 1.0, whole * 4.0 * ticks_per_second});
@@ -360,9 +360,10 @@ std::vector<FrontCase> CasesOf(const TickStage& stage) {
     }
   }
   std::vector<FrontCase> cases;
-  for (const auto& [least, most] : TransientRanges(std::move(transients), budget)) {
+  for (const auto& [least, largest] : TransientRanges(std::move(transients), budget)) {
     bool has_smaller = false;
-    std::optional<FrontCase> front_case = MakeCase(stage, layer_counts, least, most, has_smaller);
+    std::optional<FrontCase> front_case =
+        MakeCase(stage, layer_counts, least, largest, has_smaller);
     if (!front_case) continue;
     cases.push_back(*std::move(front_case));
     if (has_smaller) break;

@@ -68,7 +68,7 @@ struct TickStage {
   // The options, [kind].
   std::vector<std::vector<Option>> options;
   // [kind][from * layout_count + to] half of a transition, or `kNever`.
-  std::vector<std::vector<int64_t>> half_moves;
+  std::vector<std::vector<int64_t>> half_resharding;
   std::vector<FrontRun> runs;
   // [layout of the last layer] bytes the stage holds of its outputs; empty if none.
   std::vector<int64_t> output_bytes;
@@ -80,7 +80,7 @@ struct TickStage {
   // [first layout * layout count + last layout] if only the sum of forward and backward matters: a
   // time that is already reached, in ticks, or `kNever`. Empty if other times matter too. A layout
   // that does not matter counts as 0.
-  std::vector<int64_t> known_ways;
+  std::vector<int64_t> known_times;
   // The cuts, with limits in ticks, enlarged by what rounding can have moved; at least one.
   std::vector<LinearCut> cuts;
 
@@ -120,7 +120,7 @@ struct Rates {
 };
 
 // Sums over the layers after some run, each at its cheapest option; for one cut.
-struct Behind {
+struct SuffixCosts {
   // Cost of those layers, less the price of all the memory there is.
   double cost = 0.0;
   // Bytes of those layers less the memory there is.
@@ -134,7 +134,7 @@ struct FrontCase {
   // The least value the largest transient has, and the largest budget any assignment has. `room` is
   // the budget less that transient and less the outputs of the best last layout, in bytes.
   int64_t least_transient = 0;
-  int64_t most_budget = 0;
+  int64_t max_budget = 0;
   int64_t room = 0;
   bool has_output = false;
   bool has_step = false;
@@ -144,23 +144,23 @@ struct FrontCase {
   std::vector<std::vector<TickStage::Option>> options;
   std::vector<PricedCut> cuts;
   // [run * cut count + cut] the layers after the run.
-  std::vector<Behind> behind;
+  std::vector<SuffixCosts> suffix;
   // [(run * cut count + cut) * layout count + layout] `SuffixCosts::cost` if the run ends with the
   // layout, including the least resharding of the layers after it.
-  std::vector<double> cost_behind_layout;
+  std::vector<double> suffix_cost_of_layout;
   // [run] the least and the most bytes of the layers after it.
-  std::vector<int64_t> least_bytes_behind;
-  std::vector<int64_t> most_bytes_behind;
+  std::vector<int64_t> least_bytes_after;
+  std::vector<int64_t> max_bytes_after;
   // Largest sum of the transient beyond `least_transient`, the budget short of `max_budget`, and
   // outputs.
-  int64_t most_overhead = 0;
+  int64_t max_overhead = 0;
 
-  const Behind* BehindRun(size_t run) const { return &behind[run * cuts.size()]; }
+  const SuffixCosts* SuffixAfter(size_t run) const { return &suffix[run * cuts.size()]; }
   // Returns the cost of the layers after a run that ends with `layout` (-1: unknown).
-  double CostBehind(size_t run, size_t cut, int layout) const {
+  double SuffixCost(size_t run, size_t cut, int layout) const {
     const size_t index = run * cuts.size() + cut;
-    return layout < 0 ? behind[index].cost
-                      : cost_behind_layout[index * stage->layout_count + layout];
+    return layout < 0 ? suffix[index].cost
+                      : suffix_cost_of_layout[index * stage->layout_count + layout];
   }
 };
 

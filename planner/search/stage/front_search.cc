@@ -7,13 +7,13 @@
 
 namespace parplan {
 
-FrontSearch::FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_ways,
+FrontSearch::FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_times,
                          SearchMeter& meter)
-    : case_(front_case), known_ways_(known_ways), meter_(meter) {
+    : case_(front_case), known_times_(known_times), meter_(meter) {
   for (size_t kind = 0; kind < case_.options.size(); ++kind) {
     std::vector<int> layouts;
     for (const TickStage::Option& option : case_.options[kind]) layouts.push_back(option.layout);
-    walks_.emplace_back(case_.stage->half_moves[kind], case_.stage->layout_count,
+    walks_.emplace_back(case_.stage->half_resharding[kind], case_.stage->layout_count,
                         std::move(layouts), TickStage::kNever);
   }
 }
@@ -21,7 +21,7 @@ FrontSearch::FrontSearch(const FrontCase& front_case, std::vector<int64_t>& know
 const std::vector<FrontSearch::Label>& FrontSearch::Run() {
   Label start;
   start.transient = case_.least_transient;
-  start.budget = case_.most_budget;
+  start.budget = case_.max_budget;
   labels_ = {start};
   const int run_count = static_cast<int>(case_.stage->runs.size());
   for (int run = 0; run < run_count && !meter_.stopped(); ++run) AddRun(run);
@@ -66,13 +66,13 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference) {
     const int before = label.last_layout;
     label.last_layout = -1;
     for (int begin : begins_with) {
-      const int64_t half_move =
-          run == 0 ? 0 : stage.half_moves[layers.kind][before * stage.layout_count + begin];
-      if (half_move >= TickStage::kNever) continue;
+      const int64_t half_resharding =
+          run == 0 ? 0 : stage.half_resharding[layers.kind][before * stage.layout_count + begin];
+      if (half_resharding >= TickStage::kNever) continue;
       Label begun = label;
       begun.begin_layout = begin;
-      begun.sum.forward += half_move;
-      (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_move;
+      begun.sum.forward += half_resharding;
+      (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_resharding;
       for (int end : ends_with) {
         begun.end_layout = end;
         labels.push_back(begun);
@@ -91,7 +91,7 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
   std::vector<Label> working = Begin(run, reference);
   std::erase_if(working, [&](const Label& label) {
     return !CanEnd(run, reference, first_change, label) ||
-           IsHopeless(run, reference, label, first_change);
+           ExceedsCuts(run, reference, label, first_change);
   });
   if (!meter_.Expand(static_cast<int64_t>(working.size()))) return;
   GiveNodes(working);
@@ -102,7 +102,7 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
       const size_t before = changed.size();
       AddChanges(run, reference, next, label, changed);
       has_new |= changed.size() > before;
-      if (!IsHopeless(run, reference, label, next + 1)) changed.push_back(label);
+      if (!ExceedsCuts(run, reference, label, next + 1)) changed.push_back(label);
     }
     std::erase_if(changed,
                   [&](const Label& label) { return !CanEnd(run, reference, next + 1, label); });
@@ -126,8 +126,8 @@ void FrontSearch::AddChanges(int run, int reference, int next, const Label& labe
   start.transient = std::max(label.transient, to.transient);
   start.budget = std::min(label.budget, to.budget);
   const Range range =
-      CountsWithin(run, start, change, next + 1, LeastHalfMove(run, reference, start));
-  for (int64_t count = range.least; count <= range.most; ++count) {
+      CountsWithin(run, start, change, next + 1, LeastHalfResharding(run, reference, start));
+  for (int64_t count = range.least; count <= range.largest; ++count) {
     Label added = start;
     added.sum.Add(change, count);
     added.set = walks.With(label.set, to.layout, static_cast<int>(count));
@@ -136,7 +136,7 @@ void FrontSearch::AddChanges(int run, int reference, int next, const Label& labe
     added.count = static_cast<int>(count);
     const bool lacks_end = Lacks(run, reference, added, added.begin_layout) ||
                            Lacks(run, reference, added, added.end_layout);
-    if (lacks_end && IsHopeless(run, reference, added, next + 1)) continue;
+    if (lacks_end && ExceedsCuts(run, reference, added, next + 1)) continue;
     changed.push_back(added);
   }
 }
@@ -154,29 +154,29 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
   LayoutWalks& walks = walks_[layers.kind];
   for (const Label& label : labels) {
     const int set = walks.With(label.set, reference_layout, label.free_count + 1);
-    const std::vector<LayoutWalk>& ways = walks.Walks(set);
-    for (size_t index = 0; index < ways.size(); ++index) {
-      const LayoutWalk& walk = ways[index];
+    const std::vector<LayoutWalk>& all_walks = walks.Walks(set);
+    for (size_t index = 0; index < all_walks.size(); ++index) {
+      const LayoutWalk& walk = all_walks[index];
       if (label.begin_layout >= 0 && label.begin_layout != walk.first()) continue;
       if (label.end_layout >= 0 && label.end_layout != walk.last()) continue;
-      const int64_t half_move = walk.half_move;
+      const int64_t half_resharding = walk.half_resharding;
       Label added = label;
-      added.sum.forward += half_move;
-      (stage.joins_passes ? added.sum.forward : added.sum.backward) += half_move;
+      added.sum.forward += half_resharding;
+      (stage.joins_passes ? added.sum.forward : added.sum.backward) += half_resharding;
       if (run == 0) added.first_layout = walk.first();
       added.last_layout = walk.last();
       added.begin_layout = added.end_layout = -1;
       added.set = LayoutWalks::kEmpty;
       added.free_count = 0;
       if (has_output) added.sum.bytes += stage.output_bytes[walk.last()] - least_output;
-      if (IsHopeless(run, /*reference=*/-1, added, option_count)) continue;
+      if (ExceedsCuts(run, /*reference=*/-1, added, option_count)) continue;
       if (is_last && case_.has_step) {
         const int64_t step_bytes = std::min(added.sum.step_bytes_with_bucket,
                                             added.sum.step_bytes + stage.gradient_bucket);
         if (step_bytes > label.budget) continue;
       }
-      if (is_last && !known_ways_.empty()) {
-        int64_t& known = known_ways_[stage.EndsOf(added.first_layout, added.last_layout)];
+      if (is_last && !known_times_.empty()) {
+        int64_t& known = known_times_[stage.EndsOf(added.first_layout, added.last_layout)];
         known = std::min(known, added.sum.forward);
       }
       added.choice = kEndOfRun;
@@ -188,7 +188,7 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
 }
 
 void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& label) {
-  const int64_t bytes = label.sum.bytes + case_.most_bytes_behind[run] + case_.most_overhead;
+  const int64_t bytes = label.sum.bytes + case_.max_bytes_after[run] + case_.max_overhead;
   label.binds = bytes + tails_.more_bytes[option] * label.free_count > case_.room;
   label.binding_bytes = label.binds ? label.sum.bytes : 0;
   if (!label.binds || reference < 0 || case_.has_step) return;
@@ -207,36 +207,38 @@ void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& lab
   label.binding_bytes = 0;
 }
 
-void FrontSearch::CompareMovesBehind(int run) {
+void FrontSearch::CompareNextResharding(int run) {
   const TickStage& stage = *case_.stage;
   const int count = stage.layout_count;
-  farther_behind_.assign(count * count, 0);
+  extra_resharding_after_.assign(count * count, 0);
   if (run + 1 == static_cast<int>(stage.runs.size())) return;
   const int kind = stage.runs[run + 1].kind;
-  const std::vector<int64_t>& moves = stage.half_moves[kind];
+  const std::vector<int64_t>& half_resharding = stage.half_resharding[kind];
   for (int a = 0; a < count; ++a) {
     for (int b = 0; b < count; ++b) {
-      int64_t& most = farther_behind_[a * count + b];
+      int64_t& largest = extra_resharding_after_[a * count + b];
       for (const int to : walks_[kind].layouts()) {
-        const int64_t of_b = moves[b * count + to];
-        if (of_b < TickStage::kNever) most = std::max(most, moves[a * count + to] - of_b);
+        const int64_t of_b = half_resharding[b * count + to];
+        if (of_b < TickStage::kNever)
+          largest = std::max(largest, half_resharding[a * count + to] - of_b);
       }
     }
   }
 }
 
-int64_t FrontSearch::MostFarther(int run, int reference, const Label& a, const Label& b) {
+int64_t FrontSearch::MaxExtraResharding(int run, int reference, const Label& a, const Label& b) {
   const int last_a = reference < 0 ? a.last_layout : a.end_layout;
   const int last_b = reference < 0 ? b.last_layout : b.end_layout;
   int64_t farther = 0;
-  if (last_a != last_b) farther = farther_behind_[last_a * case_.stage->layout_count + last_b];
+  if (last_a != last_b)
+    farther = extra_resharding_after_[last_a * case_.stage->layout_count + last_b];
   if (reference < 0) return farther;
-  return farther + walks_[case_.stage->runs[run].kind].MostFarther(
+  return farther + walks_[case_.stage->runs[run].kind].MaxExtraResharding(
                        {a.set, a.begin_layout, a.end_layout}, {b.set, b.begin_layout, b.end_layout},
                        Option(run, reference).layout);
 }
 
-bool FrontSearch::Beats(int run, int reference, const Label& a, const Label& b) {
+bool FrontSearch::Dominates(int run, int reference, const Label& a, const Label& b) {
   if (!a.sum.IsNowhereSlower(b.sum) || a.free_count < b.free_count) return false;
   if (a.binds && (a.sum.bytes > b.sum.bytes || a.transient > b.transient || a.budget < b.budget)) {
     return false;
@@ -245,7 +247,7 @@ bool FrontSearch::Beats(int run, int reference, const Label& a, const Label& b) 
                          a.sum.step_bytes_with_bucket > b.sum.step_bytes_with_bucket)) {
     return false;
   }
-  const int64_t farther = MostFarther(run, reference, a, b);
+  const int64_t farther = MaxExtraResharding(run, reference, a, b);
   if (farther >= TickStage::kNever) return false;
   if (case_.stage->joins_passes) return a.sum.forward + 2 * farther <= b.sum.forward;
   return a.sum.forward + farther <= b.sum.forward && a.sum.backward + farther <= b.sum.backward;
@@ -269,7 +271,7 @@ void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label
   const bool compares_first = case_.stage->first_layout_matters;
   const bool compares_last =
       is_last && (case_.stage->last_layout_matters || (case_.has_output && !is_whole));
-  CompareMovesBehind(run);
+  CompareNextResharding(run);
   std::vector<Place> places;
   places.reserve(labels.size());
   for (size_t index = 0; index < labels.size(); ++index) {
@@ -288,19 +290,20 @@ void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label
   std::vector<Label> kept;
   size_t first_of_key = 0;
   // The label that dominated the last one often dominates the next.
-  size_t last_beater = 0;
+  size_t last_dominator = 0;
   for (size_t rank = 0; rank < places.size(); ++rank) {
     if (rank > 0 && key(places[rank]) != key(places[rank - 1])) {
       first_of_key = kept.size();
-      last_beater = kept.size();
+      last_dominator = kept.size();
     }
     const Label& label = labels[places[rank].index];
-    if (last_beater < kept.size() && Beats(run, reference, kept[last_beater], label)) continue;
+    if (last_dominator < kept.size() && Dominates(run, reference, kept[last_dominator], label))
+      continue;
     const auto beater =
         std::find_if(kept.begin() + static_cast<std::ptrdiff_t>(first_of_key), kept.end(),
-                     [&](const Label& other) { return Beats(run, reference, other, label); });
+                     [&](const Label& other) { return Dominates(run, reference, other, label); });
     if (beater != kept.end()) {
-      last_beater = beater - kept.begin();
+      last_dominator = beater - kept.begin();
       continue;
     }
     kept.push_back(label);

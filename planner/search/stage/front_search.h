@@ -60,7 +60,7 @@ class FrontSearch {
   };
 
   // `known_times` is as in `TickStage`; times that are found are added.
-  FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_ways, SearchMeter& meter);
+  FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_times, SearchMeter& meter);
 
   // Computes the labels of the whole stage. Among labels of the same first and last layout none
   // dominates another. Some are missing if the meter stopped.
@@ -93,7 +93,7 @@ class FrontSearch {
   struct Forced {
     double reduced = std::numeric_limits<double>::infinity();
     double least_bytes = 0.0;
-    double most_bytes = 0.0;
+    double max_bytes = 0.0;
   };
   // Gains of the layers that may still change, by the first option they may change to.
   struct Tails {
@@ -109,7 +109,7 @@ class FrontSearch {
   // Number of layers that may change.
   struct Range {
     int64_t least;
-    int64_t most;
+    int64_t largest;
   };
 
   void AddRun(int run);
@@ -121,16 +121,16 @@ class FrontSearch {
   bool AnyWithin(int run, int reference) const;
   // Returns whether no completion of the label satisfies all cuts. `reference` is -1 at the end of
   // the run.
-  bool IsHopeless(int run, int reference, const Label& label, int option);
+  bool ExceedsCuts(int run, int reference, const Label& label, int option);
   // Returns whether a stage with the label's first and last layout is already known to be as fast
   // as `least`, a lower bound of the first cut.
   bool IsKnown(int run, int reference, const Label& label, double least) const;
   // Returns the least resharding among the layouts of the run.
-  int64_t LeastHalfMove(int run, int reference, const Label& label);
+  int64_t LeastHalfResharding(int run, int reference, const Label& label);
   // Returns whether some layer under `layout` must still be added.
   bool Lacks(int run, int reference, const Label& label, int layout) const;
   Range CountsWithin(int run, const Label& label, const FrontSum& change, int option,
-                     int64_t half_move) const;
+                     int64_t half_resharding) const;
   // Adds all ways to change layers of `label` to option `next`.
   void AddChanges(int run, int reference, int next, const Label& label,
                   std::vector<Label>& changed);
@@ -144,15 +144,15 @@ class FrontSearch {
   void SetBindingBytes(int run, int reference, int option, Label& label);
   // Returns how far the label's transient and budget are from the best possible, in bytes.
   int64_t Overhead(const Label& label) const {
-    return label.transient - case_.least_transient + case_.most_budget - label.budget;
+    return label.transient - case_.least_transient + case_.max_budget - label.budget;
   }
   // Returns whether every completion of `b` is possible for `a` and no slower, even if layers under
   // other layouts make it reshard more.
-  bool Beats(int run, int reference, const Label& a, const Label& b);
+  bool Dominates(int run, int reference, const Label& a, const Label& b);
   // Returns the most half moves `a` may need beyond those of `b` from here on.
-  int64_t MostFarther(int run, int reference, const Label& a, const Label& b);
+  int64_t MaxExtraResharding(int run, int reference, const Label& a, const Label& b);
   // [a * layout count + b] the same for the move into the next run, from layout a instead of b.
-  void CompareMovesBehind(int run);
+  void CompareNextResharding(int run);
   // Returns whether the run can still begin and end with the layouts the label has chosen.
   bool CanEnd(int run, int reference, int option, const Label& label) const;
   void GiveNodes(std::vector<Label>& labels);
@@ -163,7 +163,7 @@ class FrontSearch {
   }
 
   const FrontCase& case_;
-  std::vector<int64_t>& known_ways_;
+  std::vector<int64_t>& known_times_;
   SearchMeter& meter_;
   // [kind]
   std::vector<LayoutWalks> walks_;
@@ -176,7 +176,7 @@ class FrontSearch {
   std::vector<int> end_of_layout_;
   // [layout * cut count + cut]
   std::vector<Forced> forced_;
-  std::vector<int64_t> farther_behind_;
+  std::vector<int64_t> extra_resharding_after_;
 };
 
 }  // namespace parplan

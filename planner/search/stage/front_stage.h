@@ -61,7 +61,7 @@ struct FrontStage {
   Bytes gradient_bucket;
   // Relaxations, as in `StageQuestion`; if passes are joined, options have the sum in `forward`.
   bool joins_passes = false;
-  std::vector<KnownWay> known;
+  std::vector<KnownTime> known;
   bool first_layout_matters = true;
   bool last_layout_matters = true;
 };

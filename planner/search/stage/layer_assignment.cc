@@ -72,14 +72,14 @@ void RankLabels(std::vector<Label>& labels) {
 class LabelSearch {
  public:
   LabelSearch(const CappedStage& stage, int64_t room, const Relaxation& relaxation,
-              int64_t most_ticks, SearchMeter& meter)
+              int64_t max_ticks, SearchMeter& meter)
       : stage_(stage),
         room_(room),
         relaxation_(relaxation),
-        most_ticks_(static_cast<double>(most_ticks)),
+        max_ticks_(static_cast<double>(max_ticks)),
         meter_(meter) {}
 
-  // Returns the fastest assignment of at most `most_ticks`; among equally fast ones the one that
+  // Returns the fastest assignment of at most `max_ticks`; among equally fast ones the one that
   // keeps less, then the one listed first. Returns nothing if there is none or the meter ended the
   // search.
   std::optional<CappedAssignment> Run() {
@@ -148,22 +148,22 @@ class LabelSearch {
                     .parent = parent,
                     .choice = choice,
                     .parent_rank = label.rank};
-    if (candidate.extra_bytes > room_ || Hopeless(layer + 1, option.layout, candidate)) {
+    if (candidate.extra_bytes > room_ || ExceedsLimit(layer + 1, option.layout, candidate)) {
       meter_.Prune(1);
       return;
     }
     candidates_.push_back(candidate);
   }
 
-  // Returns whether no completion from `layer` on takes at most `most_ticks_`.
-  bool Hopeless(int layer, int layout, const Label& label) const {
+  // Returns whether no completion from `layer` on takes at most `max_ticks_`.
+  bool ExceedsLimit(int layer, int layout, const Label& label) const {
     const auto ticks = static_cast<double>(label.ticks);
     const SuffixBound& free = relaxation_.free;
-    if (ticks + free.value(layer, layout) - free.slack() > most_ticks_) return true;
+    if (ticks + free.value(layer, layout) - free.slack() > max_ticks_) return true;
     const SuffixBound& tight = relaxation_.tight;
     const auto room_left = static_cast<double>(room_ - label.extra_bytes);
     return ticks + tight.value(layer, layout) - tight.ticks_per_byte() * room_left - tight.slack() >
-           most_ticks_;
+           max_ticks_;
   }
 
   CappedAssignment Path(const Label& last) const {
@@ -182,7 +182,7 @@ class LabelSearch {
   const CappedStage& stage_;
   const int64_t room_;
   const Relaxation& relaxation_;
-  const double most_ticks_;
+  const double max_ticks_;
   SearchMeter& meter_;
   std::vector<LabelLayer> layers_;
   std::vector<Label> candidates_;

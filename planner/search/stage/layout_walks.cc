@@ -5,9 +5,9 @@
 
 namespace parplan {
 
-LayoutWalks::LayoutWalks(absl::Span<const int64_t> half_moves, int layout_count,
+LayoutWalks::LayoutWalks(absl::Span<const int64_t> half_resharding, int layout_count,
                          std::vector<int> layouts, int64_t never)
-    : half_moves_(half_moves),
+    : half_resharding_(half_resharding),
       layout_count_(layout_count),
       layouts_(std::move(layouts)),
       never_(never) {
@@ -26,7 +26,9 @@ bool LayoutWalks::HasNoDetours() {
     for (int from : layouts_) {
       for (int to : layouts_) {
         if (from == to) continue;
-        if (Move(from, over) + Move(over, to) + kSlack < Move(from, to)) has_no_detours_ = false;
+        if (HalfResharding(from, over) + HalfResharding(over, to) + kSlack <
+            HalfResharding(from, to))
+          has_no_detours_ = false;
       }
     }
   }
@@ -35,16 +37,16 @@ bool LayoutWalks::HasNoDetours() {
 
 // Returns the most visits of a layout that can be useful. A walk goes straight through new layouts,
 // or over old ones, each at most once between two new ones and at the end.
-int LayoutWalks::MostVisits() { return HasNoDetours() ? 2 : static_cast<int>(layouts_.size()) + 1; }
+int LayoutWalks::MaxVisits() { return HasNoDetours() ? 2 : static_cast<int>(layouts_.size()) + 1; }
 
 int LayoutWalks::With(int set, int layout, int count) {
-  const int capped = layouts_.size() == 1 ? 1 : std::min(count, MostVisits());
+  const int capped = layouts_.size() == 1 ? 1 : std::min(count, MaxVisits());
   const auto [found, is_new] = extended_.try_emplace({{set, layout}, capped}, 0);
   if (!is_new) return found->second;
   Set larger = sets_[set].set;
   const auto place = std::lower_bound(larger.begin(), larger.end(), std::pair(layout, 0));
   if (place != larger.end() && place->first == layout) {
-    place->second = std::min(place->second + capped, MostVisits());
+    place->second = std::min(place->second + capped, MaxVisits());
   } else {
     larger.insert(place, {layout, capped});
   }
@@ -61,35 +63,38 @@ int LayoutWalks::Count(int set, int layout) const {
   return 0;
 }
 
-void LayoutWalks::CompareMoves() {
-  if (!most_detours_.empty()) return;
-  most_detours_.assign(layout_count_, 0);
+void LayoutWalks::CompareResharding() {
+  if (!max_detours_.empty()) return;
+  max_detours_.assign(layout_count_, 0);
   // [from * layout_count_ + to] the shortest moves through any layouts.
-  std::vector<int64_t> ways(half_moves_.begin(), half_moves_.end());
+  std::vector<int64_t> shortest(half_resharding_.begin(), half_resharding_.end());
   for (int by : layouts_) {
     for (int from : layouts_) {
       for (int to : layouts_) {
-        int64_t& way = ways[from * layout_count_ + to];
-        way = std::min(way, ways[from * layout_count_ + by] + ways[by * layout_count_ + to]);
+        int64_t& through = shortest[from * layout_count_ + to];
+        through = std::min(through,
+                           shortest[from * layout_count_ + by] + shortest[by * layout_count_ + to]);
       }
     }
   }
-  most_shortcut_ = 0;
+  max_shortcut_ = 0;
   for (int to : layouts_) {
-    int64_t most = 0;
+    int64_t largest = 0;
     for (int from : layouts_) {
       if (from == to) continue;
-      most = std::max(most, std::min(never_, Move(from, to)) - ways[from * layout_count_ + to]);
+      largest = std::max(largest, std::min(never_, HalfResharding(from, to)) -
+                                      shortest[from * layout_count_ + to]);
     }
-    most_shortcut_ = std::min(never_, most_shortcut_ + most);
+    max_shortcut_ = std::min(never_, max_shortcut_ + largest);
   }
   for (int by : layouts_) {
-    int64_t& most = most_detours_[by];
+    int64_t& largest = max_detours_[by];
     for (int from : layouts_) {
       for (int to : layouts_) {
         if (from == by || to == by) continue;
-        const int64_t there_and_on = std::min(never_, Move(from, by) + Move(by, to));
-        most = std::max(most, there_and_on - (from == to ? 0 : Move(from, to)));
+        const int64_t there_and_on =
+            std::min(never_, HalfResharding(from, by) + HalfResharding(by, to));
+        largest = std::max(largest, there_and_on - (from == to ? 0 : HalfResharding(from, to)));
       }
     }
   }
@@ -98,12 +103,12 @@ void LayoutWalks::CompareMoves() {
 // From a walk for `b`, with added layers, a walk for `a` is constructed: it begins and ends with
 // the layouts `a` requires, visits the other layouts of `a` in the order in which `b` first does,
 // and visits those only `a` has on the way. If moves through a third layout are shorter than direct
-// ones, going straight to each layout costs at most `most_shortcut_` more.
-int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
+// ones, going straight to each layout costs at most `max_shortcut_` more.
+int64_t LayoutWalks::MaxExtraResharding(const Plan& a, const Plan& b, int always) {
   const bool same_ends = a.first == b.first && a.last == b.last;
   if (a.set == b.set && same_ends) return 0;
-  CompareMoves();
-  int64_t farther = most_shortcut_;
+  CompareResharding();
+  int64_t farther = max_shortcut_;
   if (!same_ends) {
     if ((a.first < 0) != (b.first < 0) || (a.last < 0) != (b.last < 0)) return never_;
     // The walk for `b` has layers for its own ends; `a` must have them for its ends.
@@ -111,8 +116,8 @@ int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
       return layout < 0 || Count(a.set, layout) + (layout == always ? 1 : 0) >= count;
     };
     if (!has(a.first, a.first == a.last ? 2 : 1) || !has(a.last, 1)) return never_;
-    if (a.first != b.first) farther += Move(a.first, b.first);
-    if (a.last != b.last) farther += Move(b.last, a.last);
+    if (a.first != b.first) farther += HalfResharding(a.first, b.first);
+    if (a.last != b.last) farther += HalfResharding(b.last, a.last);
   }
   const auto is_end = [&](int layout) { return layout == a.first || layout == a.last; };
   if (same_ends) {
@@ -128,7 +133,7 @@ int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
         Count(a.set, a.first) + (a.first == always ? 1 : 0) < 2) {
       return never_;
     }
-    farther += most_detours_[layout];
+    farther += max_detours_[layout];
     if (farther >= never_) break;
   }
   return std::min(never_, farther);
@@ -137,24 +142,24 @@ int64_t LayoutWalks::MostFarther(const Plan& a, const Plan& b, int always) {
 int64_t LayoutWalks::LeastInto(int layout) const {
   int64_t least = never_;
   for (int from : layouts_) {
-    if (from != layout) least = std::min(least, Move(from, layout));
+    if (from != layout) least = std::min(least, HalfResharding(from, layout));
   }
   return least;
 }
 
-int64_t LayoutWalks::LeastHalfMove(int set, int layout) {
+int64_t LayoutWalks::LeastHalfResharding(int set, int layout) {
   const Set& members = sets_[set].set;
   if (members.empty() || (members.size() == 1 && members[0].first == layout)) return 0;
   // Every layout but the first is entered.
   int64_t sum = LeastInto(layout);
-  int64_t most = sum;
+  int64_t largest = sum;
   for (const auto& [member, count] : members) {
     if (member == layout) continue;
     const int64_t into = LeastInto(member);
     sum += into;
-    most = std::max(most, into);
+    largest = std::max(largest, into);
   }
-  return sum - most;
+  return sum - largest;
 }
 
 const std::vector<LayoutWalk>& LayoutWalks::Walks(int set) {
@@ -188,22 +193,23 @@ std::vector<LayoutWalk> LayoutWalks::FindStraightWalks(const Set& set) const {
   std::vector<LayoutWalk> best(size * size, {{}, never_});
   std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
-  const auto offer = [&](int last, int64_t half_move, bool returns) {
+  const auto offer = [&](int last, int64_t half_resharding, bool returns) {
     LayoutWalk& walk = best[order.front() * size + last];
-    if (half_move >= walk.half_move) return;
-    walk.half_move = half_move;
+    if (half_resharding >= walk.half_resharding) return;
+    walk.half_resharding = half_resharding;
     walk.layouts.clear();
     for (int place : order) walk.layouts.push_back(set[place].first);
     if (returns) walk.layouts.push_back(set[last].first);
   };
   do {
-    int64_t half_move = 0;
+    int64_t half_resharding = 0;
     for (int place = 1; place < size; ++place) {
-      half_move += Move(set[order[place - 1]].first, set[order[place]].first);
+      half_resharding += HalfResharding(set[order[place - 1]].first, set[order[place]].first);
     }
-    offer(order.back(), half_move, /*returns=*/false);
+    offer(order.back(), half_resharding, /*returns=*/false);
     if (set[order.front()].second < 2) continue;
-    offer(order.front(), half_move + Move(set[order.back()].first, set[order.front()].first),
+    offer(order.front(),
+          half_resharding + HalfResharding(set[order.back()].first, set[order.front()].first),
           /*returns=*/true);
   } while (std::next_permutation(order.begin(), order.end()));
   std::erase_if(best, [](const LayoutWalk& walk) { return walk.layouts.empty(); });
@@ -213,7 +219,7 @@ std::vector<LayoutWalk> LayoutWalks::FindStraightWalks(const Set& set) const {
 // Finds the shortest walk for each pair of visits made and current layout.
 void LayoutWalks::AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk>& walks) {
   struct Place {
-    int64_t half_move = 0;
+    int64_t half_resharding = 0;
     // The previous place; -1 at the start.
     int before = -1;
   };
@@ -237,32 +243,33 @@ void LayoutWalks::AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk
       for (int to = 0; to < size; ++to) {
         if (to == key.second || key.first[to] >= set[to].second) continue;
         if (straight && key.first[to] > 0 && !(visits_all && to == start)) continue;
-        const int64_t half_move = here.half_move + Move(set[key.second].first, set[to].first);
-        if (half_move >= never_) continue;
+        const int64_t half_resharding =
+            here.half_resharding + HalfResharding(set[key.second].first, set[to].first);
+        if (half_resharding >= never_) continue;
         Key next = {key.first, to};
         ++next.first[to];
-        const auto [found, is_new] = reached.try_emplace(next, Place{half_move, key.second});
+        const auto [found, is_new] = reached.try_emplace(next, Place{half_resharding, key.second});
         if (is_new) {
           next_round.push_back(std::move(next));
-        } else if (half_move < found->second.half_move) {
-          found->second = {half_move, key.second};
+        } else if (half_resharding < found->second.half_resharding) {
+          found->second = {half_resharding, key.second};
         }
       }
     }
     round = std::move(next_round);
   }
   for (const Key& key : complete) {
-    const int64_t half_move = reached[key].half_move;
-    const bool is_beaten = std::any_of(complete.begin(), complete.end(), [&](const Key& other) {
+    const int64_t half_resharding = reached[key].half_resharding;
+    const bool is_dominated = std::any_of(complete.begin(), complete.end(), [&](const Key& other) {
       if (other.second != key.second || other == key) return false;
-      const int64_t move = reached[other].half_move;
+      const int64_t move = reached[other].half_resharding;
       for (int i = 0; i < size; ++i) {
         if (other.first[i] > key.first[i]) return false;
       }
-      return move <= half_move;
+      return move <= half_resharding;
     });
-    if (is_beaten) continue;
-    LayoutWalk walk = {{}, half_move};
+    if (is_dominated) continue;
+    LayoutWalk walk = {{}, half_resharding};
     for (Key at = key; at.second >= 0;) {
       walk.layouts.push_back(set[at.second].first);
       const int before = reached[at].before;

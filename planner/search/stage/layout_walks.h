@@ -21,7 +21,7 @@ namespace parplan {
 struct LayoutWalk {
   std::vector<int> layouts;
   // Half of all transitions along the walk, in ticks.
-  int64_t half_move = 0;
+  int64_t half_resharding = 0;
 
   int first() const { return layouts.front(); }
   int last() const { return layouts.back(); }
@@ -30,9 +30,9 @@ struct LayoutWalk {
 // Numbered multisets of layouts of one run, and their walks. Computes them on demand.
 class LayoutWalks {
  public:
-  // `half_moves` is [from * layout_count + to], not negative, and at least `never` where no move is
-  // possible. `layouts` are those of the run's options.
-  LayoutWalks(absl::Span<const int64_t> half_moves, int layout_count, std::vector<int> layouts,
+  // `half_resharding` is [from * layout_count + to], not negative, and at least `never` where no
+  // move is possible. `layouts` are those of the run's options.
+  LayoutWalks(absl::Span<const int64_t> half_resharding, int layout_count, std::vector<int> layouts,
               int64_t never);
 
   // Returns the layouts, ascending.
@@ -58,10 +58,10 @@ class LayoutWalks {
   };
   // Returns the most half moves `a` can need beyond those of `b`, whatever layers are added to
   // both; at least `never` if that is unknown. Both also have a layer under `always`.
-  int64_t MostFarther(const Plan& a, const Plan& b, int always);
+  int64_t MaxExtraResharding(const Plan& a, const Plan& b, int always);
 
   // Returns a lower bound of the half moves of any walk through all of `set` and `layout`.
-  int64_t LeastHalfMove(int set, int layout);
+  int64_t LeastHalfResharding(int set, int layout);
 
   // Returns every best walk through all of a set: for each first and last layout the shortest one,
   // and longer ones if they visit some layout less often.
@@ -75,23 +75,26 @@ class LayoutWalks {
     std::optional<std::vector<LayoutWalk>> walks;
   };
 
-  int64_t Move(int from, int to) const { return half_moves_[from * layout_count_ + to]; }
+  int64_t HalfResharding(int from, int to) const {
+    return half_resharding_[from * layout_count_ + to];
+  }
   int64_t LeastInto(int layout) const;
-  void CompareMoves();
-  int MostVisits();
+  void CompareResharding();
+  int MaxVisits();
   std::vector<LayoutWalk> FindWalks(const Set& set);
   std::vector<LayoutWalk> FindStraightWalks(const Set& set) const;
   void AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk>& walks);
 
-  absl::Span<const int64_t> half_moves_;
+  absl::Span<const int64_t> half_resharding_;
   int layout_count_;
   std::vector<int> layouts_;
   int64_t never_;
   std::optional<bool> has_no_detours_;
-  // [layout], computed by `CompareMoves`: the most that visiting the layout on the way can cost.
-  std::vector<int64_t> most_detours_;
+  // [layout], computed by `CompareResharding`: the most that visiting the layout on the way can
+  // cost.
+  std::vector<int64_t> max_detours_;
   // The most that going straight to each layout once can cost beyond the shortest moves.
-  int64_t most_shortcut_ = 0;
+  int64_t max_shortcut_ = 0;
   std::map<Set, int> numbers_;
   std::vector<Entry> sets_;
   // Numbers of extended sets, by set, layout and count.

@@ -44,7 +44,7 @@ class Splitter {
 
   // Returns whether there is such a partition.
   bool Solve() {
-    FillFromBehind();
+    FillFromLast();
     if (least_start_.front() > 0) return false;
     // Then a layer may move to any empty stage, so no stage stays empty.
     all_starts_ = EveryLayerFitsTheFirstStage();
@@ -79,7 +79,7 @@ class Splitter {
  private:
   // Fills stages from the last one, each as far as possible, possibly with nothing. No stage can
   // start before the start it gets here.
-  void FillFromBehind() {
+  void FillFromLast() {
     least_start_.assign(stage_count_ + 1, layer_count_);
     for (int stage = stage_count_ - 1; stage >= 0; --stage) {
       int first = least_start_[stage + 1];

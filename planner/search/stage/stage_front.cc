@@ -36,15 +36,15 @@ std::vector<Found> Fastest(const TickStage& stage, std::vector<Found> found) {
                    [&order](const Found& a, const Found& b) { return order(a) < order(b); });
   std::vector<Found> kept;
   for (const Found& one : found) {
-    bool is_beaten = false;
-    for (auto other = kept.rbegin(); other != kept.rend() && !is_beaten; ++other) {
+    bool is_dominated = false;
+    for (auto other = kept.rbegin(); other != kept.rend() && !is_dominated; ++other) {
       if (other->label.first_layout != one.label.first_layout ||
           other->label.last_layout != one.label.last_layout) {
         break;
       }
-      is_beaten = other->label.sum.IsNowhereSlower(one.label.sum);
+      is_dominated = other->label.sum.IsNowhereSlower(one.label.sum);
     }
-    if (!is_beaten) kept.push_back(one);
+    if (!is_dominated) kept.push_back(one);
   }
   return kept;
 }
@@ -90,9 +90,9 @@ StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
   std::vector<FrontSearch> searches;
   searches.reserve(cases.size());
   std::vector<Found> found;
-  std::vector<int64_t> known_ways = ticks.known_ways;
+  std::vector<int64_t> known_times = ticks.known_times;
   for (size_t index = 0; index < cases.size(); ++index) {
-    searches.emplace_back(cases[index], known_ways, meter);
+    searches.emplace_back(cases[index], known_times, meter);
     for (const FrontSearch::Label& label : searches.back().Run()) found.push_back({label, index});
   }
   front.is_complete = !meter.stopped();
@@ -126,7 +126,7 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
   std::vector<FreeLayers> layers;
   std::vector<int64_t> transients;
   // Upper bound of the budget: the least, over definitions, of the largest budget of their options.
-  Bytes most = Bytes::Max();
+  Bytes budget_bound = Bytes::Max();
   for (const DefinitionRun& run : question.runs) {
     const auto found = std::find(definitions.begin(), definitions.end(), run.definition_index);
     if (found != definitions.end()) {
@@ -136,7 +136,7 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
     definitions.push_back(run.definition_index);
     layers.push_back({.layer_count = static_cast<double>(run.layer_count)});
     std::vector<Priced>& of_kind = options.emplace_back();
-    Bytes most_budget = Bytes::Of(-1);
+    Bytes max_budget = Bytes::Of(-1);
     for (const StageOption& option : table.options(run.definition_index)) {
       const Bytes held = option.states + option.kept * question.in_flight_micro_batch_count;
       of_kind.push_back(
@@ -145,10 +145,10 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
             held.as_double()},
            option.transient.count()});
       transients.push_back(option.transient.count());
-      most_budget = std::max(most_budget,
-                             budget[option.communicator_count + question.extra_communicator_count]);
+      max_budget = std::max(max_budget,
+                            budget[option.communicator_count + question.extra_communicator_count]);
     }
-    most = std::min(most, most_budget);
+    budget_bound = std::min(budget_bound, max_budget);
   }
   if (question.keeps_outputs) {
     Bytes least_output = Bytes::Max();
@@ -156,10 +156,11 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
       least_output =
           std::min(least_output, table.Message(question.runs.back().definition_index, layout));
     }
-    most -= least_output * question.in_flight_micro_batch_count;
+    budget_bound -= least_output * question.in_flight_micro_batch_count;
   }
   double bound = std::numeric_limits<double>::infinity();
-  for (const auto& [least, largest] : TransientRanges(std::move(transients), most.count())) {
+  for (const auto& [least, largest] :
+       TransientRanges(std::move(transients), budget_bound.count())) {
     bool has_all = true;
     for (size_t kind = 0; kind < layers.size(); ++kind) {
       layers[kind].options.clear();
@@ -170,7 +171,7 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
     }
     // Smaller ranges lack options too.
     if (!has_all) break;
-    const double room = (most - Bytes::Of(least)).as_double();
+    const double room = (budget_bound - Bytes::Of(least)).as_double();
     const MemoryPrice priced = BestMemoryPrice(layers, room);
     bound = std::min(bound, priced.bound);
     // All options were allowed and memory did not bind, so smaller ranges give the same bound.

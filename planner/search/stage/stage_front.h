@@ -31,10 +31,10 @@ struct DefinitionRun {
 using BudgetByCommunicators = std::vector<Bytes>;
 
 // A time that the stage is known to reach with these first and last layouts.
-struct KnownWay {
+struct KnownTime {
   int first_layout = 0;
   int last_layout = 0;
-  Seconds way;
+  Seconds time;
 };
 
 // A stage to be solved.
@@ -54,7 +54,7 @@ struct StageQuestion {
   bool ignores_sync = false;
   // Times already reached, if only the sum of forward and backward counts; slower choices are not
   // wanted.
-  std::vector<KnownWay> known;
+  std::vector<KnownTime> known;
   // Share of an ignored synchronisation that is added to joined passes. In a pipeline of one stage,
   // whose step is a sum, the full share loses nothing.
   double sync_share = 0.0;
@@ -80,7 +80,7 @@ struct LinearCut {
   double forward = 0.0;
   double backward = 0.0;
   double sync = 0.0;
-  double most = 0.0;
+  double limit = 0.0;
 };
 
 // One way to run the stage.

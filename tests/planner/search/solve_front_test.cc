@@ -224,7 +224,7 @@ void ExpectFront(const FrontStage& stage, const std::vector<LinearCut>& cuts,
     EXPECT_TRUE(worked.fits());
     EXPECT_TRUE(Matches(stage, choice, worked.choice) && Matches(stage, worked.choice, choice));
     for (const LinearCut& cut : cuts) {
-      EXPECT_LE(Value(cut, choice), cut.most * (1.0 + 1e-9));
+      EXPECT_LE(Value(cut, choice), cut.limit * (1.0 + 1e-9));
     }
     for (const StageChoice& other : front.choices) {
       if (&other == &choice) continue;
@@ -234,7 +234,7 @@ void ExpectFront(const FrontStage& stage, const std::vector<LinearCut>& cuts,
   for (const Worked& worked : all) {
     if (!worked.fits()) continue;
     const bool is_within = std::all_of(cuts.begin(), cuts.end(), [&worked](const LinearCut& cut) {
-      return Value(cut, worked.choice) <= cut.most;
+      return Value(cut, worked.choice) <= cut.limit;
     });
     if (!is_within) continue;
     EXPECT_TRUE(std::any_of(
@@ -256,7 +256,7 @@ std::vector<LinearCut> RandomCuts(Random& random, const std::vector<Worked>& all
       if (worked.fits()) least = std::min(least, Value(cut, worked.choice));
     }
     if (!std::isfinite(least)) continue;
-    cut.most = least * (1.0 + 0.05 * Draw(random, 0, 10));
+    cut.limit = least * (1.0 + 0.05 * Draw(random, 0, 10));
     cuts.push_back(cut);
   }
   return cuts;

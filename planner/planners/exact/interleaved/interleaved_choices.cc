@@ -35,13 +35,14 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
     const std::vector<StageOption>& options = setting.table().options(definition);
     std::vector<int>& allowed = masked.allowed[definition];
     double forward = kInfinite;
-    double both = kInfinite;
+    double forward_backward = kInfinite;
     double sync = kInfinite;
     for (int index = 0; index < static_cast<int>(options.size()); ++index) {
       if (!mask[definition][index]) continue;
       allowed.push_back(index);
       forward = std::min(forward, options[index].forward.value());
-      both = std::min(both, (options[index].forward + options[index].backward).value());
+      forward_backward =
+          std::min(forward_backward, (options[index].forward + options[index].backward).value());
       sync = std::min(sync, options[index].sync.value());
       Bytes& states = masked.least_states[definition];
       Bytes& kept = masked.least_kept[definition];
@@ -52,7 +53,7 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
     }
     if (allowed.empty()) masked.usable = false;
     masked.least.forward[definition] = forward;
-    masked.least.both[definition] = both;
+    masked.least.forward_backward[definition] = forward_backward;
     masked.least.sync[definition] = sync;
     const auto time = [&](int index) {
       const StageOption& option = options[index];
@@ -127,7 +128,7 @@ double PartitionChoices::LeastSend(const Hop& hop) const {
 void PartitionChoices::SetLeast(int definition) {
   chosen_[definition] = -1;
   times_.forward[definition] = masked_.least.forward[definition];
-  times_.both[definition] = masked_.least.both[definition];
+  times_.forward_backward[definition] = masked_.least.forward_backward[definition];
   times_.sync[definition] = masked_.least.sync[definition];
 }
 
@@ -135,14 +136,14 @@ void PartitionChoices::SetTimes(int definition, int index) {
   const StageOption& option = OptionOf(definition, index);
   chosen_[definition] = index;
   times_.forward[definition] = option.forward.value();
-  times_.both[definition] = (option.forward + option.backward).value();
+  times_.forward_backward[definition] = (option.forward + option.backward).value();
   times_.sync[definition] = option.sync.value();
 }
 
-double PartitionChoices::Most(const InterleavedFinds& finds) const {
-  return std::min(finds.most.value(),
-                  finds.plans.MostTimePerSample() *
-                      static_cast<double>(setting_.candidate().global_batch_size));
+double PartitionChoices::CutoffOf(const InterleavedFinds& finds) const {
+  return std::min(
+      finds.cutoff.value(),
+      finds.plans.CutoffPerSample() * static_cast<double>(setting_.candidate().global_batch_size));
 }
 
 double PartitionChoices::Bound() {
@@ -176,12 +177,12 @@ double PartitionChoices::PricedBound() const {
 // A dominated option is never more promising than the one that dominates it, so a cutoff by bounds
 // cannot drop an option that stands for others and keep those.
 std::vector<int> PartitionChoices::Promising(int definition, const InterleavedFinds& finds) {
-  const double most = Most(finds) - setting_.costs().step_overhead().value();
+  const double cutoff = CutoffOf(finds) - setting_.costs().step_overhead().value();
   std::vector<std::pair<double, int>> promising;
   for (const int index : masked_.allowed[definition]) {
     chosen_[definition] = index;
     const double bound = PricedBound();
-    if (bound < most) promising.emplace_back(bound, index);
+    if (bound < cutoff) promising.emplace_back(bound, index);
   }
   chosen_[definition] = -1;
   std::stable_sort(promising.begin(), promising.end(),
@@ -191,27 +192,27 @@ std::vector<int> PartitionChoices::Promising(int definition, const InterleavedFi
   return options;
 }
 
-std::vector<PartitionChoices::Start> PartitionChoices::Starts(double most) {
+std::vector<PartitionChoices::Start> PartitionChoices::Starts(double cutoff) {
   const int definition = masked_.order.front();
   std::vector<Start> starts;
   for (int index : seams_.Undominated(definition, masked_.allowed[definition], chosen_)) {
     SetTimes(definition, index);
     const double bound = Bound();
-    if (bound < most && MayFit()) starts.push_back({index, bound});
+    if (bound < cutoff && MayFit()) starts.push_back({index, bound});
   }
   SetLeast(definition);
   return starts;
 }
 
-double PartitionChoices::LeastBound(double most) {
+double PartitionChoices::LeastBound(double cutoff) {
   const int definition = masked_.order.front();
   for (int index : masked_.allowed[definition]) {
     SetTimes(definition, index);
     const double bound = Bound();
-    if (bound < most && MayFit()) most = bound;
+    if (bound < cutoff && MayFit()) cutoff = bound;
   }
   SetLeast(definition);
-  return most;
+  return cutoff;
 }
 
 void PartitionChoices::Search(const Start& start, PlanEvaluator& evaluator, InterleavedFinds& finds,
@@ -234,7 +235,7 @@ void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, Interle
     finds.least_unseen = std::min(finds.least_unseen, Bound());
     return;
   }
-  if (Bound() >= Most(finds) || !MayFit()) return meter.Prune(1);
+  if (Bound() >= CutoffOf(finds) || !MayFit()) return meter.Prune(1);
   if (is_plan) return Try(evaluator, finds);
   const int definition = masked_.order[position];
   for (int index : seams_.Undominated(definition, Promising(definition, finds), chosen_)) {
@@ -283,7 +284,7 @@ void PartitionChoices::Try(PlanEvaluator& evaluator, InterleavedFinds& finds) {
   Plan plan = InterleavedPlan(setting_, partition_.layer_counts, chosen_);
   const PlanScore score = evaluator.Evaluate(plan);
   if (score.peak_memory_upper > setting_.problem().usable_memory()) return;
-  if (!(score.step < finds.most) || score.step.value() > Most(finds)) return;
+  if (!(score.step < finds.cutoff) || score.step.value() > CutoffOf(finds)) return;
   Prediction prediction = evaluator.Predict(plan);
   finds.plans.Offer({std::move(plan), std::move(prediction)});
 }

@@ -38,7 +38,7 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
 // The plans found in one candidate, and what the search may still spend.
 struct InterleavedFinds {
   // Cutoff: plans must have a shorter step.
-  Seconds most;
+  Seconds cutoff;
   PlanList plans;
   // Remaining choices of an option for a definition. When they are used up, the rest is left with
   // its bound, because models of many definitions have too many combinations.
@@ -68,9 +68,9 @@ class PartitionChoices {
 
   // Returns the starts that may fit and whose bound is below `cutoff` seconds, without dominated
   // ones.
-  std::vector<Start> Starts(double most);
+  std::vector<Start> Starts(double cutoff);
   // Returns the least bound of the plans that may fit, or `cutoff` seconds if that is less.
-  double LeastBound(double most);
+  double LeastBound(double cutoff);
 
   // Searches the plans of one start.
   void Search(const Start& start, PlanEvaluator& evaluator, InterleavedFinds& finds,
@@ -91,7 +91,7 @@ class PartitionChoices {
   }
   void SetLeast(int definition);
   void SetTimes(int definition, int index);
-  double Most(const InterleavedFinds& finds) const;
+  double CutoffOf(const InterleavedFinds& finds) const;
   void AddHops();
   // Returns the least time of a message over the hop, given the options chosen so far.
   double LeastSend(const Hop& hop) const;

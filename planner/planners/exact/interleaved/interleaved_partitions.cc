@@ -30,21 +30,26 @@ TransformerLayers TransformerLayersOf(const ModelSpec& model) {
   return layers;
 }
 
+// Returns the distinct partitions into `stage_count` even stages, [virtual stage] layers, in which
+// embedding and head count as a layer each or not at all; at most four.
 std::vector<std::vector<int>> PartitionsOf(const StrategySpace& space,
                                            const TransformerLayers& layers, int stage_count) {
   const ModelSpec& model = space.problem().model();
   std::vector<std::vector<int>> partitions;
   if (layers.count == 0) return partitions;
-  const int most = space.dimensions().has(SearchDimension::kUnevenStages) ? 1 : 0;
-  for (int front = 0; front <= most; ++front) {
-    for (int back = 0; back <= most; ++back) {
-      const int units = layers.count + front + back;
+  const bool ends_may_count = space.dimensions().has(SearchDimension::kUnevenStages);
+  for (const bool embedding_counts : {false, true}) {
+    for (const bool head_counts : {false, true}) {
+      if (!ends_may_count && (embedding_counts || head_counts)) continue;
+      const int units = layers.count + (embedding_counts ? 1 : 0) + (head_counts ? 1 : 0);
       if (units % stage_count != 0) continue;
       std::vector<int> partition;
       int next = 0;
       for (int stage = 0; stage < stage_count; ++stage) {
         const bool is_last = stage + 1 == stage_count;
-        int left = units / stage_count - (stage == 0 ? front : 0) - (is_last ? back : 0);
+        int left = units / stage_count;
+        if (stage == 0 && embedding_counts) --left;
+        if (is_last && head_counts) --left;
         int stop = stage == 0 ? layers.first : next;
         // Layers of other kinds in between belong to the stage of those before them.
         while (left > 0 && stop < layers.end) left -= IsTransformerLayer(model, stop++) ? 1 : 0;
@@ -85,10 +90,6 @@ std::vector<InterleavedPartition> InterleavedPartitions(const StrategySpace& spa
 
 bool FitsPassLimit(int64_t micro_batch_count, int stage_count) {
   return micro_batch_count <= kMaxForwardPassCount / stage_count;
-}
-
-std::vector<std::vector<int>> EvenPartitions(const StrategySpace& space, int stage_count) {
-  return PartitionsOf(space, TransformerLayersOf(space.problem().model()), stage_count);
 }
 
 }  // namespace parplan

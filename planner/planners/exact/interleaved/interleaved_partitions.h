@@ -27,10 +27,6 @@ std::vector<InterleavedPartition> InterleavedPartitions(const StrategySpace& spa
 // space's limit of passes.
 bool FitsPassLimit(int64_t micro_batch_count, int stage_count);
 
-// Returns the partitions into `stage_count` even stages, [virtual stage] layers; empty if there is
-// none. At most four, distinct.
-std::vector<std::vector<int>> EvenPartitions(const StrategySpace& space, int stage_count);
-
 }  // namespace parplan
 
 #endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_

@@ -59,25 +59,25 @@ double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch
     const double* before = &before_[static_cast<size_t>(device) * definition_count_];
     const double* owned = &owned_[static_cast<size_t>(device) * definition_count_];
     if (device > 0 && !sends.empty()) messages += sends[device - 1];
-    double way_in = messages;
-    double way_in_and_out = 2.0 * messages;
+    double entry = messages;
+    double entry_and_exit = 2.0 * messages;
     double work = 0.0;
     double sync = 0.0;
     for (int i = 0; i < definition_count_; ++i) {
-      way_in += before[i] * times.forward[i];
-      way_in_and_out += before[i] * times.both[i];
-      work += owned[i] * times.both[i];
+      entry += before[i] * times.forward[i];
+      entry_and_exit += before[i] * times.forward_backward[i];
+      work += owned[i] * times.forward_backward[i];
       sync += owned[i] * times.sync[i];
     }
     work *= micro_batches;
-    bound = std::max({bound, way_in + work + sync, way_in_and_out + work + first_sync});
+    bound = std::max({bound, entry + work + sync, entry_and_exit + work + first_sync});
   }
   const double* owned = &owned_[static_cast<size_t>(device_count_ - 1) * definition_count_];
   double through = 2.0 * all_sends + first_sync;
   for (int i = 0; i < definition_count_; ++i) {
     const double passes =
         all_[i] - last_[i] + micro_batches * owned[i] - device_count_ * (owned[i] - last_[i]);
-    through += passes * times.both[i];
+    through += passes * times.forward_backward[i];
   }
   return std::max(bound, through) * (1.0 - kRounding);
 }

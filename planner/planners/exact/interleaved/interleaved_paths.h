@@ -33,7 +33,7 @@ class StageCounts {
 // synchronisation of a step.
 struct DefinitionTimes {
   std::vector<double> forward;
-  std::vector<double> both;
+  std::vector<double> forward_backward;
   std::vector<double> sync;
 };
 

@@ -12,7 +12,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Factor below 1 that covers the rounding of sums in another order.
 constexpr double kRounding = 1.0 - 1e-11;
 constexpr int kLineSteps = 24;
-constexpr size_t kMostDuals = 6;
+constexpr size_t kMaxDuals = 6;
 // Length of the first subgradient step, as a share of what the wanted bound would need. The length
 // and the numbers of steps below were chosen by hand and not measured one by one; larger steps
 // overshoot, smaller ones need more steps for the same bound.
@@ -60,19 +60,19 @@ InterleavedRelaxation::Dual InterleavedRelaxation::DualOf(std::vector<double> ti
   const int device_count = loads_.device_count();
   const double through = time_weights[device_count];
   for (const InterleavedLoads::Passes& passes : loads_.through()) {
-    dual.weights[passes.definition].both += through * passes.count;
+    dual.weights[passes.definition].forward_backward += through * passes.count;
   }
   dual.constant += through * loads_.through_messages();
-  double behind = 1.0 - through;
+  double later = 1.0 - through;
   for (int device = 0; device < device_count; ++device) {
     const double time = time_weights[device];
     const double price = memory_prices[device];
     // Later devices wait for the first stage of this one.
-    behind -= time;
-    const double waits = std::max(0.0, behind);
+    later -= time;
+    const double waits = std::max(0.0, later);
     for (const InterleavedLoads::Share& share : loads_.shares(device)) {
       Dual::Weights& weights = dual.weights[share.definition];
-      weights.both += time * micro_batches_ * share.layers + waits * share.first;
+      weights.forward_backward += time * micro_batches_ * share.layers + waits * share.first;
       weights.states += price * share.layers;
       weights.kept += price * share.in_flight;
       // The last gradient travels on to the first device, which synchronises.
@@ -120,9 +120,9 @@ InterleavedRelaxation::Use InterleavedRelaxation::UseOf(
     double memory = 0.0;
     for (const InterleavedLoads::Share& share : loads_.shares(device)) {
       const LayerItem& item = *chosen[share.definition];
-      time += micro_batches_ * share.layers * item.both;
+      time += micro_batches_ * share.layers * item.forward_backward;
       memory += share.layers * item.states + share.in_flight * item.kept;
-      before += share.first * item.both;
+      before += share.first * item.forward_backward;
       if (device == 0) sync += share.layers * item.sync;
     }
     use.times.push_back(time + sync);
@@ -130,7 +130,7 @@ InterleavedRelaxation::Use InterleavedRelaxation::UseOf(
   }
   double through = loads_.through_messages() + sync;
   for (const InterleavedLoads::Passes& passes : loads_.through()) {
-    through += passes.count * chosen[passes.definition]->both;
+    through += passes.count * chosen[passes.definition]->forward_backward;
   }
   use.times.push_back(through);
   return use;
@@ -140,7 +140,7 @@ void InterleavedRelaxation::Keep(Dual dual) {
   duals_.push_back(std::move(dual));
   std::stable_sort(duals_.begin(), duals_.end(),
                    [](const Dual& a, const Dual& b) { return a.bound > b.bound; });
-  if (duals_.size() > kMostDuals) duals_.pop_back();
+  if (duals_.size() > kMaxDuals) duals_.pop_back();
 }
 
 // Finds the best bound along a line of prices. Between choices that need too much and choices that
@@ -284,12 +284,13 @@ std::optional<std::vector<int>> InterleavedRelaxation::Round(double share) const
   Dual dual = duals_.front();
   const auto count = static_cast<size_t>(loads_.device_count());
   // Memory has a price on every device, since nothing else would relieve devices that are too full.
-  double most = 0.0;
+  double highest_price = 0.0;
   double time = dual.bound;
-  for (const double price : dual.memory_prices) most = std::max(most, price);
+  for (const double price : dual.memory_prices) highest_price = std::max(highest_price, price);
   for (size_t device = 0; device < count; ++device) {
     double& price = dual.memory_prices[device];
-    const double floor = most > 0.0 ? 0.05 * most : 1e-3 * time / std::max(rooms_[device], 1.0);
+    const double floor =
+        highest_price > 0.0 ? 0.05 * highest_price : 1e-3 * time / std::max(rooms_[device], 1.0);
     price = std::max(price, floor);
     // The time of every device has some weight.
     dual.time_weights[device] = std::max(dual.time_weights[device], 0.05);
@@ -342,7 +343,8 @@ void InterleavedRelaxation::Fill(double share, std::vector<const LayerItem*>& ch
         double gain = 0.0;
         double bytes = 0.0;
         for (const auto& [device, each] : places[definition]) {
-          gain += each->layers * (micro_batches_ * (now.both - item.both) + now.sync - item.sync);
+          gain += each->layers * (micro_batches_ * (now.forward_backward - item.forward_backward) +
+                                  now.sync - item.sync);
           bytes += std::max(0.0, each->layers * (item.states - now.states) +
                                      each->in_flight * (item.kept - now.kept));
         }

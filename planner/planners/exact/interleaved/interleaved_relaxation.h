@@ -28,13 +28,14 @@ class InterleavedRelaxation {
   // The cost of one layer, as weights of the fields of `LayerItem`.
   struct Dual {
     struct Weights {
-      double both = 0.0;
+      double forward_backward = 0.0;
       double sync = 0.0;
       double states = 0.0;
       double kept = 0.0;
 
       double Of(const LayerItem& item) const {
-        return both * item.both + sync * item.sync + states * item.states + kept * item.kept;
+        return forward_backward * item.forward_backward + sync * item.sync + states * item.states +
+               kept * item.kept;
       }
     };
     // [definition] cost weights.

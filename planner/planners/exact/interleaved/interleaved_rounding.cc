@@ -16,16 +16,16 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int kPriceSteps = 120;
 // Number of layouts in which plans are rounded, and the shares of memory that are tried: less than
 // all of it leaves room for kept outputs and other memory the prices do not include. Not measured.
-constexpr size_t kMostLayouts = 2;
+constexpr size_t kMaxLayouts = 2;
 constexpr double kMemoryShares[] = {1.0, 0.99, 0.97, 0.93};
 // States a bound of a partition counts on the meter. It stands for the time a bound takes compared
 // with a label; not measured.
 constexpr int64_t kStatesOfBound = 64;
 
-double MostOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
+double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
   return std::min(
-      finds.most.value(),
-      finds.plans.MostTimePerSample() * static_cast<double>(setting.candidate().global_batch_size));
+      finds.cutoff.value(),
+      finds.plans.CutoffPerSample() * static_cast<double>(setting.candidate().global_batch_size));
 }
 
 // Returns the layouts in which everything is cheapest at the best multipliers, cheapest first.
@@ -52,7 +52,7 @@ std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOpt
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<int> layouts;
   for (const auto& [cost, layout] : costs) layouts.push_back(layout);
-  if (layouts.size() > kMostLayouts) layouts.resize(kMostLayouts);
+  if (layouts.size() > kMaxLayouts) layouts.resize(kMaxLayouts);
   return layouts;
 }
 
@@ -63,7 +63,7 @@ bool Try(const PipelineSetting& setting, const InterleavedPartition& partition,
   Plan plan = InterleavedPlan(setting, partition.layer_counts, chosen);
   const PlanScore score = evaluator.Evaluate(plan);
   if (score.peak_memory_upper > setting.problem().usable_memory()) return false;
-  if (score.step >= finds.most) return true;
+  if (score.step >= finds.cutoff) return true;
   Prediction prediction = evaluator.Predict(plan);
   finds.plans.Offer({std::move(plan), std::move(prediction)});
   return true;
@@ -78,8 +78,9 @@ void RoundPartition(const PipelineSetting& setting, const OptionMask& mask,
     const LayerMenus menus(setting, mask, layout);
     InterleavedRelaxation restricted(setting, menus, prices.loads(),
                                      setting.candidate().micro_batch_count);
-    const double most = MostOf(setting, finds) - overhead;
-    if (restricted.QuickBound() >= most || restricted.Improve(most, kPriceSteps) >= most) continue;
+    const double cutoff = CutoffOf(setting, finds) - overhead;
+    if (restricted.QuickBound() >= cutoff || restricted.Improve(cutoff, kPriceSteps) >= cutoff)
+      continue;
     for (const double share : kMemoryShares) {
       const std::optional<std::vector<int>> chosen = restricted.Round(share);
       if (chosen.has_value() && Try(setting, partition, *chosen, evaluator, finds)) break;
@@ -113,18 +114,18 @@ void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
   std::stable_sort(order.begin(), order.end(),
                    [](const Bounded& a, const Bounded& b) { return a.bound < b.bound; });
   for (const Bounded& each : order) {
-    const double most = MostOf(setting, finds);
-    if (each.bound >= most) break;
-    if (!meter.Ask()) {
+    const double cutoff = CutoffOf(setting, finds);
+    if (each.bound >= cutoff) break;
+    if (!meter.ShouldContinue()) {
       finds.least_unseen = std::min(finds.least_unseen, each.bound);
       break;
     }
     InterleavedRelaxation prices(
         setting, menus, InterleavedLoads(setting, each.partition->layer_counts, count), count);
     prices.QuickBound();
-    const double bound = prices.Improve(most - overhead, kPriceSteps) + overhead;
+    const double bound = prices.Improve(cutoff - overhead, kPriceSteps) + overhead;
     meter.Expand(kStatesOfBound);
-    if (bound >= most) continue;
+    if (bound >= cutoff) continue;
     RoundPartition(setting, mask, masked, *each.partition, prices, evaluator, finds);
     finds.least_unseen = std::min(finds.least_unseen, bound);
   }

@@ -16,13 +16,13 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Choices for definitions of one candidate after which the rest is left with its bound, which
 // limits the time of one candidate. Not measured for other values.
-constexpr int64_t kMostChoices = 40'000;
+constexpr int64_t kMaxChoices = 40'000;
 // Passes of simulated schedules of one candidate, because simulating plans of many stages and
 // micro-batches takes long. Not measured for other values.
-constexpr int64_t kMostPasses = 4'000'000;
+constexpr int64_t kMaxPasses = 4'000'000;
 // Number of definitions up to which combinations of options are enumerated; models with more are
 // rounded from prices (interleaved_rounding.h).
-constexpr size_t kMostDefinitionsChosen = 12;
+constexpr size_t kMaxDefinitionsChosen = 12;
 // Subgradient steps towards better prices: to bound a candidate, and before its plans are searched.
 // Not measured for other numbers.
 constexpr int kBoundSteps = 30;
@@ -45,10 +45,10 @@ bool IsInSpace(const PipelineCandidate& candidate, const InterleavedPartition& p
 Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                    const PipelineCandidate& candidate,
                    const std::vector<InterleavedPartition>& partitions, int64_t micro_batch_count,
-                   Seconds most) {
+                   Seconds cutoff) {
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   const double overhead = costs.step_overhead().value();
-  double bound = most.value();
+  double bound = cutoff.value();
   for (const OptionMask& mask : RelaxedMasks(space, table)) {
     const MaskedOptions masked = MaskedOptionsOf(setting, mask);
     if (!masked.usable) continue;
@@ -60,7 +60,7 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
       double priced = prices.QuickBound() + overhead;
       if (priced < bound) priced = prices.Improve(bound - overhead, kBoundSteps) + overhead;
       if (priced >= bound) continue;
-      bound = masked.order.size() > kMostDefinitionsChosen
+      bound = masked.order.size() > kMaxDefinitionsChosen
                   ? priced
                   : PartitionChoices(setting, partition, masked, micro_batch_count, &prices)
                         .LeastBound(bound);
@@ -84,7 +84,7 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
   DefinitionTimes times;
   for (size_t i = 0; i < least.forward.size(); ++i) {
     times.forward.push_back(least.forward[i].value());
-    times.both.push_back(least.forward_and_backward[i].value());
+    times.forward_backward.push_back(least.forward_and_backward[i].value());
     times.sync.push_back(0.0);
   }
   double bound = kInfinite;
@@ -97,29 +97,31 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
 
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
-                               Seconds most) {
+                               Seconds cutoff) {
   std::vector<InterleavedPartition> partitions =
       InterleavedPartitions(space, candidate.pipeline_parallel_degree);
   std::erase_if(partitions,
                 [&](const InterleavedPartition& each) { return !IsInSpace(candidate, each); });
-  return LeastBound(space, costs, table, candidate, partitions, candidate.micro_batch_count, most);
+  return LeastBound(space, costs, table, candidate, partitions, candidate.micro_batch_count,
+                    cutoff);
 }
 
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
-                               const OptionTable& table, int64_t micro_batch_count, Seconds most) {
+                               const OptionTable& table, int64_t micro_batch_count,
+                               Seconds cutoff) {
   const int depth = table.pipeline_parallel_degree();
   const PipelineCandidate fewest = {.micro_batch_count = depth, .pipeline_parallel_degree = depth};
   return LeastBound(space, costs, table, fewest, InterleavedPartitions(space, depth),
-                    micro_batch_count, most);
+                    micro_batch_count, cutoff);
 }
 
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
                                   const OptionTable& table, const PipelineCandidate& candidate,
-                                  Seconds most, int wanted, SearchMeter& meter) {
+                                  Seconds cutoff, int wanted, SearchMeter& meter) {
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   const std::vector<InterleavedPartition> partitions =
       InterleavedPartitions(space, candidate.pipeline_parallel_degree);
-  InterleavedFinds finds = {most, PlanList(wanted), kMostChoices, kMostPasses};
+  InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices, kMaxPasses};
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
   const int64_t count = candidate.micro_batch_count;
@@ -136,7 +138,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
     masked.push_back(MaskedOptionsOf(setting, mask));
     if (!masked.back().usable) continue;
     menus.emplace_back(setting, mask);
-    if (masked.back().order.size() > kMostDefinitionsChosen) {
+    if (masked.back().order.size() > kMaxDefinitionsChosen) {
       RoundInterleaved(setting, mask, masked.back(), menus.back(), partitions, evaluator, finds,
                        meter);
       continue;
@@ -145,10 +147,11 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
       if (!IsInSpace(candidate, partition)) continue;
       InterleavedRelaxation& price = prices.emplace_back(
           setting, menus.back(), InterleavedLoads(setting, partition.layer_counts, count), count);
-      if (price.QuickBound() + overhead >= most.value()) continue;
-      if (price.Improve(most.value() - overhead, kSearchSteps) + overhead >= most.value()) continue;
+      if (price.QuickBound() + overhead >= cutoff.value()) continue;
+      if (price.Improve(cutoff.value() - overhead, kSearchSteps) + overhead >= cutoff.value())
+        continue;
       choices.emplace_back(setting, partition, masked.back(), count, &price);
-      for (const PartitionChoices::Start& start : choices.back().Starts(most.value())) {
+      for (const PartitionChoices::Start& start : choices.back().Starts(cutoff.value())) {
         places.push_back({&choices.back(), start});
       }
     }
@@ -160,7 +163,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
     place.choices->Search(place.start, evaluator, finds, meter);
   }
   PipelineOutcome outcome;
-  outcome.bound = most;
+  outcome.bound = cutoff;
   outcome.plans = finds.plans.Take();
   outcome.is_exact = !meter.stopped() && finds.least_unseen == kInfinite;
   if (!outcome.plans.empty()) {

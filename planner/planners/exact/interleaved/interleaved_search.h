@@ -39,20 +39,20 @@ class InterleavedBounds {
 // `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
-                               Seconds most);
+                               Seconds cutoff);
 
 // Returns the same for steps of any number of micro-batches, with the memory that the smallest
 // number needs, which is one per stage. More micro-batches need no less: at each moment of the
 // first backward passes of all chunks, which are the moments that count, at least as many forward
 // passes have run.
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
-                               const OptionTable& table, int64_t micro_batch_count, Seconds most);
+                               const OptionTable& table, int64_t micro_batch_count, Seconds cutoff);
 
 // Searches as `SearchPipeline` does, over all numbers of virtual stages. REQUIRES: the degree is
 // above 1 and divides the micro-batch count.
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
                                   const OptionTable& table, const PipelineCandidate& candidate,
-                                  Seconds most, int wanted, SearchMeter& meter);
+                                  Seconds cutoff, int wanted, SearchMeter& meter);
 
 }  // namespace parplan
 

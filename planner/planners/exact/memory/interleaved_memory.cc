@@ -26,14 +26,14 @@ struct LayerNeed {
 class LeanPartition {
  public:
   LeanPartition(const PipelineSetting& setting, const std::vector<int>& layer_counts,
-                const std::vector<std::vector<int>>& lean, Bytes& most,
+                const std::vector<std::vector<int>>& lean, Bytes& limit,
                 std::optional<SmallestMemory>& best, SearchMeter& meter)
       : setting_(setting),
         layer_counts_(layer_counts),
         lean_(lean),
         counts_(setting.problem().model(), layer_counts),
         evaluator_(setting.problem(), setting.costs()),
-        most_(most),
+        limit_(limit),
         best_(best),
         meter_(meter),
         needs_(lean.size()),
@@ -74,7 +74,7 @@ class LeanPartition {
     const int rank_count = setting_.problem().device_count() / depth;
     std::vector<Bytes> kept(virtual_stage_count);
     std::vector<int64_t> unused(virtual_stage_count);
-    Bytes most;
+    Bytes fullest;
     for (int device = 0; device < depth; ++device) {
       Bytes states;
       Bytes transient;
@@ -96,16 +96,16 @@ class LeanPartition {
                                     .device_index = device,
                                     .micro_batch_count = setting_.candidate().micro_batch_count};
       const Bytes tensors = states + InFlightPeak(place, kept, absl::MakeSpan(unused)) + transient;
-      most = std::max(most,
-                      overheads.Upper(overheads.DeviceMemory(
-                          tensors, depth, rank_count,
-                          communicator_count + setting_.stage(device).extra_communicator_count)));
+      fullest = std::max(fullest,
+                       overheads.Upper(overheads.DeviceMemory(
+                           tensors, depth, rank_count,
+                           communicator_count + setting_.stage(device).extra_communicator_count)));
     }
-    return most;
+    return fullest;
   }
 
   void Choose(size_t position) {
-    if (!meter_.Expand(1) || Needed() >= most_) return;
+    if (!meter_.Expand(1) || Needed() >= limit_) return;
     if (position == order_.size()) return Try();
     const int definition = order_[position];
     for (int index : lean_[definition]) {
@@ -122,8 +122,8 @@ class LeanPartition {
     if (!NeighboursAgree(setting_, chosen_)) return;
     Plan plan = InterleavedPlan(setting_, layer_counts_, chosen_);
     const Bytes needed = evaluator_.Evaluate(plan).peak_memory_upper;
-    if (needed >= most_) return;
-    most_ = needed;
+    if (needed >= limit_) return;
+    limit_ = needed;
     best_ = SmallestMemory{.usable_memory = needed, .plan = std::move(plan)};
   }
 
@@ -132,7 +132,7 @@ class LeanPartition {
   const std::vector<std::vector<int>>& lean_;
   const StageCounts counts_;
   PlanEvaluator evaluator_;
-  Bytes& most_;
+  Bytes& limit_;
   std::optional<SmallestMemory>& best_;
   SearchMeter& meter_;
   // [definition] memory of the chosen option, or the least.
@@ -148,7 +148,7 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
                                                         const CostModel& costs,
                                                         const OptionTable& table,
                                                         const PipelineCandidate& candidate,
-                                                        Bytes most, SearchMeter& meter) {
+                                                        Bytes limit, SearchMeter& meter) {
   const PlanningProblem& problem = space.problem();
   const int depth = candidate.pipeline_parallel_degree;
   // Only the parts of the setting that do not depend on the schedule are used.
@@ -163,7 +163,7 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
       if (!FitsPassLimit(candidate.micro_batch_count, partition.virtual_stage_count * depth)) {
         continue;
       }
-      LeanPartition(setting, partition.layer_counts, lean, most, best, meter).Run();
+      LeanPartition(setting, partition.layer_counts, lean, limit, best, meter).Run();
     }
   }
   return best;

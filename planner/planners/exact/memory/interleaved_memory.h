@@ -16,7 +16,7 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
                                                         const CostModel& costs,
                                                         const OptionTable& table,
                                                         const PipelineCandidate& candidate,
-                                                        Bytes most, SearchMeter& meter);
+                                                        Bytes limit, SearchMeter& meter);
 
 }  // namespace parplan
 

@@ -222,7 +222,7 @@ std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, Searc
   const NodeGroup& group = problem.node_group();
   for (int nodes = 1; nodes <= group.node_count + kMostNodesTried; ++nodes) {
     const int64_t count = int64_t{group.devices_per_node} * nodes;
-    if (count > kMaxDeviceCount || !meter.Ask()) return std::nullopt;
+    if (count > kMaxDeviceCount || !meter.ShouldContinue()) return std::nullopt;
     const PlanningProblem other = problem.WithNodeCount(nodes);
     const absl::StatusOr<CostModel> costs = CostModel::Create(other);
     if (!costs.ok()) return std::nullopt;

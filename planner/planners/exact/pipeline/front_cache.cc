@@ -45,8 +45,8 @@ bool Covers(const StageLimits& known, const StageLimits& wanted) {
   const auto covers = [](double limit, double asked) {
     return limit >= asked && (limit <= asked * kFarAhead || limit == kInfinite);
   };
-  return covers(known.way, wanted.way) && known.way_and_sync >= wanted.way_and_sync &&
-         known.work >= wanted.work;
+  return covers(known.forward_backward, wanted.forward_backward) &&
+         known.forward_backward_sync >= wanted.forward_backward_sync && known.work >= wanted.work;
 }
 
 }  // namespace
@@ -76,8 +76,8 @@ Seconds FrontCache::Send(int definition, int from_layout, int to_layout, bool le
   return least;
 }
 
-int64_t FrontCache::MostInFlight(const StageQuestion& question, const StageFront& front) const {
-  int64_t most = std::numeric_limits<int64_t>::max();
+int64_t FrontCache::MaxInFlight(const StageQuestion& question, const StageFront& front) const {
+  int64_t largest = std::numeric_limits<int64_t>::max();
   for (const StageChoice& choice : front.choices) {
     Bytes states;
     Bytes kept;
@@ -99,24 +99,25 @@ int64_t FrontCache::MostInFlight(const StageQuestion& question, const StageFront
     }
     const Bytes room =
         setting_.budget()[communicators + question.extra_communicator_count] - states - transient;
-    if (kept > Bytes()) most = std::min(most, room.count() / kept.count());
+    if (kept > Bytes()) largest = std::min(largest, room.count() / kept.count());
   }
-  return std::max(most, question.in_flight_micro_batch_count);
+  return std::max(largest, question.in_flight_micro_batch_count);
 }
 
 const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                                    const StageLimits& limits, SearchMeter& meter) {
   const PipelineSetting::Stage& facts = setting_.stage(stage);
   const bool is_all = setting_.depth() == 1;
-  StageQuestion question = {.runs = setting_.RunsOf(first_layer, end_layer),
-                            .in_flight_micro_batch_count = facts.in_flight,
-                            .keeps_outputs = facts.keeps_outputs,
-                            .extra_communicator_count = facts.extra_communicator_count,
-                            .gradient_bucket = setting_.costs().runtime().gradient_bucket,
-                            .joins_passes = keeps_ == FrontKeeps::kWays,
-                            .ignores_sync = keeps_ == FrontKeeps::kWays && (stage > 0 || is_all),
-                            .first_layout_matters = stage > 0,
-                            .last_layout_matters = stage + 1 < setting_.depth()};
+  StageQuestion question = {
+      .runs = setting_.RunsOf(first_layer, end_layer),
+      .in_flight_micro_batch_count = facts.in_flight,
+      .keeps_outputs = facts.keeps_outputs,
+      .extra_communicator_count = facts.extra_communicator_count,
+      .gradient_bucket = setting_.costs().runtime().gradient_bucket,
+      .joins_passes = keeps_ == FrontKeeps::kForwardBackward,
+      .ignores_sync = keeps_ == FrontKeeps::kForwardBackward && (stage > 0 || is_all),
+      .first_layout_matters = stage > 0,
+      .last_layout_matters = stage + 1 < setting_.depth()};
   question.layout_classes = layout_classes_;
   if (question.ignores_sync && is_all) {
     question.sync_share = 1.0 / setting_.recurrence().micro_batch_count();
@@ -128,7 +129,7 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
       entries_[Key(question.runs, question.keeps_outputs, question.extra_communicator_count,
                    stage == 0, stage + 1 == setting_.depth(), range)];
   for (const Entry& entry : entries) {
-    if (facts.in_flight >= entry.least_in_flight && facts.in_flight <= entry.most_in_flight &&
+    if (facts.in_flight >= entry.least_in_flight && facts.in_flight <= entry.max_in_flight &&
         Covers(entry.limits, limits)) {
       return *entry.front;
     }
@@ -141,10 +142,11 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
                                     SearchMeter& meter) {
   const double count = setting_.recurrence().micro_batch_count();
   Entry entry;
-  entry.limits = {limits.way * kAhead, limits.way_and_sync * kAhead, limits.work * kAhead};
+  entry.limits = {limits.forward_backward * kAhead, limits.forward_backward_sync * kAhead,
+                  limits.work * kAhead};
   StageFront front;
   double bound = 0.0;
-  if (keeps_ == FrontKeeps::kWays) {
+  if (keeps_ == FrontKeeps::kForwardBackward) {
     bound = StageBound(setting_.table(), question, setting_.budget(),
                        {1.0, 1.0, question.sync_share, kInfinite});
   }
@@ -155,52 +157,52 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
     question.sync_grain = question.pass_grain * count;
   }
   if (question.ignores_sync) {
-    front = SolveWays(question, range, bound, entry.limits.way, meter);
-    entry.limits.way_and_sync = entry.limits.work = kInfinite;
+    front = SolveForwardBackward(question, range, bound, entry.limits.forward_backward, meter);
+    entry.limits.forward_backward_sync = entry.limits.work = kInfinite;
   } else {
     std::vector<LinearCut> cuts;
-    const auto add = [&cuts](double passes, double sync, double most) {
-      if (most < kInfinite) cuts.push_back({passes, passes, sync, most});
+    const auto add = [&cuts](double passes, double sync, double limit) {
+      if (limit < kInfinite) cuts.push_back({passes, passes, sync, limit});
     };
-    add(1.0, 0.0, entry.limits.way);
-    add(1.0, 1.0, entry.limits.way_and_sync);
+    add(1.0, 0.0, entry.limits.forward_backward);
+    add(1.0, 1.0, entry.limits.forward_backward_sync);
     add(count, 1.0, entry.limits.work);
     front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
     ++solved_count_;
   }
-  if (keeps_ == FrontKeeps::kWays && grain_ == 0.0) {
+  if (keeps_ == FrontKeeps::kForwardBackward && grain_ == 0.0) {
     for (StageChoice& choice : front.choices) SumTimes(setting_.table(), question.runs, choice);
   }
   entry.least_in_flight = question.in_flight_micro_batch_count;
-  entry.most_in_flight =
-      front.is_complete ? MostInFlight(question, front) : question.in_flight_micro_batch_count;
+  entry.max_in_flight =
+      front.is_complete ? MaxInFlight(question, front) : question.in_flight_micro_batch_count;
   entry.front = std::make_unique<const StageFront>(std::move(front));
   return entry;
 }
 
 // Finds the shortest forward and backward time, and choices that are longer by no more than other
 // layouts can save with their neighbours; all others are never better. The shortest is searched
-// first, in a small window above the bound. Sets `most_way` to infinity if the result contains
+// first, in a small window above the bound. Sets `cutoff` to infinity if the result contains
 // everything that matters.
-StageFront FrontCache::SolveWays(StageQuestion question, double range, double bound,
-                                 double& most_way, SearchMeter& meter) {
-  const auto solve = [&](double most) {
+StageFront FrontCache::SolveForwardBackward(StageQuestion question, double range, double bound,
+                                            double& cutoff, SearchMeter& meter) {
+  const auto solve = [&](double window_end) {
     ++solved_count_;
-    const LinearCut cut = {1.0, 1.0, 0.0, most};
+    const LinearCut cut = {1.0, 1.0, 0.0, window_end};
     return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
   };
-  if (!(range < kInfinite) || !(bound > 0.0)) return solve(most_way);
+  if (!(range < kInfinite) || !(bound > 0.0)) return solve(cutoff);
   // Rounded times may be below the bound.
   const double first = bound * (1.0 - grain_);
   WindowGrowth window(kFirstExcess + kFirstGrain * grain_);
-  double most = std::min(most_way, first * (1.0 + window.excess()));
+  double window_end = std::min(cutoff, first * (1.0 + window.excess()));
   StageFront front;
   for (;;) {
     const int64_t states_before = meter.expanded_state_count();
-    front = solve(most);
-    if (!front.is_complete || !front.choices.empty() || most >= most_way) break;
+    front = solve(window_end);
+    if (!front.is_complete || !front.choices.empty() || window_end >= cutoff) break;
     window.Widen(meter.expanded_state_count() - states_before);
-    most = std::min(most_way, first * (1.0 + window.excess()));
+    window_end = std::min(cutoff, first * (1.0 + window.excess()));
   }
   if (front.choices.empty() || !front.is_complete) return front;
   double least = kInfinite;
@@ -212,8 +214,8 @@ StageFront FrontCache::SolveWays(StageQuestion question, double range, double bo
   const double enough = (least + 2.0 * range) * (1.0 + 1e-12);
   // The front is solved slightly beyond the cutoff, so that it is not solved again for a slightly
   // larger one.
-  if (enough > most) AddBetter(question, solve(enough), front);
-  most_way = kInfinite;
+  if (enough > window_end) AddBetter(question, solve(enough), front);
+  cutoff = kInfinite;
   return front;
 }
 
@@ -236,16 +238,16 @@ double FrontCache::SendRange(int definition, bool leaves_node) {
   const auto [found, is_new] = send_ranges_.try_emplace({definition, leaves_node}, 0.0);
   if (!is_new) return found->second;
   double least = kInfinite;
-  double most = 0.0;
+  double longest = 0.0;
   const int layout_count = setting_.table().layout_count();
   for (int from = 0; from < layout_count; ++from) {
     for (int to = 0; to < layout_count; ++to) {
       const double send = setting_.table().Send(definition, from, to, leaves_node).value();
       least = std::min(least, send);
-      most = std::max(most, send);
+      longest = std::max(longest, send);
     }
   }
-  found->second = most - least;
+  found->second = longest - least;
   return found->second;
 }
 

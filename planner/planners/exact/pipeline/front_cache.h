@@ -20,9 +20,9 @@ namespace parplan {
 // Cutoffs of a stage besides its memory, in seconds.
 struct StageLimits {
   // Forward and backward of one micro-batch.
-  double way = std::numeric_limits<double>::infinity();
+  double forward_backward = std::numeric_limits<double>::infinity();
   // The same plus the synchronisation.
-  double way_and_sync = std::numeric_limits<double>::infinity();
+  double forward_backward_sync = std::numeric_limits<double>::infinity();
   // Forward and backward of all micro-batches plus the synchronisation.
   double work = std::numeric_limits<double>::infinity();
 };
@@ -32,7 +32,7 @@ enum class FrontKeeps {
   // Forward, backward and synchronisation, each by itself.
   kAll,
   // The sum of forward and backward; synchronisation only for the first stage.
-  kWays,
+  kForwardBackward,
 };
 
 // The fronts of one candidate and mask. Keeps references to its arguments.
@@ -63,7 +63,7 @@ class FrontCache {
  private:
   struct Entry {
     int64_t least_in_flight = 1;
-    int64_t most_in_flight = 1;
+    int64_t max_in_flight = 1;
     StageLimits limits;
     std::unique_ptr<const StageFront> front;
   };
@@ -72,13 +72,13 @@ class FrontCache {
   using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool, double>;
 
   Entry Solve(StageQuestion question, double range, const StageLimits& limits, SearchMeter& meter);
-  StageFront SolveWays(StageQuestion question, double range, double bound, double& most_way,
-                       SearchMeter& meter);
+  StageFront SolveForwardBackward(StageQuestion question, double range, double bound,
+                                  double& cutoff, SearchMeter& meter);
   // Returns the most that other layouts at the ends of the stage can save in messages; infinite if
   // some may not be neighbours.
   double NeighbourRange(int stage, int first_layer, int last_definition);
   double SendRange(int definition, bool leaves_node);
-  int64_t MostInFlight(const StageQuestion& question, const StageFront& front) const;
+  int64_t MaxInFlight(const StageQuestion& question, const StageFront& front) const;
 
   const PipelineSetting& setting_;
   const OptionMask& allowed_;

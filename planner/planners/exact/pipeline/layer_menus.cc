@@ -9,13 +9,14 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 bool NowhereWorse(const LayerItem& a, const LayerItem& b) {
-  return a.both <= b.both && a.sync <= b.sync && a.states <= b.states && a.kept <= b.kept;
+  return a.forward_backward <= b.forward_backward && a.sync <= b.sync && a.states <= b.states &&
+         a.kept <= b.kept;
 }
 
 }  // namespace
 
 LayerItem ItemOf(const StageOption& option, int index) {
-  return {.both = (option.forward + option.backward).value(),
+  return {.forward_backward = (option.forward + option.backward).value(),
           .sync = option.sync.value(),
           .states = option.states.as_double(),
           .kept = option.kept.as_double(),
@@ -43,13 +44,14 @@ LayerMenus::LayerMenus(const PipelineSetting& setting, const OptionMask& mask, i
       if (!all.empty()) break;
     }
     std::sort(all.begin(), all.end(), [](const LayerItem& a, const LayerItem& b) {
-      return a.both != b.both ? a.both < b.both : a.option < b.option;
+      return a.forward_backward != b.forward_backward ? a.forward_backward < b.forward_backward
+                                                      : a.option < b.option;
     });
     for (const LayerItem& item : all) {
-      const bool is_beaten = std::any_of(items.begin(), items.end(), [&](const LayerItem& other) {
-        return NowhereWorse(other, item);
-      });
-      if (!is_beaten) items.push_back(item);
+      const bool is_dominated =
+          std::any_of(items.begin(), items.end(),
+                      [&](const LayerItem& other) { return NowhereWorse(other, item); });
+      if (!is_dominated) items.push_back(item);
     }
   }
 }

@@ -13,7 +13,7 @@ namespace parplan {
 // The cost of one layer under one option: seconds of both passes of a micro-batch and of a step's
 // synchronisation, bytes held throughout and per micro-batch in flight.
 struct LayerItem {
-  double both = 0.0;
+  double forward_backward = 0.0;
   double sync = 0.0;
   double states = 0.0;
   double kept = 0.0;

@@ -15,7 +15,7 @@ namespace {
 // First and last window of steps, as a share above the lower bound. The first is small because it
 // costs almost nothing; the last only ends searches of spaces without plans that fit.
 constexpr double kFirstExcess = 0.001;
-constexpr double kMostExcess = 100.0;
+constexpr double kMaxExcess = 100.0;
 // Shares of the least time of a stage that may be lost by rounding, in successive searches: each
 // proves more than the one before and costs more. Beginning with coarse grains made the later,
 // exact searches smaller (docs/search.md, "Coarse first"); the single values are not measured.
@@ -31,13 +31,13 @@ constexpr double kGrowth = 1.25;
 constexpr double kCloseEnough = 1.002;
 // Limits of the enumeration of plans that may be faster than a simulated one: stages joined, and
 // plans simulated. Above them the answer keeps its gap. Not measured for other values.
-constexpr int64_t kMostEnumerated = 200'000;
-constexpr int64_t kMostSimulated = 2'000;
+constexpr int64_t kMaxEnumerated = 200'000;
+constexpr int64_t kMaxSimulated = 2'000;
 // Plans simulated in the order of their bounds before the enumeration.
-constexpr int kMostTried = 8;
+constexpr int kMaxTried = 8;
 // Runs of layers in all stages of plans above which only the best partition is solved. Not
 // measured.
-constexpr int64_t kMostRunsSolved = 6'000;
+constexpr int64_t kMaxRunsSolved = 6'000;
 
 }  // namespace
 
@@ -54,9 +54,9 @@ MaskSearch::MaskSearch(const PipelineSetting& setting, const OptionMask& allowed
       graph_(setting, ranges_),
       all_(setting, allowed, FrontKeeps::kAll) {}
 
-double MaskSearch::LowerBound(double most) {
+double MaskSearch::LowerBound(double cutoff) {
   if (!setting_.has_partition() || setting_.largest_budget() < Bytes()) return kInfinite;
-  double target = std::min(most, PartitionGraph::BoundOf(setting_, ranges_, reference_));
+  double target = std::min(cutoff, PartitionGraph::BoundOf(setting_, ranges_, reference_));
   double lower = graph_.SpreadBound();
   if (!(target < kInfinite)) target = lower * kGrowth;
   // The least target for which the graph was too large, if any.
@@ -73,17 +73,17 @@ double MaskSearch::LowerBound(double most) {
         break;
       case PartitionGraph::Outcome::kNothing:
         lower = std::max(lower, target);
-        if (target >= most) return lower;
+        if (target >= cutoff) return lower;
         break;
     }
     if (too_much <= lower * kCloseEnough) break;
     target = too_much < kInfinite ? std::sqrt(lower * too_much) : lower * kGrowth;
-    target = std::min(most, target);
+    target = std::min(cutoff, target);
   }
   return lower;
 }
 
-double MaskSearch::TryMix(double most, PlanList& plans) {
+double MaskSearch::TryMix(double cutoff, PlanList& plans) {
   const std::vector<int> boundaries = was_built_ ? graph_.BestPartition() : reference_;
   std::vector<StageChoice> choices;
   choices.reserve(setting_.depth());
@@ -99,48 +99,48 @@ double MaskSearch::TryMix(double most, PlanList& plans) {
   for (const StageTimes& times : times_) {
     if (!times.send.is_finite()) return kInfinite;
   }
-  return Offer(stages, most, plans);
+  return Offer(stages, cutoff, plans);
 }
 
-void MaskSearch::SearchCoarsely(double lower, double most, int wanted, PlanList& plans) {
+void MaskSearch::SearchCoarsely(double lower, double cutoff, int wanted, PlanList& plans) {
   double found = kInfinite;
-  FrontCache ways = WaysOf(lower, kDiveGrain);
-  SearchRelaxed(ways, most, wanted, plans, lower, found);
+  FrontCache fronts = CoarseFronts(lower, kDiveGrain);
+  SearchRelaxed(fronts, cutoff, wanted, plans, lower, found);
 }
 
-double MaskSearch::Search(double most, int wanted, PlanList& plans, bool& is_exact) {
-  double lower = LowerBound(most);
+double MaskSearch::Search(double cutoff, int wanted, PlanList& plans, bool& is_exact) {
+  double lower = LowerBound(cutoff);
   double found = kInfinite;
   for (const double grain : kGrains) {
-    if (lower >= std::min(most, found * (1.0 - kStepTolerance))) break;
-    FrontCache ways = WaysOf(lower, grain);
-    if (SearchRelaxed(ways, most, wanted, plans, lower, found) == Relaxed::kStopped) {
+    if (lower >= std::min(cutoff, found * (1.0 - kStepTolerance))) break;
+    FrontCache fronts = CoarseFronts(lower, grain);
+    if (SearchRelaxed(fronts, cutoff, wanted, plans, lower, found) == Relaxed::kStopped) {
       is_exact = false;
       return lower;
     }
   }
   if (meter_.stopped()) is_exact = false;
-  if (meter_.stopped() || lower >= most || found <= lower * (1.0 + kStepTolerance)) return lower;
+  if (meter_.stopped() || lower >= cutoff || found <= lower * (1.0 + kStepTolerance)) return lower;
   // The tensors of the plans found may fit while the memory the allocator keeps does not.
-  if (!(found < kInfinite) || !SearchAll(std::min(most, found), wanted, plans, lower)) {
+  if (!(found < kInfinite) || !SearchAll(std::min(cutoff, found), wanted, plans, lower)) {
     is_exact = false;
   }
   return lower;
 }
 
-FrontCache MaskSearch::WaysOf(double lower, double grain) {
+FrontCache MaskSearch::CoarseFronts(double lower, double grain) {
   std::vector<int> classes;
   if (grain > 0.0 && lower < kInfinite) {
     const double stage = lower / setting_.recurrence().micro_batch_count();
     classes = classes_.Within(Seconds::Of(stage * grain * kShareOfMoves));
   }
-  return FrontCache(setting_, allowed_, FrontKeeps::kWays, grain, std::move(classes));
+  return FrontCache(setting_, allowed_, FrontKeeps::kForwardBackward, grain, std::move(classes));
 }
 
 PartitionGraph::Outcome MaskSearch::Prepare(double target) {
   is_partial_ = false;
   const PartitionGraph::Outcome outcome = graph_.Build(target, meter_);
-  if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMostRunsSolved) {
+  if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMaxRunsSolved) {
     graph_.KeepOnly(graph_.BestPartition());
     is_partial_ = true;
   }
@@ -149,7 +149,7 @@ PartitionGraph::Outcome MaskSearch::Prepare(double target) {
 
 int64_t MaskSearch::RunCount() const {
   int64_t count = 0;
-  for (int i = 0; i < setting_.depth() && count <= kMostRunsSolved; ++i) {
+  for (int i = 0; i < setting_.depth() && count <= kMaxRunsSolved; ++i) {
     for (const PartitionGraph::Edge& edge : graph_.edges(i)) {
       for (int layer = edge.first; layer < edge.end; layer = setting_.EndOfRun(layer)) ++count;
     }
@@ -157,14 +157,14 @@ int64_t MaskSearch::RunCount() const {
   return count;
 }
 
-MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& ways, double most, int wanted,
+MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& fronts, double cutoff, int wanted,
                                               PlanList& plans, double& lower, double& found) {
   WindowGrowth window(kFirstExcess);
   const double first = lower;
-  while (lower < std::min(most, found)) {
-    if (window.excess() > kMostExcess) return Relaxed::kStopped;
+  while (lower < std::min(cutoff, found)) {
+    if (window.excess() > kMaxExcess) return Relaxed::kStopped;
     const int64_t states_before = meter_.expanded_state_count();
-    const double target = std::min({most, found, first * (1.0 + window.excess())});
+    const double target = std::min({cutoff, found, first * (1.0 + window.excess())});
     const PartitionGraph::Outcome outcome = Prepare(target);
     if (outcome == PartitionGraph::Outcome::kTooLarge || meter_.stopped()) return Relaxed::kStopped;
     if (outcome == PartitionGraph::Outcome::kImpossible) {
@@ -172,11 +172,11 @@ MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& ways, double most, int
       return Relaxed::kDone;
     }
     if (outcome == PartitionGraph::Outcome::kBuilt) {
-      SuffixSearch suffixes(setting_, graph_, ways, meter_);
+      SuffixSearch suffixes(setting_, graph_, fronts, meter_);
       const bool is_complete = suffixes.Run(target) && !is_partial_;
       if (suffixes.result_count() > 0) {
         if (is_complete) lower = std::max(lower, std::min(target, suffixes.bound(0)));
-        found = std::min(found, Try(suffixes, most, wanted, plans));
+        found = std::min(found, Try(suffixes, cutoff, wanted, plans));
         return is_complete ? Relaxed::kDone : Relaxed::kStopped;
       }
       if (meter_.stopped()) return Relaxed::kStopped;
@@ -191,28 +191,28 @@ MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& ways, double most, int
   return Relaxed::kDone;
 }
 
-bool MaskSearch::SearchAll(double most, int wanted, PlanList& plans, double& lower) {
-  const double target = most * (1.0 - kStepTolerance);
+bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& lower) {
+  const double target = cutoff * (1.0 - kStepTolerance);
   const PartitionGraph::Outcome outcome = Prepare(target);
   if (outcome != PartitionGraph::Outcome::kBuilt) {
     if (outcome == PartitionGraph::Outcome::kTooLarge) return false;
-    lower = most;
+    lower = cutoff;
     return true;
   }
   SuffixSearch suffixes(setting_, graph_, all_, meter_);
   if (is_partial_ || !suffixes.Run(target)) return false;
   if (suffixes.result_count() == 0) {
-    lower = most;
+    lower = cutoff;
     return true;
   }
   lower = std::max(lower, suffixes.bound(0));
   least_refused_ = kInfinite;
-  double best = std::min(most, Try(suffixes, most, wanted, plans));
+  double best = std::min(cutoff, Try(suffixes, cutoff, wanted, plans));
   if (best <= lower * (1.0 + kStepTolerance)) return true;
   int64_t simulated = 0;
   const bool is_complete = suffixes.Enumerate(
-      best * (1.0 - kStepTolerance), kMostEnumerated, [&](absl::Span<const ChosenStage> stages) {
-        if (++simulated > kMostSimulated) return 0.0;
+      best * (1.0 - kStepTolerance), kMaxEnumerated, [&](absl::Span<const ChosenStage> stages) {
+        if (++simulated > kMaxSimulated) return 0.0;
         StageTimesOf(setting_, stages, times_);
         const PipelineRules rules = {
             .schedule = setting_.candidate().schedule,
@@ -222,20 +222,20 @@ bool MaskSearch::SearchAll(double most, int wanted, PlanList& plans, double& low
         if (step < best) best = std::min(best, Offer(stages, best, plans));
         return best * (1.0 - kStepTolerance);
       });
-  if (!is_complete || simulated > kMostSimulated) return false;
+  if (!is_complete || simulated > kMaxSimulated) return false;
   // Fronts may have dropped a smaller variant of a faster plan that was refused.
   if (least_refused_ < best) return false;
   lower = best;
   return true;
 }
 
-double MaskSearch::Try(const SuffixSearch& suffixes, double most, int wanted, PlanList& plans) {
+double MaskSearch::Try(const SuffixSearch& suffixes, double cutoff, int wanted, PlanList& plans) {
   double best = kInfinite;
-  const int count = std::min(suffixes.result_count(), kMostTried * wanted);
+  const int count = std::min(suffixes.result_count(), kMaxTried * wanted);
   for (int k = 0; k < count; ++k) {
-    if (wanted == 1 && suffixes.bound(k) >= std::min(best, most)) break;
+    if (wanted == 1 && suffixes.bound(k) >= std::min(best, cutoff)) break;
     const std::vector<ChosenStage> stages = suffixes.Stages(k);
-    if (MayFollow(stages)) best = std::min(best, Offer(stages, most, plans));
+    if (MayFollow(stages)) best = std::min(best, Offer(stages, cutoff, plans));
   }
   return best;
 }
@@ -255,17 +255,17 @@ bool MaskSearch::MayFollow(absl::Span<const ChosenStage> stages) {
                      [](const StageTimes& times) { return times.send.is_finite(); });
 }
 
-double MaskSearch::Offer(absl::Span<const ChosenStage> stages, double most, PlanList& plans) {
+double MaskSearch::Offer(absl::Span<const ChosenStage> stages, double cutoff, PlanList& plans) {
   Plan plan = AssemblePlan(setting_, stages);
   const PlanScore score = evaluator_.Evaluate(plan);
   const Bytes usable = setting_.problem().usable_memory();
   const double step = score.step.value() - overhead_;
   if (score.peak_memory_upper > usable) {
     least_refused_ = std::min(least_refused_, step);
-    most_excess_ = std::max(most_excess_, score.peak_memory_upper - usable);
+    max_excess_ = std::max(max_excess_, score.peak_memory_upper - usable);
     return kInfinite;
   }
-  if (step >= most) return step;
+  if (step >= cutoff) return step;
   Prediction prediction = evaluator_.Predict(plan);
   plans.Offer({std::move(plan), std::move(prediction)});
   return step;

@@ -42,23 +42,23 @@ class MaskSearch {
              PlanEvaluator& evaluator, SearchMeter& meter);
 
   // Returns a lower bound of the step of any plan, or `cutoff` if that is less.
-  double LowerBound(double most);
+  double LowerBound(double cutoff);
 
   // Offers the plan of the lower bound's partition whose stages mix what is good at the price of
   // memory. Returns its step; infinite if it does not fit. REQUIRES: `LowerBound` was finite and
   // below its `cutoff`.
-  double TryMix(double most, PlanList& plans);
+  double TryMix(double cutoff, PlanList& plans);
 
   // Adds the best plans by coarsely rounded times with steps below `cutoff`. REQUIRES: `lower` is a
   // result of `LowerBound`.
-  void SearchCoarsely(double lower, double most, int wanted, PlanList& plans);
+  void SearchCoarsely(double lower, double cutoff, int wanted, PlanList& plans);
 
   // Adds plans with steps below `cutoff` and returns the lower bound. Clears `is_exact` if the best
   // of them may be missing.
-  double Search(double most, int wanted, PlanList& plans, bool& is_exact);
+  double Search(double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
   // Returns the most bytes by which a refused plan exceeded the memory.
-  Bytes most_excess() const { return most_excess_; }
+  Bytes max_excess() const { return max_excess_; }
 
  private:
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -68,7 +68,7 @@ class MaskSearch {
   PartitionGraph::Outcome Prepare(double target);
   int64_t RunCount() const;
   // Returns fronts whose times are rounded down by the share `grain` of about a stage's time.
-  FrontCache WaysOf(double lower, double grain);
+  FrontCache CoarseFronts(double lower, double grain);
   enum class Relaxed {
     // Plans were found, or `lower` says that there are none below `cutoff` and `found`.
     kDone,
@@ -77,18 +77,18 @@ class MaskSearch {
   };
   // Searches the best plans by the relaxed bound. Raises `lower`; to `cutoff` or `found` if there
   // are none below. `found` is the shortest step simulated.
-  Relaxed SearchRelaxed(FrontCache& ways, double most, int wanted, PlanList& plans, double& lower,
-                        double& found);
+  Relaxed SearchRelaxed(FrontCache& fronts, double cutoff, int wanted, PlanList& plans,
+                        double& lower, double& found);
   // Searches all plans whose bound allows a step below `cutoff`. Raises `lower` to the best step of
   // all. Returns false if a limit ended it.
-  bool SearchAll(double most, int wanted, PlanList& plans, double& lower);
+  bool SearchAll(double cutoff, int wanted, PlanList& plans, double& lower);
   // Simulates the best results. Returns the shortest step of a plan that fits.
-  double Try(const SuffixSearch& suffixes, double most, int wanted, PlanList& plans);
+  double Try(const SuffixSearch& suffixes, double cutoff, int wanted, PlanList& plans);
   // Returns whether all neighbouring layers are allowed, given their real layouts instead of the
   // representatives of their classes.
   bool MayFollow(absl::Span<const ChosenStage> stages);
   // Returns the step of the plan if it fits and is below `cutoff`; otherwise infinite.
-  double Offer(absl::Span<const ChosenStage> stages, double most, PlanList& plans);
+  double Offer(absl::Span<const ChosenStage> stages, double cutoff, PlanList& plans);
 
   const PipelineSetting& setting_;
   const OptionMask& allowed_;
@@ -102,7 +102,7 @@ class MaskSearch {
   PartitionGraph graph_;
   FrontCache all_;
   bool is_partial_ = false;
-  Bytes most_excess_;
+  Bytes max_excess_;
   // The shortest step of the refused plans.
   double least_refused_ = kInfinite;
   ScheduleEvaluator schedule_;

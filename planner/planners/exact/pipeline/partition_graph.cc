@@ -15,57 +15,61 @@ constexpr double kRoom = 1.0 + 1e-12;
 PartitionGraph::PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges)
     : setting_(setting), ranges_(ranges) {
   const int layer_count = setting.layer_count();
-  ways_of_layers_.assign(layer_count + 1, 0.0);
+  forward_backward_of_layers_.assign(layer_count + 1, 0.0);
   for (int layer = 0; layer < layer_count;) {
     const int end = setting.EndOfRun(layer);
     RangeBounds::Sums sums;
     // The last stage has the fewest micro-batches in flight.
     ranges.Add(setting.depth() - 1, setting.definition_of(layer), 1, sums);
     for (; layer < end; ++layer) {
-      ways_of_layers_[layer + 1] = ways_of_layers_[layer] + sums.relaxed[0];
+      forward_backward_of_layers_[layer + 1] = forward_backward_of_layers_[layer] + sums.relaxed[0];
     }
   }
 }
 
 // Applies the terms of `SuffixRecurrence`, each with its own bound.
 PartitionGraph::Suffix PartitionGraph::Join(const PipelineSetting& setting, int stage,
-                                            const RangeTimes& times, const Suffix* behind) {
+                                            const RangeTimes& times, const Suffix* later) {
   const SuffixRecurrence& recurrence = setting.recurrence();
   const double count = recurrence.micro_batch_count();
   Suffix suffix;
-  if (behind == nullptr) {
-    suffix.round_trip = times.way;
-    suffix.last_backward = count * times.way;
+  if (later == nullptr) {
+    suffix.round_trip = times.forward_backward;
+    suffix.last_backward = count * times.forward_backward;
     suffix.end = std::max(suffix.last_backward, times.work);
     return suffix;
   }
   const double send = setting.stage(stage).least_send;
-  suffix.round_trip = times.way + 2.0 * send + behind->round_trip;
-  suffix.last_backward = times.way + 2.0 * send + behind->last_backward;
+  suffix.round_trip = times.forward_backward + 2.0 * send + later->round_trip;
+  suffix.last_backward = times.forward_backward + 2.0 * send + later->last_backward;
   if (recurrence.is_gpipe()) {
     suffix.last_backward =
-        std::max(suffix.last_backward, suffix.round_trip + (count - 1.0) * times.way);
-    suffix.end = behind->round_trip + 2.0 * send + times.work;
+        std::max(suffix.last_backward, suffix.round_trip + (count - 1.0) * times.forward_backward);
+    suffix.end = later->round_trip + 2.0 * send + times.work;
   } else {
-    suffix.arc = recurrence.Arc(stage, times.way, send, behind->arc);
-    suffix.last_backward = std::max(
-        {suffix.last_backward, count * times.way, times.uneven + 2.0 * send + behind->round_trip,
-         recurrence.Rounds(stage, times.way, suffix.round_trip, stage == 0 ? suffix.arc : 0.0)});
+    suffix.arc = recurrence.Arc(stage, times.forward_backward, send, later->arc);
+    suffix.last_backward =
+        std::max({suffix.last_backward, count * times.forward_backward,
+                  times.uneven + 2.0 * send + later->round_trip,
+                  recurrence.Rounds(stage, times.forward_backward, suffix.round_trip,
+                                    stage == 0 ? suffix.arc : 0.0)});
     suffix.end = times.work;
   }
   suffix.end = std::max({suffix.end, suffix.last_backward,
-                         times.way_and_sync + 2.0 * send + behind->last_backward,
-                         times.forward + send + behind->end});
+                         times.forward_backward_sync + 2.0 * send + later->last_backward,
+                         times.forward + send + later->end});
   return suffix;
 }
 
 double PartitionGraph::SpreadBound() const {
   double longest = 0.0;
-  for (size_t layer = 1; layer < ways_of_layers_.size(); ++layer) {
-    longest = std::max(longest, ways_of_layers_[layer] - ways_of_layers_[layer - 1]);
+  for (size_t layer = 1; layer < forward_backward_of_layers_.size(); ++layer) {
+    longest = std::max(longest,
+                       forward_backward_of_layers_[layer] - forward_backward_of_layers_[layer - 1]);
   }
   return SpreadStepBound(setting_.candidate().schedule, setting_.depth(),
-                         setting_.candidate().micro_batch_count, ways_of_layers_.back(), longest) *
+                         setting_.candidate().micro_batch_count, forward_backward_of_layers_.back(),
+                         longest) *
          (1.0 - 1e-12);
 }
 
@@ -82,7 +86,7 @@ double PartitionGraph::BoundOf(const PipelineSetting& setting, RangeBounds& rang
 
 // Sets the range of first layers of each stage: as far to the right as the stages in front can
 // reach, and as far to the left as the later ones can.
-bool PartitionGraph::FindWindows(double most) {
+bool PartitionGraph::FindWindows(double cutoff) {
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
   cut_anything_ = false;
@@ -97,13 +101,13 @@ bool PartitionGraph::FindWindows(double most) {
     }
     return true;
   }
-  const double limit = most * kRoom;
+  const double limit = cutoff * kRoom;
   std::vector<int> latest(depth + 1, 0);
   for (int i = 0; i + 1 < depth; ++i) {
-    const int most_end = layer_count - (depth - i - 1);
+    const int max_end = layer_count - (depth - i - 1);
     RangeBounds::Sums sums;
     int end = latest[i];
-    while (end < most_end) {
+    while (end < max_end) {
       ranges_.Add(i, setting_.definition_of(end), 1, sums);
       if (ranges_.TooMuch(sums)) break;
       if (!Allows(i, latest[i], sums, limit)) {
@@ -140,12 +144,13 @@ bool PartitionGraph::FindWindows(double most) {
 bool PartitionGraph::Allows(int stage, int first, const RangeBounds::Sums& sums,
                             double limit) const {
   const SuffixRecurrence& recurrence = setting_.recurrence();
-  const double way = ranges_.Times(stage, sums).way;
-  const double all = ways_of_layers_.back();
-  if (recurrence.is_gpipe()) return all + (recurrence.micro_batch_count() - 1.0) * way <= limit;
-  const double before = ways_of_layers_[first];
-  return before + recurrence.micro_batch_count() * way <= limit &&
-         before + recurrence.Rounds(stage, way, all - before, /*arc=*/0.0) <= limit;
+  const double forward_backward = ranges_.Times(stage, sums).forward_backward;
+  const double all = forward_backward_of_layers_.back();
+  if (recurrence.is_gpipe())
+    return all + (recurrence.micro_batch_count() - 1.0) * forward_backward <= limit;
+  const double before = forward_backward_of_layers_[first];
+  return before + recurrence.micro_batch_count() * forward_backward <= limit &&
+         before + recurrence.Rounds(stage, forward_backward, all - before, /*arc=*/0.0) <= limit;
 }
 
 PartitionGraph::Suffix PartitionGraph::SuffixAt(int stage, int first) const {
@@ -154,9 +159,9 @@ PartitionGraph::Suffix PartitionGraph::SuffixAt(int stage, int first) const {
           arcs_[stage][index]};
 }
 
-bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
+bool PartitionGraph::AddEdges(int stage, double cutoff, SearchMeter& meter) {
   const bool is_last = stage + 1 == setting_.depth();
-  const double limit = most * kRoom;
+  const double limit = cutoff * kRoom;
   const double rounds = setting_.recurrence().RoundCount(0);
   std::vector<Edge>& edges = edges_[stage];
   for (int first = begin_[stage]; first < end_[stage]; ++first) {
@@ -164,18 +169,18 @@ bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
     Suffix best = {kInfinite, kInfinite, kInfinite, kInfinite};
     int end = std::max(first + 1, begin_[stage + 1]);
     RangeBounds::Sums sums = ranges_.SumsOf(stage, first, end);
-    const double before = ways_of_layers_[first];
+    const double before = forward_backward_of_layers_[first];
     for (; end < end_[stage + 1]; ++end) {
       if (ranges_.TooMuch(sums)) break;
       const RangeTimes times = ranges_.Times(stage, sums);
-      if (before + setting_.recurrence().micro_batch_count() * times.way > limit) {
+      if (before + setting_.recurrence().micro_batch_count() * times.forward_backward > limit) {
         cut_anything_ = true;
         break;
       }
-      Suffix behind;
-      if (!is_last) behind = SuffixAt(stage + 1, end);
-      if (is_last || behind.end < kInfinite) {
-        const Suffix joined = Join(setting_, stage, times, is_last ? nullptr : &behind);
+      Suffix later;
+      if (!is_last) later = SuffixAt(stage + 1, end);
+      if (is_last || later.end < kInfinite) {
+        const Suffix joined = Join(setting_, stage, times, is_last ? nullptr : &later);
         if (before + joined.last_backward > limit || joined.end > limit ||
             rounds * (before + joined.round_trip) > limit) {
           cut_anything_ = true;
@@ -201,45 +206,46 @@ bool PartitionGraph::AddEdges(int stage, double most, SearchMeter& meter) {
 }
 
 // Computes the least times of the stages in front, and removes edges by them.
-void PartitionGraph::GoForward(double most) {
-  const double limit = most * kRoom;
-  ways_before_[0][0] = forwards_before_[0][0] = 0.0;
+void PartitionGraph::GoForward(double cutoff) {
+  const double limit = cutoff * kRoom;
+  forward_backward_before_[0][0] = forward_before_[0][0] = 0.0;
   const int depth = setting_.depth();
   const double rounds = setting_.recurrence().RoundCount(0);
   for (int i = 0; i < depth; ++i) {
     const double send = setting_.stage(i).least_send;
     std::erase_if(edges_[i], [&](const Edge& edge) {
-      const double way = WayBefore(i, edge.first);
+      const double forward_backward = ForwardBackwardBefore(i, edge.first);
       const double forward = ForwardBefore(i, edge.first);
-      Suffix behind;
-      if (i + 1 < depth) behind = SuffixAt(i + 1, edge.end);
-      const Suffix joined = Join(setting_, i, edge.times, i + 1 < depth ? &behind : nullptr);
+      Suffix later;
+      if (i + 1 < depth) later = SuffixAt(i + 1, edge.end);
+      const Suffix joined = Join(setting_, i, edge.times, i + 1 < depth ? &later : nullptr);
       // Also if nothing leads to the edge: times are infinite then.
-      if (!(way + joined.last_backward <= limit && forward + joined.end <= limit &&
-            rounds * (way + joined.round_trip) <= limit)) {
+      if (!(forward_backward + joined.last_backward <= limit && forward + joined.end <= limit &&
+            rounds * (forward_backward + joined.round_trip) <= limit)) {
         cut_anything_ = true;
         return true;
       }
       if (i + 1 == depth) return false;
       const int index = edge.end - begin_[i + 1];
-      ways_before_[i + 1][index] =
-          std::min(ways_before_[i + 1][index], way + edge.times.way + 2.0 * send);
-      forwards_before_[i + 1][index] =
-          std::min(forwards_before_[i + 1][index], forward + edge.times.forward + send);
+      forward_backward_before_[i + 1][index] =
+          std::min(forward_backward_before_[i + 1][index],
+                   forward_backward + edge.times.forward_backward + 2.0 * send);
+      forward_before_[i + 1][index] =
+          std::min(forward_before_[i + 1][index], forward + edge.times.forward + send);
       return false;
     });
   }
 }
 
-PartitionGraph::Outcome PartitionGraph::Build(double most, SearchMeter& meter) {
-  if (!setting_.has_partition() || !(ways_of_layers_.back() < kInfinite)) {
+PartitionGraph::Outcome PartitionGraph::Build(double cutoff, SearchMeter& meter) {
+  if (!setting_.has_partition() || !(forward_backward_of_layers_.back() < kInfinite)) {
     return Outcome::kImpossible;
   }
-  if (!FindWindows(most)) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
+  if (!FindWindows(cutoff)) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
   const int depth = setting_.depth();
   edges_.assign(depth, {});
-  for (auto* values :
-       {&round_trips_, &last_backwards_, &ends_, &arcs_, &ways_before_, &forwards_before_}) {
+  for (auto* values : {&round_trips_, &last_backwards_, &ends_, &arcs_, &forward_backward_before_,
+                       &forward_before_}) {
     values->resize(depth);
     for (int i = 0; i < depth; ++i) (*values)[i].assign(end_[i] - begin_[i], kInfinite);
   }
@@ -247,12 +253,12 @@ PartitionGraph::Outcome PartitionGraph::Build(double most, SearchMeter& meter) {
   for (int i = 0; i < depth; ++i) best_ends_[i].assign(end_[i] - begin_[i], -1);
   int64_t edge_count = 0;
   for (int i = depth - 1; i >= 0; --i) {
-    if (!AddEdges(i, most, meter)) return Outcome::kTooLarge;
+    if (!AddEdges(i, cutoff, meter)) return Outcome::kTooLarge;
     edge_count += static_cast<int64_t>(edges_[i].size());
-    if (edge_count > kMostEdges) return Outcome::kTooLarge;
+    if (edge_count > kMaxEdges) return Outcome::kTooLarge;
     if (edges_[i].empty()) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
   }
-  GoForward(most);
+  GoForward(cutoff);
   return Outcome::kBuilt;
 }
 

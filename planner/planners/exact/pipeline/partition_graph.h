@@ -37,13 +37,13 @@ class PartitionGraph {
   };
   // Largest number of edges, which limits memory and time of one graph; models that exceed it are
   // searched on one partition. Not measured for other values.
-  static constexpr int64_t kMostEdges = 200'000;
+  static constexpr int64_t kMaxEdges = 200'000;
 
   // Keeps references to its arguments.
   PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges);
 
   // Builds the graph for plans whose step, without its overhead, is at most `cutoff` seconds.
-  Outcome Build(double most, SearchMeter& meter);
+  Outcome Build(double cutoff, SearchMeter& meter);
 
   // Returns a lower bound of the step of the candidate's plans, or the cutoff if that is less. Call
   // after `kBuilt`.
@@ -61,12 +61,13 @@ class PartitionGraph {
   int begin(int stage) const { return begin_[stage]; }
   int end(int stage) const { return end_[stage]; }
   // Returns the least time of the stages in front if stage `stage` begins with layer `first`:
-  // forward and backward of one micro-batch with their messages (`WayBefore`), and forward alone.
-  double WayBefore(int stage, int first) const {
-    return ways_before_[stage][first - begin_[stage]];
+  // forward and backward of one micro-batch with their messages (`ForwardBackwardBefore`), and
+  // forward alone.
+  double ForwardBackwardBefore(int stage, int first) const {
+    return forward_backward_before_[stage][first - begin_[stage]];
   }
   double ForwardBefore(int stage, int first) const {
-    return forwards_before_[stage][first - begin_[stage]];
+    return forward_before_[stage][first - begin_[stage]];
   }
 
   // Returns a bound of all plans that uses only the sum of all layers and the longest of them.
@@ -85,19 +86,19 @@ class PartitionGraph {
   };
 
   static Suffix Join(const PipelineSetting& setting, int stage, const RangeTimes& times,
-                     const Suffix* behind);
-  bool FindWindows(double most);
+                     const Suffix* later);
+  bool FindWindows(double cutoff);
   // Returns whether a step of `limit` seconds allows stage `stage` to begin with layer `first` and
   // to have layers of these sums.
   bool Allows(int stage, int first, const RangeBounds::Sums& sums, double limit) const;
-  bool AddEdges(int stage, double most, SearchMeter& meter);
-  void GoForward(double most);
+  bool AddEdges(int stage, double cutoff, SearchMeter& meter);
+  void GoForward(double cutoff);
   Suffix SuffixAt(int stage, int first) const;
 
   const PipelineSetting& setting_;
   RangeBounds& ranges_;
   // [layer] the least forward and backward time of the layers in front, regardless of memory.
-  std::vector<double> ways_of_layers_;
+  std::vector<double> forward_backward_of_layers_;
   bool cut_anything_ = false;
   std::vector<int> begin_;
   std::vector<int> end_;
@@ -108,8 +109,8 @@ class PartitionGraph {
   std::vector<std::vector<double>> ends_;
   std::vector<std::vector<double>> arcs_;
   std::vector<std::vector<int>> best_ends_;
-  std::vector<std::vector<double>> ways_before_;
-  std::vector<std::vector<double>> forwards_before_;
+  std::vector<std::vector<double>> forward_backward_before_;
+  std::vector<std::vector<double>> forward_before_;
 };
 
 }  // namespace parplan

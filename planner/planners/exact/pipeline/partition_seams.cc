@@ -13,7 +13,7 @@ struct Effect {
   Seconds forward;
   Seconds backward;
   // Resharding at each seam with a decided neighbour.
-  absl::InlinedVector<Seconds, 4> moves;
+  absl::InlinedVector<Seconds, 4> resharding;
 };
 
 bool NeedsNoMore(const StageOption& a, const Effect& effect_of_a, const StageOption& b,
@@ -24,8 +24,8 @@ bool NeedsNoMore(const StageOption& a, const Effect& effect_of_a, const StageOpt
       a.communicator_count > b.communicator_count) {
     return false;
   }
-  for (size_t i = 0; i < effect_of_a.moves.size(); ++i) {
-    if (effect_of_a.moves[i] > effect_of_b.moves[i]) return false;
+  for (size_t i = 0; i < effect_of_a.resharding.size(); ++i) {
+    if (effect_of_a.resharding[i] > effect_of_b.resharding[i]) return false;
   }
   return true;
 }
@@ -83,7 +83,7 @@ std::vector<int> PartitionSeams::Undominated(int definition, const std::vector<i
       const Seconds move = seam.ends_stage ? table.Send(seam.before, from, to, seam.leaves_node)
                                            : table.Transition(seam.after, from, to);
       excluded |= !move.is_finite();
-      effect.moves.push_back(move);
+      effect.resharding.push_back(move);
     }
     if (excluded) continue;
     const auto covers = [&](size_t i) {

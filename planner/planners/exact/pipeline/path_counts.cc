@@ -15,7 +15,7 @@ constexpr double kCloseEnough = 1e-12;
 // once through those in front.
 struct Path {
   double own = 0.0;
-  double behind = 0.0;
+  double later = 0.0;
 };
 
 // Returns the path of a stage. If it has fewer micro-batches in flight than there are: a round
@@ -43,20 +43,20 @@ Weights WeightsAt(double level, const SuffixRecurrence& recurrence,
                   absl::Span<const LayerRate> rates) {
   Weights weights;
   // Passes of a stage on the paths of stages in front of it, and their derivative.
-  double behind = 0.0;
-  double behind_slope = 0.0;
+  double later = 0.0;
+  double later_slope = 0.0;
   for (size_t stage = 0; stage < rates.size(); ++stage) {
     const Path path = PathOf(recurrence, static_cast<int>(stage));
     const double wanted = (level - rates[stage].besides) / rates[stage].per_pass;
-    const double weight = (wanted - (1.0 - weights.sum) - behind) / (path.own - 1.0);
+    const double weight = (wanted - (1.0 - weights.sum) - later) / (path.own - 1.0);
     weights.of_path.push_back(std::max(0.0, weight));
     if (!(weight > 0.0)) continue;
     const double slope =
-        (1.0 / rates[stage].per_pass + weights.slope - behind_slope) / (path.own - 1.0);
+        (1.0 / rates[stage].per_pass + weights.slope - later_slope) / (path.own - 1.0);
     weights.sum += weight;
     weights.slope += slope;
-    behind += path.behind * weight;
-    behind_slope += path.behind * slope;
+    later += path.later * weight;
+    later_slope += path.later * slope;
   }
   return weights;
 }
@@ -92,14 +92,14 @@ PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const Lay
   }
   const Weights weights = FindWeights(recurrence, rates);
   double in_front = 1.0;
-  double behind = 0.0;
+  double later = 0.0;
   for (size_t stage = 0; stage < rates.size(); ++stage) {
     const Path path = PathOf(recurrence, static_cast<int>(stage));
     const double weight = weights.of_path[stage];
     in_front = std::max(0.0, in_front - weight);
-    counts.passes.push_back(in_front + path.own * weight + behind);
-    behind += path.behind * weight;
-    counts.messages.push_back(in_front + behind);
+    counts.passes.push_back(in_front + path.own * weight + later);
+    later += path.later * weight;
+    counts.messages.push_back(in_front + later);
   }
   counts.messages.back() = 0.0;
   return counts;

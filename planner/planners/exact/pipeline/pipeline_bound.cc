@@ -41,13 +41,13 @@ double SuffixRecurrence::Rounds(int stage_index, double work, double round_trip,
                   (rounds + 1.0) * round_trip + std::max(rest * work, arc));
 }
 
-double SuffixRecurrence::MostWork(int stage_index, double most, double behind) const {
+double SuffixRecurrence::MaxWork(int stage_index, double limit, double later) const {
   const double in_flight = this->in_flight(stage_index);
-  if (is_gpipe_ || others_ < in_flight) return most - behind;
+  if (is_gpipe_ || others_ < in_flight) return limit - later;
   const double rounds = std::floor(others_ / in_flight) + 1.0;
   const double rest = others_ - (rounds - 1.0) * in_flight;
-  return std::min((most - 2.0 * behind) / (2.0 + others_ - in_flight),
-                  (most - rounds * behind) / (rounds + rest));
+  return std::min((limit - 2.0 * later) / (2.0 + others_ - in_flight),
+                  (limit - rounds * later) / (rounds + rest));
 }
 
 SuffixTimes SuffixRecurrence::LastStage(const StageTimes& stage) const {
@@ -62,32 +62,32 @@ SuffixTimes SuffixRecurrence::LastStage(const StageTimes& stage) const {
 }
 
 SuffixTimes SuffixRecurrence::Before(int stage_index, const StageTimes& stage,
-                                     const SuffixTimes& behind) const {
+                                     const SuffixTimes& later) const {
   const double forward = stage.forward.value();
   const double backward = stage.backward.value();
   const double send = stage.send.value();
   const double sync = stage.gradient_sync.value();
   if (is_gpipe_) {
     SuffixTimes times;
-    times[0] = forward + send + behind[0];
-    times[1] = std::max(forward, behind[1]);
-    times[2] = backward + send + behind[2];
-    times[3] = std::max(backward, behind[3]);
-    times[4] = std::max(behind[4], times[2] + others_ * times[3] + sync);
+    times[0] = forward + send + later[0];
+    times[1] = std::max(forward, later[1]);
+    times[2] = backward + send + later[2];
+    times[3] = std::max(backward, later[3]);
+    times[4] = std::max(later[4], times[2] + others_ * times[3] + sync);
     return times;
   }
   const double work = forward + backward;
-  const double way = work + 2.0 * send;
-  const double round_trip = way + behind[0];
+  const double forward_backward = work + 2.0 * send;
+  const double round_trip = forward_backward + later[0];
   const double in_flight = this->in_flight(stage_index);
   double last_backward =
-      std::max(std::max(way + behind[1], (others_ + 1.0) * work),
+      std::max(std::max(forward_backward + later[1], (others_ + 1.0) * work),
                round_trip + (others_ + 1.0 - in_flight) * forward + others_ * backward);
-  const double arc = Arc(stage_index, work, send, behind[3]);
+  const double arc = Arc(stage_index, work, send, later[3]);
   last_backward =
       std::max(last_backward, Rounds(stage_index, work, round_trip, stage_index == 0 ? arc : 0.0));
-  return {round_trip, last_backward, std::max(last_backward + sync, forward + send + behind[2]),
-          arc, 0.0};
+  return {round_trip, last_backward, std::max(last_backward + sync, forward + send + later[2]), arc,
+          0.0};
 }
 
 Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages,

@@ -44,7 +44,7 @@ class SuffixRecurrence {
 
   // Returns the suffix of the last stage; `stage.send` is ignored.
   SuffixTimes LastStage(const StageTimes& stage) const;
-  SuffixTimes Before(int stage_index, const StageTimes& stage, const SuffixTimes& behind) const;
+  SuffixTimes Before(int stage_index, const StageTimes& stage, const SuffixTimes& later) const;
 
   // Returns a lower bound of the end of any schedule, counted from when the first micro-batch
   // enters stage i; for i = 0, of the step.
@@ -79,12 +79,12 @@ class SuffixRecurrence {
   //  arc   the result of `Arc` for stage 0, else 0
   double Rounds(int stage_index, double work, double round_trip, double arc) const;
   // Returns the largest `work` for which `Rounds` of stage `stage_index`, without the arc, is at
-  // most `limit`, if the round trip after the stage takes at least `behind`.
-  double MostWork(int stage_index, double most, double behind) const;
-  // Returns element [3], if that of the later stages is `behind`.
-  double Arc(int stage_index, double work, double send, double behind) const {
+  // most `limit`, if the round trip after the stage takes at least `later`.
+  double MaxWork(int stage_index, double limit, double later) const;
+  // Returns element [3], if that of the later stages is `later`.
+  double Arc(int stage_index, double work, double send, double later) const {
     if (stage_index >= arc_length_) return 0.0;
-    return work + (stage_index + 1 < arc_length_ ? 2.0 * send + behind : 0.0);
+    return work + (stage_index + 1 < arc_length_ ? 2.0 * send + later : 0.0);
   }
 
  private:

@@ -43,10 +43,10 @@ void PricedPipeline::Balance(const std::vector<int>& boundaries) {
   std::vector<LayerRate> rates(setting_.depth());
   for (int stage = 0; stage + 1 < setting_.depth(); ++stage) {
     const double before = sum(minima_[stage].passes, stage) / passes_[stage];
-    const double behind = sum(minima_[stage + 1].passes, stage) / passes_[stage + 1];
+    const double later = sum(minima_[stage + 1].passes, stage) / passes_[stage + 1];
     rates[stage + 1].per_pass = rates[stage].per_pass;
-    if (!(before > 0.0 && behind > 0.0)) continue;
-    rates[stage + 1].per_pass *= behind / before;
+    if (!(before > 0.0 && later > 0.0)) continue;
+    rates[stage + 1].per_pass *= later / before;
     if (stage > 0) continue;
     const double priced = sum(minima_[stage].priced, stage) / passes_[stage];
     rates[stage].besides = std::max(0.0, priced - before) * passes_[stage] / before;
@@ -70,25 +70,25 @@ void PricedPipeline::SetMinima(int stage) {
   }
   minima.priced.resize(definition_count_);
   minima.passes.resize(definition_count_);
-  minima.ways.resize(definition_count_);
+  minima.forward_backward.resize(definition_count_);
   minima.memories.resize(definition_count_);
   for (const int definition : definitions_) {
     double priced = kInfinite;
     double passes = kInfinite;
-    double way = kInfinite;
+    double forward_backward = kInfinite;
     double least = kInfinite;
     for (const LayerItem& item : menus_.items(definition)) {
       const double memory = item.states + in_flight * item.kept;
       // The first stage ends all paths, and it synchronises then.
-      const double cost = passes_[stage] * item.both + price * memory;
+      const double cost = passes_[stage] * item.forward_backward + price * memory;
       priced = std::min(priced, cost + (stage == 0 ? item.sync : 0.0));
       passes = std::min(passes, cost);
-      way = std::min(way, item.both);
+      forward_backward = std::min(forward_backward, item.forward_backward);
       least = std::min(least, memory);
     }
     minima.priced[definition] = priced;
     minima.passes[definition] = passes;
-    minima.ways[definition] = way;
+    minima.forward_backward[definition] = forward_backward;
     minima.memories[definition] = least;
   }
 }
@@ -108,7 +108,7 @@ double PricedPipeline::BestPrice(int stage, int first_layer, int end_layer) cons
       Line chosen;
       for (const LayerItem& item : menus_.items(run.definition_index)) {
         const double memory = item.states + in_flight * item.kept;
-        const double time = passes_[stage] * item.both + (stage == 0 ? item.sync : 0.0);
+        const double time = passes_[stage] * item.forward_backward + (stage == 0 ? item.sync : 0.0);
         const double cost = by_memory ? memory : time + price * memory;
         if (cost >= best) continue;
         best = cost;
@@ -152,7 +152,7 @@ void PricedPipeline::SetPrices(const std::vector<int>& boundaries) {
   for (int stage = 0; stage < depth; ++stage) SetMinima(stage);
 }
 
-std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int most) const {
+std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int limit) const {
   const int layout_count = setting_.table().layout_count();
   std::vector<std::pair<double, int>> costs;
   for (int layout = 0; layout < layout_count; ++layout) costs.emplace_back(0.0, layout);
@@ -170,8 +170,8 @@ std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int mos
     for (size_t k = 0; k < options.size(); ++k) {
       if (!mask.empty() && !mask[definition][k]) continue;
       const LayerItem item = ItemOf(options[k], static_cast<int>(k));
-      const double cost =
-          passes_[stage] * item.both + prices_[stage] * (item.states + in_flight * item.kept);
+      const double cost = passes_[stage] * item.forward_backward +
+                          prices_[stage] * (item.states + in_flight * item.kept);
       least[options[k].layout] = std::min(least[options[k].layout], cost);
     }
     // A definition without options of the layout may use any.
@@ -184,7 +184,7 @@ std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int mos
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<int> layouts;
   for (const auto& [cost, layout] : costs) layouts.push_back(layout);
-  if (static_cast<int>(layouts.size()) > most) layouts.resize(most);
+  if (static_cast<int>(layouts.size()) > limit) layouts.resize(limit);
   return layouts;
 }
 

@@ -24,16 +24,16 @@ struct StateLimits {
   int64_t with_plan;
   int64_t without;
 };
-constexpr StateLimits kMostStates = {60'000, 300'000};
+constexpr StateLimits kMaxStates = {60'000, 300'000};
 constexpr StateLimits kFewStates = {6'000, 60'000};
 // The same for plans of one layout.
-constexpr int64_t kMostDiveStates = 4'000;
+constexpr int64_t kMaxDiveStates = 4'000;
 // Models of many layers are also searched by labels, if prices prove nothing, up to this many
 // layers and runs of equal layers. Not measured for other values.
-constexpr int kMostFoldedLayers = 512;
-constexpr int kMostFoldedRuns = 16;
+constexpr int kMaxFoldedLayers = 512;
+constexpr int kMaxFoldedRuns = 16;
 // Searches with less memory, if plans fit except for what the allocator keeps.
-constexpr int kMostAttempts = 6;
+constexpr int kMaxAttempts = 6;
 
 bool IsTransformerDefinition(const PipelineSetting& setting, size_t definition) {
   return IsTransformer(setting.problem().model().layer_definitions()[definition].kind);
@@ -62,15 +62,15 @@ OptionMask OfOneLayout(const PipelineSetting& setting, const OptionMask& mask, i
 // The search over all masks of a candidate.
 class CandidatePlans {
  public:
-  CandidatePlans(const PipelineSetting& setting, PlanEvaluator& evaluator, double most, int wanted,
-                 const StateLimits& limits, PlanList& plans, SearchMeter& meter)
+  CandidatePlans(const PipelineSetting& setting, PlanEvaluator& evaluator, double cutoff,
+                 int wanted, const StateLimits& limits, PlanList& plans, SearchMeter& meter)
       : setting_(setting),
         classes_(setting.problem().model(), setting.table()),
         evaluator_(evaluator),
         overhead_(setting.costs().step_overhead().value()),
         wanted_(wanted),
         limits_(limits),
-        most_(most),
+        cutoff_(cutoff),
         plans_(plans),
         meter_(meter) {}
 
@@ -83,7 +83,7 @@ class CandidatePlans {
         is_exact_ = false;
         return 0.0;
       }
-      const bool has_plan = most_ < kInfinite;
+      const bool has_plan = cutoff_ < kInfinite;
       lower = std::min(lower,
                        SearchMask(mask, has_plan ? limits_.with_plan : limits_.without, is_exact_));
     }
@@ -91,7 +91,7 @@ class CandidatePlans {
   }
 
   bool is_exact() const { return is_exact_; }
-  Bytes most_excess() const { return most_excess_; }
+  Bytes max_excess() const { return max_excess_; }
 
  private:
   // Finds quick plans of one layout each, to have an incumbent: first a mix without search, then a
@@ -102,17 +102,17 @@ class CandidatePlans {
       if (!LeavesTableThere(mask, layout)) continue;
       const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/false);
       MaskSearch search(setting_, part, classes_, evaluator_, meter_);
-      if (search.LowerBound(most_) < most_) search.TryMix(most_, plans_);
+      if (search.LowerBound(cutoff_) < cutoff_) search.TryMix(cutoff_, plans_);
       TakeMost();
     }
     for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
       if (!LeavesTableThere(mask, layout)) continue;
-      const SearchControl control = meter_.PartOf(kMostDiveStates);
+      const SearchControl control = meter_.PartOf(kMaxDiveStates);
       SearchMeter meter(control);
       const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/true);
       MaskSearch search(setting_, part, classes_, evaluator_, meter);
-      const double lower = search.LowerBound(most_);
-      if (lower < most_) search.SearchCoarsely(lower, most_, wanted_, plans_);
+      const double lower = search.LowerBound(cutoff_);
+      if (lower < cutoff_) search.SearchCoarsely(lower, cutoff_, wanted_, plans_);
       meter_.Add(meter);
       TakeMost();
     }
@@ -139,16 +139,16 @@ class CandidatePlans {
 
   void TakeMost() {
     if (!plans_.is_full()) return;
-    most_ = std::min(most_, plans_.plans().back().prediction.step.value() - overhead_);
+    cutoff_ = std::min(cutoff_, plans_.plans().back().prediction.step.value() - overhead_);
   }
 
-  double SearchMask(const OptionMask& mask, int64_t most_states, bool& is_exact) {
-    const SearchControl control = meter_.PartOf(most_states);
+  double SearchMask(const OptionMask& mask, int64_t max_states, bool& is_exact) {
+    const SearchControl control = meter_.PartOf(max_states);
     SearchMeter part(control);
     MaskSearch search(setting_, mask, classes_, evaluator_, part);
-    const double lower = search.Search(most_, wanted_, plans_, is_exact);
+    const double lower = search.Search(cutoff_, wanted_, plans_, is_exact);
     meter_.Add(part);
-    most_excess_ = std::max(most_excess_, search.most_excess());
+    max_excess_ = std::max(max_excess_, search.max_excess());
     TakeMost();
     return lower;
   }
@@ -159,22 +159,22 @@ class CandidatePlans {
   const double overhead_;
   const int wanted_;
   const StateLimits limits_;
-  double most_;
+  double cutoff_;
   PlanList& plans_;
   SearchMeter& meter_;
   bool is_exact_ = true;
-  Bytes most_excess_;
+  Bytes max_excess_;
 };
 
 // Returns whether the layers fold into so few runs that stages of them can be solved.
 bool AreFewRuns(const ModelSpec& model) {
-  return model.layer_count() <= kMostFoldedLayers &&
-         static_cast<int>(model.layer_runs().size()) <= kMostFoldedRuns;
+  return model.layer_count() <= kMaxFoldedLayers &&
+         static_cast<int>(model.layer_runs().size()) <= kMaxFoldedRuns;
 }
 
 PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
                              const OptionTable& table, const PipelineCandidate& candidate,
-                             Seconds most, int wanted, const StateLimits& limits,
+                             Seconds cutoff, int wanted, const StateLimits& limits,
                              SearchMeter& meter) {
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
@@ -182,17 +182,17 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
   PipelineOutcome outcome;
   PlanList plans(wanted);
   Bytes usable = space.problem().usable_memory();
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
-    CandidatePlans search(setting, evaluator, most.value() - overhead, wanted, limits, plans,
+    CandidatePlans search(setting, evaluator, cutoff.value() - overhead, wanted, limits, plans,
                           meter);
     const double bound = search.Search(masks);
     // Searches with less memory serve only to find a plan; the bound is that of the first attempt.
     if (attempt == 0) outcome.bound = Seconds::Of(bound + overhead);
     outcome.is_exact = outcome.is_exact && search.is_exact();
-    if (!plans.plans().empty() || search.most_excess() == Bytes() || meter.stopped()) break;
+    if (!plans.plans().empty() || search.max_excess() == Bytes() || meter.stopped()) break;
     outcome.is_exact = false;
-    usable -= search.most_excess();
+    usable -= search.max_excess();
   }
   outcome.plans = plans.Take();
   return outcome;
@@ -202,16 +202,16 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
 
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
-                               Seconds most, int wanted, SearchMeter& meter) {
+                               Seconds cutoff, int wanted, SearchMeter& meter) {
   if (space.problem().model().layer_count() >= kManyLayers) {
     PipelineOutcome priced =
-        SearchPricedPipeline(space, costs, table, candidate, most, wanted, meter);
+        SearchPricedPipeline(space, costs, table, candidate, cutoff, wanted, meter);
     if (priced.is_exact || meter.stopped() || !AreFewRuns(space.problem().model())) return priced;
     if (wanted == 1 && !priced.plans.empty()) {
-      most = std::min(most, priced.plans.front().prediction.step);
+      cutoff = std::min(cutoff, priced.plans.front().prediction.step);
     }
     PipelineOutcome outcome =
-        SearchWithin(space, costs, table, candidate, most, wanted, kMostStates, meter);
+        SearchWithin(space, costs, table, candidate, cutoff, wanted, kMaxStates, meter);
     outcome.bound = std::max(outcome.bound, priced.bound);
     PlanList plans(wanted);
     for (PredictedPlan& plan : priced.plans) plans.Offer(std::move(plan));
@@ -219,19 +219,19 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
     outcome.plans = plans.Take();
     return outcome;
   }
-  return SearchWithin(space, costs, table, candidate, most, wanted, kMostStates, meter);
+  return SearchWithin(space, costs, table, candidate, cutoff, wanted, kMaxStates, meter);
 }
 
 PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
-                            Seconds most, int wanted, SearchMeter& meter) {
-  return SearchWithin(space, costs, table, candidate, most, wanted, kFewStates, meter);
+                            Seconds cutoff, int wanted, SearchMeter& meter) {
+  return SearchWithin(space, costs, table, candidate, cutoff, wanted, kFewStates, meter);
 }
 
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
-                      const PipelineCandidate& candidate, Seconds most, SearchMeter& meter) {
+                      const PipelineCandidate& candidate, Seconds cutoff, SearchMeter& meter) {
   if (space.problem().model().layer_count() >= kManyLayers) {
-    return PricedPipelineBound(space, costs, table, candidate, most, meter);
+    return PricedPipelineBound(space, costs, table, candidate, cutoff, meter);
   }
   const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
   LayoutClasses classes(space.problem().model(), table);
@@ -241,7 +241,7 @@ Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const 
   for (const OptionMask& mask : RelaxedMasks(space, table)) {
     if (meter.stopped()) return Seconds();
     MaskSearch search(setting, mask, classes, evaluator, meter);
-    bound = std::min(bound, search.LowerBound(std::min(bound, most.value() - overhead)));
+    bound = std::min(bound, search.LowerBound(std::min(bound, cutoff.value() - overhead)));
   }
   return Seconds::Of(bound + overhead);
 }

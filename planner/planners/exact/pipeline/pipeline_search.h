@@ -48,18 +48,18 @@ struct PipelineOutcome {
 // candidate's degree and micro-batch size.
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
-                               Seconds most, int wanted, SearchMeter& meter);
+                               Seconds cutoff, int wanted, SearchMeter& meter);
 
 // Searches with few states, for a good plan and a better bound. REQUIRES: fewer than `kManyLayers`
 // layers (priced_search.h).
 PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
-                            Seconds most, int wanted, SearchMeter& meter);
+                            Seconds cutoff, int wanted, SearchMeter& meter);
 
 // Returns only the first lower bound of the search: no plan has a shorter step than this or
 // `cutoff`, whichever is less; infinite if memory never suffices.
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
-                      const PipelineCandidate& candidate, Seconds most, SearchMeter& meter);
+                      const PipelineCandidate& candidate, Seconds cutoff, SearchMeter& meter);
 
 }  // namespace parplan
 

@@ -7,9 +7,9 @@ namespace parplan {
 
 BudgetByCommunicators BudgetsOf(const MemoryOverheads& overheads, Bytes usable_memory,
                                 int pipeline_parallel_degree, int ranks_per_stage,
-                                int most_communicators) {
+                                int max_communicators) {
   BudgetByCommunicators budget;
-  for (int count = 0; count <= most_communicators; ++count) {
+  for (int count = 0; count <= max_communicators; ++count) {
     budget.push_back(
         overheads.TensorBudget(usable_memory, pipeline_parallel_degree, ranks_per_stage, count));
   }
@@ -25,14 +25,14 @@ PipelineSetting::PipelineSetting(const StrategySpace& space, const CostModel& co
       candidate_(candidate),
       recurrence_(candidate.schedule, candidate.pipeline_parallel_degree,
                   candidate.micro_batch_count) {
-  int most_communicators = 0;
+  int max_communicators = 0;
   for (const ModelLayerRun& run : problem().model().layer_runs()) {
     for (const StageOption& option : table.options(run.definition_index)) {
-      most_communicators = std::max(most_communicators, option.communicator_count);
+      max_communicators = std::max(max_communicators, option.communicator_count);
     }
   }
   budget_ = BudgetsOf(costs.overheads(), usable_memory, depth(), problem().device_count() / depth(),
-                      most_communicators + 1);
+                      max_communicators + 1);
   largest_budget_ = *std::max_element(budget_.begin(), budget_.end());
   for (const ModelLayerRun& run : problem().model().layer_runs()) {
     const int end = static_cast<int>(end_of_run_.size()) + run.layer_count;
@@ -48,8 +48,8 @@ void PipelineSetting::DescribeStages() {
   const bool has_tied_table = model.layer(model.layer_count() - 1).tied_embedding;
   const int rank_count = problem().device_count() / depth();
   const int devices_per_node = problem().node_group().devices_per_node;
-  least_send_[0] = LeastSend(false);
-  least_send_[1] = LeastSend(true);
+  least_send_within_node_ = LeastSend(/*leaves_node=*/false);
+  least_send_between_nodes_ = LeastSend(/*leaves_node=*/true);
   for (int i = 0; i < depth(); ++i) {
     const bool is_last = i + 1 == depth();
     Stage& stage = stages_.emplace_back();

@@ -46,7 +46,9 @@ class PipelineSetting {
   int definition_of(int layer) const { return problem().model().definition_of_layer()[layer]; }
   const Stage& stage(int index) const { return stages_[index]; }
   // Returns the least seconds of any message between stages; 0 with one stage.
-  double least_send(bool leaves_node) const { return least_send_[leaves_node ? 1 : 0]; }
+  double least_send(bool leaves_node) const {
+    return leaves_node ? least_send_between_nodes_ : least_send_within_node_;
+  }
   const BudgetByCommunicators& budget() const { return budget_; }
   // Returns the largest budget for tensors over all numbers of communicators.
   Bytes largest_budget() const { return largest_budget_; }
@@ -73,8 +75,8 @@ class PipelineSetting {
   const PipelineCandidate candidate_;
   const SuffixRecurrence recurrence_;
   std::vector<Stage> stages_;
-  // [leaves_node]
-  double least_send_[2] = {};
+  double least_send_within_node_ = 0.0;
+  double least_send_between_nodes_ = 0.0;
   BudgetByCommunicators budget_;
   Bytes largest_budget_ = Bytes::Of(-1);
   std::vector<int> fixed_boundaries_;
@@ -86,7 +88,7 @@ class PipelineSetting {
 // communicators.
 BudgetByCommunicators BudgetsOf(const MemoryOverheads& overheads, Bytes usable_memory,
                                 int pipeline_parallel_degree, int ranks_per_stage,
-                                int most_communicators);
+                                int max_communicators);
 
 }  // namespace parplan
 

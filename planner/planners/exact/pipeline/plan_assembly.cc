@@ -87,7 +87,7 @@ bool PlanList::Offer(PredictedPlan plan) {
   return true;
 }
 
-double PlanList::MostTimePerSample() const {
+double PlanList::CutoffPerSample() const {
   if (!is_full()) return std::numeric_limits<double>::infinity();
   const PredictedPlan& last = plans_.back();
   return last.prediction.step.value() / static_cast<double>(last.plan.global_batch_size);

@@ -40,7 +40,7 @@ class PlanList {
   bool is_full() const { return static_cast<int>(plans_.size()) == wanted_; }
   // Returns the cutoff in seconds per sample: a plan must take less to enter the list; infinite
   // while the list is not full.
-  double MostTimePerSample() const;
+  double CutoffPerSample() const;
 
  private:
   int wanted_;

@@ -33,7 +33,7 @@ PricedPipeline::PricedPipeline(const PipelineSetting& setting, const LayerMenus&
       definition_count_(static_cast<int>(setting.problem().model().layer_definitions().size())) {
   SetPasses(std::vector<LayerRate>(setting.depth()));
   std::vector<char> was_seen(definition_count_);
-  double most_transient = 0.0;
+  double max_transient = 0.0;
   const ModelSpec& model = setting.problem().model();
   const auto transient = [&](int layer) {
     return menus.least_transient(setting.definition_of(layer));
@@ -48,12 +48,12 @@ PricedPipeline::PricedPipeline(const PipelineSetting& setting, const LayerMenus&
   while (last_layers_ < layer_count && transient(layer_count - 1 - last_layers_) < middle) {
     ++last_layers_;
   }
-  most_transient = middle;
+  max_transient = middle;
   for (int layer = first_layers_; layer < layer_count - last_layers_;) {
-    most_transient = std::min(most_transient, transient(layer));
+    max_transient = std::min(max_transient, transient(layer));
     layer = setting.EndOfRun(layer);
   }
-  room_ = setting.largest_budget().as_double() - most_transient;
+  room_ = setting.largest_budget().as_double() - max_transient;
   double least_transient = kInfinite;
   for (const int definition : definitions_) {
     least_transient = std::min(least_transient, menus.least_transient(definition));
@@ -63,11 +63,12 @@ PricedPipeline::PricedPipeline(const PipelineSetting& setting, const LayerMenus&
   minima_.resize(setting.depth());
 }
 
-void PricedPipeline::SetWays() {
-  ways_.assign(1, 0.0);
-  const std::vector<double>& ways = minima_.back().ways;
+void PricedPipeline::SetForwardBackwardTimes() {
+  forward_backward_before_.assign(1, 0.0);
+  const std::vector<double>& forward_backward = minima_.back().forward_backward;
   for (int layer = 0; layer < setting_.layer_count(); ++layer) {
-    ways_.push_back(ways_.back() + ways[setting_.definition_of(layer)]);
+    forward_backward_before_.push_back(forward_backward_before_.back() +
+                                       forward_backward[setting_.definition_of(layer)]);
   }
 }
 
@@ -77,31 +78,31 @@ bool PricedPipeline::FitsSomewhere() const {
   const int depth = setting_.depth();
   int layer = 0;
   for (int stage = 0; stage < depth; ++stage) {
-    int most = setting_.layer_count() - (depth - 1 - stage);
-    if (!setting_.fixed_boundaries().empty()) most = setting_.fixed_boundaries()[stage + 1];
+    int cutoff = setting_.layer_count() - (depth - 1 - stage);
+    if (!setting_.fixed_boundaries().empty()) cutoff = setting_.fixed_boundaries()[stage + 1];
     double used = 0.0;
     const int first = layer;
-    while (layer < most) {
+    while (layer < cutoff) {
       used += minima_[stage].memories[setting_.definition_of(layer)];
       if (used > largest_room_ / kRounding) break;
       ++layer;
     }
-    if (layer == first || (!setting_.fixed_boundaries().empty() && layer < most)) return false;
+    if (layer == first || (!setting_.fixed_boundaries().empty() && layer < cutoff)) return false;
   }
   return layer == setting_.layer_count();
 }
 
 double PricedPipeline::StageTime(int stage, int first_layer, int end_layer) const {
   const Minima& minima = minima_[stage];
-  double way = 0.0;
+  double forward_backward = 0.0;
   double priced = -prices_[stage] * room_;
   for (int layer = first_layer; layer < end_layer;) {
     const int end = std::min(setting_.EndOfRun(layer), end_layer);
-    way += minima.ways[setting_.definition_of(layer)] * (end - layer);
+    forward_backward += minima.forward_backward[setting_.definition_of(layer)] * (end - layer);
     priced += minima.passes[setting_.definition_of(layer)] * (end - layer);
     layer = end;
   }
-  return std::max(way, priced / passes_[stage]);
+  return std::max(forward_backward, priced / passes_[stage]);
 }
 
 double PricedPipeline::FixedSum() const {
@@ -117,32 +118,32 @@ double PricedPipeline::FixedSum() const {
 
 // The condition is monotone: a layer in front adds to the times before a stage what it takes from
 // the stage's own time, at least once per micro-batch, and from every round trip.
-bool PricedPipeline::Allows(int stage, int first, const RangeSums& sums, double most) const {
-  const double way = std::max(sums.way, sums.priced / passes_[stage]);
+bool PricedPipeline::Allows(int stage, int first, const RangeSums& sums, double cutoff) const {
+  const double forward_backward = std::max(sums.forward_backward, sums.priced / passes_[stage]);
   if (sums.memory > largest_room_) return false;
   const SuffixRecurrence& recurrence = setting_.recurrence();
   const double count = recurrence.micro_batch_count();
-  const double all = ways_.back();
-  if (recurrence.is_gpipe()) return all + (count - 1.0) * way <= most;
-  const double before = ways_[first];
-  return before + count * way <= most &&
-         before + recurrence.Rounds(stage, way, all - before, /*arc=*/0.0) <= most;
+  const double all = forward_backward_before_.back();
+  if (recurrence.is_gpipe()) return all + (count - 1.0) * forward_backward <= cutoff;
+  const double before = forward_backward_before_[first];
+  return before + count * forward_backward <= cutoff &&
+         before + recurrence.Rounds(stage, forward_backward, all - before, /*arc=*/0.0) <= cutoff;
 }
 
 void PricedPipeline::AddLayer(int stage, int layer, RangeSums& sums) const {
   const Minima& minima = minima_[stage];
   const int definition = setting_.definition_of(layer);
-  sums.way += minima.ways[definition];
+  sums.forward_backward += minima.forward_backward[definition];
   sums.priced += minima.passes[definition];
   sums.memory += minima.memories[definition];
 }
 
 // Sets the range of first layers of each stage: as far to the right as the stages in front can
 // reach, as far to the left as the later ones can.
-bool PricedPipeline::FindWindows(double most) {
+bool PricedPipeline::FindWindows(double cutoff) {
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
-  const double limit = most / kRounding;
+  const double limit = cutoff / kRounding;
   latest_.assign(depth + 1, 0);
   earliest_.assign(depth + 1, 0);
   earliest_[depth] = latest_[depth] = layer_count;
@@ -174,13 +175,13 @@ bool PricedPipeline::FindWindows(double most) {
   return true;
 }
 
-double PricedPipeline::LeastSum(double most, SearchMeter& meter) {
+double PricedPipeline::LeastSum(double cutoff, SearchMeter& meter) {
   if (!setting_.fixed_boundaries().empty()) return FixedSum();
-  if (!FindWindows(most)) return kInfinite;
+  if (!FindWindows(cutoff)) return kInfinite;
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
   std::vector<double> before(layer_count + 1, kInfinite);
-  std::vector<double> behind(layer_count + 1, kInfinite);
+  std::vector<double> after(layer_count + 1, kInfinite);
   before[0] = 0.0;
   int64_t cells = 0;
   for (int stage = 0; stage < depth; ++stage) {
@@ -203,16 +204,16 @@ double PricedPipeline::LeastSum(double most, SearchMeter& meter) {
       }
       sum += costs[setting_.definition_of(layer)];
       const double value = best + sum - (layer < first_layers_ ? room_of_ends : room);
-      behind[layer + 1] = std::min(value, best_of_last + sum - room_of_ends);
+      after[layer + 1] = std::min(value, best_of_last + sum - room_of_ends);
     }
     cells += end - earliest_[stage];
-    std::swap(before, behind);
+    std::swap(before, after);
   }
   meter.Expand(cells / kCellsOfState);
   return before[layer_count];
 }
 
-bool PricedPipeline::Reach(double most, const std::vector<double>& factors,
+bool PricedPipeline::Reach(double cutoff, const std::vector<double>& factors,
                            std::vector<int>& boundaries) const {
   const int depth = setting_.depth();
   const double count = setting_.recurrence().micro_batch_count();
@@ -225,7 +226,7 @@ bool PricedPipeline::Reach(double most, const std::vector<double>& factors,
     const Minima& minima = minima_[stage];
     const double factor = factors.empty() ? 1.0 : factors[stage];
     const int last = setting_.layer_count() - (depth - 1 - stage);
-    double way = 0.0;
+    double forward_backward = 0.0;
     double priced = -prices_[stage] * room_;
     double memory = 0.0;
     double time = 0.0;
@@ -233,11 +234,11 @@ bool PricedPipeline::Reach(double most, const std::vector<double>& factors,
     const int first = layer;
     while (layer < last) {
       const int definition = setting_.definition_of(layer);
-      way += minima.ways[definition];
+      forward_backward += minima.forward_backward[definition];
       priced += minima.passes[definition];
       memory += minima.memories[definition];
-      const double next = factor * std::max(way, priced / passes_[stage]);
-      if (memory > room_ || (is_even ? 0.0 : before) + count * next > most) break;
+      const double next = factor * std::max(forward_backward, priced / passes_[stage]);
+      if (memory > room_ || (is_even ? 0.0 : before) + count * next > cutoff) break;
       time = next;
       ++layer;
     }
@@ -276,25 +277,26 @@ std::vector<int> PricedPipeline::Partition(const std::vector<double>& factors) c
   return best;
 }
 
-// Returns a lower bound, at most `most` seconds, of the step of plans of less than `most` seconds.
-double PricedPipeline::BoundBelow(double most, SearchMeter& meter) {
-  const double sum = LeastSum(most, meter);
-  if (!(sum < kInfinite)) return most;
+// Returns a lower bound, at most `cutoff` seconds, of the step of plans of less than `cutoff`
+// seconds.
+double PricedPipeline::BoundBelow(double cutoff, SearchMeter& meter) {
+  const double sum = LeastSum(cutoff, meter);
+  if (!(sum < kInfinite)) return cutoff;
   double priced = 0.0;
   for (const double price : prices_) priced += std::abs(price * room_);
-  return std::min(most, sum + messages_ - (1.0 - kRounding) * (std::abs(sum) + priced));
+  return std::min(cutoff, sum + messages_ - (1.0 - kRounding) * (std::abs(sum) + priced));
 }
 
 double PricedPipeline::Bound(double enough, SearchMeter& meter) {
   for (int stage = 0; stage < setting_.depth(); ++stage) SetMinima(stage);
   if (!setting_.has_partition() || !FitsSomewhere()) return kInfinite;
-  SetWays();
+  SetForwardBackwardTimes();
   std::vector<int> boundaries = Partition({});
   for (int round = 0; round < kRounds && !boundaries.empty(); ++round) {
     SetPrices(boundaries);
     boundaries = Partition({});
     if (!boundaries.empty()) Balance(boundaries);
-    if (!meter.Ask()) return 0.0;
+    if (!meter.ShouldContinue()) return 0.0;
   }
   double sum = 0.0;
   for (int stage = 0; !boundaries.empty() && stage < setting_.depth(); ++stage) {
@@ -308,7 +310,7 @@ double PricedPipeline::Bound(double enough, SearchMeter& meter) {
   for (int step = 0; step < kBoundSteps && bound < high * kCloseEnough && bound < enough; ++step) {
     const double middle = 0.5 * (bound + high);
     const double below = BoundBelow(middle, meter);
-    if (!meter.Ask()) return 0.0;
+    if (!meter.ShouldContinue()) return 0.0;
     bound = std::max(bound, below);
     if (below < middle) high = middle;
   }

@@ -37,7 +37,7 @@ class PricedPipeline {
 
   // Returns at most `limit` layouts, those in which all layers together are cheapest at the prices,
   // cheapest first. REQUIRES: `Bound` was finite.
-  std::vector<int> CheapestLayouts(const OptionMask& mask, int most) const;
+  std::vector<int> CheapestLayouts(const OptionMask& mask, int cutoff) const;
 
   // Returns the seconds of one micro-batch, both directions, at the prices.
   double StageTime(int stage, int first_layer, int end_layer) const;
@@ -49,13 +49,13 @@ class PricedPipeline {
     std::vector<double> priced;
     std::vector<double> passes;
     // Least seconds of a micro-batch regardless of memory, and least bytes regardless of time.
-    std::vector<double> ways;
+    std::vector<double> forward_backward;
     std::vector<double> memories;
   };
 
   // Sums over a range of layers as one stage.
   struct RangeSums {
-    double way = 0.0;
+    double forward_backward = 0.0;
     double priced = 0.0;
     double memory = 0.0;
   };
@@ -66,13 +66,13 @@ class PricedPipeline {
   void SetPrices(const std::vector<int>& boundaries);
   double BestPrice(int stage, int first_layer, int end_layer) const;
   void SetMinima(int stage);
-  void SetWays();
-  bool FindWindows(double most);
+  void SetForwardBackwardTimes();
+  bool FindWindows(double cutoff);
   void AddLayer(int stage, int layer, RangeSums& sums) const;
-  bool Allows(int stage, int first, const RangeSums& sums, double most) const;
-  double LeastSum(double most, SearchMeter& meter);
-  double BoundBelow(double most, SearchMeter& meter);
-  bool Reach(double most, const std::vector<double>& factors, std::vector<int>& boundaries) const;
+  bool Allows(int stage, int first, const RangeSums& sums, double cutoff) const;
+  double LeastSum(double cutoff, SearchMeter& meter);
+  double BoundBelow(double cutoff, SearchMeter& meter);
+  bool Reach(double cutoff, const std::vector<double>& factors, std::vector<int>& boundaries) const;
   double FixedSum() const;
 
   const PipelineSetting& setting_;
@@ -90,7 +90,7 @@ class PricedPipeline {
   double room_ = 0.0;
   double largest_room_ = 0.0;
   // [layer] least seconds of the layers in front, one micro-batch in both directions.
-  std::vector<double> ways_;
+  std::vector<double> forward_backward_before_;
   // [stage] the range of layers it may begin with.
   std::vector<int> earliest_;
   std::vector<int> latest_;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Number of layouts in which plans are made.
-constexpr int kMostLayouts = 3;
+constexpr int kMaxLayouts = 3;
 // Partitions tried in each layout, each corrected by the stage times of the last one. Not measured
 // for other numbers.
 constexpr int kPartitions = 4;
@@ -26,7 +26,7 @@ constexpr int kPartitions = 4;
 // layers.
 constexpr double kTooLong = 1.05;
 // Searches with less memory, if plans fit except for what the allocator keeps.
-constexpr int kMostAttempts = 3;
+constexpr int kMaxAttempts = 3;
 
 // Makes the plans of one setting and mask.
 class PlanMaker {
@@ -40,27 +40,27 @@ class PlanMaker {
         plans_(plans),
         meter_(meter) {}
 
-  // Makes plans below `most` seconds, without the overhead, in the given layouts.
-  void Make(const std::vector<int>& layouts, double most) {
+  // Makes plans below `cutoff` seconds, without the overhead, in the given layouts.
+  void Make(const std::vector<int>& layouts, double cutoff) {
     for (const int layout : layouts) {
-      if (!meter_.Ask()) return;
-      MakeOf(InOneLayout(setting_.table(), mask_, layout), most);
+      if (!meter_.ShouldContinue()) return;
+      MakeOf(InOneLayout(setting_.table(), mask_, layout), cutoff);
     }
-    MakeOf(mask_, most);
+    MakeOf(mask_, cutoff);
   }
 
   // Returns the bytes by which the best refused plan exceeded the memory; 0 if one was accepted.
   Bytes excess() const { return excess_; }
 
  private:
-  void MakeOf(const OptionMask& part, double most) {
+  void MakeOf(const OptionMask& part, double cutoff) {
     const LayerMenus menus(setting_, part);
     PricedPipeline prices(setting_, menus);
-    if (prices.Bound(most, meter_) >= most || meter_.stopped()) return;
+    if (prices.Bound(cutoff, meter_) >= cutoff || meter_.stopped()) return;
     std::vector<double> factors;
     std::vector<int> best;
     double least = kInfinite;
-    for (int round = 0; round < kPartitions && meter_.Ask(); ++round) {
+    for (int round = 0; round < kPartitions && meter_.ShouldContinue(); ++round) {
       const std::vector<int> boundaries = prices.Partition(factors);
       if (boundaries.empty() || boundaries == best) break;
       const double step = Mix(part, prices, boundaries, factors);
@@ -70,7 +70,7 @@ class PlanMaker {
         best_choices_ = choices_;
       }
     }
-    if (least < most) Offer(best, most);
+    if (least < cutoff) Offer(best, cutoff);
   }
 
   // Returns the step of the schedule with stages mixed independently, up to rare waits; infinite if
@@ -114,7 +114,7 @@ class PlanMaker {
     return stages;
   }
 
-  void Offer(const std::vector<int>& boundaries, double most) {
+  void Offer(const std::vector<int>& boundaries, double cutoff) {
     Plan plan = AssemblePlan(setting_, StagesOf(boundaries, best_choices_));
     const PlanScore score = evaluator_.Evaluate(plan);
     const Bytes usable = setting_.problem().usable_memory();
@@ -122,7 +122,7 @@ class PlanMaker {
       excess_ = std::max(excess_, score.peak_memory_upper - usable);
       return;
     }
-    if (score.step.value() - overhead_ >= most) return;
+    if (score.step.value() - overhead_ >= cutoff) return;
     Prediction prediction = evaluator_.Predict(plan);
     plans_.Offer({std::move(plan), std::move(prediction)});
   }
@@ -143,14 +143,14 @@ class PlanMaker {
 
 Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
-                            Seconds most, SearchMeter& meter) {
+                            Seconds cutoff, SearchMeter& meter) {
   const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
   const double overhead = costs.step_overhead().value();
   double bound = kInfinite;
   for (const OptionMask& mask : RelaxedMasks(space, table)) {
     const LayerMenus menus(setting, mask);
     PricedPipeline prices(setting, menus);
-    const double enough = std::min(bound, most.value() - overhead);
+    const double enough = std::min(bound, cutoff.value() - overhead);
     bound = std::min(bound, prices.Bound(enough, meter));
     if (meter.stopped()) return Seconds();
   }
@@ -159,16 +159,16 @@ Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
 
 PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel& costs,
                                      const OptionTable& table, const PipelineCandidate& candidate,
-                                     Seconds most, int wanted, SearchMeter& meter) {
+                                     Seconds cutoff, int wanted, SearchMeter& meter) {
   PipelineOutcome outcome;
   PlanList plans(wanted);
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
-  const double least = most.value() - overhead;
+  const double least = cutoff.value() - overhead;
   double bound = kInfinite;
   Bytes usable = space.problem().usable_memory();
   const std::vector<OptionMask> masks = PlanWideMasks(space, table);
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
     Bytes excess;
     for (const OptionMask& mask : masks) {
@@ -180,7 +180,7 @@ PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel
       if (attempt == 0) bound = std::min(bound, each);
       if (meter.stopped() || each >= least) continue;
       PlanMaker maker(setting, mask, evaluator, plans, meter);
-      maker.Make(prices.CheapestLayouts(mask, kMostLayouts), least);
+      maker.Make(prices.CheapestLayouts(mask, kMaxLayouts), least);
       excess = std::max(excess, maker.excess());
     }
     if (!plans.plans().empty() || excess == Bytes() || meter.stopped()) break;

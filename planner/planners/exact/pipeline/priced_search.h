@@ -16,13 +16,13 @@ inline constexpr int kManyLayers = 256;
 // Returns a bound as `PipelineBound` does.
 Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
-                            Seconds most, SearchMeter& meter);
+                            Seconds cutoff, SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, but the plan need not be the best: stages are balanced at the
 // prices, mixed of what is good at them, and boundaries are moved until stage times are even.
 PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel& costs,
                                      const OptionTable& table, const PipelineCandidate& candidate,
-                                     Seconds most, int wanted, SearchMeter& meter);
+                                     Seconds cutoff, int wanted, SearchMeter& meter);
 
 }  // namespace parplan
 

@@ -205,8 +205,8 @@ RangeTimes RangeBounds::Times(int stage, const Sums& sums) const {
     }
     return value * kRounding;
   };
-  return {.way = highest(0),
-          .way_and_sync = highest(1),
+  return {.forward_backward = highest(0),
+          .forward_backward_sync = highest(1),
           .work = highest(2),
           .uneven = highest(3),
           .forward = sums.forward * kRounding};

@@ -23,9 +23,9 @@ namespace parplan {
 // Lower bounds of weighted sums of a stage's forward, backward and synchronisation, in seconds.
 struct RangeTimes {
   // Forward and backward of one micro-batch.
-  double way = 0.0;
+  double forward_backward = 0.0;
   // The same plus the synchronisation.
-  double way_and_sync = 0.0;
+  double forward_backward_sync = 0.0;
   // Forward and backward of all micro-batches plus the synchronisation.
   double work = 0.0;
   // (m - in flight + 1) forward and m backward passes: the work of a stage outside the round trip

@@ -8,11 +8,12 @@ namespace parplan {
 namespace {
 
 // Returns [definition] the least forward and backward time of any option; 0 if there is none.
-std::vector<double> LeastWays(const PipelineSetting& setting, const OptionMask& allowed) {
+std::vector<double> LeastForwardBackward(const PipelineSetting& setting,
+                                         const OptionMask& allowed) {
   const ModelSpec& model = setting.problem().model();
-  std::vector<double> ways(model.layer_definitions().size(), -1.0);
+  std::vector<double> forward_backward(model.layer_definitions().size(), -1.0);
   for (const ModelLayerRun& run : model.layer_runs()) {
-    double& least = ways[run.definition_index];
+    double& least = forward_backward[run.definition_index];
     if (least >= 0.0) continue;
     least = std::numeric_limits<double>::infinity();
     const std::vector<StageOption>& options = setting.table().options(run.definition_index);
@@ -22,7 +23,7 @@ std::vector<double> LeastWays(const PipelineSetting& setting, const OptionMask& 
     }
     if (!std::isfinite(least)) least = 0.0;
   }
-  return ways;
+  return forward_backward;
 }
 
 }  // namespace
@@ -37,10 +38,10 @@ std::vector<int> ReferencePartition(const PipelineSetting& setting, const Option
   boundaries[0] = 0;
   // There is no partition, and the result is not used.
   if (depth > layer_count) return boundaries;
-  const std::vector<double> ways = LeastWays(setting, allowed);
+  const std::vector<double> forward_backward = LeastForwardBackward(setting, allowed);
   std::vector<double> before(layer_count + 1, 0.0);
   for (int layer = 0; layer < layer_count; ++layer) {
-    before[layer + 1] = before[layer] + ways[setting.definition_of(layer)];
+    before[layer + 1] = before[layer] + forward_backward[setting.definition_of(layer)];
   }
   const double count = setting.recurrence().micro_batch_count();
   const double shrink = setting.recurrence().is_gpipe() || count == 1.0 ? 1.0 : 1.0 - 1.0 / count;

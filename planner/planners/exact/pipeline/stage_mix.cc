@@ -156,11 +156,11 @@ std::optional<StageChoice> MixStage(const PipelineSetting& setting, const Option
   double used = 0.0;
   for (const auto& [definition, kind] : kinds) used += kind.small->memory * kind.layer_count;
   if (setting.stage(stage).keeps_outputs) {
-    Bytes most;
+    Bytes largest;
     for (int layout = 0; layout < setting.table().layout_count(); ++layout) {
-      most = std::max(most, setting.table().Message(runs.back().definition_index, layout));
+      largest = std::max(largest, setting.table().Message(runs.back().definition_index, layout));
     }
-    used += most.as_double() * in_flight;
+    used += largest.as_double() * in_flight;
   }
   const bool mixes = used <= room;
   if (!mixes && used > RoomOf(setting, stage, kinds, /*with_fast=*/false)) return std::nullopt;

@@ -12,41 +12,42 @@ constexpr double kRoom = 1.0 + 1e-12;
 
 // Returns whether some stage with these bounds may satisfy the limits.
 bool Allows(const StageLimits& limits, const RangeTimes& times) {
-  return times.way <= limits.way && times.way_and_sync <= limits.way_and_sync &&
-         times.work <= limits.work;
+  return times.forward_backward <= limits.forward_backward &&
+         times.forward_backward_sync <= limits.forward_backward_sync && times.work <= limits.work;
 }
 
 }  // namespace
 
-StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* behind, double most) const {
+StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* later, double cutoff) const {
   const double count = setting_.recurrence().micro_batch_count();
-  const double room_for_way = most * kRoom - graph_.WayBefore(stage, first);
-  const double room_for_end = most * kRoom - graph_.ForwardBefore(stage, first);
-  if (behind == nullptr) {
-    return {std::min(room_for_way, room_for_end) / count, kInfinite, room_for_end};
+  const double room_for_passes = cutoff * kRoom - graph_.ForwardBackwardBefore(stage, first);
+  const double room_for_end = cutoff * kRoom - graph_.ForwardBefore(stage, first);
+  if (later == nullptr) {
+    return {std::min(room_for_passes, room_for_end) / count, kInfinite, room_for_end};
   }
   const double sends = 2.0 * setting_.stage(stage).least_send;
   // Under GPipe all other micro-batches wait for the longest stage.
-  const double others = setting_.recurrence().is_gpipe() ? behind->round_trip + sends : 0.0;
+  const double others = setting_.recurrence().is_gpipe() ? later->round_trip + sends : 0.0;
   StageLimits limits;
-  limits.way =
-      std::min(room_for_way - behind->last_backward - sends, (room_for_way - others) / count);
-  limits.way = std::min(
-      limits.way, setting_.recurrence().MostWork(stage, room_for_way, behind->round_trip + sends));
-  limits.way_and_sync = room_for_end - behind->last_backward - sends;
+  limits.forward_backward =
+      std::min(room_for_passes - later->last_backward - sends, (room_for_passes - others) / count);
+  limits.forward_backward =
+      std::min(limits.forward_backward,
+               setting_.recurrence().MaxWork(stage, room_for_passes, later->round_trip + sends));
+  limits.forward_backward_sync = room_for_end - later->last_backward - sends;
   limits.work = room_for_end - others;
-  if (fronts_.keeps() == FrontKeeps::kWays && stage > 0) {
-    limits.way = std::min(limits.way, limits.work / count);
+  if (fronts_.keeps() == FrontKeeps::kForwardBackward && stage > 0) {
+    limits.forward_backward = std::min(limits.forward_backward, limits.work / count);
   }
   return limits;
 }
 
-bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, double most,
+bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, double cutoff,
                         Node& node) const {
   const SuffixRecurrence& recurrence = setting_.recurrence();
   StageTimes times = {chosen.choice->forward, chosen.choice->backward, Seconds(),
                       chosen.choice->sync};
-  if (fronts_.keeps() == FrontKeeps::kWays) {
+  if (fronts_.keeps() == FrontKeeps::kForwardBackward) {
     // All time is counted as forward, which makes no chain of passes longer.
     times.forward += times.backward;
     times.backward = Seconds();
@@ -61,11 +62,11 @@ bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, 
     if (!times.send.is_finite()) return false;
     node.times = recurrence.Before(stage, times, next->times);
   }
-  const double limit = most * kRoom;
-  const double way = graph_.WayBefore(stage, chosen.first_layer);
-  if (way + recurrence.LastBackward(node.times) > limit ||
+  const double limit = cutoff * kRoom;
+  const double forward_backward = graph_.ForwardBackwardBefore(stage, chosen.first_layer);
+  if (forward_backward + recurrence.LastBackward(node.times) > limit ||
       graph_.ForwardBefore(stage, chosen.first_layer) + recurrence.End(node.times) > limit ||
-      recurrence.RoundCount(0) * (way + recurrence.RoundTrip(node.times)) > limit) {
+      recurrence.RoundCount(0) * (forward_backward + recurrence.RoundTrip(node.times)) > limit) {
     return false;
   }
   node.stage = chosen;
@@ -89,33 +90,33 @@ void SuffixSearch::Insert(const Node& node) {
 }
 
 bool SuffixSearch::AddPlace(int stage, int first, absl::Span<const PartitionGraph::Edge> edges,
-                            double most) {
+                            double cutoff) {
   const bool is_last = stage + 1 == setting_.depth();
   pending_.clear();
   bool is_complete = true;
   for (const PartitionGraph::Edge& edge : edges) {
-    const Place* behind = is_last ? nullptr : &PlaceAt(stage + 1, edge.end);
-    if (!is_last && behind->begin == behind->end) continue;
-    const StageLimits limits = LimitsOf(stage, first, behind, most);
+    const Place* later = is_last ? nullptr : &PlaceAt(stage + 1, edge.end);
+    if (!is_last && later->begin == later->end) continue;
+    const StageLimits limits = LimitsOf(stage, first, later, cutoff);
     if (!Allows(limits, edge.times)) continue;
     const StageFront& front = fronts_.Find(stage, first, edge.end, limits, meter_);
     is_complete = is_complete && front.is_complete;
     for (const StageChoice& choice : front.choices) {
-      if ((choice.forward + choice.backward).value() > limits.way) continue;
+      if ((choice.forward + choice.backward).value() > limits.forward_backward) continue;
       const ChosenStage chosen = {first, edge.end, &choice};
       Node node;
       if (is_last) {
-        if (Join(stage, chosen, nullptr, most, node)) Insert(node);
+        if (Join(stage, chosen, nullptr, cutoff, node)) Insert(node);
         continue;
       }
-      for (int32_t k = behind->begin; k < behind->end; ++k) {
-        if (!Join(stage, chosen, &nodes_[k], most, node)) continue;
+      for (int32_t k = later->begin; k < later->end; ++k) {
+        if (!Join(stage, chosen, &nodes_[k], cutoff, node)) continue;
         node.next = k;
         Insert(node);
       }
     }
     const auto count = static_cast<int64_t>(front.choices.size());
-    if (!meter_.Expand(count * (is_last ? 1 : behind->end - behind->begin))) is_complete = false;
+    if (!meter_.Expand(count * (is_last ? 1 : later->end - later->begin))) is_complete = false;
     if (!is_complete && meter_.stopped()) break;
   }
   Place& place = places_[stage][first - graph_.begin(stage)];
@@ -130,7 +131,7 @@ bool SuffixSearch::AddPlace(int stage, int first, absl::Span<const PartitionGrap
   return is_complete;
 }
 
-bool SuffixSearch::Run(double most) {
+bool SuffixSearch::Run(double cutoff) {
   nodes_.clear();
   results_.clear();
   places_.assign(setting_.depth(), {});
@@ -142,7 +143,7 @@ bool SuffixSearch::Run(double most) {
       size_t end = begin;
       while (end < edges.size() && edges[end].first == edges[begin].first) ++end;
       const absl::Span<const PartitionGraph::Edge> from_here(&edges[begin], end - begin);
-      is_complete = AddPlace(stage, edges[begin].first, from_here, most) && is_complete;
+      is_complete = AddPlace(stage, edges[begin].first, from_here, cutoff) && is_complete;
       if (meter_.stopped()) return false;
       begin = end;
     }
@@ -166,25 +167,25 @@ std::vector<ChosenStage> SuffixSearch::Stages(int result) const {
 }
 
 struct SuffixSearch::Enumeration {
-  double most = 0.0;
+  double cutoff = 0.0;
   int64_t nodes_left = 0;
   const std::function<double(absl::Span<const ChosenStage>)>& visit;
   // [stage]
   std::vector<ChosenStage> stages;
 };
 
-bool SuffixSearch::GoBack(int stage, const Node& behind, Enumeration& state) {
+bool SuffixSearch::GoBack(int stage, const Node& later, Enumeration& state) {
   if (stage < 0) {
-    state.most = std::min(state.most, state.visit(state.stages));
+    state.cutoff = std::min(state.cutoff, state.visit(state.stages));
     return true;
   }
   const bool is_last = stage + 1 == setting_.depth();
-  const int end = is_last ? setting_.layer_count() : behind.stage.first_layer;
+  const int end = is_last ? setting_.layer_count() : later.stage.first_layer;
   bool is_complete = true;
   for (const PartitionGraph::Edge& edge : graph_.edges(stage)) {
     if (edge.end != end) continue;
     const Place* place = is_last ? nullptr : &PlaceAt(stage + 1, end);
-    const StageLimits limits = LimitsOf(stage, edge.first, place, state.most);
+    const StageLimits limits = LimitsOf(stage, edge.first, place, state.cutoff);
     if (!Allows(limits, edge.times)) continue;
     const StageFront& front = fronts_.Find(stage, edge.first, end, limits, meter_);
     is_complete = is_complete && front.is_complete;
@@ -192,7 +193,7 @@ bool SuffixSearch::GoBack(int stage, const Node& behind, Enumeration& state) {
       if (--state.nodes_left < 0 || !meter_.Expand(1)) return false;
       Node node;
       const ChosenStage chosen = {edge.first, end, &choice};
-      if (!Join(stage, chosen, is_last ? nullptr : &behind, state.most, node)) continue;
+      if (!Join(stage, chosen, is_last ? nullptr : &later, state.cutoff, node)) continue;
       state.stages[stage] = chosen;
       is_complete = GoBack(stage - 1, node, state) && is_complete;
       if (state.nodes_left < 0) return false;
@@ -201,9 +202,9 @@ bool SuffixSearch::GoBack(int stage, const Node& behind, Enumeration& state) {
   return is_complete;
 }
 
-bool SuffixSearch::Enumerate(double most, int64_t most_nodes,
+bool SuffixSearch::Enumerate(double cutoff, int64_t max_nodes,
                              const std::function<double(absl::Span<const ChosenStage>)>& visit) {
-  Enumeration state = {most, most_nodes, visit, {}};
+  Enumeration state = {cutoff, max_nodes, visit, {}};
   state.stages.resize(setting_.depth());
   return GoBack(setting_.depth() - 1, Node(), state);
 }

@@ -7,10 +7,10 @@
 // follow from those numbers alone: if it is longer than the bound, `Enumerate` visits all plans
 // whose bound allows a shorter one.
 //
-// With fronts of kind `FrontKeeps::kWays` the bounds are those of a relaxation: a stage has one
-// time for both passes, and only the first stage synchronises. There are fewer ways to run a stage,
-// and if the best plan's step equals its relaxed bound, which is the usual case, the full fronts
-// are not needed.
+// With fronts of kind `FrontKeeps::kForwardBackward` the bounds are those of a relaxation: a stage
+// has one time for both passes, and only the first stage synchronises. There are fewer ways to run
+// a stage, and if the best plan's step equals its relaxed bound, which is the usual case, the full
+// fronts are not needed.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
@@ -44,7 +44,7 @@ class SuffixSearch {
   // Finds the non-dominated plans whose bound, without the overhead of the step, is at most
   // `cutoff` seconds. Returns false if a limit ended it; nothing is proved then. REQUIRES: the
   // graph was built for at least `cutoff`.
-  bool Run(double most);
+  bool Run(double cutoff);
 
   // Returns the number of plans found, least bound first. Call after `Run`, regardless of its
   // result.
@@ -56,7 +56,7 @@ class SuffixSearch {
   // Calls `visit` with every plan whose bound is below `cutoff`; `visit` returns the new cutoff.
   // Ends after `max_nodes` stages. Returns false if not everything was visited. REQUIRES: `Run` was
   // complete.
-  bool Enumerate(double most, int64_t most_nodes,
+  bool Enumerate(double cutoff, int64_t max_nodes,
                  const std::function<double(absl::Span<const ChosenStage>)>& visit);
 
  private:
@@ -77,13 +77,14 @@ class SuffixSearch {
   };
   struct Enumeration;
 
-  bool AddPlace(int stage, int first, absl::Span<const PartitionGraph::Edge> edges, double most);
-  // Returns the cutoffs of a stage in front of the nodes of `behind` (null: it is the last stage).
-  StageLimits LimitsOf(int stage, int first, const Place* behind, double most) const;
+  bool AddPlace(int stage, int first, absl::Span<const PartitionGraph::Edge> edges, double cutoff);
+  // Returns the cutoffs of a stage in front of the nodes of `later` (null: it is the last stage).
+  StageLimits LimitsOf(int stage, int first, const Place* later, double cutoff) const;
   // Returns false if no plan within the cutoff contains the result.
-  bool Join(int stage, const ChosenStage& chosen, const Node* next, double most, Node& node) const;
+  bool Join(int stage, const ChosenStage& chosen, const Node* next, double cutoff,
+            Node& node) const;
   void Insert(const Node& node);
-  bool GoBack(int stage, const Node& behind, Enumeration& state);
+  bool GoBack(int stage, const Node& later, Enumeration& state);
   const Place& PlaceAt(int stage, int first) const {
     return places_[stage][first - graph_.begin(stage)];
   }

@@ -99,7 +99,7 @@ TEST_F(StagesOfTables, HaveTheTimesAndMemoryThatAreEvaluated) {
     const BudgetByCommunicators budget = Budget(Gigabytes(gigabytes));
     LinearCut cut = weights;
     const double bound = StageBound(table_, question_, budget, weights);
-    cut.most = bound * 1.03;
+    cut.limit = bound * 1.03;
     const SearchControl control;
     SearchMeter meter(control);
     const StageFront front = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
@@ -152,7 +152,7 @@ TEST_F(StagesOfTables, AreBoundedBelowEveryPlanThatFits) {
 TEST_F(StagesOfTables, JoinPassesWhereOnlyTheirSumCounts) {
   const BudgetByCommunicators budget = Budget(Gigabytes(20.0));
   LinearCut cut = {1.0, 1.0, 0.0, 0.0};
-  cut.most = StageBound(table_, question_, budget, cut) * 1.05;
+  cut.limit = StageBound(table_, question_, budget, cut) * 1.05;
   const SearchControl control;
   SearchMeter meter(control);
   const StageFront all = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
@@ -174,14 +174,14 @@ TEST_F(StagesOfTables, CoarseTimesAreShorterByTheirGrainsAtMost) {
     SCOPED_TRACE(testing::Message() << gigabytes << " GB");
     const BudgetByCommunicators budget = Budget(Gigabytes(gigabytes));
     LinearCut cut = {1.0, 1.0, 0.0, 0.0};
-    cut.most = StageBound(table_, question_, budget, cut) * 1.05;
+    cut.limit = StageBound(table_, question_, budget, cut) * 1.05;
     const SearchControl control;
     SearchMeter meter(control);
     const StageFront exact = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
     ASSERT_FALSE(exact.choices.empty());
     for (double share : {0.001, 0.01}) {
       StageQuestion coarse = question_;
-      coarse.pass_grain = Seconds::Of(cut.most * share);
+      coarse.pass_grain = Seconds::Of(cut.limit * share);
       double layer_count = 0.0;
       for (const DefinitionRun& run : question_.runs) layer_count += run.layer_count;
       const StageFront front = SolveStage(table_, coarse, budget, {&cut, 1}, {}, meter);
@@ -196,9 +196,9 @@ TEST_F(StagesOfTables, CoarseTimesAreShorterByTheirGrainsAtMost) {
         StageChoice real = choice;
         SumTimes(table_, question_.runs, real);
         const Seconds longer = real.forward + real.backward - choice.forward;
-        EXPECT_GE(longer.value(), -cut.most * kTolerance);
+        EXPECT_GE(longer.value(), -cut.limit * kTolerance);
         EXPECT_LE(longer.value(), coarse.pass_grain.value() * layer_count);
-        coarser += longer.value() > cut.most * kTolerance ? 1 : 0;
+        coarser += longer.value() > cut.limit * kTolerance ? 1 : 0;
       }
     }
   }
@@ -209,7 +209,7 @@ TEST_F(StagesOfTables, LayoutsOfAClassTakeNoLonger) {
   question_.joins_passes = question_.ignores_sync = true;
   const BudgetByCommunicators budget = Budget(Gigabytes(20.0));
   LinearCut cut = {1.0, 1.0, 0.0, 0.0};
-  cut.most = StageBound(table_, question_, budget, cut) * 1.05;
+  cut.limit = StageBound(table_, question_, budget, cut) * 1.05;
   const SearchControl control;
   SearchMeter meter(control);
   const StageFront exact = SolveStage(table_, question_, budget, {&cut, 1}, {}, meter);
@@ -217,7 +217,7 @@ TEST_F(StagesOfTables, LayoutsOfAClassTakeNoLonger) {
   LayoutClasses classes(problem_.model(), table_);
   int class_count = table_.layout_count() + 1;
   for (double share : {0.0, 0.001, 0.01, 0.1}) {
-    question_.layout_classes = classes.Within(Seconds::Of(cut.most * share));
+    question_.layout_classes = classes.Within(Seconds::Of(cut.limit * share));
     int count = 0;
     for (int layout = 0; layout < table_.layout_count(); ++layout) {
       count += question_.ClassOf(layout) == layout ? 1 : 0;

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/pipeline_schedule.h"
+#include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/planners/exact/interleaved/interleaved_paths.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"
@@ -151,22 +152,34 @@ TEST(InterleavedPathsTest, AreNoLongerThanTheSchedule) {
   EXPECT_GT(close_count, 1000);
 }
 
-TEST(InterleavedSearchTest, StagesAreEvenWithEndsOnTopOrAsLayers) {
-  // An embedding, 6 layers and a head.
+// Returns the partitions of an embedding, `decoder_count` layers and a head.
+std::vector<std::vector<int>> PartitionsOfDecoder(int decoder_count, int pipeline_parallel_degree,
+                                                  int virtual_stage_count) {
   const PlanningProblem problem = EstimatedProblem({.device_count = 8,
-                                                    .decoder_count = 6,
+                                                    .decoder_count = decoder_count,
                                                     .hidden_size = 1024,
                                                     .attention_head_count = 16,
                                                     .global_batch_size = 16,
                                                     .rules = {.allow_estimates = true}});
-  ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
-  const StrategySpace space(problem, costs);
-  EXPECT_THAT(EvenPartitions(space, 2), ElementsAre(ElementsAre(4, 4)));
-  EXPECT_THAT(EvenPartitions(space, 4), ElementsAre(ElementsAre(2, 2, 2, 2)));
-  EXPECT_THAT(EvenPartitions(space, 5), IsEmpty());
-  EXPECT_THAT(EvenPartitions(space, 6), ElementsAre(ElementsAre(2, 1, 1, 1, 1, 2)));
-  EXPECT_THAT(EvenPartitions(space, 7),
-              ElementsAre(ElementsAre(2, 1, 1, 1, 1, 1, 1), ElementsAre(1, 1, 1, 1, 1, 1, 2)));
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  EXPECT_OK(costs.status());
+  std::vector<std::vector<int>> partitions;
+  if (!costs.ok()) return partitions;
+  const StrategySpace space(problem, *costs);
+  for (InterleavedPartition& each : InterleavedPartitions(space, pipeline_parallel_degree)) {
+    if (each.virtual_stage_count != virtual_stage_count) continue;
+    partitions.push_back(std::move(each.layer_counts));
+  }
+  return partitions;
+}
+
+TEST(InterleavedSearchTest, StagesAreEvenWithEndsOnTopOrAsLayers) {
+  EXPECT_THAT(PartitionsOfDecoder(6, 2, 2), ElementsAre(ElementsAre(2, 2, 2, 2)));
+  EXPECT_THAT(PartitionsOfDecoder(6, 2, 3), ElementsAre(ElementsAre(2, 1, 1, 1, 1, 2)));
+  EXPECT_THAT(PartitionsOfDecoder(6, 2, 4), ElementsAre(ElementsAre(1, 1, 1, 1, 1, 1, 1, 1)));
+  EXPECT_THAT(PartitionsOfDecoder(9, 2, 2), IsEmpty());
+  EXPECT_THAT(PartitionsOfDecoder(8, 3, 3), ElementsAre(ElementsAre(2, 1, 1, 1, 1, 1, 1, 1, 1),
+                                                        ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 2)));
 }
 
 }  // namespace
