@@ -22,7 +22,9 @@ extern "C" void xerbla_(const char* /*routine*/, const int* /*argument*/, size_t
 namespace parplan {
 namespace {
 
+// Largest distance of a value from an integer that counts as integral; the default of CBC.
 constexpr double kIntegrality = 1e-6;
+// Steps of the simplex method between two questions to `should_stop`.
 constexpr int kIterationsBetweenQuestions = 256;
 
 double CoinBound(double bound) {
@@ -101,6 +103,7 @@ class ProgramSolver::Body {
     ProgramSolution solution;
     const StopSimplex stop(limits);
     solver_.getModelPtr()->passInEventHandler(&stop);
+    // More steps than any solve takes, within the int that CBC accepts.
     constexpr int64_t kMaxIterations = 1 << 30;
     const int64_t allowed = limits.max_iteration_count > 0
                                 ? std::min(limits.max_iteration_count, kMaxIterations)

@@ -110,6 +110,8 @@ class PlanMapper {
 
   // Returns distance and time of a strategy for a definition, in the order of comparison.
   std::pair<int64_t, Seconds> Judge(int index, const Strategy& strategy) const {
+    // Distances that differ by less than one percent of the share count as equal, so that time
+    // decides.
     constexpr double kGrain = 0.01;
     const LayerCost cost = costs_.CostOfLayer(index, strategy, cut_.micro_batch_size, 1);
     const LayerShare& share = shares_[index];
@@ -119,6 +121,7 @@ class PlanMapper {
     const Seconds time =
         (cost.forward + cost.backward) * static_cast<double>(cut_.micro_batch_count) +
         cost.gradient_sync + cost.optimizer_step;
+    // Stays within int64_t.
     constexpr double kFarthest = 1e15;
     return {static_cast<int64_t>(std::min(kFarthest, distance / whole / kGrain)), time};
   }

@@ -187,6 +187,8 @@ double Slack(const CappedStage& stage, double ticks_per_byte) {
 
 Relaxation Relax(const CappedStage& stage, int64_t room) {
   PARPLAN_CHECK(room >= 0);
+  // Each round leaves a smaller hull between the two paths, so few are needed; the limit guards
+  // against rounding.
   constexpr int kMaxRounds = 64;
   Relaxation relaxation;
   const int layout_count = stage.layout_count;

@@ -11,6 +11,7 @@ namespace {
 
 // Cost of no assignment. The sum with the cost of any assignment stays within int32_t.
 constexpr int32_t kNone = int32_t{1} << 30;
+// Ticks of the longest assignment have this many bits, one less than `kNone`.
 constexpr int kTickBits = 29;
 // Units per block of states: 512 costs of 4 bytes for each layout and their arrivals stay in the
 // first-level cache. Not measured for other sizes.

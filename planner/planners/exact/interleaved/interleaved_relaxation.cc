@@ -11,7 +11,10 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Factor below 1 that covers the rounding of sums in another order.
 constexpr double kRounding = 1.0 - 1e-11;
+// Prices tried on a line; the loop usually ends earlier, at a vertex of the lower hull.
 constexpr int kLineSteps = 24;
+// Pairs of multipliers that are kept, the best ones: a bound of partial choices takes the largest
+// over them, so more cost time in every choice. Not measured for other numbers.
 constexpr size_t kMaxDuals = 6;
 // Length of the first subgradient step, as a share of what the wanted bound would need. The length
 // and the numbers of steps below were chosen by hand and not measured one by one; larger steps

@@ -9,6 +9,7 @@ namespace parplan {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Prices tried; the loop usually ends earlier, at a vertex of the lower hull.
 constexpr int kPriceSteps = 24;
 
 // The options of a definition, and the number of its layers.
