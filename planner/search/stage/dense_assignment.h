@@ -41,6 +41,7 @@ struct DenseKind {
   std::vector<Seconds> transitions;
 };
 
+// A stage with memory in units.
 struct DenseStage {
   int layout_count = 1;
   std::vector<DenseKind> kinds;
@@ -48,6 +49,7 @@ struct DenseStage {
   std::vector<int> kind_of_layer;
 };
 
+// The best assignment within a capacity.
 struct DenseSolution {
   // [layer] index into the options of its kind.
   std::vector<int> options;

@@ -27,6 +27,7 @@ struct FrontBlock {
   int layer_count = 0;
 };
 
+// The search of one case of a stage. Not thread-safe.
 class FrontSearch {
  public:
   // The last action of a label, if it is not a change of some layers to an option.

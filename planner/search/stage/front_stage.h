@@ -48,6 +48,7 @@ struct FrontRun {
   int layer_count = 0;
 };
 
+// A stage with the options that may fit.
 struct FrontStage {
   int layout_count = 1;
   // The kinds; each has a layer.

@@ -17,6 +17,7 @@
 
 namespace parplan {
 
+// The graph of one candidate, for one cutoff after the other. Not thread-safe.
 class PartitionGraph {
  public:
   // The layers [first, end) as a stage.
