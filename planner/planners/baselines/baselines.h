@@ -12,7 +12,7 @@
 
 namespace parplan {
 
-// Returns the space of a baseline that chooses layer by layer (papers.md 1.1), or nothing for
+// Returns the space of a baseline that chooses layer by layer (docs/papers.md 1.1), or nothing for
 // another name:
 //
 //  dp, sdp, tp      no pipeline; every layer data-parallel, sharded data-parallel,

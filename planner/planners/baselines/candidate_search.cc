@@ -253,8 +253,8 @@ class CandidateSearch {
   }
 
   // Moves layers between stages, one at a time, as long as the plan gets better: from any stage if
-  // there are few, else from the slowest (the adjustment of Galvatron-BMW, papers.md 2.4, moves to
-  // neighbours only).
+  // there are few, else from the slowest (the adjustment of Galvatron-BMW, docs/papers.md 2.4,
+  // moves to neighbours only).
   void MoveLayers() {
     const int stage_count = tables_.pipeline_parallel_degree();
     int64_t trials_left = kMaxPassesOfMoves / (stage_count * tables_.micro_batch_count());

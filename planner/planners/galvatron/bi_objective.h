@@ -1,5 +1,5 @@
 // The queue of partitions of Galvatron-BMW: from the one that balances memory towards the one that
-// balances time (TKDE 2024; papers.md 2.4).
+// balances time (TKDE 2024; docs/papers.md 2.4).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_

@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// The factor of the published code (papers.md 2.4).
+// The factor of the published code (docs/papers.md 2.4).
 constexpr double kTooFull = 1.3;
 
 }  // namespace

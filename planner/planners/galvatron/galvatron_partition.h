@@ -10,7 +10,8 @@ namespace parplan {
 
 // Fills stages from the last one on up to the mean; a stage takes one more layer if at least half
 // of it stays below the mean, and the first stage takes the rest. Then a stage above 1.3 times the
-// mean gives layers to the next one, and a stage that got nothing takes one of it (papers.md 2.4).
+// mean gives layers to the next one, and a stage that got nothing takes one of it
+// (docs/papers.md 2.4).
 //
 //  layer_memory    [layer], in any unit
 //  shared_memory   counts in the mean but in no stage

@@ -1,4 +1,4 @@
-// The planners of the Galvatron papers, as published (papers.md 1 and 2).
+// The planners of the Galvatron papers, as published (docs/papers.md 1 and 2).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_

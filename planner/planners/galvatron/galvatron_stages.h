@@ -26,7 +26,7 @@ namespace parplan {
 struct GalvatronStage {
   // [unit] index into the options of its kind.
   std::vector<int> options;
-  // m (forward + backward) + synchronisation: the objective of the programme (papers.md 2.3).
+  // m (forward + backward) + synchronisation: the objective of the programme (docs/papers.md 2.3).
   Seconds time;
   // Peak memory of a device, an upper bound at the plan's accepted risk.
   Bytes peak;
@@ -42,8 +42,8 @@ class GalvatronStages {
 
   // Solves a stage. The programme runs on what is kept from forward to backward, for the whole
   // budget; then the budget is lowered until transient memory fits as well (the downward scan,
-  // papers.md 2.2). Returns null if nothing fits or the meter ended it. The result lives as long as
-  // this object.
+  // docs/papers.md 2.2). Returns null if nothing fits or the meter ended it. The result lives as
+  // long as this object.
   const GalvatronStage* Solve(int first_unit, int unit_count, int stage_index);
 
   // Returns [unit] the least bytes any option keeps in this stage.

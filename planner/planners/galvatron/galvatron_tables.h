@@ -45,7 +45,7 @@ class GalvatronTables {
  public:
   // Lists the strategies of `space` that the tree has: tensor and data parallelism in either order,
   // all parameters sharded or none, and, if `with_recompute`, whole layers recomputed or none
-  // (papers.md 1.1, 2.1).
+  // (docs/papers.md 1.1, 2.1).
   GalvatronTables(const StrategySpace& space, const CostModel& costs, int pipeline_parallel_degree,
                   int64_t micro_batch_size, bool with_recompute);
 

@@ -3,9 +3,9 @@
 // A partition is the number of layers of each stage, all at least 1. Only `MemoryLimitedSplit`
 // depends on the memory of a device.
 //
-// Galvatron-BMW (papers.md 2.4) balances memory by a greedy fill with correction factors; here the
-// largest stage is the smallest possible. Among the partitions that achieve it, the one closest to
-// a preferred partition is taken.
+// Galvatron-BMW (docs/papers.md 2.4) balances memory by a greedy fill with correction factors; here
+// the largest stage is the smallest possible. Among the partitions that achieve it, the one closest
+// to a preferred partition is taken.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
