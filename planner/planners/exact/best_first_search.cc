@@ -257,34 +257,35 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
   std::vector<Visited> visited(round.size());
   ForEach(control_.parallel_for, static_cast<int64_t>(round.size()),
           [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], control); });
-  for (size_t k = 0; k < round.size(); ++k) {
-    ExactCandidate& candidate = candidates_[round[k]];
-    candidate.bound = std::max(candidate.bound, visited[k].bound);
-    if (IsGpipe(candidate.pipeline) && visited[k].bound == kInfinite) {
-      int64_t& too_many = groups_[TableCache::KeyOf(candidate.pipeline)].too_many_for_gpipe;
-      too_many = std::min(too_many, candidate.pipeline.micro_batch_count);
-    }
-    const bool ended = visited[k].limit != SearchLimit::kNone;
-    if (!ended) {
-      candidate.state = candidate.state == ExactCandidate::State::kListed
-                            ? ExactCandidate::State::kBounded
-                        : visited[k].is_open ? ExactCandidate::State::kTried
-                                             : ExactCandidate::State::kSearched;
-    }
-    for (PredictedPlan& plan : visited[k].plans) plans_.Offer(std::move(plan));
-    // If nothing has been found yet, fewer micro-batches may fit, so the search is not recorded.
-    if (!visited[k].is_exact && !visited[k].is_open && !plans_.plans().empty()) {
-      const PipelineCandidate& pipeline = candidate.pipeline;
-      Unproved& unproved =
-          groups_[TableCache::KeyOf(pipeline)].unproved[static_cast<int>(pipeline.schedule)];
-      if (pipeline.micro_batch_count > unproved.micro_batch_count) {
-        unproved = {pipeline.micro_batch_count, candidate.bound_per_sample()};
-      }
-    }
-    meter_.Expand(visited[k].expanded);
-    meter_.Prune(visited[k].pruned);
-    if (ended) meter_.Stop(visited[k].limit);
+  for (size_t k = 0; k < round.size(); ++k) Settle(std::move(visited[k]), candidates_[round[k]]);
+}
+
+void BestFirstSearch::Settle(Visited visited, ExactCandidate& candidate) {
+  Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
+  const int64_t micro_batch_count = candidate.pipeline.micro_batch_count;
+  candidate.bound = std::max(candidate.bound, visited.bound);
+  if (IsGpipe(candidate.pipeline) && visited.bound == kInfinite) {
+    group.too_many_for_gpipe = std::min(group.too_many_for_gpipe, micro_batch_count);
   }
+  const bool ended = visited.limit != SearchLimit::kNone;
+  if (!ended) candidate.state = StateAfter(candidate.state, visited);
+  for (PredictedPlan& plan : visited.plans) plans_.Offer(std::move(plan));
+  // If nothing has been found yet, fewer micro-batches may fit, so the search is not recorded.
+  if (!visited.is_exact && !visited.is_open && !plans_.plans().empty()) {
+    Unproved& unproved = group.unproved[static_cast<int>(candidate.pipeline.schedule)];
+    if (micro_batch_count > unproved.micro_batch_count) {
+      unproved = {micro_batch_count, candidate.bound_per_sample()};
+    }
+  }
+  meter_.Expand(visited.expanded);
+  meter_.Prune(visited.pruned);
+  if (ended) meter_.Stop(visited.limit);
+}
+
+ExactCandidate::State BestFirstSearch::StateAfter(ExactCandidate::State state,
+                                                  const Visited& visited) {
+  if (state == ExactCandidate::State::kListed) return ExactCandidate::State::kBounded;
+  return visited.is_open ? ExactCandidate::State::kTried : ExactCandidate::State::kSearched;
 }
 
 BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candidate,

@@ -135,8 +135,14 @@ class BestFirstSearch {
   void Seed();
   // Prepares the tables of a round. Returns false if a limit ended it.
   bool PrepareTables(const std::vector<size_t>& round);
+  // Bounds or searches the candidates of a round, and settles what was found.
   void Visit(std::vector<size_t> round);
   Visited VisitOne(const ExactCandidate& candidate, const SearchControl& control) const;
+  // Records the outcome of a visit: bound, state and plans of the candidate, facts about its group,
+  // and counts of states.
+  void Settle(Visited visited, ExactCandidate& candidate);
+  // Returns the state of a candidate after a visit that no limit ended.
+  static ExactCandidate::State StateAfter(ExactCandidate::State state, const Visited& visited);
   // `states_of_round` is about the number of states expanded in a round in progress, which the
   // meter does not have yet.
   void Report(int64_t states_of_round);
