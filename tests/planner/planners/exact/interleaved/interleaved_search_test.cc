@@ -119,7 +119,7 @@ TEST(InterleavedPathsTest, AreNoLongerThanTheSchedule) {
     DefinitionTimes times;
     for (size_t i = 0; i < model.layer_definitions().size(); ++i) {
       times.forward.push_back(draw(1.0));
-      times.both.push_back(times.forward.back() + draw(2.0));
+      times.forward_backward.push_back(times.forward.back() + draw(2.0));
       times.sync.push_back(draw(3.0));
     }
     std::vector<StageTimes> stages(layer_counts.size());
@@ -130,7 +130,8 @@ TEST(InterleavedPathsTest, AreNoLongerThanTheSchedule) {
       for (int i = 0; i < layer_counts[stage]; ++i, ++layer) {
         const int definition = model.definition_of_layer()[layer];
         stages[stage].forward += Seconds::Of(times.forward[definition]);
-        stages[stage].backward += Seconds::Of(times.both[definition] - times.forward[definition]);
+        stages[stage].backward +=
+            Seconds::Of(times.forward_backward[definition] - times.forward[definition]);
         stages[stage].gradient_sync += Seconds::Of(times.sync[definition]);
       }
       if (stage + 1 == stages.size()) break;
