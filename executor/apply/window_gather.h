@@ -1,8 +1,9 @@
-// The windows of all ranks in one place.
+// Brings what each rank has to say to all ranks.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_
 #define PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,8 +12,14 @@
 
 namespace parplan {
 
-// By rank. All ranks of `everyone`, which is between buffers of the host, call it with a window
-// of their own and get those of all.
+// Returns the texts of all ranks, by rank. Every rank of `everyone`, whose buffers are the
+// host's, calls it with a text of its own, of any length and perhaps empty. Two collectives, and
+// memory for as many texts of the longest length as there are ranks. The errors of `everyone`.
+absl::StatusOr<std::vector<std::string>> GatherTexts(const std::string& own,
+                                                     Communicator& everyone);
+
+// Returns the windows of all ranks, by rank, under the conditions of GatherTexts. INTERNAL if
+// one of them is not a window.
 absl::StatusOr<std::vector<v1::MeasuredWindow>> GatherWindows(const v1::MeasuredWindow& own,
                                                               Communicator& everyone);
 

@@ -25,6 +25,7 @@
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/exec/exec_inputs.h"
 #include "executor/exec/execution_notes.h"
+#include "executor/exec/machine_watch.h"
 #include "executor/exec/run_record.h"
 #include "executor/report/execution_reporter.h"
 #include "executor/windows/window_leaver.h"
@@ -79,6 +80,7 @@ class TrainingRun {
       if (inputs_.swap_to.has_value() && step == flags_.swap_at) {
         PARPLAN_RETURN_IF_ERROR(Swap());
       }
+      machine_->BeginStep();
       PARPLAN_ASSIGN_OR_RETURN(const double loss, applier_.Step());
       Tell(step, loss);
       // All ranks have the same loss, and end here together.
@@ -91,11 +93,13 @@ class TrainingRun {
       }
     }
     PARPLAN_RETURN_IF_ERROR(TakeRest());
+    PARPLAN_RETURN_IF_ERROR(EndWatch());
     return applier_.Teardown();
   }
 
   absl::Status Swap() {
     PARPLAN_RETURN_IF_ERROR(TakeRest());
+    PARPLAN_RETURN_IF_ERROR(EndWatch());
     PARPLAN_RETURN_IF_ERROR(applier_.Swap(*inputs_.swap_to));
     CloseReport(absl::OkStatus());
     Begin(*inputs_.swap_to);
@@ -105,6 +109,7 @@ class TrainingRun {
 
   void Begin(const CheckedPlan& plan) {
     record_.plans.push_back({.plan = plan, .first_step = applier_.step_count()});
+    machine_.emplace();
     if (!is_first() || !flags_.reports()) return;
     reporter_ = std::make_unique<ExecutionReporter>(
         ReporterOptions{.plan = plan.name(),
@@ -129,7 +134,14 @@ class TrainingRun {
     return rest.has_value() ? Take(*rest) : absl::OkStatus();
   }
 
+  // Every rank calls it after the last window of a plan.
+  absl::Status EndWatch() {
+    PARPLAN_ASSIGN_OR_RETURN(record_.plans.back().machine, machine_->Combine(*everyone_));
+    return absl::OkStatus();
+  }
+
   absl::Status Take(const StepWindow& window) {
+    machine_->EndWindow();
     v1::MeasuredWindow own = WindowToProto(window);
     if (leaver_ != nullptr) leaver_->Add(own);
     // Executions count from 0.
@@ -174,6 +186,8 @@ class TrainingRun {
   std::unique_ptr<ExecutionReporter> reporter_;
   // Null where no agent is to have them.
   std::unique_ptr<WindowLeaver> leaver_;
+  // Watches the steps under the last plan of the record.
+  std::optional<MachineWatch> machine_;
   RunRecord record_;
 };
 

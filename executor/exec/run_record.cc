@@ -112,6 +112,14 @@ Json StageJson(const PlanRecord& record, int stage) {
   return object;
 }
 
+void AddMachine(const MachineUse& use, Json& object) {
+  object["machine_used_by_others_ratio"] = use.used_by_others;
+  object["machine_stolen_ratio"] = use.stolen;
+  if (use.throttled.has_value()) object["machine_throttled_ratio"] = *use.throttled;
+  if (use.pressure.has_value()) object["machine_pressure_ratio"] = *use.pressure;
+  object["machine_is_busy"] = use.IsBusy();
+}
+
 Json PlanJson(const PlanRecord& record) {
   const Prediction& prediction = record.plan.prediction();
   Json object;
@@ -123,6 +131,7 @@ Json PlanJson(const PlanRecord& record) {
   const double measured = absl::ToDoubleSeconds(record.MeasuredStep());
   object["measured_step_seconds"] = measured;
   object["step_ratio"] = prediction.step.value() > 0.0 ? measured / prediction.step.value() : 0.0;
+  if (record.machine.has_value()) AddMachine(*record.machine, object);
   object["predicted_peak_memory_bytes"] = prediction.peak_memory.count();
   object["measured_peak_memory_bytes"] = record.MeasuredPeak();
   object["stages"] = Json::array();
@@ -149,6 +158,20 @@ void AddMemoryLine(const std::string& name, int64_t predicted, int64_t measured,
                         Ratio(static_cast<double>(measured), static_cast<double>(predicted)));
 }
 
+// Says how far the measured step time can be believed.
+std::string MachineLine(const MachineUse& use) {
+  std::string line =
+      absl::StrFormat("  others used %.1f %% of the ranks' processors", use.used_by_others * 1e2);
+  if (use.stolen >= 0.001) {
+    absl::StrAppendFormat(&line, " (%.1f %%: other virtual machines)", use.stolen * 1e2);
+  }
+  if (use.throttled.value_or(0.0) >= 0.001) {
+    absl::StrAppendFormat(&line, ", the quota of the control group stopped them for %.1f %%",
+                          *use.throttled * 1e2);
+  }
+  return line + (use.IsBusy() ? ": busy machine, the measured step says little\n" : "\n");
+}
+
 std::string PlanTable(const PlanRecord& record) {
   const Prediction& prediction = record.plan.prediction();
   std::string text = absl::StrFormat("\n%s\n%s, steps %d to %d\n", record.plan.name(),
@@ -159,6 +182,7 @@ std::string PlanTable(const PlanRecord& record) {
   absl::StrAppendFormat(&text, "  %-24s %12.3f %12.3f %8s\n", "step, ms",
                         prediction.step.milliseconds(), measured * 1e3,
                         Ratio(measured, prediction.step.value()));
+  if (record.machine.has_value()) absl::StrAppend(&text, MachineLine(*record.machine));
   if (record.windows.empty()) return text;
   for (int stage = 0; stage < record.stage_count(); ++stage) {
     Items predicted = {};

@@ -4,11 +4,13 @@
 #define PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "executor/apply/checked_plan.h"
+#include "executor/device/backend/machine_use.h"
 #include "parplan/v1/execution.pb.h"
 
 namespace parplan {
@@ -20,6 +22,9 @@ struct PlanRecord {
   int64_t step_count = 0;
   // [window][rank], in order.
   std::vector<std::vector<v1::MeasuredWindow>> windows;
+  // How much of the ranks' processors others used during the steps that MeasuredStep counts.
+  // Absent if the system does not say, or these steps took less than a second.
+  std::optional<MachineUse> machine;
 
   // The median over windows of the slowest rank's median, without the first window where there
   // are others: it has the cold start. Zero of no windows.

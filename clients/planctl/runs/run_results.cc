@@ -87,6 +87,16 @@ absl::StatusOr<RunResult> ReadPlan(absl::string_view path, const std::string& fi
                            BytesAt(path, field, plan, "predicted_peak_memory_bytes"));
   PARPLAN_ASSIGN_OR_RETURN(result.measured_peak_bytes,
                            BytesAt(path, field, plan, "measured_peak_memory_bytes"));
+  if (plan.contains("machine_used_by_others_ratio")) {
+    PARPLAN_ASSIGN_OR_RETURN(result.used_by_others,
+                             NumberAt(path, field, plan, "machine_used_by_others_ratio", -1.0));
+  }
+  const auto busy = plan.find("machine_is_busy");
+  if (busy != plan.end()) {
+    if (!busy->is_boolean())
+      return Wrong(path, field + ".machine_is_busy", "must be true or false");
+    result.is_machine_busy = busy->get<bool>();
+  }
   if (!plan.contains("stages")) return result;
   if (!plan["stages"].is_array()) return Wrong(path, field + ".stages", "must be a list");
   for (size_t s = 0; s < plan["stages"].size(); ++s) {

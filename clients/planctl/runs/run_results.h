@@ -35,6 +35,11 @@ struct RunResult {
   double measured_step = 0.0;
   int64_t predicted_peak_bytes = 0;
   int64_t measured_peak_bytes = 0;
+  // Share of the ranks' processors that other programs used during the measured steps, and
+  // whether the run calls its machine too busy for its step times to be believed. Absent if the
+  // run could not measure it, or was made by a release that did not.
+  std::optional<double> used_by_others;
+  bool is_machine_busy = false;
   // Of all stages whose memory was measured.
   std::vector<RunMemoryItem> items;
   // Of the first and the last step of the run.

@@ -18,9 +18,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/device/backend/context_memory.h"
+#include "executor/device/backend/machine.h"
+#include "executor/device/backend/machine_use.h"
 #include "executor/exec/exec_inputs.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "tests/executor/exec/exec_world.h"
+#include "tests/support/busy_process.h"
 #include "tests/support/reserved_port.h"
 #include "tests/support/status_matchers.h"
 
@@ -99,6 +102,32 @@ TEST_F(ParplanExec, TrainsAndSetsMeasuredBesidePredicted) {
   EXPECT_EQ(only["windows"][5]["first_step"], 6);
   EXPECT_EQ(only["windows"][5]["step_count"], 1);
   EXPECT_GT(only["windows"][0]["phase_seconds"]["backward"], 0.0);
+}
+
+// Whatever else runs on this machine only adds to what others use.
+TEST_F(ParplanExec, SaysThatOthersUsedItsProcessors) {
+  std::vector<std::unique_ptr<BusyProcess>> others;
+  for (int k = 0; k < 2 * UsableProcessorCount(); ++k) {
+    others.push_back(std::make_unique<BusyProcess>());
+    ASSERT_TRUE(others.back()->is_running());
+  }
+  const std::string plan = world_.WritePlan("p", world_.DataParallel());
+  const std::string results = world_.PathOf("results.json");
+  // Too few steps take too little time to say anything of.
+  for (int steps = 100; steps < 1'000'000; steps *= 4) {
+    ExecProcess process(
+        With(world_.LaunchArguments(plan),
+             {"--steps", absl::StrCat(steps), "--log-every", "100000", "--results", results}));
+    ASSERT_EQ(process.Wait(), 0) << process.output();
+    const nlohmann::json only = ReadJson(results)["plans"][0];
+    if (!only.contains("machine_used_by_others_ratio")) continue;
+    EXPECT_GT(only["machine_used_by_others_ratio"], kBusyMachineRatio);
+    EXPECT_LE(only["machine_used_by_others_ratio"], 1.0);
+    EXPECT_EQ(only["machine_is_busy"], true);
+    EXPECT_THAT(process.output(), HasSubstr("busy machine"));
+    return;
+  }
+  ADD_FAILURE() << "the steps were never long enough";
 }
 
 TEST_F(ParplanExec, ATextNeedsAVocabularyOfBytes) {

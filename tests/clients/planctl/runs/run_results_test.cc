@@ -16,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // A run of one stage, in seconds and bytes.
 std::string File(double predicted, double measured, int64_t measured_activations) {
@@ -94,6 +95,38 @@ TEST(RunResultsTest, LeavesOutPlansThatMeasuredNothing) {
   EXPECT_EQ(runs[0].label, "a/2");
 }
 
+// A file as above with what its machine did; `used` below 0 leaves it out.
+std::vector<RunResult> OnMachine(const std::string& name, double used, bool is_busy) {
+  nlohmann::json file = nlohmann::json::parse(File(0.2, 0.2, 1000));
+  if (used >= 0.0) {
+    file["plans"][0]["machine_used_by_others_ratio"] = used;
+    file["plans"][0]["machine_is_busy"] = is_busy;
+  }
+  const absl::StatusOr<std::vector<RunResult>> runs = ReadRunResults(name, file.dump());
+  EXPECT_OK(runs);
+  return runs.value_or(std::vector<RunResult>(1));
+}
+
+TEST(RunResultsTest, MarksRunsOfABusyMachine) {
+  std::vector<RunResult> runs = OnMachine("calm", 0.012, false);
+  EXPECT_EQ(runs[0].used_by_others, 0.012);
+  EXPECT_THAT(RunsText(runs), AllOf(HasSubstr("others used at most 1.2 % of the ranks'"),
+                                    Not(HasSubstr("busy machine"))));
+  runs.push_back(OnMachine("loaded", 0.487, true)[0]);
+  runs.push_back(OnMachine("old", -1.0, false)[0]);
+  const std::string text = RunsText(runs);
+  EXPECT_THAT(text, testing::ContainsRegex("loaded .* 48\\.7 % .*  busy machine\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("calm .* 1\\.2 %  5\\.500 -> 4\\.000\n"));
+  EXPECT_THAT(text, HasSubstr("machine: BUSY, other programs used processors of the ranks of "
+                              "loaded (48.7 %);"));
+  EXPECT_THAT(text, HasSubstr("not known what others used during old ("));
+  const nlohmann::json json = nlohmann::json::parse(RunsJson(runs));
+  EXPECT_EQ(json["runs"][0]["machineUsedByOthersRatio"], 0.012);
+  EXPECT_EQ(json["runs"][0]["isMachineBusy"], false);
+  EXPECT_EQ(json["runs"][1]["isMachineBusy"], true);
+  EXPECT_FALSE(json["runs"][2].contains("machineUsedByOthersRatio"));
+}
+
 TEST(RunResultsTest, NamesWhatIsWrong) {
   const auto fault = [](const std::string& pointer, const nlohmann::json& value) {
     nlohmann::json file = nlohmann::json::parse(File(0.2, 0.2, 1000));
@@ -111,6 +144,9 @@ TEST(RunResultsTest, NamesWhatIsWrong) {
               HasSubstr("plans[0].measured_step_seconds"));
   EXPECT_THAT(fault("/plans/0/measured_peak_memory_bytes", -1),
               HasSubstr("plans[0].measured_peak_memory_bytes"));
+  EXPECT_THAT(fault("/plans/0/machine_used_by_others_ratio", -0.5),
+              HasSubstr("plans[0].machine_used_by_others_ratio"));
+  EXPECT_THAT(fault("/plans/0/machine_is_busy", 1), HasSubstr("plans[0].machine_is_busy"));
   EXPECT_THAT(fault("/plans/0/stages", 1), HasSubstr("plans[0].stages"));
   EXPECT_THAT(fault("/plans/0/stages/0/measured_memory_bytes/parameters", "much"),
               HasSubstr("plans[0].stages[0]"));

@@ -1,0 +1,42 @@
+// Watches the machine over exactly the steps whose times a plan's record is made of.
+
+#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_MACHINE_WATCH_H_
+#define PARPLAN_CLIENTS_EXECUTOR_EXEC_MACHINE_WATCH_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "executor/device/backend/machine_use.h"
+#include "executor/device/comm/communicator.h"
+
+namespace parplan {
+
+// One rank's watch over the steps under one plan; used by the thread that trains. Without
+// counters (MachineReader::Read fails) it measures nothing and training goes on.
+class MachineWatch {
+ public:
+  // Before every step. The first call starts the watch.
+  void BeginStep();
+  // After every window. The first window has the cold start: it only counts if it stays alone,
+  // as in PlanRecord::MeasuredStep.
+  void EndWindow();
+  // Combines what all ranks saw. Every rank of `everyone`, whose buffers are the host's, calls it
+  // at the same place. Nothing if some rank has nothing to say or too little time passed
+  // (CombineUses). The errors of `everyone`.
+  absl::StatusOr<std::optional<MachineUse>> Combine(Communicator& everyone) const;
+
+ private:
+  std::optional<MachineCounters> Read() const;
+
+  const MachineReader reader_;
+  bool has_begun_ = false;
+  int window_count_ = 0;
+  // Readings before the first step or after the first window, and after the last window.
+  std::optional<MachineCounters> begin_;
+  std::optional<MachineCounters> after_first_;
+  std::optional<MachineCounters> end_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_MACHINE_WATCH_H_
