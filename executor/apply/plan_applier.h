@@ -15,7 +15,7 @@
 #include "executor/apply/checked_plan.h"
 #include "executor/apply/step_meter.h"
 #include "executor/device/backend/device_backend.h"
-#include "executor/device/comm/job.h"
+#include "executor/device/comm/rank_context.h"
 #include "executor/trainer/rank_trainer.h"
 
 namespace parplan {
@@ -23,7 +23,7 @@ namespace parplan {
 struct ApplierSetting {
   // Of this rank; `job` has as many ranks as plans have devices. All outlive the applier.
   Device* device = nullptr;
-  Job* job = nullptr;
+  RankContext* job = nullptr;
   const TokenSource* tokens = nullptr;
   // Of the kind the model names, `optimizer` of its spec.
   OptimizerSettings optimizer = AdamSettings{};

@@ -54,7 +54,7 @@ int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t 
   return std::max(message_bytes / granule, int64_t{1}) * granule;
 }
 
-CollectiveProbe::CollectiveProbe(Job& job, Device& device, LayerKernels& kernels,
+CollectiveProbe::CollectiveProbe(RankContext& job, Device& device, LayerKernels& kernels,
                                  Communicator& control, const CollectiveProbeOptions& options)
     : job_(job),
       device_(device),

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "executor/device/backend/device_backend.h"
 #include "executor/device/comm/communicator.h"
-#include "executor/device/comm/job.h"
+#include "executor/device/comm/rank_context.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/layer_probe/time_spread.h"
 #include "planner/model/profile_snapshot.h"
@@ -56,7 +56,7 @@ struct CollectiveProbeOptions {
 class CollectiveProbe {
  public:
   // All outlive it. `control` is over all ranks and the memory of the host.
-  CollectiveProbe(Job& job, Device& device, LayerKernels& kernels, Communicator& control,
+  CollectiveProbe(RankContext& job, Device& device, LayerKernels& kernels, Communicator& control,
                   const CollectiveProbeOptions& options);
 
   // The time of one operation, at the slowest rank; the same answer at every rank. Between
@@ -74,7 +74,7 @@ class CollectiveProbe {
   absl::Status TakeSamples(Communicator& group, const CollectiveKey& key, Buffers& buffers,
                            int operation_count, int count, std::vector<absl::Duration>& samples);
 
-  Job& job_;
+  RankContext& job_;
   Device& device_;
   LayerKernels& kernels_;
   Communicator& control_;

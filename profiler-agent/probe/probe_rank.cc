@@ -45,7 +45,8 @@ absl::StatusOr<ElementType> ElementTypeOf(const std::vector<ModelSpec>& models) 
 
 class Probe {
  public:
-  Probe(const agent::v1::ProbePlan& plan, Job& job, Device& device, std::vector<ModelSpec> models)
+  Probe(const agent::v1::ProbePlan& plan, RankContext& job, Device& device,
+        std::vector<ModelSpec> models)
       : plan_(plan), job_(job), device_(device), models_(std::move(models)) {}
 
   absl::Status Prepare() {
@@ -258,7 +259,7 @@ class Probe {
   }
 
   const agent::v1::ProbePlan& plan_;
-  Job& job_;
+  RankContext& job_;
   Device& device_;
   const std::vector<ModelSpec> models_;
   std::unique_ptr<LayerKernels> kernels_;
@@ -277,7 +278,7 @@ class Probe {
 
 }  // namespace
 
-absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, Job& job,
+absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, RankContext& job,
                                      const DeviceFacts& description, Device& device) {
   std::vector<ModelSpec> models;
   for (int i = 0; i < plan.models_size(); ++i) {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/device/backend/device_backend.h"
-#include "executor/device/comm/job.h"
+#include "executor/device/comm/rank_context.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 
@@ -16,7 +16,7 @@ namespace parplan {
 //
 // What the time budget left out, and sizes that the executor cannot run, are in the notes.
 // INVALID_ARGUMENT for a plan that breaks its rules; the errors of devices and communicators.
-absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, Job& job,
+absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, RankContext& job,
                                      const DeviceFacts& description, Device& device);
 
 }  // namespace parplan

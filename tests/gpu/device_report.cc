@@ -142,7 +142,8 @@ absl::StatusOr<double> MatrixPeak(Device& device, const Size& size) {
 }
 
 absl::StatusOr<v1::Profile> MeasureProfile(const ModelSpec& model, const DeviceFacts& facts,
-                                           absl::Duration time_budget, Job& job, Device& device) {
+                                           absl::Duration time_budget, RankContext& job,
+                                           Device& device) {
   ProbeRequest request;
   request.rank_count = 1;
   request.models = {model};
@@ -221,8 +222,8 @@ struct Measured {
   Bytes peak;
 };
 
-absl::StatusOr<Measured> Run(const Plan& plan, const ModelSpec& model, ElementType type, Job& job,
-                             Device& device) {
+absl::StatusOr<Measured> Run(const Plan& plan, const ModelSpec& model, ElementType type,
+                             RankContext& job, Device& device) {
   PARPLAN_ASSIGN_OR_RETURN(const auto kernels, device.MakeKernels(type));
   ArrayPool pool(device.memory());
   const std::unique_ptr<TokenSource> tokens =
@@ -249,7 +250,8 @@ absl::StatusOr<Measured> Run(const Plan& plan, const ModelSpec& model, ElementTy
 }
 
 absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
-                          const v1::Profile& profile, ElementType type, Job& job, Device& device) {
+                          const v1::Profile& profile, ElementType type, RankContext& job,
+                          Device& device) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(model, facts, profile));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   for (const std::string& item : costs.estimated_items()) {

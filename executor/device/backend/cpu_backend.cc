@@ -40,7 +40,7 @@ class CpuDevice : public Device {
   }
   DeviceMemory& memory() override { return *memory_; }
   std::unique_ptr<Stopwatch> MakeStopwatch() override { return MakeCpuStopwatch(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(Job& job, const std::string& name,
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(RankContext& job, const std::string& name,
                                                           const std::vector<int>& ranks) override {
     return job.MakeGroup(name, ranks);
   }

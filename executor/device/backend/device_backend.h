@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "executor/device/backend/stopwatch.h"
 #include "executor/device/comm/communicator.h"
-#include "executor/device/comm/job.h"
+#include "executor/device/comm/rank_context.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/device/kernels/layer_kernels.h"
 
@@ -36,7 +36,7 @@ class Device {
   // of them ask for it. On a GPU an operation is ordered among the device's work: `Wait` makes
   // what is called afterwards wait for it, and errors may come in `Synchronize` only.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
-      Job& job, const std::string& name, const std::vector<int>& ranks) = 0;
+      RankContext& job, const std::string& name, const std::vector<int>& ranks) = 0;
 
   // Between memory of the process and of the device; both have ended on return.
   virtual absl::Status CopyFromHost(const void* host, void* device, Bytes size) = 0;

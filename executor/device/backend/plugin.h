@@ -10,8 +10,8 @@
 
 namespace parplan {
 
-// Grows with every change to a class that crosses: Device, DeviceBackend, Job, Communicator,
-// LayerKernels and what they use.
+// Grows with every change to a class that crosses: Device, DeviceBackend, RankContext,
+// Communicator, LayerKernels and what they use.
 inline constexpr int32_t kPluginAbi = 2;
 
 // Of the build: the release and the compiler.

@@ -17,8 +17,8 @@
 #include "absl/time/time.h"
 #include "executor/device/comm/communicator.h"
 #include "executor/device/comm/cpu_communicator.h"
-#include "executor/device/comm/job.h"
 #include "executor/device/comm/progress_thread.h"
+#include "executor/device/comm/rank_context.h"
 #include "executor/device/comm/rendezvous.h"
 #include "executor/device/comm/shaped_link.h"
 #include "executor/device/comm/socket.h"
@@ -52,7 +52,7 @@ struct JobFabricOptions {
 };
 
 // Of one rank. To be used by one thread, as its communicators are.
-class JobFabric : public Job {
+class JobFabric : public RankContext {
  public:
   // Waits until all ranks have joined. The errors of Rendezvous::Join and Get.
   static absl::StatusOr<std::unique_ptr<JobFabric>> Join(JobFabricOptions options);

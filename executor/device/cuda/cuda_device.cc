@@ -42,7 +42,7 @@ std::unique_ptr<Stopwatch> CudaDevice::MakeStopwatch() {
   return std::make_unique<CudaStopwatch>(queue_->compute_stream());
 }
 
-absl::StatusOr<bool> CudaDevice::ShareDevice(Job& job, const std::vector<int>& ranks) {
+absl::StatusOr<bool> CudaDevice::ShareDevice(RankContext& job, const std::vector<int>& ranks) {
   PARPLAN_RETURN_IF_ERROR(job.Publish(absl::StrCat("device/", job.rank()), place_));
   std::set<std::string> places;
   for (const int rank : ranks) {
@@ -52,7 +52,7 @@ absl::StatusOr<bool> CudaDevice::ShareDevice(Job& job, const std::vector<int>& r
   return places.size() < ranks.size();
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::MakeGroup(Job& job,
+absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::MakeGroup(RankContext& job,
                                                                     const std::string& name,
                                                                     const std::vector<int>& ranks) {
   const auto own = std::find(ranks.begin(), ranks.end(), job.rank());

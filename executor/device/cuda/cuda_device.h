@@ -24,7 +24,7 @@ class CudaDevice : public Device, public StagingCopies {
   absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) override;
   DeviceMemory& memory() override { return memory_; }
   std::unique_ptr<Stopwatch> MakeStopwatch() override;
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(Job& job, const std::string& name,
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(RankContext& job, const std::string& name,
                                                           const std::vector<int>& ranks) override;
   absl::Status CopyFromHost(const void* host, void* device, Bytes size) override {
     return queue_->CopyFromHost(host, device, size.count());
@@ -44,7 +44,7 @@ class CudaDevice : public Device, public StagingCopies {
     return queue_->CopyFromHost(host, device, byte_count);
   }
   // Whether a GPU has two of the ranks.
-  absl::StatusOr<bool> ShareDevice(Job& job, const std::vector<int>& ranks);
+  absl::StatusOr<bool> ShareDevice(RankContext& job, const std::vector<int>& ranks);
 
   const std::unique_ptr<CudaQueue> queue_;
   const GroupWay groups_;

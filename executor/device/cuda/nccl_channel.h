@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "executor/device/comm/communicator.h"
-#include "executor/device/comm/job.h"
+#include "executor/device/comm/rank_context.h"
 #include "executor/device/cuda/cuda_queue.h"
 
 namespace parplan::cuda {
@@ -62,7 +62,7 @@ struct NcclChannelSetting {
   int rank = 0;
   int size = 1;
   // Of this job; outlives the channel.
-  Job* job = nullptr;
+  RankContext* job = nullptr;
   // Where errors are told; outlives the channel.
   CudaQueue* queue = nullptr;
   // Makes the communicator, perhaps later (ncclInProgress). Called by the channel's thread.

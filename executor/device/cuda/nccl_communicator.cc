@@ -10,7 +10,7 @@ namespace parplan::cuda {
 namespace {
 
 // Rank 0 makes the name under which the others find it.
-absl::StatusOr<ncclUniqueId> ShareId(Job& job, const std::string& key, int rank) {
+absl::StatusOr<ncclUniqueId> ShareId(RankContext& job, const std::string& key, int rank) {
   ncclUniqueId id;
   if (rank == 0) {
     PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "executor/device/comm/communicator.h"
-#include "executor/device/comm/job.h"
+#include "executor/device/comm/rank_context.h"
 #include "executor/device/cuda/nccl_channel.h"
 
 namespace parplan::cuda {
@@ -26,7 +26,7 @@ struct NcclGroup {
   int rank = 0;
   int size = 1;
   // Both outlive the communicator.
-  Job* job = nullptr;
+  RankContext* job = nullptr;
   CudaQueue* queue = nullptr;
 };
 

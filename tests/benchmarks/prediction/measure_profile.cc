@@ -12,7 +12,7 @@
 namespace parplan {
 
 absl::StatusOr<v1::Profile> MeasureProfile(const PlanSet& set, absl::Duration time_budget,
-                                           Job& job) {
+                                           RankContext& job) {
   ProbeRequest request;
   request.rank_count = set.device_count;
   request.models = {set.model};

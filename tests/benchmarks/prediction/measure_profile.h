@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "executor/device/comm/job.h"
+#include "executor/device/comm/rank_context.h"
 #include "parplan/v1/profile.pb.h"
 #include "tests/benchmarks/prediction/plan_sets.h"
 
@@ -14,7 +14,7 @@ namespace parplan {
 // Of everything that plans of the set may ask for. Called by all ranks of the job, each on the
 // processor it is bound to; all get the same.
 absl::StatusOr<v1::Profile> MeasureProfile(const PlanSet& set, absl::Duration time_budget,
-                                           Job& job);
+                                           RankContext& job);
 
 }  // namespace parplan
 

@@ -200,7 +200,7 @@ class PacedDevice final : public Device {
   }
   DeviceMemory& memory() override { return device_.memory(); }
   std::unique_ptr<Stopwatch> MakeStopwatch() override { return device_.MakeStopwatch(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(Job& job, const std::string& name,
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(RankContext& job, const std::string& name,
                                                           const std::vector<int>& ranks) override {
     return device_.MakeGroup(job, name, ranks);
   }

@@ -26,9 +26,9 @@ using testing::HasSubstr;
 using Floats = std::vector<float>;
 
 // A job that loses its patience when it is told to.
-class TestJob : public Job {
+class TestContext : public RankContext {
  public:
-  explicit TestJob(JobFabric& fabric) : fabric_(fabric) {}
+  explicit TestContext(JobFabric& fabric) : fabric_(fabric) {}
   int rank() const override { return fabric_.rank(); }
   int world_size() const override { return fabric_.world_size(); }
   absl::Duration operation_timeout() const override {
@@ -58,16 +58,17 @@ class NcclCommunicatorTest : public testing::Test {
   void TearDown() override { EXPECT_EQ(TheFakeNccl().made, TheFakeNccl().ended); }
 
   // On every rank, with its queue and a group of all.
-  static void OnRanks(int size,
-                      const std::function<void(NcclCommunicator&, CudaQueue&, TestJob&)>& work) {
+  static void OnRanks(
+      int size, const std::function<void(NcclCommunicator&, CudaQueue&, TestContext&)>& work) {
     RunRanks(size, {.spin_count = 50}, [&](JobFabric& fabric) {
-      TestJob job(fabric);
+      TestContext job(fabric);
       ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
       ASSERT_OK_AND_ASSIGN(const auto group, Make(*queue, job));
       work(*group, *queue, job);
     });
   }
-  static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Make(CudaQueue& queue, Job& fabric) {
+  static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Make(CudaQueue& queue,
+                                                                RankContext& fabric) {
     return NcclCommunicator::Create({.name = "all",
                                      .id = "all#0",
                                      .rank = fabric.rank(),
@@ -81,7 +82,7 @@ constexpr auto kType = ElementType::kFloat32;
 
 TEST_F(NcclCommunicatorTest, Collectives) {
   TheFakeNccl().patience = 3;
-  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestJob&) {
+  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestContext&) {
     const auto rank = static_cast<float>(group.rank());
     Floats sum = {rank, 10.0f * rank};
     EXPECT_OK(group.AllReduce(kType, sum.data(), 2));
@@ -118,7 +119,7 @@ TEST_F(NcclCommunicatorTest, Collectives) {
 }
 
 TEST_F(NcclCommunicatorTest, CallsThatBreakARuleAreNotStarted) {
-  OnRanks(1, [](NcclCommunicator& group, CudaQueue&, TestJob&) {
+  OnRanks(1, [](NcclCommunicator& group, CudaQueue&, TestContext&) {
     float number = 0.0f;
     EXPECT_THAT(group.AllReduce(ElementType::kByte, &number, 4),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("added up")));
@@ -128,7 +129,7 @@ TEST_F(NcclCommunicatorTest, CallsThatBreakARuleAreNotStarted) {
 
 // All send to the next and only then receive from the last; each way twice, and both ways.
 TEST_F(NcclCommunicatorTest, SendsDoNotWaitForWhatComesAfterThem) {
-  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestJob&) {
+  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestContext&) {
     const int next = (group.rank() + 1) % 3;
     const int last = (group.rank() + 2) % 3;
     const Floats out = {static_cast<float>(group.rank())};
@@ -161,7 +162,7 @@ TEST_F(NcclCommunicatorTest, SendsDoNotWaitForWhatComesAfterThem) {
 }
 
 TEST_F(NcclCommunicatorTest, PartsInTheOrderOfTheirKeys) {
-  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestJob&) {
+  OnRanks(3, [](NcclCommunicator& group, CudaQueue& queue, TestContext&) {
     const int color = group.rank() == 1 ? -1 : 7;
     ASSERT_OK_AND_ASSIGN(const auto part, group.Split(color, -group.rank()));
     if (group.rank() == 1) {
@@ -181,7 +182,7 @@ TEST_F(NcclCommunicatorTest, PartsInTheOrderOfTheirKeys) {
 
 TEST_F(NcclCommunicatorTest, ARankThatDoesNotJoinIsWaitedForNoLongerThanTheDeadline) {
   RunRanks(2, {.spin_count = 50}, [](JobFabric& fabric) {
-    TestJob job(fabric);
+    TestContext job(fabric);
     job.is_hasty = true;
     ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
     if (fabric.rank() == 0) {
@@ -195,7 +196,7 @@ TEST_F(NcclCommunicatorTest, ARankThatDoesNotJoinIsWaitedForNoLongerThanTheDeadl
 }
 
 TEST_F(NcclCommunicatorTest, AnOperationThatOthersDoNotCallEndsAtTheDeadline) {
-  OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestJob& job) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
     if (group.rank() == 1) {
       EXPECT_OK(job.Await("over").status());
       return;
@@ -215,7 +216,7 @@ TEST_F(NcclCommunicatorTest, AnOperationThatOthersDoNotCallEndsAtTheDeadline) {
 // Who has waited on the device alone may leave before it has got there.
 TEST_F(NcclCommunicatorTest, WhatIsUnderWayEndsBeforeTheCommunicator) {
   Floats sums = {1.0f, 2.0f};
-  OnRanks(2, [&](NcclCommunicator& group, CudaQueue& queue, TestJob& job) {
+  OnRanks(2, [&](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
     if (group.rank() == 1) {
       EXPECT_OK(job.Await("leaving").status());
     }
@@ -227,7 +228,7 @@ TEST_F(NcclCommunicatorTest, WhatIsUnderWayEndsBeforeTheCommunicator) {
 }
 
 TEST_F(NcclCommunicatorTest, AnAbortReachesWhoWaits) {
-  OnRanks(2, [](NcclCommunicator& group, CudaQueue&, TestJob&) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue&, TestContext&) {
     // Rank 0 is through with making the group then; the abort may end this barrier already.
     absl::Status status = group.Barrier();
     if (group.rank() == 1) {
@@ -242,7 +243,7 @@ TEST_F(NcclCommunicatorTest, AnAbortReachesWhoWaits) {
 }
 
 TEST_F(NcclCommunicatorTest, AReceiveThatNobodySendsEndsWithTheJob) {
-  OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestJob& job) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
     if (group.rank() == 1) {
       job.Abort("the power fails");
       return;
@@ -261,7 +262,7 @@ TEST_F(NcclCommunicatorTest, AReceiveThatNobodySendsEndsWithTheJob) {
 }
 
 TEST_F(NcclCommunicatorTest, AnErrorThatNcclFindsLaterIsTold) {
-  OnRanks(1, [](NcclCommunicator& group, CudaQueue&, TestJob&) {
+  OnRanks(1, [](NcclCommunicator& group, CudaQueue&, TestContext&) {
     float number = 0.0f;
     EXPECT_OK(group.AllReduce(kType, &number, 1));
     TheFakeNccl().state = ncclRemoteError;

@@ -1,8 +1,8 @@
 // A job as communicators of any back end see it: who takes part, what ranks tell each other,
 // and groups that go through the processor.
 
-#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_JOB_H_
-#define PARPLAN_EXECUTOR_DEVICE_COMM_JOB_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RANK_CONTEXT_H_
+#define PARPLAN_EXECUTOR_DEVICE_COMM_RANK_CONTEXT_H_
 
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@
 namespace parplan {
 
 // Of one rank. `Publish`, `Await`, `Health` and `Abort` may be called from any thread.
-class Job : public JobWatch {
+class RankContext : public JobWatch {
  public:
   // This rank, and how many there are.
   virtual int rank() const = 0;
@@ -38,4 +38,4 @@ class Job : public JobWatch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_JOB_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_COMM_RANK_CONTEXT_H_
