@@ -68,7 +68,7 @@ AttentionShape AttentionPart::WholeShape() const {
           .output_sample_stride = query_width_};
 }
 
-void AttentionPart::Turn(const Array& projections, bool turns_back) const {
+void AttentionPart::ApplyRotary(const Array& projections, bool inverse) const {
   if (tools_.definition().feed_forward_kind != FeedForwardKind::kSwiglu) return;
   int64_t row = 0;
   for (const Interval& piece : pieces_[tools_.place().context]) {
@@ -79,7 +79,7 @@ void AttentionPart::Turn(const Array& projections, bool turns_back) const {
                              .head_size = tools_.definition().head_size,
                              .first_position = piece.begin,
                              .row_stride = projection_width()},
-                            turns_back, tools_.At(projections.data(), row * projection_width()));
+                            inverse, tools_.At(projections.data(), row * projection_width()));
     row += piece.size() * sample_count_;
   }
 }

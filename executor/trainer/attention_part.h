@@ -40,7 +40,7 @@ class AttentionPart {
 
   // Turns queries and keys by the positions of their tokens, where the model tells positions
   // so; or back again.
-  void Turn(const Array& projections, bool turns_back) const;
+  void ApplyRotary(const Array& projections, bool inverse) const;
 
   // The outputs, which count as `use` as all that is kept does.
   absl::StatusOr<Array> Forward(Array projections, ArrayUse use, Kept& kept) const;

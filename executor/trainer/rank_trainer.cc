@@ -10,30 +10,31 @@ namespace parplan {
 // A stage of the plan on this rank.
 class RankTrainer::Stage {
  public:
-  Stage(RankTrainer& trainer, const StageProgram& program) : to_(trainer), program_(program) {}
+  Stage(RankTrainer& trainer, const StageProgram& program) : trainer_(trainer), program_(program) {}
 
   // `embedding`: where an earlier stage of this rank has it.
   absl::Status Prepare(TrainerLayer* embedding) {
     for (const LayerProgram& layer : program_.layers) {
-      const LayerDefinition& definition = to_.model_.layer_definitions()[layer.definition_index];
-      TrainerLayer::Setting setting{.tools = {.kernels = to_.setting_.kernels,
-                                              .pool = to_.setting_.pool,
-                                              .tensor = to_.Group(layer.tensor_group),
-                                              .context = to_.Group(layer.context_group),
+      const LayerDefinition& definition =
+          trainer_.model_.layer_definitions()[layer.definition_index];
+      TrainerLayer::Setting setting{.tools = {.kernels = trainer_.setting_.kernels,
+                                              .pool = trainer_.setting_.pool,
+                                              .tensor = trainer_.Group(layer.tensor_group),
+                                              .context = trainer_.Group(layer.context_group),
                                               .definition = &definition,
                                               .strategy = layer.strategy,
                                               .layout = layer.layout,
-                                              .rank = to_.program_.rank},
+                                              .rank = trainer_.program_.rank},
                                     .program = layer,
-                                    .gradient_group = to_.Group(layer.gradient_group),
-                                    .tokens = to_.setting_.tokens,
-                                    .optimizer = to_.setting_.optimizer,
-                                    .seed = to_.setting_.seed,
-                                    .micro_batch_size = to_.program_.micro_batch_size,
-                                    .global_token_count = to_.program_.micro_batch_size *
-                                                          to_.program_.micro_batch_count *
+                                    .gradient_group = trainer_.Group(layer.gradient_group),
+                                    .tokens = trainer_.setting_.tokens,
+                                    .optimizer = trainer_.setting_.optimizer,
+                                    .seed = trainer_.setting_.seed,
+                                    .micro_batch_size = trainer_.program_.micro_batch_size,
+                                    .global_token_count = trainer_.program_.micro_batch_size *
+                                                          trainer_.program_.micro_batch_count *
                                                           definition.sequence_length,
-                                    .observer = to_.setting_.observer};
+                                    .observer = trainer_.setting_.observer};
       if (definition.tied_embedding) {
         if (embedding == nullptr && !layers_.empty() && IsEmbedding(*layers_.front())) {
           embedding = layers_.front().get();
@@ -49,71 +50,73 @@ class RankTrainer::Stage {
   absl::Status Forward(int64_t micro_batch) {
     Array x;
     if (program_.receive_forward_group >= 0) {
-      to_.Enter(TrainerPhase::kReceive);
+      trainer_.Enter(TrainerPhase::kReceive);
       PARPLAN_ASSIGN_OR_RETURN(x, TakeRows(layers_.front()->program().layout));
-      PARPLAN_RETURN_IF_ERROR(to_.mover_.Receive(
-          program_.receive_forward, layers_.front()->program().layout, x,
-          *to_.Group(program_.receive_forward_group), to_.RanksOf(program_.receive_forward_group)));
+      PARPLAN_RETURN_IF_ERROR(
+          trainer_.mover_.Receive(program_.receive_forward, layers_.front()->program().layout, x,
+                                  *trainer_.Group(program_.receive_forward_group),
+                                  trainer_.RanksOf(program_.receive_forward_group)));
     }
     for (size_t k = 0; k < layers_.size(); ++k) {
       const LayerProgram& layer = layers_[k]->program();
       if (!layer.enter.is_empty()) {
-        to_.Enter(TrainerPhase::kReshard, layer.layer_index);
+        trainer_.Enter(TrainerPhase::kReshard, layer.layer_index);
         PARPLAN_ASSIGN_OR_RETURN(
-            x, to_.mover_.Reshard(layer.enter, layers_[k - 1]->program().layout, layer.layout,
-                                  std::move(x), *to_.Group(program_.stage_group),
-                                  to_.RanksOf(program_.stage_group)));
+            x, trainer_.mover_.Reshard(layer.enter, layers_[k - 1]->program().layout, layer.layout,
+                                       std::move(x), *trainer_.Group(program_.stage_group),
+                                       trainer_.RanksOf(program_.stage_group)));
       }
-      to_.Enter(TrainerPhase::kForward, layer.layer_index);
-      PARPLAN_ASSIGN_OR_RETURN(x, layers_[k]->Forward(to_.step_count_, micro_batch, std::move(x)));
+      trainer_.Enter(TrainerPhase::kForward, layer.layer_index);
+      PARPLAN_ASSIGN_OR_RETURN(
+          x, layers_[k]->Forward(trainer_.step_count_, micro_batch, std::move(x)));
     }
     if (program_.send_forward_group < 0) return absl::OkStatus();
-    to_.Enter(TrainerPhase::kSend);
-    return to_.mover_.Send(program_.send_forward, layers_.back()->program().layout, std::move(x),
-                           *to_.Group(program_.send_forward_group),
-                           to_.RanksOf(program_.send_forward_group), sent_forward_);
+    trainer_.Enter(TrainerPhase::kSend);
+    return trainer_.mover_.Send(program_.send_forward, layers_.back()->program().layout,
+                                std::move(x), *trainer_.Group(program_.send_forward_group),
+                                trainer_.RanksOf(program_.send_forward_group), sent_forward_);
   }
 
   // `is_last`: of this stage in this step, so that gradients are whole on this rank.
   absl::Status Backward(int64_t micro_batch, bool is_last) {
     Array dx;
     if (program_.receive_backward_group >= 0) {
-      to_.Enter(TrainerPhase::kReceive);
+      trainer_.Enter(TrainerPhase::kReceive);
       PARPLAN_ASSIGN_OR_RETURN(dx, TakeRows(layers_.back()->program().layout));
-      PARPLAN_RETURN_IF_ERROR(to_.mover_.Receive(program_.receive_backward,
-                                                 layers_.back()->program().layout, dx,
-                                                 *to_.Group(program_.receive_backward_group),
-                                                 to_.RanksOf(program_.receive_backward_group)));
+      PARPLAN_RETURN_IF_ERROR(
+          trainer_.mover_.Receive(program_.receive_backward, layers_.back()->program().layout, dx,
+                                  *trainer_.Group(program_.receive_backward_group),
+                                  trainer_.RanksOf(program_.receive_backward_group)));
     }
     for (size_t k = layers_.size(); k-- > 0;) {
       const LayerProgram& layer = layers_[k]->program();
-      to_.Enter(TrainerPhase::kBackward, layer.layer_index);
-      PARPLAN_ASSIGN_OR_RETURN(
-          dx, layers_[k]->Backward(to_.step_count_, micro_batch, std::move(dx), to_.loss_));
+      trainer_.Enter(TrainerPhase::kBackward, layer.layer_index);
+      PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(trainer_.step_count_, micro_batch,
+                                                        std::move(dx), trainer_.loss_));
       if (is_last) {
-        to_.Enter(TrainerPhase::kGradientSync, layer.layer_index);
+        trainer_.Enter(TrainerPhase::kGradientSync, layer.layer_index);
         PARPLAN_RETURN_IF_ERROR(layers_[k]->state().StartSynchronize());
       }
       if (!layer.leave_backward.is_empty()) {
-        to_.Enter(TrainerPhase::kReshard, layer.layer_index);
+        trainer_.Enter(TrainerPhase::kReshard, layer.layer_index);
         PARPLAN_ASSIGN_OR_RETURN(
-            dx,
-            to_.mover_.Reshard(layer.leave_backward, layer.layout, layers_[k - 1]->program().layout,
-                               std::move(dx), *to_.Group(program_.stage_group),
-                               to_.RanksOf(program_.stage_group)));
+            dx, trainer_.mover_.Reshard(layer.leave_backward, layer.layout,
+                                        layers_[k - 1]->program().layout, std::move(dx),
+                                        *trainer_.Group(program_.stage_group),
+                                        trainer_.RanksOf(program_.stage_group)));
       }
     }
     if (program_.send_backward_group < 0) return absl::OkStatus();
-    to_.Enter(TrainerPhase::kSend);
-    return to_.mover_.Send(program_.send_backward, layers_.front()->program().layout, std::move(dx),
-                           *to_.Group(program_.send_backward_group),
-                           to_.RanksOf(program_.send_backward_group), sent_backward_);
+    trainer_.Enter(TrainerPhase::kSend);
+    return trainer_.mover_.Send(program_.send_backward, layers_.front()->program().layout,
+                                std::move(dx), *trainer_.Group(program_.send_backward_group),
+                                trainer_.RanksOf(program_.send_backward_group), sent_backward_);
   }
 
   // Waits until everything sent has arrived.
   absl::Status Finish() {
-    PARPLAN_RETURN_IF_ERROR(to_.mover_.Finish(sent_forward_));
-    return to_.mover_.Finish(sent_backward_);
+    PARPLAN_RETURN_IF_ERROR(trainer_.mover_.Finish(sent_forward_));
+    return trainer_.mover_.Finish(sent_backward_);
   }
 
   int index() const { return program_.stage_index; }
@@ -122,12 +125,12 @@ class RankTrainer::Stage {
  private:
   bool IsEmbedding(const TrainerLayer& layer) const { return layer.program().layer_index == 0; }
   absl::StatusOr<Array> TakeRows(const ActivationLayout& layout) const {
-    const int64_t elements = layout.RowCount() * to_.model_.layer(0).hidden_size;
-    return to_.setting_.pool->Take(ArrayUse::kTransient,
-                                   Bytes::Of(elements * ElementSize(to_.setting_.kernels->type())));
+    const int64_t elements = layout.RowCount() * trainer_.model_.layer(0).hidden_size;
+    return trainer_.setting_.pool->Take(
+        ArrayUse::kTransient, Bytes::Of(elements * ElementSize(trainer_.setting_.kernels->type())));
   }
 
-  RankTrainer& to_;
+  RankTrainer& trainer_;
   const StageProgram& program_;
   std::vector<std::unique_ptr<TrainerLayer>> layers_;
   BlockMover::Outbox sent_forward_;
@@ -192,14 +195,14 @@ absl::StatusOr<double> RankTrainer::Step() {
   }
   Enter(TrainerPhase::kLoss);
   if (loss_group_ != nullptr) {
-    PARPLAN_RETURN_IF_ERROR(AddUpLoss());
+    PARPLAN_RETURN_IF_ERROR(AllReduceLoss());
   }
   PARPLAN_RETURN_IF_ERROR(setting_.kernels->Synchronize());
   Enter(TrainerPhase::kOutside);
   return loss_;
 }
 
-absl::Status RankTrainer::AddUpLoss() {
+absl::Status RankTrainer::AllReduceLoss() {
   // Groups exchange memory of the device.
   PARPLAN_ASSIGN_OR_RETURN(const Array sum,
                            setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(loss_))));

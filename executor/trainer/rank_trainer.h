@@ -73,7 +73,7 @@ class RankTrainer {
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
   // The loss of all ranks in place of this rank's.
-  absl::Status AddUpLoss();
+  absl::Status AllReduceLoss();
   absl::Status SynchronizeGradients();
   void Enter(TrainerPhase phase, int layer_index = -1) const {
     if (setting_.observer != nullptr) setting_.observer->Enter(phase, layer_index);

@@ -72,7 +72,7 @@ std::vector<int32_t> TrainerLayer::Tokens(int64_t step, int64_t micro_batch, int
 absl::StatusOr<Array> TrainerLayer::ForwardTransformer(const void* parameters, Array input,
                                                        Kept& kept) const {
   if (recompute_level() != RecomputeLevel::kFull) {
-    input.Become(ArrayUse::kActivations);
+    input.set_use(ArrayUse::kActivations);
     PARPLAN_ASSIGN_OR_RETURN(
         Array output, transformer_->Forward(parameters, std::move(input), ArrayUse::kActivations,
                                             kept.transformer));
@@ -81,7 +81,7 @@ absl::StatusOr<Array> TrainerLayer::ForwardTransformer(const void* parameters, A
     }
     return output;
   }
-  input.Become(ArrayUse::kCheckpoints);
+  input.set_use(ArrayUse::kCheckpoints);
   TransformerLayer::Kept dropped;
   PARPLAN_ASSIGN_OR_RETURN(Array output, transformer_->Forward(parameters, std::move(input),
                                                                ArrayUse::kTransient, dropped));
@@ -137,7 +137,7 @@ absl::StatusOr<Array> TrainerLayer::Forward(int64_t step, int64_t micro_batch, A
     kept.tokens = Tokens(step, micro_batch, /*shift=*/0);
     PARPLAN_ASSIGN_OR_RETURN(output, embedding_->Forward(parameters, kept.tokens.data()));
   } else if (head_.has_value()) {
-    input.Become(ArrayUse::kActivations);
+    input.set_use(ArrayUse::kActivations);
     PARPLAN_RETURN_IF_ERROR(head_->Forward(parameters, std::move(input), kept.head));
   } else {
     PARPLAN_ASSIGN_OR_RETURN(output, ForwardTransformer(parameters, std::move(input), kept));

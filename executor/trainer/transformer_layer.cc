@@ -52,7 +52,7 @@ absl::StatusOr<Array> TransformerLayer::Forward(const void* parameters, Array in
                                                 Kept& kept) const {
   kept.input = std::move(input);
   PARPLAN_ASSIGN_OR_RETURN(kept.middle, Attend(parameters, use, kept));
-  kept.middle.Become(use);
+  kept.middle.set_use(use);
   return FeedForward(parameters, use, kept);
 }
 
@@ -87,7 +87,7 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
     kernels.AddBiasToColumns(In(parameters, "value_bias"), projections.data(), product_rows, width,
                              query + value, value);
   }
-  attention_.Turn(projections, /*turns_back=*/false);
+  attention_.ApplyRotary(projections, /*inverse=*/false);
   PARPLAN_ASSIGN_OR_RETURN(kept.attended,
                            attention_.Forward(std::move(projections), use, kept.attention));
   PARPLAN_ASSIGN_OR_RETURN(Array partial,
@@ -279,7 +279,7 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
   PARPLAN_ASSIGN_OR_RETURN(Array d_projections,
                            attention_.Backward(std::move(kept.attention), std::move(kept.attended),
                                                std::move(d_attended)));
-  attention_.Turn(d_projections, /*turns_back=*/true);
+  attention_.ApplyRotary(d_projections, /*inverse=*/true);
   if (layout_.Has("query_bias")) {
     const int64_t value = (width - query) / 2;
     kernels.AddColumnsOfRows(d_projections.data(), product_rows, width, /*first_column=*/0, query,

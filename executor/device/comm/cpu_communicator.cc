@@ -109,12 +109,12 @@ bool CpuCommunicator::Progress() {
 bool CpuCommunicator::ProgressLocked() {
   const auto link_to = [this](int other) -> Link& { return LinkTo(other); };
   bool has_moved = false;
-  Ways taken(size());
+  Directions taken(size());
   for (size_t index = 0; index < tasks_.size();) {
     Task& task = *tasks_[index];
-    // Messages on one way keep the order of the operations.
-    if (task.ways().Meets(taken)) {
-      taken.Add(task.ways());
+    // Messages in one direction keep the order of the operations.
+    if (task.directions().Overlap(taken)) {
+      taken.Add(task.directions());
       ++index;
       continue;
     }
@@ -133,7 +133,7 @@ bool CpuCommunicator::ProgressLocked() {
     }
     has_moved |= *moved;
     if (!task.IsDone()) {
-      taken.Add(task.ways());
+      taken.Add(task.directions());
       ++index;
       continue;
     }

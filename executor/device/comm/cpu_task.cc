@@ -11,22 +11,26 @@
 namespace parplan {
 namespace {
 
-constexpr int64_t kUnit = 8;
-constexpr char kFilling[kUnit] = {};
+// Messages are padded to a multiple of this size, so that elements of up to 8 bytes lie aligned
+// and whole in whatever has arrived (Link).
+constexpr int64_t kMessageUnit = 8;
+constexpr char kPadding[kMessageUnit] = {};
 constexpr const char* kTypeNames[] = {"float32", "float64", "bfloat16", "byte"};
 
-int64_t RoundedUp(int64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
+int64_t RoundedUp(int64_t bytes) {
+  return (bytes + kMessageUnit - 1) / kMessageUnit * kMessageUnit;
+}
 
 }  // namespace
 
-bool Ways::Meets(const Ways& other) const {
+bool Directions::Overlap(const Directions& other) const {
   for (size_t rank = 0; rank < to.size(); ++rank) {
     if ((to[rank] && other.to[rank]) || (from[rank] && other.from[rank])) return true;
   }
   return false;
 }
 
-void Ways::Add(const Ways& other) {
+void Directions::Add(const Directions& other) {
   for (size_t rank = 0; rank < to.size(); ++rank) {
     to[rank] |= other.to[rank];
     from[rank] |= other.from[rank];
@@ -37,12 +41,12 @@ CpuTask::CpuTask(const CollectiveCall& call, int rank, int size)
     : call_(call),
       element_size_(ElementSize(call.type)),
       program_(ProgramOf(call, rank, size)),
-      ways_(size),
+      directions_(size),
       start_(SteadyNow()),
       scratch_(program_.scratch_count * element_size_) {
   for (const ProgramStep& step : program_.steps) {
-    if (step.send_to >= 0) ways_.to[step.send_to] = 1;
-    if (step.receive_from >= 0) ways_.from[step.receive_from] = 1;
+    if (step.send_to >= 0) directions_.to[step.send_to] = 1;
+    if (step.receive_from >= 0) directions_.from[step.receive_from] = 1;
   }
 }
 
@@ -129,11 +133,10 @@ absl::StatusOr<bool> CpuTask::Send(const ProgramStep& step, Link& link) {
   while (sent_ < end) {
     absl::Span<const char> piece;
     if (sent_ < static_cast<int64_t>(sizeof(Header))) {
-      if (sent_ == 0) {
-        if (out_header_[0] == 0) link.BeginMessage();
+      if (!has_begun_sending_) {
+        link.BeginMessage();
         out_header_ = HeaderOf(step.send_count);
-        // Tells that the message has begun; no header is 0 then.
-        out_header_[0] |= uint64_t{1} << 32;
+        has_begun_sending_ = true;
       }
       piece = absl::MakeConstSpan(reinterpret_cast<const char*>(out_header_.data()), sizeof(Header))
                   .subspan(sent_);
@@ -141,14 +144,14 @@ absl::StatusOr<bool> CpuTask::Send(const ProgramStep& step, Link& link) {
       const int64_t done = sent_ - static_cast<int64_t>(sizeof(Header));
       piece = absl::MakeConstSpan(AddressOf(step.send_from) + done, payload_end - sent_);
     } else {
-      piece = absl::MakeConstSpan(kFilling, end - sent_);
+      piece = absl::MakeConstSpan(kPadding, end - sent_);
     }
     PARPLAN_ASSIGN_OR_RETURN(const int64_t count, link.Write(piece));
     if (count == 0) return has_moved;
     sent_ += count;
     has_moved = true;
   }
-  out_header_[0] = 0;
+  has_begun_sending_ = false;
   return has_moved;
 }
 
@@ -164,7 +167,6 @@ absl::StatusOr<bool> CpuTask::ReceiveHeader(const ProgramStep& step, Link& link)
     received_ += count;
     has_moved = true;
   }
-  in_header_[0] &= (uint64_t{1} << 32) - 1;
   const Header expected = HeaderOf(step.receive_count);
   if (in_header_ != expected) {
     return absl::InternalError(absl::StrCat("it sent ", DescribeHeader(in_header_), " where ",

@@ -1,4 +1,4 @@
-// One operation of a communicator on its way: how far its program has come.
+// One operation of a communicator under way: how far its program has come.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_CPU_TASK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_CPU_TASK_H_
@@ -15,38 +15,42 @@
 
 namespace parplan {
 
-// Ways to and from other ranks that operations use: no two at once.
-struct Ways {
-  explicit Ways(int size) : to(size, 0), from(size, 0) {}
-  bool Meets(const Ways& other) const;
-  void Add(const Ways& other);
+// The directions of links that an operation uses. Two operations that share one run one after
+// the other, since a link is a single stream of bytes.
+struct Directions {
+  explicit Directions(int size) : to(size, 0), from(size, 0) {}
+  // Returns whether both use some direction.
+  bool Overlap(const Directions& other) const;
+  void Add(const Directions& other);
+  // [rank of the group] 1 if bytes are sent to it, and if they are received from it.
   std::vector<char> to;
   std::vector<char> from;
 };
 
-// Not safe for several threads.
+// Used by one thread at a time.
 class CpuTask {
  public:
-  // REQUIRES: a valid call; its buffers live as long.
+  // REQUIRES: `call` is valid (CheckCall); its buffers live as long as the task.
   CpuTask(const CollectiveCall& call, int rank, int size);
 
   const CollectiveCall& call() const { return call_; }
-  const Ways& ways() const { return ways_; }
+  const Directions& directions() const { return directions_; }
   absl::Duration start() const { return start_; }
 
-  // Moves what can be moved now. True where anything was. INTERNAL where another rank runs
-  // something else.
+  // Moves the bytes that can be moved now and returns whether there were any. INTERNAL if the
+  // other rank runs another operation, or the same with another type or count.
   absl::StatusOr<bool> Progress(const std::function<Link&(int)>& link_to);
-  // Whether the program has ended.
+  // Returns whether the program has ended.
   bool IsDone() const { return is_done_; }
 
-  // The rank of the group that it waits for; -1 for none.
+  // Returns the rank of the group that the task waits for; -1 for none.
   int AwaitedRank() const;
-  // Whether it waits for a way that is slowed down, and so for how long.
+  // Returns how long a link that is slowed down makes the task wait; 0 if none does.
   absl::Duration UntilWritable(const std::function<Link&(int)>& link_to) const;
 
  private:
-  // What a message says of itself.
+  // What a message begins with: operation, type and reduction in one word, and the number of
+  // elements.
   using Header = std::array<uint64_t, 2>;
 
   Header HeaderOf(int64_t count) const;
@@ -61,15 +65,17 @@ class CpuTask {
   const CollectiveCall call_;
   const int64_t element_size_;
   const CollectiveProgram program_;
-  Ways ways_;
+  Directions directions_;
   const absl::Duration start_;
   std::vector<char> scratch_;
   bool has_begun_ = false;
   bool is_done_ = false;
   size_t step_ = 0;
-  // Of this step, with header and what fills up to 8 bytes.
+  // Bytes of this step's messages so far, with header and padding.
   int64_t sent_ = 0;
   int64_t received_ = 0;
+  // Whether BeginMessage was called for the message of this step.
+  bool has_begun_sending_ = false;
   Header out_header_ = {};
   Header in_header_ = {};
 };

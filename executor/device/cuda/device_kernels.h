@@ -176,10 +176,10 @@ class DeviceKernels : public LayerKernels {
     PARPLAN_LAUNCH(queue_, WarpBlocks(warps), dim3(kRowThreads), 0, (MergeOutputs<T>), shape,
                    In(part), Numbers(part_kept), Out(output), Numbers(kept));
   }
-  void Rotate(const RotaryShape& shape, bool turns_back, void* x) override {
+  void Rotate(const RotaryShape& shape, bool inverse, void* x) override {
     Each(shape.token_count * (shape.head_size / 2),
          RotateWork<T>{Out(x), shape.sample_count, shape.row_stride, shape.first_position,
-                       shape.head_count, shape.head_size, turns_back});
+                       shape.head_count, shape.head_size, inverse});
   }
 
   void Embed(const int32_t* tokens, int64_t token_count, const void* table, int64_t first_token,

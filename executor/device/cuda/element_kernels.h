@@ -187,7 +187,7 @@ struct RotateWork {
   int64_t first_position;
   int head_count;
   int head_size;
-  bool turns_back;
+  bool inverse;
   __device__ void operator()(int64_t i) const {
     const int pairs = head_size / 2;
     const int64_t token = i / pairs;
@@ -197,7 +197,7 @@ struct RotateWork {
         static_cast<double>(first_position + token) * pow(10000.0, -2.0 * pair / head_size);
     const float cosine = static_cast<float>(cos(angle));
     const float forward_sine = static_cast<float>(sin(angle));
-    const float sine = turns_back ? -forward_sine : forward_sine;
+    const float sine = inverse ? -forward_sine : forward_sine;
     for (int64_t sample = 0; sample < sample_count; ++sample) {
       T* const row = x + (token * sample_count + sample) * row_stride;
       for (int head = 0; head < head_count; ++head) {

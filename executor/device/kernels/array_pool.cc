@@ -45,7 +45,7 @@ void Array::Reset() {
   pool_->free_[size_].push_back(std::exchange(data_, nullptr));
 }
 
-void Array::Become(ArrayUse use) {
+void Array::set_use(ArrayUse use) {
   if (data_ == nullptr || use == use_) return;
   pool_->Count(use_, Bytes() - size_);
   use_ = use;

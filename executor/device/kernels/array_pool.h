@@ -63,7 +63,7 @@ class Array {
   bool is_null() const { return data_ == nullptr; }
   void Reset();
   // Counts as something else from now on.
-  void Become(ArrayUse use);
+  void set_use(ArrayUse use);
 
  private:
   friend class ArrayPool;

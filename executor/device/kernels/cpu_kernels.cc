@@ -218,8 +218,8 @@ class CpuKernels : public LayerKernels {
     CpuAttention<T>::Merge(shape, In(part), In(part_kept), Out(output), Out(kept));
   }
 
-  void Rotate(const RotaryShape& shape, bool turns_back, void* x) override {
-    rotary_.Turn(shape, turns_back, Out(x));
+  void Rotate(const RotaryShape& shape, bool inverse, void* x) override {
+    rotary_.ApplyRotary(shape, inverse, Out(x));
   }
 
   void Embed(const int32_t* tokens, int64_t token_count, const void* table, int64_t first_token,

@@ -31,10 +31,10 @@ const T* CpuRotary<T>::Turns(int head_size, int64_t position_count) {
 }
 
 template <typename T>
-void CpuRotary<T>::Turn(const RotaryShape& shape, bool turns_back, T* x) {
+void CpuRotary<T>::ApplyRotary(const RotaryShape& shape, bool inverse, T* x) {
   const int pairs = shape.head_size / 2;
   const T* const turns = Turns(shape.head_size, shape.first_position + shape.token_count);
-  const T direction = turns_back ? T(-1) : T(1);
+  const T direction = inverse ? T(-1) : T(1);
   for (int64_t token = 0; token < shape.token_count; ++token) {
     const T* const turn = turns + (shape.first_position + token) * 2 * pairs;
     for (int64_t sample = 0; sample < shape.sample_count; ++sample) {

@@ -16,7 +16,7 @@ template <typename T>
 class CpuRotary {
  public:
   // As `LayerKernels::Rotate`.
-  void Turn(const RotaryShape& shape, bool turns_back, T* x);
+  void ApplyRotary(const RotaryShape& shape, bool inverse, T* x);
 
  private:
   // [position] the cosines of all pairs, then their sines.

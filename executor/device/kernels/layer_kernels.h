@@ -171,7 +171,7 @@ class LayerKernels {
                               void* output, void* kept) = 0;
   // Turns elements i and head_size / 2 + i of every head by position * 10000^(-2 i / head_size)
   // (Su et al. 2021, section 3.2.2), or by as much the other way.
-  virtual void Rotate(const RotaryShape& shape, bool turns_back, void* x) = 0;
+  virtual void Rotate(const RotaryShape& shape, bool inverse, void* x) = 0;
 
   // Row i of y = row tokens[i] - first_token of the table; 0 where that is no row of it,
   // because another rank has it.

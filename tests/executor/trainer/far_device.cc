@@ -112,8 +112,8 @@ class FarKernels : public LayerKernels {
                       void* output, void* kept) override {
     near_->MergeAttention(shape, Here(part), Here(part_kept), Here(output), Here(kept));
   }
-  void Rotate(const RotaryShape& shape, bool turns_back, void* x) override {
-    near_->Rotate(shape, turns_back, Here(x));
+  void Rotate(const RotaryShape& shape, bool inverse, void* x) override {
+    near_->Rotate(shape, inverse, Here(x));
   }
   void Embed(const int32_t* tokens, int64_t token_count, const void* table, int64_t first_token,
              int64_t row_count, int64_t row_size, void* y) override {

@@ -273,14 +273,14 @@ TEST_F(KernelsTest, StepsWithoutMomentumNeedNoMoments) {
 // Rotary positions: scores depend on how far apart two tokens are, and on nothing else.
 TEST_F(KernelsTest, RotationsTellDistances) {
   constexpr int kHeads = 2, kSize = 6, kTokens = 5, kSamples = 2, kStride = 15;
-  const auto rotated = [&](int64_t first_position, int64_t tokens, bool turns_back, Numbers x) {
+  const auto rotated = [&](int64_t first_position, int64_t tokens, bool inverse, Numbers x) {
     exact->Rotate({.token_count = tokens,
                    .sample_count = kSamples,
                    .head_count = kHeads,
                    .head_size = kSize,
                    .first_position = first_position,
                    .row_stride = kStride},
-                  turns_back, x.data());
+                  inverse, x.data());
     return x;
   };
   // The same vectors at every token.

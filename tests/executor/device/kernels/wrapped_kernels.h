@@ -72,8 +72,8 @@ class WrappedKernels : public LayerKernels {
                       void* output, void* kept) override {
     inner_->MergeAttention(shape, part, part_kept, output, kept);
   }
-  void Rotate(const RotaryShape& shape, bool turns_back, void* x) override {
-    inner_->Rotate(shape, turns_back, x);
+  void Rotate(const RotaryShape& shape, bool inverse, void* x) override {
+    inner_->Rotate(shape, inverse, x);
   }
   void Embed(const int32_t* tokens, int64_t token_count, const void* table, int64_t first_token,
              int64_t row_count, int64_t row_size, void* y) override {
