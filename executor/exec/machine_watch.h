@@ -1,7 +1,7 @@
 // Watches the machine over exactly the steps whose times a plan's record is made of.
 
-#ifndef PARPLAN_CLIENTS_EXECUTOR_EXEC_MACHINE_WATCH_H_
-#define PARPLAN_CLIENTS_EXECUTOR_EXEC_MACHINE_WATCH_H_
+#ifndef PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_
+#define PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_
 
 #include <optional>
 
@@ -39,4 +39,4 @@ class MachineWatch {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXECUTOR_EXEC_MACHINE_WATCH_H_
+#endif  // PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_

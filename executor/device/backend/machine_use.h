@@ -10,8 +10,8 @@
 //
 // Values and pure functions but for MachineReader::Read; safe from any thread.
 
-#ifndef PARPLAN_CLIENTS_DEVICE_BACKEND_MACHINE_USE_H_
-#define PARPLAN_CLIENTS_DEVICE_BACKEND_MACHINE_USE_H_
+#ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_USE_H_
+#define PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_USE_H_
 
 #include <functional>
 #include <map>
@@ -134,4 +134,4 @@ std::optional<MachineUse> CombineUses(absl::Span<const RankMachineUse> ranks);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_DEVICE_BACKEND_MACHINE_USE_H_
+#endif  // PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_USE_H_
