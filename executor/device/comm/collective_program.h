@@ -1,11 +1,15 @@
-// What each rank of a group sends, receives and adds up for an operation: a list of steps,
-// found without any process or transport.
+// The messages and additions of one rank for one collective operation: a list of steps, made
+// without any process or transport.
 //
-// Large all-reduces, reduce-scatters and all-gathers go round a ring, which moves the
-// least bytes; small all-reduces among a power of two of ranks double the distance in each
-// step, which takes the fewest. The order in which elements are added follows from rank,
-// size and count alone, so a result is the same bit by bit in every run, and of an
-// all-reduce at every rank.
+// Large all-reduces, reduce-scatters and all-gathers go round a ring, which moves the fewest
+// bytes. Small all-reduces among a power of two of ranks use recursive doubling, which takes the
+// fewest steps. The order of additions depends on rank, size and count only, so results are the
+// same bit by bit in every run, and those of an all-reduce at every rank.
+//
+//   const CollectiveProgram program = ProgramOf(call, rank, size);
+//   for (const ProgramCopy& copy : program.copies) ...        // before any message
+//   for (const ProgramStep& step : program.steps) ...         // send and receive at once
+//   for (const ProgramCopy& copy : program.final_copies) ...  // after the last message
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_COLLECTIVE_PROGRAM_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_COLLECTIVE_PROGRAM_H_
@@ -17,32 +21,34 @@
 
 namespace parplan {
 
-// Where elements are: the caller's buffers, or scratch memory of the communicator.
+// The caller's buffers, and scratch memory of the communicator.
 enum class ProgramBuffer { kSend, kReceive, kScratch };
 
-// A range of elements of a buffer; the count stands beside it.
+// The begin of a range of elements in a buffer; the count stands beside it.
 struct ProgramPlace {
   ProgramBuffer buffer = ProgramBuffer::kSend;
+  // In elements.
   int64_t offset = 0;
   friend bool operator==(const ProgramPlace&, const ProgramPlace&) = default;
 };
 
-// Both ways at once; the step is over when both are.
+// A send and a receive that proceed at once; the step ends when both have. Counts are elements.
 struct ProgramStep {
-  // -1: nothing is sent.
+  // Rank of the group; -1: nothing is sent.
   int send_to = -1;
   ProgramPlace send_from;
   int64_t send_count = 0;
-  // -1: nothing is received.
+  // Rank of the group; -1: nothing is received.
   int receive_from = -1;
   ProgramPlace receive_at;
   int64_t receive_count = 0;
-  // What arrives is combined with `base`, element by element, and the result stored at
-  // `receive_at`; else it is stored as it is.
+  // Whether what arrives is combined with `base`, element by element, before it is stored at
+  // `receive_at`.
   bool reduces = false;
   ProgramPlace base;
 };
 
+// A copy of `count` elements on this rank.
 struct ProgramCopy {
   ProgramPlace from;
   ProgramPlace to;
@@ -50,20 +56,22 @@ struct ProgramCopy {
 };
 
 struct CollectiveProgram {
-  // Before the first step. Copies of a place onto itself are to be left out by whoever
-  // knows the addresses.
+  // Copies before the first step. The caller, who knows the addresses, leaves out copies of a
+  // range onto itself.
   std::vector<ProgramCopy> copies;
   std::vector<ProgramStep> steps;
-  // After the last step.
+  // Copies after the last step.
   std::vector<ProgramCopy> final_copies;
+  // Elements of scratch memory that the program needs.
   int64_t scratch_count = 0;
 };
 
-// The program of `rank` among `size` ranks. `element_size`: bytes. REQUIRES: a valid call;
-// pointers are not looked at. Its steps number O(size), and O(size + bytes) for broadcasts.
+// Returns the program of `rank` among `size` ranks. REQUIRES: `call` is valid (CheckCall); its
+// pointers are not read. O(size) steps, O(size + bytes) for broadcasts.
 CollectiveProgram ProgramOf(const CollectiveCall& call, int rank, int size);
 
-// The first of `count` elements that part `part` of `size` has, as even as can be.
+// Returns the first element of part `part` when `count` elements are split into `size` parts whose
+// lengths differ by at most one.
 inline int64_t PartBegin(int64_t count, int part, int size) { return count * part / size; }
 
 }  // namespace parplan

@@ -1,8 +1,8 @@
-// Collectives among the ranks of a group, with NCCL's conventions.
+// Collective operations among the ranks of a group, with NCCL's conventions.
 //
 // A back end implements `Communicator`: shared memory and TCP (cpu_communicator.h) here,
 // NCCL in the CUDA plugin. Plans are executed and measured through this interface alone,
-// so that both are the same operations.
+// so that what is measured is what is executed.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_COMMUNICATOR_H_
@@ -22,7 +22,7 @@ namespace parplan {
 
 enum class ElementType { kFloat32, kFloat64, kBfloat16, kByte };
 
-// Bytes of one element.
+// Returns the bytes of one element.
 int64_t ElementSize(ElementType type);
 
 enum class Reduction { kSum, kMax };
@@ -39,98 +39,98 @@ enum class Operation {
 };
 inline constexpr int kOperationCount = 8;
 
-// The name as NCCL spells it, for example `all-reduce`.
+// Returns the name as NCCL spells it, for example `all-reduce`.
 const char* OperationName(Operation operation);
 
 // One operation as one rank calls it. All ranks of a group call the same operations with
-// the same type, count, reduction and root in the same order; `kSend` at one rank meets
+// the same type, count, reduction and root in the same order; `kSend` at one rank pairs with
 // `kReceive` at another.
 struct CollectiveCall {
   Operation operation = Operation::kBarrier;
   ElementType type = ElementType::kFloat32;
-  // Elements of the whole buffer for all-reduce, broadcast, send and receive; of one rank's
-  // share for all-gather (`send`), reduce-scatter (`receive`) and all-to-all (both times
-  // the number of ranks). At least 0.
+  // Number of elements, at least 0. Those of the whole buffer for all-reduce, broadcast, send
+  // and receive. Those of one rank's share for all-gather (`send` is a share), reduce-scatter
+  // (`receive` is a share) and all-to-all (`send` and `receive` are as many shares as ranks).
   int64_t count = 0;
-  // May be the same buffer: for all-gather and reduce-scatter `send` or `receive` is then
-  // this rank's share of the other, as in NCCL. Must live until the operation has ended.
+  // Buffers; must live until the operation has ended. They may be one buffer: for all-gather
+  // and reduce-scatter `send` or `receive` is then this rank's share of the other, as in NCCL.
   const void* send = nullptr;
   void* receive = nullptr;
-  // Root of a broadcast, the other side of a send or receive: a rank of the group.
+  // Rank of the group that is the root of a broadcast, or the other side of a send or receive.
   int peer = -1;
   Reduction reduction = Reduction::kSum;
 };
 
-// OK where `call` keeps the rules above for a rank of a group of `size`; INVALID_ARGUMENT with
-// the rule elsewhere. `group` is for people.
+// Checks `call` against the rules above for rank `rank` of a group of `size` ranks.
+// INVALID_ARGUMENT with the rule it breaks and the name of the group, `group`.
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size, absl::string_view group);
 
-// Bytes that a rank of a group of `size` has in `send` and in `receive`; 0 where its operation
-// does not read or write there.
+// Return the bytes that a rank of a group of `size` has in `send` and in `receive`; 0 if its
+// operation does not read or write there.
 int64_t SendBytes(const CollectiveCall& call, int rank, int size);
 int64_t ReceiveBytes(const CollectiveCall& call, int size);
-// As nccl-tests counts them: the whole buffer.
+// Returns the message size as nccl-tests counts it: the bytes of the whole buffer.
 int64_t WholeBytes(const CollectiveCall& call, int size);
 
 // An operation under way.
 class PendingWork {
  public:
   virtual ~PendingWork() = default;
-  // Blocks until the operation has ended, and tells how. Further calls tell the same.
-  // DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE when a rank is gone,
-  // ABORTED after `Abort`: the communicator is of no more use then, and buffers hold
-  // anything.
+  // Blocks until the operation has ended and returns how; further calls return the same.
+  // DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is lost,
+  // ABORTED after `Abort`. After an error every operation of the communicator fails, and the
+  // content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
-  // Whether `Wait` would return at once.
+  // Returns whether `Wait` would return at once.
   virtual bool IsDone() = 0;
 };
 
-// What a communicator has done so far.
+// Counters of what a communicator has done so far.
 struct CommunicatorStats {
   struct Entry {
     int64_t call_count = 0;
-    // As nccl-tests counts them: the whole buffer.
+    // Sum of message sizes (WholeBytes).
     int64_t byte_count = 0;
-    // From the start of each operation to its end.
+    // Sum of the times from the start of each operation to its end.
     absl::Duration busy;
   };
+  // [Operation]
   std::array<Entry, kOperationCount> entries = {};
 };
 
-// A group of ranks. To be used by one thread at a time, but for `Abort`.
+// A group of ranks, as one of them sees it. Used by one thread at a time, except for `Abort`.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // This rank, from 0 to size() - 1.
+  // Number of this rank in the group, from 0 to size() - 1.
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // For people: what the group is for and which ranks of the job are in it.
+  // Name for messages: what the group is for and which ranks of the job are in it.
   virtual const std::string& name() const = 0;
 
-  // Starts an operation and returns; it goes on while the caller computes. Operations that
-  // share a way from one rank to another run in the order in which they were started,
-  // others side by side. INVALID_ARGUMENT for a call that breaks a rule of
-  // `CollectiveCall`.
+  // Starts an operation and returns; it proceeds while the caller computes. Operations that
+  // send from one rank to the same other rank run in the order in which they were started,
+  // others concurrently. INVALID_ARGUMENT for a call that breaks a rule of `CollectiveCall`.
   virtual absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) = 0;
 
   // Starts the operation and waits for its end.
   virtual absl::Status Run(const CollectiveCall& call);
-  // Starts all and waits for all: a send and a receive that wait for each other do not
-  // block. The first error.
+  // Starts all operations, then waits for all, so that a send and a receive that depend on
+  // each other do not deadlock. Returns the first error.
   virtual absl::Status RunTogether(absl::Span<const CollectiveCall> calls);
 
-  // Groups of those that give the same `color`, ordered by `key` and then by rank; null
-  // where the color is negative. Called by all ranks.
+  // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and
+  // then by rank. Null for a negative color. Collective: all ranks call it.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
-  // Ends what is under way at all ranks of the group, and all that would come. From any
-  // thread.
+  // Ends all operations, under way and to come, at all ranks of the group. Any thread may call
+  // it.
   virtual void Abort(absl::string_view reason) = 0;
 
   virtual CommunicatorStats Stats() const = 0;
 
-  // The usual operations, in place where one buffer is given.
+  // Run the usual operations; with one buffer, in place. Counts are elements.
   absl::Status AllReduce(ElementType type, void* data, int64_t count,
                          Reduction reduction = Reduction::kSum);
   absl::Status AllGather(ElementType type, const void* share, void* whole, int64_t share_count);

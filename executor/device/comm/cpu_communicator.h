@@ -1,7 +1,7 @@
-// Collectives over links of bytes, driven by whoever waits.
+// Collectives over links of bytes, driven by the thread that waits for them.
 //
-// Each operation is a program of steps (collective_program.h). Its messages begin with a
-// few words that say what they are, so ranks that call different operations find out.
+// Each operation is a program of steps (collective_program.h). Every message begins with a header
+// that names its operation, so that ranks that call different operations get an error.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_CPU_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_CPU_COMMUNICATOR_H_
@@ -21,37 +21,41 @@
 
 namespace parplan {
 
-// What a communicator needs of the job it is part of.
+// The state of a job, as a communicator needs it.
 class JobWatch {
  public:
   virtual ~JobWatch() = default;
-  // OK while the job goes on; cheap then.
+  // Returns OK while no rank is lost and none has ended the job; cheap then. Else UNAVAILABLE or
+  // ABORTED naming the rank.
   virtual absl::Status Health() = 0;
-  // Ends it.
+  // Ends the job for all ranks.
   virtual void Abort(const std::string& why) = 0;
 };
 
 struct CpuGroup {
-  // For people.
+  // Name for messages.
   std::string name;
+  // This rank's number in the group.
   int rank = 0;
   // [rank of the group] rank of the job, for errors.
   std::vector<int> job_ranks;
   std::unique_ptr<LinkSet> links;
-  // [rank of the group] of the way there; empty: as fast as they are.
+  // [rank of the group] shape of the link to it. Empty: links are not slowed down.
   std::vector<LinkShape> shapes;
-  // From the start of an operation; ranks of a job may be that far apart.
+  // Limit on an operation from its start; also how far apart the ranks of a job may be.
   absl::Duration operation_timeout = absl::Minutes(5);
-  // Outlives the communicator.
+  // Outlives the communicator. Null in tests.
   JobWatch* job = nullptr;
-  // Makes the communicator of a part of the ranks (of the job, in their order).
+  // Makes the communicator of some of the ranks, given as ranks of the job in their new order.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const std::string& name,
                                                               const std::vector<int>& job_ranks)>
       make_part;
-  // Called when an operation has been started that nobody waits for yet.
+  // Called when an operation was started and no thread waits for it yet.
   std::function<void()> on_started;
 };
 
+// The communicator of a group over `group.links`. Thread-safe only as far as Communicator says,
+// except for `Progress` and `IsBusy`.
 class CpuCommunicator : public Communicator {
  public:
   explicit CpuCommunicator(CpuGroup group);
@@ -67,10 +71,10 @@ class CpuCommunicator : public Communicator {
   void Abort(absl::string_view reason) override;
   CommunicatorStats Stats() const override;
 
-  // For a thread that moves what is under way while its owner computes: moves what can be
-  // moved, and says whether anything was. From any thread.
+  // Moves the bytes that can be moved now and returns whether there were any; for a thread that
+  // works while the owner computes. Any thread may call it.
   bool Progress();
-  // Whether anything is under way. From any thread.
+  // Returns whether an operation is under way. Any thread may call it.
   bool IsBusy() const { return open_count_.load(std::memory_order_acquire) > 0; }
 
  private:
@@ -80,7 +84,7 @@ class CpuCommunicator : public Communicator {
   absl::StatusOr<std::shared_ptr<Task>> Enqueue(const CollectiveCall& call);
   absl::Status Await(Task& task);
   bool ProgressLocked();
-  // Ends everything under way with `status`, and all that comes.
+  // Ends all operations, under way and to come, with `status`.
   void FailLocked(const absl::Status& status);
   Link& LinkTo(int rank);
 
@@ -91,7 +95,7 @@ class CpuCommunicator : public Communicator {
   std::deque<std::shared_ptr<Task>> tasks_;
   absl::Status failure_;
   CommunicatorStats stats_;
-  // Of `tasks_`.
+  // Size of `tasks_`.
   std::atomic<int> open_count_ = 0;
   int split_count_ = 0;
 };

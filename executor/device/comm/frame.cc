@@ -9,14 +9,14 @@
 namespace parplan {
 namespace {
 
-// Kind, number, lengths of both texts; numbers in the order of x86-64 and Arm.
+// Kind, number and the lengths of both texts; little-endian, as x86-64 and Arm have them.
 using Header = std::array<uint32_t, 4>;
 
 absl::StatusOr<Frame> FrameOf(const Header& header) {
   if (header[0] < static_cast<uint32_t>(FrameKind::kHello) ||
       header[0] > static_cast<uint32_t>(FrameKind::kFailure) || header[2] > kMaxFrameText ||
       header[3] > kMaxFrameText) {
-    return absl::InvalidArgumentError("what arrived is no message of a rendezvous");
+    return absl::InvalidArgumentError("what arrived is not a message of a rendezvous");
   }
   Frame frame{.kind = static_cast<FrameKind>(header[0]), .number = header[1]};
   frame.key.resize(header[2]);

@@ -15,23 +15,25 @@
 namespace parplan {
 
 enum class FrameKind : uint8_t {
-  // A rank joins: its number, the token of the job, how many ranks there are.
+  // A rank asks to join. `number`: the rank; `key`: the token of the job; `value`: the number of
+  // ranks.
   kHello = 1,
-  // The server takes the rank. Nothing else.
+  // The server accepts the rank. All other fields are empty.
   kWelcome = 2,
-  // It does not; why.
+  // The server refuses the rank. `value`: the reason.
   kRefused = 3,
-  // A fact that never changes: key and value.
+  // A rank publishes a fact that never changes: `key` and `value`.
   kSet = 4,
-  // Asks for a fact, and waits until there is one: the number of the question and the key.
+  // A rank asks for a fact, now or once it is published. `number`: the question; `key`: the fact.
   kGet = 5,
-  // The fact: the number of the question, key and value.
+  // The server answers a question: its `number`, `key` and `value`.
   kValue = 6,
-  // The rank is through; its connection may end now.
+  // The rank leaves; its connection may end now.
   kGoodbye = 7,
-  // A rank ends the job: why.
+  // A rank ends the job. `value`: the reason.
   kAbort = 8,
-  // Told to all: the rank that is lost or has ended the job, what happened, and why.
+  // The server reports to all ranks that the job has failed. `number`: the rank that is lost or
+  // has ended the job; `key`: what happened; `value`: the reason.
   kFailure = 9,
 };
 
@@ -42,15 +44,18 @@ struct Frame {
   std::string value;
 };
 
-// At most so many bytes a text; a longer one is refused by whoever reads it.
+// Largest length of a text in bytes; readers refuse a longer one. Not measured: facts are addresses
+// and ids below 1 kB, and a stranger's bytes must not make a reader allocate more.
 inline constexpr uint32_t kMaxFrameText = 1 << 20;
 
+// Writes a frame until `deadline` on SteadyNow(). The errors of Socket::WriteAll.
 absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration deadline);
-// INVALID_ARGUMENT for what is no frame; else the errors of Socket::ReadAll.
+// Reads a frame. INVALID_ARGUMENT for bytes that are not a frame; else the errors of
+// Socket::ReadAll.
 absl::StatusOr<Frame> ReadFrame(const Socket& socket, absl::Duration deadline);
 
-// The first frame of what has arrived, which is taken from it; nothing while it is not
-// whole. INVALID_ARGUMENT as above.
+// Removes the first frame from `arrived` and returns it; nothing while it is incomplete.
+// INVALID_ARGUMENT as for ReadFrame.
 absl::StatusOr<std::optional<Frame>> TakeFrame(std::string& arrived);
 
 }  // namespace parplan

@@ -1,6 +1,10 @@
-// What a rank of a job has to talk to the others: the rendezvous, and communicators for
-// any groups of ranks, through shared memory where all of a group are on one machine and
-// through TCP elsewhere.
+// A rank's connections to the other ranks of its job: the rendezvous, and communicators for any
+// groups of ranks. Groups on one machine use shared memory, others TCP.
+//
+//   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric, JobFabric::Join(options));
+//   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> group,
+//                            fabric->MakeGroup("tensor", {0, 1}));
+//   PARPLAN_RETURN_IF_ERROR(group->AllReduce(ElementType::kFloat32, data, count));
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_JOB_FABRIC_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_JOB_FABRIC_H_
@@ -32,26 +36,28 @@ enum class TransportKind {
 };
 
 struct JobFabricOptions {
-  // "HOST:PORT" of the rendezvous, and what it asks for.
+  // "HOST:PORT" of the rendezvous, and the job's token (RendezvousServerOptions).
   std::string rendezvous;
   std::string token;
   int rank = 0;
   int world_size = 1;
-  // By which other machines reach this one.
+  // Name or address by which other machines reach this one.
   std::string host = "127.0.0.1";
   TransportKind transport = TransportKind::kAutomatic;
-  // To join, and to make a group: ranks may start that far apart.
+  // Limit for joining and for making a group: ranks may start that far apart.
   absl::Duration join_timeout = absl::Minutes(2);
   absl::Duration operation_timeout = absl::Minutes(5);
-  // Looks before a waiting rank sleeps: -1 chooses by the cores this rank may use.
+  // How often a waiting rank polls before it sleeps. -1 chooses by the processors this rank may
+  // use (SpinCount).
   int spin_count = -1;
-  // A thread that moves what was started while this rank computes.
+  // Whether a thread moves operations that were started while this rank computes.
   bool has_progress_thread = true;
-  // Of the way from one rank of the job to another; not given: as fast as it is.
+  // Returns the shape of the link from one rank of the job to another. Null: none is slowed down.
   std::function<LinkShape(int from, int to)> shape;
 };
 
-// Of one rank. To be used by one thread, as its communicators are.
+// One rank's fabric; used by one thread, as its communicators are, except for what RankContext
+// allows.
 class JobFabric : public RankContext {
  public:
   // Waits until all ranks have joined. The errors of Rendezvous::Join and Get.
@@ -63,9 +69,9 @@ class JobFabric : public RankContext {
   int world_size() const override { return options_.world_size; }
   absl::Duration operation_timeout() const override { return options_.operation_timeout; }
 
-  // The communicator of `ranks` of the job, in that order, which all of them ask for; other
-  // ranks do not. Several groups of the same ranks have several names. `name` is what the
-  // group is for, for example `tensor`. INVALID_ARGUMENT where `ranks` are not distinct
+  // Makes the communicator of `ranks` of the job, in that order. Collective: exactly these ranks
+  // call it. `name` says what the group is for, for example `tensor`; ranks that make several
+  // groups of one name make them in the same order. INVALID_ARGUMENT if `ranks` are not distinct
   // ranks of the job with this one among them.
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
                                                           const std::vector<int>& ranks) override;
@@ -97,12 +103,12 @@ class JobFabric : public RankContext {
   const JobFabricOptions options_;
   const std::unique_ptr<Rendezvous> rendezvous_;
   const Listener listener_;
-  // [rank of the job] the machine, and where it listens.
+  // [rank of the job] id of its machine, and the address it listens on.
   std::vector<std::string> machines_;
   std::vector<std::string> addresses_;
-  // Groups made under a name so far.
+  // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
-  // Connections for groups that this rank has not come to: by group and rank of the job.
+  // Connections for groups that this rank has not made yet, by group and rank of the job.
   std::map<std::pair<std::string, int>, Socket> visitors_;
   std::unique_ptr<ProgressThread> progress_;
 };

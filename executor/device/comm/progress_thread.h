@@ -1,4 +1,4 @@
-// Moves operations of communicators on while their owners compute.
+// A thread that moves operations of communicators while their owners compute.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_PROGRESS_THREAD_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_PROGRESS_THREAD_H_
@@ -13,25 +13,26 @@
 
 namespace parplan {
 
-// Sleeps while nothing is under way. Safe to use from any thread.
+// Sleeps while no operation is under way. All methods may be called from any thread.
 class ProgressThread {
  public:
   ProgressThread();
   ~ProgressThread();
 
-  // REQUIRES: `Remove` before the communicator is gone.
+  // Adds a communicator. REQUIRES: `Remove` is called before it is destroyed.
   void Add(CpuCommunicator* communicator);
-  // Blocks while the thread is at it.
+  // Removes it; blocks while the thread uses it.
   void Remove(CpuCommunicator* communicator);
-  // Something was started.
+  // Wakes the thread because an operation was started.
   void Wake();
 
  private:
   void Work();
-  // Moves all; whether anything moved, and whether anything is under way.
+  // Moves the operations of all communicators. Returns whether any byte moved; `is_busy` says
+  // whether any operation is still under way.
   bool MoveAll(bool& is_busy);
 
-  // Guards `communicators_`; held while they are moved.
+  // Guards `communicators_`; held while the thread uses them.
   std::mutex list_mutex_;
   std::vector<CpuCommunicator*> communicators_;
   std::mutex mutex_;

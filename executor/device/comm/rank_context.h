@@ -1,5 +1,5 @@
-// A job as communicators of any back end see it: who takes part, what ranks tell each other,
-// and groups that go through the processor.
+// One rank's handle to its job, as communicators of any back end need it: who takes part, facts
+// that ranks publish to each other, and groups whose messages go through host memory.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RANK_CONTEXT_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_RANK_CONTEXT_H_
@@ -16,23 +16,25 @@
 
 namespace parplan {
 
-// Of one rank. `Publish`, `Await`, `Health` and `Abort` may be called from any thread.
+// One rank's handle to its job. `Publish`, `Await`, `Health` and `Abort` may be called from any
+// thread, everything else by the thread that owns it.
 class RankContext : public JobWatch {
  public:
-  // This rank, and how many there are.
+  // Number of this rank in the job, from 0, and the number of ranks.
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  // How long an operation may take, from its start.
+  // Limit on the time of one operation, from its start.
   virtual absl::Duration operation_timeout() const = 0;
 
-  // The communicator of `ranks` of the job, in that order, between buffers of the processor.
-  // All of them ask for it; other ranks do not.
+  // Makes the communicator of `ranks` of the job, in that order, for buffers in host memory.
+  // Collective: exactly these ranks call it. `name` says what the group is for.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       const std::string& name, const std::vector<int>& ranks) = 0;
 
-  // Tells all ranks a fact that never changes.
+  // Publishes a fact that never changes to all ranks.
   virtual absl::Status Publish(const std::string& key, const std::string& value) = 0;
-  // The fact; waits for it as long as ranks may be apart.
+  // Returns the fact that some rank published as `key`; blocks until it has. DEADLINE_EXCEEDED
+  // after as long as ranks may start apart, or the error of Health.
   virtual absl::StatusOr<std::string> Await(const std::string& key) = 0;
 };
 

@@ -9,8 +9,8 @@
 
 namespace parplan {
 
-// result[i] = base[i] combined with arrived[i]. `result` may be `base`. bf16 is added in
-// fp32 and rounded to the nearest, ties to even. REQUIRES: `type` is not kByte.
+// Combines `count` elements: result[i] = base[i] combined with arrived[i]. `result` may be `base`.
+// bf16 is added in fp32 and rounded to the nearest, ties to even. REQUIRES: `type` is not kByte.
 void ReduceElements(ElementType type, Reduction reduction, const char* base, const char* arrived,
                     int64_t count, char* result);
 

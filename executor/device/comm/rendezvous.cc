@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-// To hand a short message to the server.
+// Limit for handing one short message to the server.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
 absl::Status FailureOf(const Frame& frame) {
@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const std::string& 
         absl::StrCat("the rendezvous at ", address, " refuses rank ", rank, ": ", answer.value));
   }
   if (answer.kind != FrameKind::kWelcome) {
-    return absl::InvalidArgumentError(absl::StrCat(address, " is no rendezvous"));
+    return absl::InvalidArgumentError(absl::StrCat(address, " does not answer as a rendezvous"));
   }
   return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(socket), rank));
 }

@@ -20,28 +20,29 @@
 
 namespace parplan {
 
-// Safe to use from any thread.
+// One rank's connection to the rendezvous. All methods may be called from any thread.
 class Rendezvous {
  public:
-  // `address`: "HOST:PORT" of the server. Waits up to `patience` for it to listen.
-  // PERMISSION_DENIED with the server's reason when it refuses the rank.
+  // Joins as `rank` of `world_size` ranks. `address`: "HOST:PORT" of the server; waits up to
+  // `patience` for it to listen. PERMISSION_DENIED with the server's reason if it refuses the
+  // rank; UNAVAILABLE naming the address.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const std::string& address,
                                                           const std::string& token, int rank,
                                                           int world_size, absl::Duration patience);
-  // Says good-bye.
+  // Leaves, so that the server does not count the rank as lost.
   ~Rendezvous();
 
-  // Tells all ranks a fact that never changes. A second, different value of the same key
-  // ends the job.
+  // Publishes a fact that never changes to all ranks. A second, different value of the same key
+  // ends the job. The error of Health.
   absl::Status Set(const std::string& key, const std::string& value);
-  // The fact; waits up to `patience` for it. DEADLINE_EXCEEDED naming the key, or what
-  // `Health` says.
+  // Returns the fact; waits up to `patience` for it. DEADLINE_EXCEEDED naming the key, or the
+  // error of Health.
   absl::StatusOr<std::string> Get(const std::string& key, absl::Duration patience);
   // Ends the job for all ranks.
   void Abort(const std::string& why);
 
-  // OK while all ranks are there; else UNAVAILABLE naming the rank that was lost, or ABORTED.
-  // Costs one load while all is well.
+  // Returns OK while all ranks are there; else UNAVAILABLE naming the rank that was lost, or
+  // ABORTED with the reason some rank gave. Costs one atomic load while it is OK.
   absl::Status Health() const;
   bool IsHealthy() const { return is_healthy_.load(std::memory_order_acquire); }
 

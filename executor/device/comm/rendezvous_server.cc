@@ -18,10 +18,10 @@
 namespace parplan {
 namespace {
 
-// For a guest to take a message, which are short.
+// Limit for one rank to take a message, which is short. A rank that takes longer is lost.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
-// Whether both are equal, in a time that does not tell where they differ.
+// Returns whether both are equal, in a time that does not depend on where they differ.
 bool SameSecret(absl::string_view a, absl::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned char difference = 0;

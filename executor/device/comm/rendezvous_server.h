@@ -1,5 +1,5 @@
-// Where the ranks of a job meet: facts they tell one another before there is any link
-// between them, and the news that one of them is gone.
+// The server through which the ranks of a job find each other: it passes on the facts they publish
+// before there is any link between them, and reports a lost rank to all others.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
@@ -17,31 +17,33 @@
 namespace parplan {
 
 struct RendezvousServerOptions {
-  // Where to listen. Port 0: any that is free.
+  // Address to listen on. Port 0: one that is free.
   std::string host = "127.0.0.1";
   int port = 0;
-  // Whoever does not say it is refused: others may reach the port too. Not empty.
+  // Secret of the job, not empty. Connections without it are refused, since others may reach
+  // the port too.
   std::string token;
   int world_size = 1;
 };
 
-// Serves one job, from a thread of its own: in its launcher, or in its rank 0. A rank that
-// connects is alive as long as its connection is; when that ends without a good-bye, all
-// others are told at once, and every later one that joins.
+// Serves one job from a thread of its own, in the job's launcher or in its rank 0. A rank is alive
+// as long as its connection is. If that ends without kGoodbye, the server reports the loss to all
+// other ranks at once, and to every rank that joins later.
 class RendezvousServer {
  public:
+  // UNAVAILABLE naming the address if the server cannot listen there.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
       const RendezvousServerOptions& options);
-  // Ends all connections: ranks that have not said good-bye take it for lost.
+  // Ends all connections; ranks that have not left take the job for lost.
   ~RendezvousServer();
 
-  // "HOST:PORT" for ranks on this machine or on others that know it by `options.host`.
+  // Returns "HOST:PORT" for ranks on this machine, or on others that know it as `options.host`.
   std::string address() const;
 
  private:
   struct Guest {
     Socket socket;
-    // Not a whole message yet.
+    // Bytes of a frame that is still incomplete.
     std::string arrived;
     int rank = -1;
     bool said_goodbye = false;
@@ -65,10 +67,10 @@ class RendezvousServer {
 
   const RendezvousServerOptions options_;
   const Listener listener_;
-  // Ends the thread.
+  // A pipe: closing one end wakes and ends the thread.
   const Socket wake_in_;
   const Socket wake_out_;
-  // The rest belongs to the thread.
+  // The members below belong to the thread.
   std::vector<std::unique_ptr<Guest>> guests_;
   std::map<std::string, std::string> facts_;
   std::multimap<std::string, Question> questions_;

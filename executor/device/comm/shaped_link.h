@@ -1,5 +1,5 @@
-// A link made slower than it is, so that the choice between plans on slow and fast links
-// can be tested on one machine.
+// A link that is slowed down, so that the choice between plans for slow and fast networks can be
+// tested on one machine.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SHAPED_LINK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_SHAPED_LINK_H_
@@ -11,19 +11,19 @@
 
 namespace parplan {
 
-// How a link behaves at its sending side.
+// Speed and latency of a link at its sending side.
 struct LinkShape {
-  // 0: as fast as it is.
+  // 0: not limited.
   double bytes_per_second = 0.0;
-  // From the beginning of a message to its first byte.
+  // Time from the begin of a message to its first byte.
   absl::Duration latency;
 
   bool is_shaped() const { return bytes_per_second > 0.0 || latency > absl::ZeroDuration(); }
   friend bool operator==(const LinkShape&, const LinkShape&) = default;
 };
 
-// A bucket of tokens before `link`, which must outlive it. The sender is idle while it
-// waits, so other work of the rank goes on, as with a network card.
+// Limits the rate of `link`, which must outlive it, by a token bucket. A write that must wait
+// returns, so other work of the rank goes on, as with a network card.
 class ShapedLink : public Link {
  public:
   ShapedLink(Link& link, const LinkShape& shape) : link_(link), shape_(shape) {}
@@ -37,7 +37,7 @@ class ShapedLink : public Link {
  private:
   Link& link_;
   const LinkShape shape_;
-  // When the next byte may be written.
+  // Time on SteadyNow() at which the next byte may be written.
   absl::Duration next_;
 };
 

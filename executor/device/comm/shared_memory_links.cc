@@ -19,21 +19,22 @@
 namespace parplan {
 namespace {
 
-// Of each ring; half a core's second-level cache or less, since what was just written is
-// to be read from there. A page more than sizes messages like to have, so that such a message
-// with what it says of itself is sent at once, and its sender has done with it.
+// Size of each ring. 512 KiB is at most half of a core's second-level cache, so that a reader finds
+// there what was just written. The page on top makes room for the header of a message of 512 KiB:
+// without it the sender would wait for the reader to consume the last bytes.
 constexpr int64_t kRingBytes = 512 * 1024 + 4096;
-// A writer tells its reader after so many bytes, so that both are busy.
-constexpr int64_t kMostBytesAtOnce = 64 * 1024;
+// Bytes after which a writer wakes its reader, so that the reader consumes the begin of a message
+// while its rest is written. Not measured against other values.
+constexpr int64_t kMaxWriteBytes = 64 * 1024;
 constexpr size_t kLineBytes = 64;
 
-// What wakes a rank. Counts changes of any ring it writes to or reads from.
+// The futex that wakes a rank: counts changes of all rings that it writes to or reads from.
 struct alignas(kLineBytes) Bell {
   std::atomic<uint32_t> changes;
   std::atomic<uint32_t> sleepers;
 };
 
-// Bytes ever written and ever read, on lines of their own: each has one writer.
+// Bytes ever written to and ever read from a ring. Each has one writer and a cache line of its own.
 struct Counters {
   alignas(kLineBytes) std::atomic<uint64_t> written;
   alignas(kLineBytes) std::atomic<uint64_t> read;
@@ -41,7 +42,8 @@ struct Counters {
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// [bell of each rank] [counters of each ordered pair] [ring of each ordered pair]
+// Layout of the segment: [bell of each rank] [counters of each ordered pair of ranks] [ring of each
+// ordered pair of ranks].
 int64_t CountersOffset(int size) { return static_cast<int64_t>(sizeof(Bell)) * size; }
 int64_t RingsOffset(int size) {
   const int64_t end = CountersOffset(size) + static_cast<int64_t>(sizeof(Counters)) * size * size;
@@ -132,7 +134,7 @@ class SharedMemoryLinks::Ring : public Link {
     const uint64_t written = out_.written.load(std::memory_order_relaxed);
     const uint64_t read = out_.read.load(std::memory_order_acquire);
     const int64_t room = kRingBytes - static_cast<int64_t>(written - read);
-    const int64_t count = std::min({static_cast<int64_t>(data.size()), room, kMostBytesAtOnce});
+    const int64_t count = std::min({static_cast<int64_t>(data.size()), room, kMaxWriteBytes});
     if (count <= 0) return 0;
     const int64_t offset = static_cast<int64_t>(written % kRingBytes);
     const int64_t first = std::min(count, kRingBytes - offset);
@@ -193,7 +195,7 @@ void SharedMemoryLinks::AwaitChange(uint32_t ticket, absl::Duration longest) {
   }
   bell.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const timespec timeout = absl::ToTimespec(longest);
-  // Returns at once where the bell has rung since the ticket was taken.
+  // Returns at once if the bell has rung since the ticket was taken.
   ::syscall(SYS_futex, &bell.changes, FUTEX_WAIT, ticket, &timeout, nullptr, 0);
   bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }

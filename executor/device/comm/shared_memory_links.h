@@ -1,5 +1,5 @@
-// Links through memory that all ranks of a group on one machine share: a ring of bytes for
-// each ordered pair, and a bell for each rank.
+// Links through memory that all ranks of a group on one machine share: a ring buffer for each
+// ordered pair of ranks, and a futex ("bell") for each rank that wakes it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
@@ -14,22 +14,22 @@
 
 namespace parplan {
 
-// The memory. It has no name in any file system: it is gone with the last process that
-// maps it, however that ends.
+// The shared memory of a group. It has no name in any file system, so it is freed with the last
+// process that maps it, however that ends.
 class SharedSegment {
  public:
-  // For `size` ranks. UNAVAILABLE when there is no memory for it.
+  // Makes the memory for `size` ranks. UNAVAILABLE if there is not enough.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Make(int size);
-  // What another process of the same user made; `path` as it tells. It must not have been
-  // `Closed` there yet.
+  // Maps what another process of the same user made, at its `path()`, before that process calls
+  // `Close`. UNAVAILABLE naming the path.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(const std::string& path, int size);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  // Where other processes find it, in the same namespace of processes.
+  // Path for other processes of the same PID namespace.
   const std::string& path() const { return path_; }
-  // Others cannot open it any more.
+  // Closes the descriptor: no other process can open the memory after this.
   void Close();
 
   char* data() const { return data_; }
@@ -44,10 +44,11 @@ class SharedSegment {
   int64_t byte_count_ = 0;
 };
 
+// The links of one rank through a shared segment.
 class SharedMemoryLinks : public LinkSet {
  public:
-  // `spin_count`: looks at the bell before the thread sleeps; a few thousand where every
-  // rank has a core of its own, few where ranks share cores.
+  // `rank`, `size`: of the group. `spin_count`: how often AwaitChange reads the bell before the
+  // thread sleeps; a few thousand if every rank has a core of its own, few if ranks share cores.
   SharedMemoryLinks(std::unique_ptr<SharedSegment> segment, int rank, int size, int spin_count);
   ~SharedMemoryLinks() override;
 

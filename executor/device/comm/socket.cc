@@ -22,7 +22,7 @@
 namespace parplan {
 namespace {
 
-// Between two tries to connect where nobody listens yet.
+// Pause between two attempts to connect while nothing listens yet.
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(20);
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
@@ -42,10 +42,11 @@ absl::StatusOr<Addresses> Resolve(const std::string& host, const std::string& po
   return Addresses(found, &::freeaddrinfo);
 }
 
-// Small messages wait for nothing; and a machine that is gone with no word of it is asked
-// after: 10 s after its last word, then every 5 s, until four questions are unanswered. Who
-// waits for it to send hears of it so. A limit for what was sent (TCP_USER_TIMEOUT) would end
-// jobs whose ranks compute for longer than that and read nothing meanwhile.
+// Sends small messages at once, and finds a machine that is gone without closing its connections:
+// after 10 s of silence the kernel probes it every 5 s and ends the connection when four probes
+// stay unanswered, so a rank that waits to receive learns it within half a minute. A limit on
+// unacknowledged data (TCP_USER_TIMEOUT) would end jobs whose ranks compute for longer than that
+// and read nothing meanwhile.
 void SetUp(int descriptor) {
   const auto set = [descriptor](int level, int name, int value) {
     ::setsockopt(descriptor, level, name, &value, sizeof(value));
@@ -57,13 +58,13 @@ void SetUp(int descriptor) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
-// False at the deadline.
+// Waits for `events`. False at the deadline.
 absl::StatusOr<bool> Await(int descriptor, short events, absl::Duration deadline) {
   while (true) {
     const absl::Duration left = deadline - SteadyNow();
     if (left <= absl::ZeroDuration()) return false;
     pollfd interest = {.fd = descriptor, .events = events, .revents = 0};
-    // Infinite deadlines are waited for in pieces.
+    // ppoll takes no infinite time, so an infinite deadline is several waits.
     const timespec timeout = absl::ToTimespec(std::min(left, absl::Hours(1)));
     const int count = ::ppoll(&interest, 1, &timeout, nullptr);
     if (count > 0) return true;
@@ -96,7 +97,7 @@ absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duratio
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", address, "\" is no address: give HOST:PORT"));
+        absl::StrCat("\"", address, "\" is not an address: give HOST:PORT"));
   }
   const absl::string_view host =
       absl::StripSuffix(absl::StripPrefix(absl::string_view(address).substr(0, colon), "["), "]");

@@ -13,7 +13,7 @@
 
 namespace parplan {
 
-// Owns a descriptor.
+// Owns the descriptor of a socket, or none.
 class Socket {
  public:
   Socket() = default;
@@ -22,17 +22,18 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { Close(); }
 
-  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT", trying again until `deadline` (of
-  // SteadyNow()) where nobody listens yet. UNAVAILABLE naming the address.
+  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT"; retries until `deadline` on SteadyNow()
+  // while nothing listens there. UNAVAILABLE naming the address.
   static absl::StatusOr<Socket> Connect(const std::string& address, absl::Duration deadline);
 
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
   void Close();
-  // Wakes whoever blocks on it, in this process and at the other side.
+  // Wakes every thread that blocks on the connection, in this process and at the other side.
   void Shutdown();
 
-  // Everything, or an error: UNAVAILABLE when the other side is gone, DEADLINE_EXCEEDED.
+  // Write or read all bytes, until `deadline` on SteadyNow(). UNAVAILABLE if the other side is
+  // gone, DEADLINE_EXCEEDED.
   absl::Status WriteAll(absl::string_view data, absl::Duration deadline) const;
   absl::Status ReadAll(char* data, int64_t size, absl::Duration deadline) const;
 
@@ -41,15 +42,15 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// Waits for connections.
+// A socket that accepts connections.
 class Listener {
  public:
-  // On `host` and a `port`, or any that is free where it is 0.
+  // Listens on `host` and `port`; port 0 takes one that is free. UNAVAILABLE naming both.
   static absl::StatusOr<Listener> Open(const std::string& host, int port);
 
   int port() const { return port_; }
   int descriptor() const { return socket_.descriptor(); }
-  // DEADLINE_EXCEEDED where nobody comes.
+  // Returns the next connection. DEADLINE_EXCEEDED if none comes until `deadline`.
   absl::StatusOr<Socket> Accept(absl::Duration deadline) const;
 
  private:

@@ -1,6 +1,6 @@
-// Collectives between buffers that another communicator cannot read, as a GPU's: they are
-// copied to the host, exchanged there, and copied back. Slow and always right, so several ranks
-// can be tested on one GPU.
+// Collectives between buffers in the memory of a device, through host memory: buffers are copied to
+// the host, exchanged there, and copied back. Slow, but it needs nothing from the device, so that
+// several ranks can be tested on one GPU, which NCCL refuses.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
@@ -13,8 +13,8 @@
 
 namespace parplan {
 
-// Copies between a device and the host, each after what the device was given before, and ended
-// on return.
+// Copies between a device and the host. Each begins after all earlier work of the device and has
+// ended when the call returns.
 class StagingCopies {
  public:
   virtual ~StagingCopies() = default;
@@ -24,13 +24,13 @@ class StagingCopies {
 
 class StagedCommunicator : public Communicator {
  public:
-  // Between memory of the host goes `inner`. `copies` outlives this and its pending work.
+  // `inner` exchanges the copies in host memory. `copies` outlives this and its pending work.
   StagedCommunicator(std::unique_ptr<Communicator> inner, StagingCopies& copies);
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   const std::string& name() const override { return inner_->name(); }
-  // Reads `send` before it returns. What was received is in place after `Wait` only.
+  // Reads `send` before it returns; `receive` is written by `Wait`.
   absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override;
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override { inner_->Abort(reason); }

@@ -1,4 +1,4 @@
-// The clock of everything that is timed on a node: it never goes back.
+// The clock of all times that are measured on a node; it never goes back.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_STEADY_CLOCK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_STEADY_CLOCK_H_
@@ -9,7 +9,7 @@
 
 namespace parplan {
 
-// Since some fixed moment in the past, the same for all processes of a machine.
+// Returns the time since a fixed moment in the past, the same for all processes of a machine.
 inline absl::Duration SteadyNow() {
   timespec now;
   ::clock_gettime(CLOCK_MONOTONIC, &now);

@@ -13,14 +13,15 @@
 
 namespace parplan {
 
+// The links of one rank through TCP connections.
 class TcpLinks : public LinkSet {
  public:
-  // A connection to each other rank of the group; none for this one.
+  // `connections`: [rank of the group] the connection to it; closed for this rank.
   explicit TcpLinks(std::vector<Socket> connections);
   ~TcpLinks() override;
 
   Link& link(int rank) override;
-  // Changes are not counted: sockets remember what has happened to them.
+  // Returns 0: poll needs no ticket, since sockets keep their state.
   uint32_t Ticket() override { return 0; }
   void Prepare() override;
   void AwaitChange(uint32_t ticket, absl::Duration longest) override;
@@ -29,7 +30,7 @@ class TcpLinks : public LinkSet {
  private:
   class Connection;
 
-  // Of the wait that is going on, by rank.
+  // [rank] events of the wait under way.
   std::vector<pollfd> interests_;
   std::vector<std::unique_ptr<Connection>> connections_;
 };

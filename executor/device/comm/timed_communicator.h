@@ -1,4 +1,4 @@
-// A communicator that takes the time its owner spends in it.
+// A communicator that measures the time its owner spends in it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_TIMED_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_TIMED_COMMUNICATOR_H_
@@ -12,9 +12,9 @@
 
 namespace parplan {
 
-// What a rank's thread spent in communicators instead of computing: waiting for others and
-// moving bytes, in all of `Start`, `Run`, `RunTogether`, `Split` and `PendingWork::Wait`.
-// Of that thread.
+// Time that a rank's thread spent in communicators instead of computing: waiting for others and
+// moving bytes, in `Start`, `Run`, `RunTogether`, `Split` and `PendingWork::Wait`. Used by that
+// thread only.
 struct WaitMeter {
   absl::Duration waited;
   std::function<absl::Duration()> now = SteadyNow;
@@ -22,8 +22,8 @@ struct WaitMeter {
 
 class TimedCommunicator : public Communicator {
  public:
-  // Adds to `meter`, which several communicators may share and which outlives this one and
-  // its pending work.
+  // Adds the time to `meter`, which several communicators may share and which outlives this one
+  // and its pending work.
   TimedCommunicator(std::unique_ptr<Communicator> inner, WaitMeter* meter);
 
   int rank() const override { return inner_->rank(); }
@@ -32,7 +32,7 @@ class TimedCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override;
   absl::Status Run(const CollectiveCall& call) override;
   absl::Status RunTogether(absl::Span<const CollectiveCall> calls) override;
-  // Parts add to the same meter.
+  // The communicators of a split add to the same meter.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override { inner_->Abort(reason); }
   CommunicatorStats Stats() const override { return inner_->Stats(); }
