@@ -1,4 +1,4 @@
-// What a device holds for a process besides arrays.
+// Memory that a device holds for a process in addition to arrays.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_
@@ -7,10 +7,10 @@
 
 namespace parplan {
 
-// Of the processor: what the library of its kernels, oneDNN, holds for this process alone. It is
-// the same in every program that trains, from its start on. The program around it does not
-// count, which is another one where layers are measured, nor do threads and buffers of messages
-// (some 40 KiB). 0 where oneDNN is a part of the program, or the system does not tell.
+// Returns what the processor's kernel library, oneDNN, holds for this process alone. It is the same
+// in every program that trains, from its start on. The program itself is not counted, since layers
+// are measured by another program than the one that trains; nor are threads and message buffers
+// (some 40 KiB). 0 if oneDNN is linked statically, or if the system does not say.
 Bytes CpuContextMemory();
 
 }  // namespace parplan

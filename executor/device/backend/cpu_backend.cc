@@ -1,4 +1,4 @@
-// Cores as devices.
+// The back end whose devices are cores.
 
 #include <sched.h>
 
@@ -58,7 +58,7 @@ class CpuDevice : public Device {
   const std::unique_ptr<DeviceMemory> memory_ = MakeHostMemory();
 };
 
-// The rest of the first line of `path` that begins with `key`, after the colon.
+// Returns what follows the colon in the first line of `path` that begins with `key`.
 std::string LineOf(const char* path, absl::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -1,6 +1,6 @@
-// Devices of a machine, by back end: `cpu`, whose devices are cores, and `cuda`, whose devices
-// are GPUs and which is a plugin (load_backend.h). Executor, agent and tests see no more of a
-// device than this.
+// Devices of a machine by back end: `cpu`, whose devices are cores, and `cuda`, whose devices are
+// GPUs and which is a plugin (load_backend.h). Executor, agent and tests use devices through this
+// interface only.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_DEVICE_BACKEND_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_DEVICE_BACKEND_H_
@@ -21,56 +21,58 @@
 
 namespace parplan {
 
-// A device as one rank uses it. Its work is done in the order in which it is given, by kernels,
-// copies and communicators alike. To be used by the thread that opened it; outlives what it made.
+// A device as one rank uses it. It executes kernels, copies and collectives in the order in which
+// they are called. Used by the thread that opened it; outlives everything it made.
 class Device {
  public:
   virtual ~Device() = default;
 
-  // UNIMPLEMENTED for a type the device has no kernels for.
+  // Makes the kernels for elements of `type`. UNIMPLEMENTED for a type the device has no kernels
+  // for.
   virtual absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) = 0;
-  // Where arrays of the device come from.
+  // The allocator of the device's memory.
   virtual DeviceMemory& memory() = 0;
   virtual std::unique_ptr<Stopwatch> MakeStopwatch() = 0;
-  // The communicator of `ranks` of the job, in that order, between buffers of their devices; all
-  // of them ask for it. On a GPU an operation is ordered among the device's work: `Wait` makes
-  // what is called afterwards wait for it, and errors may come in `Synchronize` only.
+  // Makes the communicator of `ranks` of the job, in that order, for buffers of their devices.
+  // Collective: exactly these ranks call it. On a GPU `Wait` does not block: later work of the
+  // device waits for the operation, and its error may only be returned by `Synchronize`.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       RankContext& job, const std::string& name, const std::vector<int>& ranks) = 0;
 
-  // Between memory of the process and of the device; both have ended on return.
+  // Copy between host memory and the device, after all earlier work; the copy has ended on return.
   virtual absl::Status CopyFromHost(const void* host, void* device, Bytes size) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, Bytes size) = 0;
-  // Waits for everything the device was given, and tells how it went.
+  // Waits for all work of the device and returns its first error.
   virtual absl::Status Synchronize() = 0;
 };
 
 struct DeviceFacts {
-  // As topologies name it, for example `NVIDIA H200` or `CPU Intel(R) Xeon(R) ...`.
+  // Name as topologies have it, for example `NVIDIA H200` or `CPU Intel(R) Xeon(R) ...`.
   std::string kind;
   Bytes memory;
-  // Names in lower case and releases of the libraries that its kernels and collectives run in,
-  // for example `nccl` and `2.27.5`.
+  // Lower-case names and releases of the libraries of its kernels and collectives, for example
+  // `nccl` and `2.27.5`.
   std::vector<std::pair<std::string, std::string>> libraries;
 };
 
-// Safe to use from any thread.
+// A kind of device of this machine. All methods may be called from any thread.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  // As `LoadBackend` knows it.
+  // Name as given to `LoadBackend`.
   virtual const std::string& name() const = 0;
   // At least 1.
   virtual int device_count() const = 0;
   // REQUIRES: 0 <= device < device_count().
   virtual absl::StatusOr<DeviceFacts> Describe(int device) const = 0;
-  // For the calling thread. Pins nothing: whoever starts ranks does.
+  // Opens a device for the calling thread. Does not bind the thread to a core; that is the task of
+  // the launcher of ranks.
   virtual absl::StatusOr<std::unique_ptr<Device>> Open(int device) = 0;
 };
 
-// Cores this process may run on; a device's memory is the machine's, divided by the processors
-// it may be bound to (machine.h).
+// Makes the back end whose devices are the cores this process may run on. The memory of a device is
+// the machine's, divided by the number of processors the process may be bound to (machine.h).
 std::unique_ptr<DeviceBackend> MakeCpuBackend();
 
 }  // namespace parplan

@@ -38,7 +38,7 @@ absl::Status CudaFault(BackendFault fault, absl::string_view text) {
   return Fault(fault, absl::StrCat("no cuda back end: ", text));
 }
 
-// Where the plugin may be, best first.
+// Lists the paths at which the plugin may be, in the order in which they are tried.
 std::vector<std::string> Places(const BackendOptions& options) {
   if (!options.plugin.empty()) return {options.plugin};
   const char* const named = std::getenv("PARPLAN_CUDA_PLUGIN");
@@ -89,7 +89,7 @@ absl::Status FaultOf(const PluginFindings& findings) {
 }
 
 absl::StatusOr<const DevicePlugin*> LoadPlugin(const std::string& path) {
-  // CUDA does not stand being unloaded.
+  // The plugin stays loaded: libraries of CUDA cannot be unloaded safely.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     const char* const why = ::dlerror();

@@ -14,31 +14,30 @@
 namespace parplan {
 
 // How ranks on GPUs exchange data.
-enum class GroupWay : int32_t {
-  // By NCCL; through the processor where two ranks of the group are on one GPU, which NCCL
-  // refuses.
+enum class GroupTransport : int32_t {
+  // NCCL, but host memory if two ranks of the group are on one GPU, which NCCL refuses.
   kAutomatic,
-  // Always by the library of the device.
+  // Always the library of the device.
   kNative,
-  // Always through the processor: slow, for tests.
+  // Always host memory: slow, for tests.
   kStaged,
 };
 
 struct BackendOptions {
-  // The plugin's file; empty: what PARPLAN_CUDA_PLUGIN names, else libparplan_cuda.so beside
-  // the program or in ../lib from there.
+  // Path of the plugin. Empty: that in PARPLAN_CUDA_PLUGIN, else libparplan_cuda.so beside the
+  // program or in ../lib from there.
   std::string plugin;
-  GroupWay groups = GroupWay::kAutomatic;
+  GroupTransport groups = GroupTransport::kAutomatic;
 };
 
-// Why there is no back end.
+// Reason for which a back end cannot be loaded.
 enum class BackendFault {
   kUnknownName,
-  // No file of that name: parplan was built without it.
+  // There is no plugin file: parplan was built without it.
   kNotBuilt,
-  // The file is there and cannot be loaded, for want of a library as a rule.
+  // The file cannot be loaded, usually because a library it needs is missing.
   kNotLoadable,
-  // Of another release, or no plugin at all.
+  // The file is of another release, or not a plugin.
   kOtherRelease,
   kNoDriver,
   kDriverTooOld,
@@ -46,13 +45,13 @@ enum class BackendFault {
   kFailed,
 };
 
-// `name`: `cpu` or `cuda`. The error says in one line what is missing and what to do:
-// INVALID_ARGUMENT for another name, UNAVAILABLE for whatever the machine lacks. A plugin that
-// was loaded once stays loaded.
+// Loads the back end `name`, `cpu` or `cuda`. The error says in one line what is missing and what
+// to do: INVALID_ARGUMENT for another name, UNAVAILABLE for what the machine lacks. A plugin stays
+// loaded until the process ends.
 absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadBackend(absl::string_view name,
                                                            const BackendOptions& options = {});
 
-// Of a status of `LoadBackend`; absent for any other.
+// Returns the fault in an error of `LoadBackend`; absent for any other status.
 std::optional<BackendFault> GetBackendFault(const absl::Status& status);
 
 }  // namespace parplan

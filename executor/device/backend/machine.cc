@@ -15,8 +15,8 @@ namespace parplan {
 
 int UsableProcessorCount() {
   int count = 0;
-  // The system takes off what a thread that asks for everything may not have; this one is bound
-  // to nothing else, and ends.
+  // A thread that asks for all processors gets those it may have. A thread of its own does, so that
+  // the binding of this one stays.
   const auto ask = [&count] {
     cpu_set_t processors;
     std::memset(&processors, 0xff, sizeof(processors));
@@ -28,7 +28,7 @@ int UsableProcessorCount() {
   try {
     std::thread(ask).join();
   } catch (const std::system_error&) {
-    // No thread to be had.
+    // The system has no thread to give; the count below is the machine's.
   }
   if (count < 1) count = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   return std::max(count, 1);

@@ -1,5 +1,5 @@
-// The machine as the CPU back end shares it among its devices. Whoever tells planners of these
-// devices counts with the same numbers, or its plans are refused.
+// The machine as the CPU back end divides it among its devices. Topologies of these devices must
+// be made from the same numbers, or their plans are refused.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_
@@ -8,12 +8,12 @@
 
 namespace parplan {
 
-// Processors (hardware threads) that this process may be bound to: all of the machine, or those
-// of its control group's cpuset. Not fewer where it is bound to some of them, as ranks are. At
-// least 1.
+// Returns the number of processors (hardware threads) that this process may be bound to: all of the
+// machine, or those of its control group's cpuset. Ranks that are bound to some of them get the
+// same number. At least 1.
 int UsableProcessorCount();
 
-// 0 where the system does not tell.
+// Returns the memory of the machine; 0 if the system does not say.
 Bytes MachineMemory();
 
 }  // namespace parplan

@@ -1,5 +1,6 @@
-// What a back end that is a plugin exports: one C function. Program and plugin exchange C++
-// objects, so both must be of one build; until that is sure only plain data is looked at.
+// The interface of a back end that is a plugin: one exported C function. Program and plugin
+// exchange C++ objects, so both must be of one build; until that is checked only plain data is
+// read.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_PLUGIN_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_PLUGIN_H_
@@ -14,12 +15,12 @@ namespace parplan {
 // Communicator, LayerKernels and what they use.
 inline constexpr int32_t kPluginAbi = 2;
 
-// Of the build: the release and the compiler.
+// Returns release and compiler of this build.
 const char* PluginRelease();
 
 struct BackendOptions;
 
-// What a back end finds on the machine.
+// What a back end found on the machine.
 enum class PluginState : int32_t {
   kReady = 0,
   kNoDriver = 1,
@@ -31,20 +32,21 @@ enum class PluginState : int32_t {
 
 struct PluginFindings {
   PluginState state = PluginState::kFailed;
-  // As CUDA counts versions: 13000 is 13.0; 0 where there is none.
+  // Versions as CUDA counts them: 13000 is 13.0; 0 if there is none.
   int32_t driver_version = 0;
   int32_t runtime_version = 0;
-  // Ends with a zero.
+  // Explanation, zero-terminated.
   char text[256] = {};
 };
 
-// The first two members stay where they are in all releases.
+// The first two members keep their place in all releases, so that they can be read first.
 struct DevicePlugin {
   int32_t abi;
   const char* release;
-  // Looks for driver and devices; quick.
+  // Looks for driver and devices; fast.
   PluginFindings (*look)();
-  // Null when it fails; `findings` says why. The caller deletes it. Only after kReady.
+  // Opens the back end, which the caller deletes; null with the reason in `findings` if it fails.
+  // Called only after `look` returned kReady.
   DeviceBackend* (*open)(const BackendOptions& options, PluginFindings& findings);
 };
 

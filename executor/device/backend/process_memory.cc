@@ -12,7 +12,8 @@ Bytes PrivateMemoryOf(const std::string& path) {
   std::error_code error;
   const std::string file = std::filesystem::canonical(path, error).string();
   if (error) return Bytes();
-  // Of each mapping one line with its place and file, then lines like `Anonymous: 4 kB` (proc(5)).
+  // Each mapping has one line with its address and file, then lines like `Anonymous: 4 kB`
+  // (proc(5)).
   std::ifstream mappings("/proc/self/smaps");
   int64_t kibibytes = 0;
   bool is_of_file = false;
@@ -22,7 +23,7 @@ Bytes PrivateMemoryOf(const std::string& path) {
     words >> first;
     if (first.empty()) continue;
     if (first.back() != ':') {
-      // Rights, offset, device and inode are between.
+      // Permissions, offset, device and inode precede the file.
       std::string word;
       for (int k = 0; k < 4; ++k) words >> word;
       std::string name;

@@ -1,4 +1,4 @@
-// Memory of this process by the file it is of.
+// Memory of this process by mapped file.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_PROCESS_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_PROCESS_MEMORY_H_
@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// Pages of the file `path`, as this process has it mapped, that are in memory for it alone
-// because it has written to them: of a library, data and the addresses that loading it puts in.
-// 0 where the file is not mapped, or the system does not tell. Takes a millisecond.
+// Returns the size of the pages of the mapped file `path` that this process has for itself because
+// it has written to them; for a library its data and the addresses that the loader fills in. 0 if
+// the file is not mapped, or if the system does not say. Takes a millisecond.
 Bytes PrivateMemoryOf(const std::string& path);
 
 }  // namespace parplan

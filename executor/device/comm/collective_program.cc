@@ -5,9 +5,11 @@
 namespace parplan {
 namespace {
 
-// All-reduces of at most so many bytes take the fewest steps instead of the fewest bytes.
+// Largest all-reduce that uses recursive doubling: the time of small ones is that of their steps,
+// of large ones that of their bytes. Not measured: which value is best depends on the links.
 constexpr int64_t kSmallAllReduceBytes = 8 * 1024;
-// A broadcast goes down a chain of ranks in pieces of so many bytes.
+// Size of the pieces in which a broadcast goes down a chain of ranks. Smaller ones pay more
+// headers, larger ones delay the end of the chain by a piece per rank. Not measured.
 constexpr int64_t kBroadcastPieceBytes = 64 * 1024;
 
 constexpr ProgramBuffer kSend = ProgramBuffer::kSend;
@@ -18,8 +20,9 @@ bool IsPowerOfTwo(int value) { return (value & (value - 1)) == 0; }
 
 int Wrapped(int rank, int size) { return ((rank % size) + size) % size; }
 
-// Every rank ends with the sum of its own part: after step k it has the sum of k + 2 ranks'
-// shares of part rank - 2 - k. `part_at(k)` says where the sum of step k is kept.
+// Adds the steps after which every rank has the sum of its own part: after step k it has the sum of
+// k + 2 ranks' shares of part rank - 2 - k. `own` and `sum` give the places of this rank's share of
+// a part and of the sum of a step, `count` the elements of a part.
 template <typename PlaceOfPart, typename CountOfPart, typename PlaceOfSum>
 void AddRingReduceScatter(int rank, int size, PlaceOfPart own, CountOfPart count, PlaceOfSum sum,
                           std::vector<ProgramStep>& steps) {
@@ -37,7 +40,7 @@ void AddRingReduceScatter(int rank, int size, PlaceOfPart own, CountOfPart count
   }
 }
 
-// Every rank has its own part of `kReceive` and ends with all.
+// Adds the steps that bring all parts of `kReceive` to every rank, each of which has its own.
 template <typename BeginOfPart, typename CountOfPart>
 void AddRingAllGather(int rank, int size, BeginOfPart begin, CountOfPart count,
                       std::vector<ProgramStep>& steps) {
@@ -58,7 +61,7 @@ CollectiveProgram AllReduce(const CollectiveCall& call, int rank, int size) {
   if (size == 1 ||
       (IsPowerOfTwo(size) && call.count * ElementSize(call.type) <= kSmallAllReduceBytes)) {
     program.copies.push_back({{kSend, 0}, {kReceive, 0}, call.count});
-    // What is sent must not change while the answer is added to it.
+    // A buffer must not change while it is sent, so sums alternate between two buffers.
     program.scratch_count = call.count;
     bool in_scratch = false;
     for (int distance = 1; distance < size; distance *= 2) {
@@ -99,7 +102,7 @@ CollectiveProgram ReduceScatter(const CollectiveCall& call, int rank, int size) 
     program.copies.push_back({own(0), {kReceive, 0}, call.count});
     return program;
   }
-  // Sums on their way take turns in two pieces of scratch memory; the last one stays.
+  // Intermediate sums alternate between two halves of scratch memory; the last one is the result.
   program.scratch_count = size > 2 ? 2 * call.count : 0;
   AddRingReduceScatter(
       rank, size, own, [&](int) { return call.count; },
@@ -144,7 +147,7 @@ CollectiveProgram Broadcast(const CollectiveCall& call, int rank, int size) {
   const int64_t piece = std::max<int64_t>(1, kBroadcastPieceBytes / ElementSize(call.type));
   const int64_t pieces = (call.count + piece - 1) / piece;
   const auto count = [&](int64_t k) { return std::min(piece, call.count - k * piece); };
-  // A rank passes a piece on while the next one arrives.
+  // A rank sends a piece while it receives the next one.
   for (int64_t k = 0; k <= pieces; ++k) {
     ProgramStep step;
     if (place < size - 1 && k > 0) {

@@ -11,12 +11,12 @@
 namespace parplan {
 namespace {
 
-// A rank that sleeps looks after the job so often.
+// Longest sleep of a waiting rank before it checks the health of the job and its deadline.
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(10);
 
 }  // namespace
 
-// An operation and how it ended.
+// An operation and its result.
 class CpuCommunicator::Task : public CpuTask {
  public:
   using CpuTask::CpuTask;
@@ -121,7 +121,7 @@ bool CpuCommunicator::ProgressLocked() {
     const absl::StatusOr<bool> moved = task.Progress(link_to);
     if (!moved.ok()) {
       const int other = task.AwaitedRank();
-      // What happened to the job explains more than a broken connection does.
+      // The failure of the job explains more than the broken connection it causes.
       const absl::Status health = group_.job == nullptr ? absl::OkStatus() : group_.job->Health();
       FailLocked(!health.ok() ? health
                               : absl::Status(moved.status().code(),

@@ -20,11 +20,14 @@
 namespace parplan {
 namespace {
 
+// Polls of a waiting rank before it sleeps. With a core of its own it polls for some microseconds,
+// the time to wake a sleeping thread; on a shared core polling takes the time of the rank that it
+// waits for. Not measured against other values.
 constexpr int kSpinsWithOwnCore = 2000;
 constexpr int kSpinsWithSharedCore = 50;
 
-// Processes that can share memory have the same: one boot of one machine, one namespace of
-// processes.
+// Returns an id that processes have in common if they can share memory: boot of the machine, PID
+// namespace and user.
 std::string MachineName() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -42,7 +45,7 @@ int CoreCount() {
 
 }  // namespace
 
-// A communicator that the fabric's thread may look after.
+// A communicator that the fabric's progress thread moves.
 class JobFabric::Member : public CpuCommunicator {
  public:
   Member(CpuGroup group, ProgressThread* progress)
@@ -96,7 +99,7 @@ absl::Status JobFabric::Introduce() {
 int JobFabric::SpinCount() const {
   if (options_.spin_count >= 0) return options_.spin_count;
   const auto neighbours = std::count(machines_.begin(), machines_.end(), machines_[options_.rank]);
-  // A rank that is bound to one core has it to itself.
+  // A rank that is bound to one core is assumed to have it to itself.
   const int cores = CoreCount();
   return cores == 1 || neighbours <= cores ? kSpinsWithOwnCore : kSpinsWithSharedCore;
 }
@@ -171,7 +174,7 @@ absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::ConnectSockets(const std::st
                                                                    int own) {
   const absl::Duration deadline = SteadyNow() + options_.join_timeout;
   std::vector<Socket> connections(ranks.size());
-  // To those before this one it goes itself, the others come.
+  // A rank connects to the ranks before it in the group and accepts those after it.
   for (int other = 0; other < own; ++other) {
     PARPLAN_ASSIGN_OR_RETURN(connections[other],
                              Socket::Connect(addresses_[ranks[other]], deadline));
@@ -190,7 +193,8 @@ absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::ConnectSockets(const std::st
 
 absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
                                                absl::Duration deadline) {
-  // Strangers may come too, and one that says nothing keeps others waiting so long.
+  // Limit on the first message of a connection. Strangers may connect too, and one that sends
+  // nothing delays the ranks behind it for this long.
   constexpr absl::Duration kPatience = absl::Seconds(1);
   while (true) {
     const auto visitor = visitors_.find({id, rank});

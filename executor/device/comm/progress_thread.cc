@@ -9,14 +9,15 @@
 namespace parplan {
 namespace {
 
-// Several communicators have bells of their own, so it looks at all of them: often while
-// something moves, seldom while a message waits for a rank that is busy, since every look
-// takes the core from its owner.
+// Pauses between two polls of all communicators, each of which has a bell of its own: the shortest
+// while bytes move, up to the longest while messages wait for a rank that computes, since every
+// poll takes the core from its owner.
 constexpr auto kShortestPause = std::chrono::microseconds(50);
 constexpr auto kLongestPause = std::chrono::microseconds(400);
 
-// A rank in the real-time class leaves its core to nobody before it waits, so what moves its
-// messages meanwhile has to come first. Where that is not permitted they move when it waits.
+// Raises the priority of this thread above its owner's. A rank in the real-time class keeps its
+// core until it waits, so without this its messages would only move then; that is also the case
+// where the system does not permit it.
 void ComeBeforeOwner() {
   int policy = SCHED_OTHER;
   sched_param priority = {};

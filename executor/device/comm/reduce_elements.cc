@@ -6,7 +6,7 @@
 namespace parplan {
 namespace {
 
-// Buffers hold elements where their types want them.
+// REQUIRES: the buffers are aligned for T.
 template <typename T>
 void Reduce(Reduction reduction, const char* base, const char* arrived, int64_t count,
             char* result) {
@@ -24,7 +24,7 @@ float FloatOf(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16)
 
 uint16_t Bfloat16Of(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  // Not a number stays so.
+  // NaN stays NaN.
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }

@@ -8,10 +8,12 @@
 namespace parplan {
 namespace {
 
-// Bytes go in pieces that take so long, and at least `kLeastPieceBytes`.
+// Bytes are sent in pieces that take this long on the shaped link, and of at least
+// `kLeastPieceBytes`. Shorter pieces wake the rank more often than its timer keeps pace with;
+// longer ones make the link uneven. Not measured.
 constexpr absl::Duration kPiece = absl::Microseconds(400);
 constexpr int64_t kLeastPieceBytes = 4096;
-// A sender that was late may catch up with so much.
+// Largest delay that a late sender may make up for.
 constexpr absl::Duration kCredit = absl::Microseconds(300);
 
 }  // namespace

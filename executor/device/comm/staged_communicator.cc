@@ -8,20 +8,20 @@
 
 namespace parplan {
 
-// An operation between copies of the host.
+// An operation between copies in host memory.
 class StagedCommunicator::Work : public PendingWork {
  public:
   Work(StagingCopies& copies, const CollectiveCall& call, int64_t send_bytes, int64_t receive_bytes)
       : copies_(copies), call_(call), sent_(send_bytes), received_(receive_bytes) {}
 
   ~Work() override {
-    // The buffers are in use until then.
+    // The inner operation uses the buffers of this object until it has ended.
     if (inner_ != nullptr && !result_.has_value()) static_cast<void>(inner_->Wait());
   }
 
   absl::Status Start(Communicator& inner) {
     CollectiveCall staged = call_;
-    // Where there is none, `inner` says so.
+    // A null buffer stays null, so that `inner` refuses the call.
     if (call_.send != nullptr) staged.send = sent_.data();
     if (call_.receive != nullptr) staged.receive = received_.data();
     if (!sent_.empty() && call_.send != nullptr) {

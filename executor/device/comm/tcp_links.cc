@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-// Arrived and not consumed, of each connection. A multiple of 8.
+// Size of a connection's buffer of bytes that have arrived and are not consumed. A multiple of 8.
 constexpr int64_t kBufferBytes = 256 * 1024;
 
 absl::Status Gone(absl::string_view why) {
@@ -48,11 +48,11 @@ class TcpLinks::Connection : public Link {
   void Consume(int64_t size) override {
     first_ = (first_ + size) % kBufferBytes;
     count_ -= size;
-    // No arrival is split over the end of the buffer without need.
+    // Starting over while the buffer is empty avoids splitting an arrival at its end.
     if (count_ == 0 && first_ % 8 == 0) first_ = 0;
   }
 
-  // Takes what has arrived, as far as there is room.
+  // Reads what has arrived into the buffer, as far as there is room.
   void Fill() {
     while (error_.ok() && count_ < kBufferBytes) {
       const int64_t end = (first_ + count_) % kBufferBytes;
@@ -81,10 +81,10 @@ class TcpLinks::Connection : public Link {
  private:
   const Socket socket_;
   std::vector<char> buffer_;
-  // Of `buffer_`, a ring.
+  // Index of the first byte in `buffer_`, a ring, and number of bytes.
   int64_t first_ = 0;
   int64_t count_ = 0;
-  // The last write found no room.
+  // Whether the last write found no room.
   bool is_full_ = false;
   absl::Status error_;
 };
@@ -117,7 +117,7 @@ void TcpLinks::AwaitChange(uint32_t /*ticket*/, absl::Duration longest) {
 }
 
 void TcpLinks::Absorb() {
-  // What nobody asks for yet is taken too, or it would wake this rank again and again.
+  // Bytes that no operation waits for are read too, or they would end every wait at once.
   for (size_t rank = 0; rank < interests_.size(); ++rank) {
     if ((interests_[rank].revents & ~POLLOUT) != 0) connections_[rank]->Fill();
   }

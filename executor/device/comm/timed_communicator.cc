@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// Adds its life to a meter.
+// Adds the time between its construction and its end to a meter.
 class Lap {
  public:
   explicit Lap(WaitMeter* meter) : meter_(meter), start_(meter->now()) {}

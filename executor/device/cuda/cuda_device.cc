@@ -24,7 +24,7 @@ absl::StatusOr<std::string> PlaceOf(int device) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupWay groups) {
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupTransport groups) {
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(device));
   PARPLAN_ASSIGN_OR_RETURN(std::string place, PlaceOf(device));
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(queue), groups, std::move(place)));
@@ -60,8 +60,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::MakeGroup(RankContext&
     return absl::InvalidArgumentError(absl::StrCat("group ", name, ": rank ", job.rank(),
                                                    " is not among ", absl::StrJoin(ranks, ",")));
   }
-  bool is_staged = groups_ == GroupWay::kStaged;
-  if (groups_ == GroupWay::kAutomatic) {
+  bool is_staged = groups_ == GroupTransport::kStaged;
+  if (groups_ == GroupTransport::kAutomatic) {
     PARPLAN_ASSIGN_OR_RETURN(is_staged, ShareDevice(job, ranks));
   }
   if (is_staged) {

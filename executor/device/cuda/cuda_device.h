@@ -19,7 +19,7 @@ namespace parplan::cuda {
 
 class CudaDevice : public Device, public StagingCopies {
  public:
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int device, GroupWay groups);
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int device, GroupTransport groups);
 
   absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) override;
   DeviceMemory& memory() override { return memory_; }
@@ -35,7 +35,7 @@ class CudaDevice : public Device, public StagingCopies {
   absl::Status Synchronize() override { return queue_->Synchronize(); }
 
  private:
-  CudaDevice(std::unique_ptr<CudaQueue> queue, GroupWay groups, std::string place)
+  CudaDevice(std::unique_ptr<CudaQueue> queue, GroupTransport groups, std::string place)
       : queue_(std::move(queue)), groups_(groups), place_(std::move(place)) {}
   absl::Status ToHost(const void* device, void* host, int64_t byte_count) override {
     return queue_->CopyToHost(device, host, byte_count);
@@ -47,7 +47,7 @@ class CudaDevice : public Device, public StagingCopies {
   absl::StatusOr<bool> ShareDevice(RankContext& job, const std::vector<int>& ranks);
 
   const std::unique_ptr<CudaQueue> queue_;
-  const GroupWay groups_;
+  const GroupTransport groups_;
   // Where it is, among all machines.
   const std::string place_;
   CudaMemory memory_;

@@ -44,7 +44,8 @@ std::vector<std::pair<std::string, std::string>> Libraries() {
 
 class CudaBackend : public DeviceBackend {
  public:
-  CudaBackend(int device_count, GroupWay groups) : device_count_(device_count), groups_(groups) {}
+  CudaBackend(int device_count, GroupTransport groups)
+      : device_count_(device_count), groups_(groups) {}
 
   const std::string& name() const override { return name_; }
   int device_count() const override { return device_count_; }
@@ -68,7 +69,7 @@ class CudaBackend : public DeviceBackend {
  private:
   const std::string name_ = "cuda";
   const int device_count_;
-  const GroupWay groups_;
+  const GroupTransport groups_;
 };
 
 PluginFindings Look() {

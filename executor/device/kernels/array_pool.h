@@ -1,8 +1,7 @@
-// Memory of a device, counted by what it is for.
+// Memory of a device, counted by use.
 //
-// Arrays that are given back serve the next ones of their size, so a training step takes
-// the same blocks again and again; the peaks are those of what is in use, without anything
-// an allocator keeps besides.
+// Arrays that are given back are reused for the next ones of their size, so every training step
+// takes the same blocks. Peaks count what is in use, without the free blocks of the pool.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_ARRAY_POOL_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_ARRAY_POOL_H_
@@ -19,19 +18,19 @@
 
 namespace parplan {
 
-// Where a device's memory comes from.
+// The allocator of a device.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  // Aligned to 256 bytes. RESOURCE_EXHAUSTED naming the size.
+  // Returns memory aligned to 256 bytes. RESOURCE_EXHAUSTED naming the size.
   virtual absl::StatusOr<void*> Allocate(Bytes size) = 0;
   virtual void Free(void* data) = 0;
 };
 
-// The processor's.
+// Makes the allocator of host memory.
 std::unique_ptr<DeviceMemory> MakeHostMemory();
 
-// What arrays are for. A mirror of the items a plan predicts (MemoryItemKind).
+// Use of an array; mirrors the memory items that a plan predicts (MemoryItemKind).
 enum class ArrayUse {
   kParameters,
   kGradients,
@@ -47,7 +46,7 @@ inline constexpr int kArrayUseCount = 9;
 
 class ArrayPool;
 
-// Memory of a pool, given back at the end of its life. The pool outlives it.
+// Memory of a pool, which outlives it; given back when it is destroyed.
 class Array {
  public:
   Array() = default;
@@ -56,13 +55,13 @@ class Array {
   ~Array() { Reset(); }
 
   void* data() const { return data_; }
-  // The element `offset` elements of `element_size` bytes from the first.
+  // Returns the address of element `offset`; `element_size` is in bytes.
   void* At(int64_t offset, int64_t element_size) const {
     return static_cast<char*>(data_) + offset * element_size;
   }
   bool is_null() const { return data_ == nullptr; }
   void Reset();
-  // Counts as something else from now on.
+  // Counts the memory under another use from now on.
   void set_use(ArrayUse use);
 
  private:
@@ -73,14 +72,15 @@ class Array {
   ArrayUse use_ = ArrayUse::kTransient;
 };
 
-// Bytes by use.
+// Memory in use at one moment.
 struct ArrayUsage {
+  // [ArrayUse]
   std::array<Bytes, kArrayUseCount> bytes = {};
   Bytes operator[](ArrayUse use) const { return bytes[static_cast<int>(use)]; }
   Bytes Total() const;
 };
 
-// Of one thread.
+// Keeps arrays of one device; used by one thread.
 class ArrayPool {
  public:
   explicit ArrayPool(DeviceMemory& memory) : memory_(memory) {}
@@ -88,13 +88,14 @@ class ArrayPool {
   ArrayPool(const ArrayPool&) = delete;
   ArrayPool& operator=(const ArrayPool&) = delete;
 
-  // Holds anything. An array of no bytes is not null.
+  // Returns an array with undefined content. An array of no bytes is not null. The errors of
+  // DeviceMemory::Allocate.
   absl::StatusOr<Array> Take(ArrayUse use, Bytes size);
 
-  // What is in use now, and what was at the moment when most was.
+  // Memory in use now, and at the moment when the total was highest.
   const ArrayUsage& usage() const { return usage_; }
   const ArrayUsage& at_peak() const { return at_peak_; }
-  // Begins to look for that moment anew.
+  // Forgets earlier peaks.
   void ResetPeaks() { at_peak_ = usage_; }
 
  private:
@@ -102,7 +103,7 @@ class ArrayPool {
   void Count(ArrayUse use, Bytes size);
 
   DeviceMemory& memory_;
-  // By size: blocks nobody uses.
+  // Free blocks by size.
   std::map<Bytes, std::vector<void*>> free_;
   ArrayUsage usage_;
   ArrayUsage at_peak_;

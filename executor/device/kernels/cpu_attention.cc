@@ -9,18 +9,18 @@
 namespace parplan {
 namespace {
 
-// Queries at a time: their weights stay in the second-level cache.
+// Queries of a block, few enough that their weights stay in the second-level cache.
 constexpr int64_t kBlock = 64;
 
-// Queries [first, first + count) of one head of one sample.
+// The queries [first, first + count) of one head of one sample.
 struct Block {
   int64_t first;
   int64_t count;
-  // Keys that any of them sees: the first ones.
+  // Number of keys that any of these queries sees; they are the first ones.
   int64_t key_count;
 };
 
-// Keys that query `index` of a sample sees.
+// Returns the number of keys that query `index` of a sample sees.
 int64_t SeenKeys(const AttentionShape& shape, int64_t index) {
   if (!shape.is_causal) return shape.key_count;
   return std::clamp<int64_t>(index + shape.first_query + 1, 0, shape.key_count);
@@ -34,7 +34,7 @@ void ForEachBlock(const AttentionShape& shape, F work) {
   }
 }
 
-// Where the rows of a head of a sample begin.
+// Offsets of the first element of a head of a sample.
 struct HeadOffsets {
   int64_t query;
   int64_t key_value;
@@ -163,7 +163,7 @@ void CpuAttention<T>::Backward(const AttentionShape& shape, const T* q, const T*
         const T logarithm = kept[at.kept + block.first + i];
         const T* const y = output + out + i * shape.output_stride;
         const T* const dy = output_gradient + out + i * shape.output_stride;
-        // What all weights of the row have in common, as they add up to 1.
+        // The part of the gradient that all weights of the row share, since they add up to 1.
         const T common =
             cpu_math::SumOf<T>(shape.head_size, [&](int64_t j) { return y[j] * dy[j]; });
         for (int64_t j = 0; j < seen; ++j) {
@@ -173,7 +173,7 @@ void CpuAttention<T>::Backward(const AttentionShape& shape, const T* q, const T*
         std::fill(weight + seen, weight + block.key_count, T(0));
         std::fill(gradient + seen, gradient + block.key_count, T(0));
       }
-      // dv += weights' dy; dk += gradients' q; dq = gradients k.
+      // dv += weights^T dy; dk += gradients^T q; dq = gradients k.
       CpuProduct<T> sum{.transposes_a = true,
                         .m = block.key_count,
                         .n = shape.head_size,

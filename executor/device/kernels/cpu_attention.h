@@ -1,6 +1,6 @@
-// Softmax attention on the processor, a few queries at a time, so that memory grows with
-// the sequence and not with its square: the backward pass computes the weights again from
-// the logarithms of their sums (Dao et al. 2022, section 3).
+// Softmax attention on the processor, a block of queries at a time, so that memory grows with the
+// sequence and not with its square: the backward pass recomputes the weights from the logarithms of
+// their sums (Dao et al. 2022, section 3).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ATTENTION_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ATTENTION_H_
@@ -11,7 +11,7 @@
 
 namespace parplan {
 
-// Arguments as those of `LayerKernels::Attention`. T: float or double.
+// Methods have the arguments of `LayerKernels::Attention` and its kin. T: float or double.
 template <typename T>
 class CpuAttention {
  public:
@@ -22,7 +22,7 @@ class CpuAttention {
                     T* kept);
 
  private:
-  // Weights of a block of queries, and their gradients.
+  // [query of the block x key] attention weights and their gradients.
   std::vector<T> weights_;
   std::vector<T> gradients_;
 };

@@ -15,11 +15,11 @@
 namespace parplan {
 namespace {
 
-// Added to variances, as Megatron-LM and GPT-2 have it.
+// Added to variances; the value of Megatron-LM and GPT-2.
 constexpr double kNormEpsilon = 1e-5;
 
-// The derivative of GELU's approximation and itself: x (1 + tanh(u)) / 2 with
-// u = sqrt(2 / pi) (x + 0.044715 x^3), and (1 + tanh(u)) / 2 = sigmoid(2 u).
+// GELU's approximation x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), and its
+// derivative; (1 + tanh(u)) / 2 = sigmoid(2 u).
 template <typename T>
 struct GeluTerms {
   explicit GeluTerms(T x) {
@@ -127,8 +127,8 @@ class CpuKernels : public LayerKernels {
     }
   }
 
-  // With n = (x - mean) r and d = dy gain: dx = r (d - mean(d) - n mean(d n)), where an RMS
-  // norm has no mean(d).
+  // With n = (x - mean) r and d = dy gain: dx = r (d - mean(d) - n mean(d n)). An RMS norm has no
+  // mean(d).
   void NormBackward(NormKind kind, const void* dy, const void* x, const void* gain,
                     const void* kept, void* dx, void* gain_gradient, void* bias_gradient,
                     int64_t row_count, int64_t row_size) override {

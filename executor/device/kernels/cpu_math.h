@@ -1,5 +1,5 @@
-// Sums and functions in a form that compilers turn into vector instructions, with the same
-// result whatever instructions those are: sums are kept in a fixed number of lanes.
+// Sums and functions in a form that compilers vectorize, with the same result for any vector
+// instructions: sums are kept in a fixed number of lanes.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_MATH_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_MATH_H_
@@ -11,9 +11,10 @@
 
 namespace parplan::cpu_math {
 
+// Lanes of a sum: one AVX-512 register of floats. Changing it changes results in the last bits.
 inline constexpr int kLaneCount = 16;
 
-// The sum of f(i) over [0, count), lane by lane.
+// Returns the sum of f(i) over [0, count), lane by lane.
 template <typename T, typename F>
 T SumOf(int64_t count, F f) {
   T lanes[kLaneCount] = {};
@@ -43,15 +44,15 @@ T LargestOf(const T* values, int64_t count) {
 
 inline double Exp(double x) { return std::exp(x); }
 
-// e^x without a branch, so that time does not depend on data: to 2 units in the last place;
-// 0 below -87, and the largest value at 88 and above.
+// Returns e^x to 2 units in the last place; 0 below -87, and e^88 at 88 and above. Has no branch,
+// so that its time does not depend on the data.
 inline float Exp(float x) {
   constexpr float kLog2E = 1.44269504088896341f;
-  // ln 2 in two parts, the first of which has few digits (Cephes).
+  // ln 2 in two parts, the first with few digits, so that its product is exact (Cephes).
   constexpr float kLn2High = 0.693359375f;
   constexpr float kLn2Low = -2.12194440e-4f;
   const float clamped = std::min(88.0f, std::max(-87.0f, x));
-  // To the nearest whole number, by the rounding of the addition.
+  // Rounds to the nearest whole number by the rounding of the addition.
   constexpr float kRounder = 12582912.0f;
   const float n = (clamped * kLog2E + kRounder) - kRounder;
   const float r = (clamped - n * kLn2High) - n * kLn2Low;

@@ -16,7 +16,7 @@ void Multiply(const CpuProduct<float>& p) {
   const dnnl_status_t status = ::dnnl_sgemm(
       p.transposes_a ? 'T' : 'N', p.transposes_b ? 'T' : 'N', p.m, p.n, p.k, /*alpha=*/1.0f, p.a,
       p.a_stride, p.b, p.b_stride, /*beta=*/p.adds ? 1.0f : 0.0f, p.c, p.c_stride);
-  // It fails for strides less than rows only.
+  // The call only fails if a stride is less than a row.
   PARPLAN_CHECK(status == dnnl_success);
 }
 

@@ -7,8 +7,8 @@
 
 namespace parplan {
 
-// c = op(a) op(b), or c + that; strides are elements from one row of the matrix as it lies
-// in memory to the next. On one thread.
+// The product c = op(a) op(b), or c += op(a) op(b): op(a) is [m x k], op(b) [k x n], c [m x n]. A
+// stride is the number of elements from one row in memory to the next. Computed on one thread.
 template <typename T>
 struct CpuProduct {
   bool transposes_a = false;
@@ -25,13 +25,13 @@ struct CpuProduct {
   bool adds = false;
 };
 
-// By oneDNN.
+// Computes the product with oneDNN.
 void Multiply(const CpuProduct<float>& product);
-// By Eigen.
+// Computes the product with Eigen.
 void Multiply(const CpuProduct<double>& product);
 
-// oneDNN's threads would spin against other ranks of the machine: none are started by
-// products of the calling thread after this.
+// Makes products of the calling thread start no threads from now on: oneDNN's threads would spin
+// against the other ranks of the machine.
 void UseOneThreadForProducts();
 
 }  // namespace parplan

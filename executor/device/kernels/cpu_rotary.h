@@ -1,4 +1,4 @@
-// Rotary positions on the processor.
+// Rotary position embeddings on the processor.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ROTARY_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ROTARY_H_
@@ -11,18 +11,18 @@
 
 namespace parplan {
 
-// Keeps sines and cosines of all positions it has seen. T: float or double.
+// Keeps the sines and cosines of all positions it has seen. T: float or double.
 template <typename T>
 class CpuRotary {
  public:
-  // As `LayerKernels::Rotate`.
+  // Implements `LayerKernels::Rotate`.
   void ApplyRotary(const RotaryShape& shape, bool inverse, T* x);
 
  private:
-  // [position] the cosines of all pairs, then their sines.
+  // Returns [position][head_size] the cosines of all pairs, then their sines.
   const T* Turns(int head_size, int64_t position_count);
 
-  // By head size.
+  // Tables by head size.
   std::map<int, std::vector<T>> turns_;
 };
 

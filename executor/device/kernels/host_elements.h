@@ -1,5 +1,5 @@
-// Elements of a device's arrays as numbers of the host: for what a training step needs little
-// of, and for tests.
+// Elements of a device's arrays as numbers of the host: for the few numbers that a training step
+// needs there, and for tests.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_HOST_ELEMENTS_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_HOST_ELEMENTS_H_
@@ -15,15 +15,16 @@
 
 namespace parplan {
 
-// bf16 rounds to the nearest, ties to even; infinities and NaN stay.
+// Rounds to the nearest bf16, ties to even; infinities and NaN stay.
 uint16_t RoundToBfloat16(float value);
 float FromBfloat16(uint16_t bits);
 
-// `values` as elements of `type` from `data` on. REQUIRES: `type` is not kByte.
+// Writes `values` as elements of `type` to the device memory from `data` on. REQUIRES: `type` is
+// not kByte.
 absl::Status WriteElements(LayerKernels& kernels, ElementType type, absl::Span<const double> values,
                            void* data);
-// `count` elements of `type` from `data` on, after everything called so far. REQUIRES: `type`
-// is not kByte.
+// Returns `count` elements of `type` from device memory `data` on, after all earlier work.
+// REQUIRES: `type` is not kByte.
 absl::StatusOr<std::vector<double>> ReadElements(LayerKernels& kernels, ElementType type,
                                                  const void* data, int64_t count);
 

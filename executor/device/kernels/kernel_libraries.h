@@ -1,4 +1,4 @@
-// What the kernels of the processor are built on.
+// The libraries that the processor's kernels are built on.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
@@ -9,10 +9,10 @@
 
 namespace parplan {
 
-// Names in lower case and releases, as the libraries themselves tell when the program runs.
+// Returns lower-case names and releases, as the libraries report them at run time.
 std::vector<std::pair<std::string, std::string>> CpuKernelLibraries();
 
-// The file that oneDNN was loaded from; empty where it is a part of the program.
+// Returns the file that oneDNN was loaded from; empty if it is linked statically.
 std::string CpuKernelLibraryPath();
 
 }  // namespace parplan

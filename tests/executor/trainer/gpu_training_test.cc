@@ -55,7 +55,7 @@ TEST(GpuTraining, OneRank) {
 }
 
 TEST(GpuTraining, RanksOfOneGpu) {
-  PARPLAN_GPUS_OR_SKIP(backend, GroupWay::kStaged);
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kStaged);
   for (const DevicePlan& each : DevicePlans()) {
     SCOPED_TRACE(each.name);
     ExpectParityOnGpu(*backend, each.plan, each.model);

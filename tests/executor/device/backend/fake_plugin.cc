@@ -29,7 +29,7 @@ parplan::PluginFindings Look() {
 
 parplan::DeviceBackend* Open(const parplan::BackendOptions& options,
                              parplan::PluginFindings& findings) {
-  if (options.groups == parplan::GroupWay::kNative) {
+  if (options.groups == parplan::GroupTransport::kNative) {
     std::snprintf(findings.text, sizeof(findings.text), "the fake does not open");
     return nullptr;
   }

@@ -92,8 +92,9 @@ TEST(LoadBackend, NoDevice) {
 
 TEST(LoadBackend, AnythingElseInThePluginsOwnWords) {
   ExpectFault(LoadFake("failed"), BackendFault::kFailed, HasSubstr("the fake fails"));
-  ExpectFault(LoadBackend("cuda", {.plugin = Fake("ready"), .groups = GroupWay::kNative}).status(),
-              BackendFault::kFailed, HasSubstr("the fake does not open"));
+  ExpectFault(
+      LoadBackend("cuda", {.plugin = Fake("ready"), .groups = GroupTransport::kNative}).status(),
+      BackendFault::kFailed, HasSubstr("the fake does not open"));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace parplan {
 
 // The plugin of this build. Its error is a test's reason to skip.
 inline absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadGpus(
-    GroupWay groups = GroupWay::kAutomatic) {
+    GroupTransport groups = GroupTransport::kAutomatic) {
   return LoadBackend("cuda", {.plugin = PARPLAN_CUDA_PLUGIN_FILE, .groups = groups});
 }
 

@@ -100,7 +100,7 @@ void OnRanks(int size, DeviceBackend& backend, absl::Duration operation_timeout,
 }
 
 TEST(GpuGroups, OneRankOfNcclDoesEveryOperation) {
-  PARPLAN_GPUS_OR_SKIP(backend, GroupWay::kNative);
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   OnRanks(1, *backend, absl::Minutes(5), [](Gpu& gpu, JobFabric& fabric) {
     ASSERT_OK_AND_ASSIGN(const auto group, gpu.device->MakeGroup(fabric, "alone", {0}));
     constexpr auto kType = ElementType::kFloat32;
@@ -136,7 +136,7 @@ TEST(GpuGroups, OneRankOfNcclDoesEveryOperation) {
 }
 
 TEST(GpuGroups, AnAbortEndsNccl) {
-  PARPLAN_GPUS_OR_SKIP(backend, GroupWay::kNative);
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   OnRanks(1, *backend, absl::Minutes(5), [](Gpu& gpu, JobFabric& fabric) {
     ASSERT_OK_AND_ASSIGN(const auto group, gpu.device->MakeGroup(fabric, "alone", {0}));
     const Array x = gpu.Put({1.0});
@@ -148,7 +148,7 @@ TEST(GpuGroups, AnAbortEndsNccl) {
 
 // What happens to the job reaches who waits for NCCL.
 TEST(GpuGroups, TheEndOfTheJobEndsNccl) {
-  PARPLAN_GPUS_OR_SKIP(backend, GroupWay::kNative);
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   OnRanks(1, *backend, absl::Minutes(5), [](Gpu& gpu, JobFabric& fabric) {
     ASSERT_OK_AND_ASSIGN(const auto group, gpu.device->MakeGroup(fabric, "alone", {0}));
     const Array x = gpu.Put({1.0});
@@ -160,7 +160,7 @@ TEST(GpuGroups, TheEndOfTheJobEndsNccl) {
 }
 
 TEST(GpuGroups, NcclWaitsForRanksNoLongerThanItsDeadline) {
-  PARPLAN_GPUS_OR_SKIP(backend, GroupWay::kNative);
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   OnRanks(2, *backend, absl::Seconds(3), [](Gpu& gpu, JobFabric& fabric) {
     // Rank 1 never comes.
     if (fabric.rank() == 0) {
@@ -199,7 +199,7 @@ TEST(GpuGroups, RanksThatShareAGpuGoThroughTheHost) {
 // Where there are several GPUs: NCCL between two of them, in patterns that would stop if one
 // way waited for another.
 TEST(GpuGroups, NcclSendsBothWaysAtOnce) {
-  PARPLAN_GPUS_OR_SKIP(backend, GroupWay::kNative);
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   if (backend->device_count() < 2) GTEST_SKIP() << "needs two GPUs";
   RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
     ASSERT_OK_AND_ASSIGN(const auto device, backend->Open(fabric.rank()));

@@ -286,8 +286,8 @@ TEST_F(NcclCommunicatorTest, WhatCannotBeMadeSaysWhy) {
 TEST_F(NcclCommunicatorTest, OnlyRanksOfOneGpuGoThroughTheHost) {
   for (const bool shares : {false, true}) {
     RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
-      ASSERT_OK_AND_ASSIGN(const auto device,
-                           CudaDevice::Open(shares ? 0 : fabric.rank(), GroupWay::kAutomatic));
+      ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(shares ? 0 : fabric.rank(),
+                                                               GroupTransport::kAutomatic));
       ASSERT_OK_AND_ASSIGN(const auto group, device->MakeGroup(fabric, "pair", {0, 1}));
       Floats sum = {1.0f};
       EXPECT_OK(group->AllReduce(kType, sum.data(), 1));
@@ -300,7 +300,7 @@ TEST_F(NcclCommunicatorTest, OnlyRanksOfOneGpuGoThroughTheHost) {
 }
 
 TEST_F(NcclCommunicatorTest, TheStopwatchAndMemoryOfADevice) {
-  ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(0, GroupWay::kNative));
+  ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(0, GroupTransport::kNative));
   const std::unique_ptr<Stopwatch> stopwatch = device->MakeStopwatch();
   stopwatch->Start();
   stopwatch->Stop();
