@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// [context rank] as ranks that do not split tokens by tensor parallelism would hold them.
+// Returns [context rank] the tokens it has before sequence parallelism splits them.
 std::vector<std::vector<Interval>> PiecesOf(const LayerTools& tools) {
   Strategy shared = tools.strategy();
   shared.sequence_parallel = false;
@@ -22,7 +22,7 @@ std::vector<std::vector<Interval>> PiecesOf(const LayerTools& tools) {
   return pieces;
 }
 
-// Attention of whole samples with a share of the heads.
+// Returns the shape of attention of whole samples with one of `ways` shares of the heads.
 AttentionShape ShareOfHeads(AttentionShape shape, int ways) {
   shape.head_count /= ways;
   shape.key_value_head_count /= ways;
@@ -72,7 +72,7 @@ void AttentionPart::ApplyRotary(const Array& projections, bool inverse) const {
   if (tools_.definition().feed_forward_kind != FeedForwardKind::kSwiglu) return;
   int64_t row = 0;
   for (const Interval& piece : pieces_[tools_.place().context]) {
-    // Heads of keys follow those of queries.
+    // The heads of keys follow those of queries in a row.
     tools_.kernels().Rotate({.token_count = piece.size(),
                              .sample_count = sample_count_,
                              .head_count = head_count_ + key_value_head_count_,

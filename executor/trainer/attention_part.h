@@ -1,5 +1,5 @@
-// Attention of one layer, from fused projections to outputs, on ranks that may share tokens
-// and heads.
+// The attention of one layer, from fused projections to outputs, on ranks that may share tokens and
+// heads.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_ATTENTION_PART_H_
 #define PARPLAN_EXECUTOR_TRAINER_ATTENTION_PART_H_
@@ -14,40 +14,42 @@
 
 namespace parplan {
 
-// Rows are those of products, tokens times samples; a row of projections holds queries, keys
-// and values of this rank's heads, a row of outputs the heads' outputs.
+// Rows are those of products, [token][sample]. Projections are [product_row_count x
+// projection_width()]: queries, keys and values of this rank's heads. Outputs are
+// [product_row_count x output_width()].
 //
-// Ranks that share tokens do it in one of two ways. With all-to-alls they exchange tokens
-// for heads and attend to whole samples (DeepSpeed-Ulysses). Otherwise keys and values go round
-// (ring_attention.h).
+// Ranks that share tokens do it in one of two ways. With all-to-alls they exchange tokens for heads
+// and attend to whole samples (DeepSpeed-Ulysses; Jacobs et al. 2023, section 3.1). Otherwise keys
+// and values go round a ring (ring_attention.h).
 class AttentionPart {
  public:
-  // What the backward pass needs besides the outputs.
+  // Arrays that the backward pass needs in addition to the outputs.
   struct Kept {
-    // As attention reads them: of all tokens and a share of the heads with all-to-alls.
+    // Projections as attention reads them: with all-to-alls those of all tokens and this rank's
+    // share of the heads.
     Array projections;
+    // [sample][head][query] logarithms of the sums of exponentials.
     Array logarithms;
-    // With all-to-alls the outputs as attention made them.
+    // With all-to-alls, the outputs of all tokens and this rank's share of the heads.
     Array whole_outputs;
   };
 
   // `tools` outlives it.
   explicit AttentionPart(const LayerTools& tools);
 
-  // Elements of a row of projections and of outputs.
+  // Numbers of elements of a row of projections, and of outputs.
   int64_t projection_width() const { return query_width_ + 2 * key_value_width_; }
   int64_t output_width() const { return query_width_; }
 
-  // Turns queries and keys by the positions of their tokens, where the model tells positions
-  // so; or back again.
+  // Applies rotary position embeddings to queries and keys if the model has them, or their inverse.
   void ApplyRotary(const Array& projections, bool inverse) const;
 
-  // The outputs, which count as `use` as all that is kept does.
+  // Returns the outputs; they and all kept arrays count under `use`.
   absl::StatusOr<Array> Forward(Array projections, ArrayUse use, Kept& kept) const;
-  // Computes again what a selective recomputation has dropped: the logarithms. `outputs` are
-  // written again as they were.
+  // Recomputes the logarithms, which selective recomputation drops; writes `outputs` again with the
+  // same values.
   absl::Status Recompute(Kept& kept, const Array& outputs) const;
-  // The gradients of the projections. Leaves nothing kept.
+  // Returns the gradients of the projections; frees what was kept.
   absl::StatusOr<Array> Backward(Kept kept, Array outputs, Array output_gradients) const;
 
  private:
@@ -59,9 +61,10 @@ class AttentionPart {
   }
   AttentionShape WholeShape() const;
   int64_t KeptSize() const { return sample_count_ * own_token_count_ * head_count_; }
-  // Attention of whole samples with this rank's heads, or a share of them.
+  // Attends to whole samples with this rank's heads, or with all-to-alls with its share of them.
   void Attend(const Kept& kept, const Array& outputs) const;
-  // Query, key or value (0, 1 or 2) in rows of projections that are split `ways` ways.
+  // Returns the address of the queries, keys or values (k = 0, 1 or 2) in rows of projections that
+  // are split into `ways` parts.
   void* PartOf(const Array& projections, int k, int ways) const;
   absl::StatusOr<Array> ForwardUlysses(Array projections, ArrayUse use, Kept& kept) const;
   absl::StatusOr<Array> BackwardUlysses(Kept kept, Array outputs, Array output_gradients) const;
@@ -72,11 +75,11 @@ class AttentionPart {
   const int key_value_head_count_;
   const int64_t query_width_;
   const int64_t key_value_width_;
-  // Of a sample, and of this rank where ranks share them.
+  // Tokens of a sample, and those of them on this rank.
   const int64_t token_count_;
   const int64_t own_token_count_;
   const int64_t sample_count_;
-  // [context rank] the tokens of each, in its order.
+  // [context rank] the tokens it has, in its order.
   std::vector<std::vector<Interval>> pieces_;
   const HeadExchange exchange_;
   const RingAttention ring_;

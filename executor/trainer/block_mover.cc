@@ -23,8 +23,8 @@ BlockMover::BlockMover(LayerKernels& kernels, ArrayPool& pool, int rank, int64_t
 
 BlockMover::Place BlockMover::PlaceOf(const ActivationBlock& block,
                                       const ActivationLayout& layout) const {
-  // A block lies within one interval of the layout's tokens, so its tokens follow one
-  // another, each with all samples of the layout.
+  // A block is within one interval of the layout's tokens, so its tokens are consecutive, each with
+  // all samples of the layout.
   return {.first = layout.RowOf(rank_, block.samples.begin, block.tokens.begin) * width_,
           .stride = layout.SampleCount() * width_,
           .row_size = block.samples.size() * width_};
@@ -66,7 +66,7 @@ absl::Status BlockMover::Send(const ReshardProgram& program, const ActivationLay
 
 absl::Status BlockMover::Receive(const ReshardProgram& program, const ActivationLayout& layout,
                                  Array& to, Communicator& group, const std::vector<int>& ranks) {
-  // Null where a block arrives in its place.
+  // [block] null if it is received in place.
   std::vector<Array> arrived;
   std::vector<CollectiveCall> calls;
   for (const Transfer& receive : program.receives) {

@@ -1,4 +1,4 @@
-// Moves blocks of activations between ranks as a reshard program says.
+// Moves blocks of activations between ranks as a ReshardProgram says.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_
 #define PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_
@@ -16,40 +16,41 @@
 
 namespace parplan {
 
-// Of one rank. Sends go on while the rank computes. Blocks that lie in one piece in an array are
-// sent from there and received to there; others are packed.
+// One rank's mover, used by the thread of the trainer. Sends proceed while the rank computes.
+// Blocks that are contiguous in an array are sent and received in place; others are packed.
 class BlockMover {
  public:
-  // `width`: elements of a row.
+  // `rank`: of the job. `width`: elements of a row.
   BlockMover(LayerKernels& kernels, ArrayPool& pool, int rank, int64_t width);
 
-  // Messages from a stage to another, one way. What it holds is given back when the next one is
-  // sent, so that at any time one is held of each way.
+  // Messages from one stage to another in one direction. Its arrays are freed when the next message
+  // is sent, so that each direction holds one at any time.
   class Outbox {
    private:
     friend class BlockMover;
-    // Where blocks lie, and that they are under way.
+    // The arrays that are being sent, and the sends.
     std::vector<Array> rows;
     std::vector<std::unique_ptr<PendingWork>> works;
   };
 
-  // Starts the sends of `program`, of rows in `from`, when those that `outbox` holds have ended.
-  // `ranks`: of the job, in the order of the group.
+  // Starts the sends of `program` from the rows in `from`, after those in `outbox` have ended.
+  // `layout`: that of `from`. `ranks`: [rank of `group`] rank of the job.
   absl::Status Send(const ReshardProgram& program, const ActivationLayout& layout, Array from,
                     Communicator& group, const std::vector<int>& ranks, Outbox& outbox);
-  // Waits for the rows of `program` from others and puts them where `layout` has them.
+  // Receives the rows of `program` into `to`, which is laid out by `layout`.
   absl::Status Receive(const ReshardProgram& program, const ActivationLayout& layout, Array& to,
                        Communicator& group, const std::vector<int>& ranks);
-  // All of a program within a stage.
+  // Runs a whole program within a stage: returns the rows of `from`, laid out by `before`, as
+  // `after` has them.
   absl::StatusOr<Array> Reshard(const ReshardProgram& program, const ActivationLayout& before,
                                 const ActivationLayout& after, Array from, Communicator& group,
                                 const std::vector<int>& ranks);
-  // Waits for what `outbox` holds.
+  // Waits for the sends in `outbox`.
   absl::Status Finish(Outbox& outbox);
 
  private:
-  // Where a block begins in an array laid out by `layout`, in elements; elements from one of
-  // its tokens to the next; and of a token.
+  // The place of a block in an array laid out by some layout, in elements: its begin, the distance
+  // from one token to the next, and the size of a token.
   struct Place {
     int64_t first = 0;
     int64_t stride = 0;

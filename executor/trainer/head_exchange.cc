@@ -29,7 +29,7 @@ absl::Status HeadExchange::ToHeads(const void* rows, int64_t row_stride, int64_t
                               part);
   }
   PARPLAN_RETURN_IF_ERROR(Exchange(packed, arrived, width));
-  // Ranks have their tokens in order, so what arrived is too.
+  // Ranks have consecutive tokens in order, so the rows that arrive are in order too.
   tools_.kernels().CopyRows(arrived.data(), part, whole, whole_stride, row_count_ * ways_, part);
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// All-to-alls between ranks that share the tokens of samples and ranks that share their heads
-// (Jacobs et al. 2023, section 3.1).
+// The all-to-alls of DeepSpeed-Ulysses, between rows that are split by tokens and rows that are
+// split by heads (Jacobs et al. 2023, section 3.1).
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
 #define PARPLAN_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
@@ -11,12 +11,12 @@
 
 namespace parplan {
 
-// Strides are elements from a row to the next, on either side: `row_stride` of this rank's rows
-// with all heads, `width` wide, and `whole_stride` of the rows of all ranks with this rank's
-// share of the heads.
+// By tokens a rank has `row_count` rows with all heads, `width` elements wide, `row_stride`
+// elements apart. By heads it has the rows of all ranks with its share of the heads, `width` /
+// ranks elements wide, `whole_stride` elements apart.
 class HeadExchange {
  public:
-  // `row_count`: rows of this rank. `tools` outlives it.
+  // `row_count`: rows of this rank when split by tokens. `tools` outlives it.
   HeadExchange(const LayerTools& tools, int64_t row_count);
 
   absl::Status ToHeads(const void* rows, int64_t row_stride, int64_t width, void* whole,
@@ -25,7 +25,7 @@ class HeadExchange {
                         int64_t row_stride) const;
 
  private:
-  // From `packed` to `arrived`, a part of the heads for each rank in either.
+  // Exchanges [rank][row][share of the heads] from `packed` to `arrived`.
   absl::Status Exchange(const Array& packed, const Array& arrived, int64_t width) const;
 
   const LayerTools& tools_;

@@ -79,7 +79,7 @@ absl::Status LayerState::MakeOptimizerStates() {
                              tools_.TakeZeroStatistics(ArrayUse::kOptimizerStates, size));
   }
   if (kernels.statistics_type() == kernels.type()) return absl::OkStatus();
-  // Masters begin with what the rounded parameters are.
+  // Masters begin with the values of the rounded parameters.
   const bool is_part = is_sharded && !Shards(ShardingLevel::kParameters);
   const int64_t first = is_part ? group_->rank() * shard_size_ : 0;
   PARPLAN_ASSIGN_OR_RETURN(
@@ -130,7 +130,7 @@ absl::Status LayerState::EndBackward() {
 }
 
 LayerState::~LayerState() {
-  // Its buffers are others' from here on.
+  // The pool gives the buffers to others after this.
   if (synchronization_ != nullptr) synchronization_->Wait().IgnoreError();
 }
 
@@ -143,7 +143,7 @@ absl::Status LayerState::StartSynchronize() {
   call.type = tools_.kernels().type();
   call.send = gradients_.data();
   if (Shards(ShardingLevel::kOptimizer)) {
-    // In place: the shard stays where it lies among the others.
+    // In place: the result is this rank's shard of the same buffer.
     call.operation = Operation::kReduceScatter;
     call.count = shard_size_;
     call.receive = tools_.At(gradients_.data(), group_->rank() * shard_size_);

@@ -1,5 +1,8 @@
-// Parameters, gradients and optimizer states of one layer on one rank, and what of them is
-// sharded over the ranks with the same part (ZeRO; Rajbhandari et al. 2020, section 5).
+// Parameters, gradients and optimizer states of one layer on one rank, sharded over the ranks with
+// the same part as the strategy says (ZeRO; Rajbhandari et al. 2020, section 5).
+//
+// In each step, for every micro-batch: Parameters, the passes, Release; after a backward pass
+// EndBackward. Then StartSynchronize after the last one, Synchronize, perhaps AddUpWith, and Step.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_
 #define PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_
@@ -19,20 +22,20 @@ namespace parplan {
 
 using OptimizerSettings = std::variant<AdamSettings, SgdSettings>;
 
-// What a model's optimizer is: Adam as usual, or SGD without momentum, which has no state.
+// Returns the default settings of a model's optimizer: those of Adam, or SGD without momentum,
+// which has no state.
 OptimizerSettings SettingsOf(Optimizer optimizer);
 
-// What of a layer lives from one step to the next, each with a value for every parameter.
+// State that a layer keeps from one step to the next; each kind has a value for every parameter.
 enum class StateKind { kParameters, kMasters, kFirstMoments, kSecondMoments };
 inline constexpr int kStateKindCount = 4;
 
-// Elements of one kind on one rank.
+// The state of one kind that a rank holds of a layer.
 struct StatePart {
   StateKind kind = StateKind::kParameters;
-  // In memory of the device.
+  // `count` elements in device memory.
   void* data = nullptr;
-  // Its elements are those of the layer's parameters on this rank (ParameterLayout) from
-  // `first` on.
+  // Index of the first of them among the layer's parameters on this rank (ParameterLayout).
   int64_t first = 0;
   int64_t count = 0;
   ElementType type = ElementType::kFloat32;
@@ -40,38 +43,39 @@ struct StatePart {
 
 class LayerState {
  public:
-  // Waits for what is under way.
+  // Waits for a synchronization under way.
   ~LayerState();
 
-  // `gradient_group` is null where this rank alone has its part. `tools` and `layout`
-  // outlive it. Parameters get the values they begin with.
+  // Makes the state with initial parameters. `gradient_group`: ranks with the same part; null if
+  // this rank alone has it. `tools` and `layout` outlive it. The errors of memory.
   static absl::StatusOr<std::unique_ptr<LayerState>> Create(const LayerTools& tools,
                                                             const ParameterLayout& layout,
                                                             Communicator* gradient_group,
                                                             int layer_index, uint64_t seed,
                                                             const OptimizerSettings& optimizer);
 
-  // Whole parameters of this rank, until `Release`; gathered where they are sharded.
+  // Returns all parameters of this rank [layout.size], valid until `Release`; gathers them if they
+  // are sharded.
   absl::StatusOr<const void*> Parameters();
   void Release();
-  // Where the backward pass of a micro-batch adds gradients of whole parameters.
+  // Returns the array [layout.size] to which the backward pass of a micro-batch adds gradients.
   absl::StatusOr<void*> Gradients();
-  // That pass is over: sharded gradients go to their owners.
+  // Ends the backward pass of a micro-batch: sharded gradients are reduced to their owners.
   absl::Status EndBackward();
 
-  // After the last micro-batch: gradients of the step are added up over all ranks. It goes on
-  // while other layers compute; nothing is to be added to the gradients any more.
+  // Starts to sum the step's gradients over all ranks, after the last micro-batch. It proceeds
+  // while other layers compute; nothing may be added to the gradients after it.
   absl::Status StartSynchronize();
-  // Waits for that, having begun it where it was not.
+  // Waits for that sum; starts it if it was not started.
   absl::Status Synchronize();
-  // Then, where another layer has the same weights: the sum of both layers' gradients of
-  // `tensor`, with the rank that has the same part. REQUIRES: not sharded.
+  // Sums the gradients of `tensor` with those of another layer that shares it, on the rank of
+  // `other` that has the same part. After `Synchronize`. REQUIRES: no state is sharded.
   absl::Status AddUpWith(Communicator& other, const ParameterTensor& tensor);
-  // And the optimizer's step, counted from 1; sharded parameters are whole again after it
-  // where only optimizer states or gradients are sharded.
+  // Makes the optimizer's step, counted from 1, and clears the gradients. Gathers the parameters if
+  // only optimizer states or gradients are sharded.
   absl::Status Step(int64_t step);
 
-  // All there is, for those who read it or put other values there between two steps.
+  // Returns the state of all kinds, to be read or overwritten between two steps.
   std::vector<StatePart> Parts();
 
   const ParameterLayout& layout() const { return layout_; }
@@ -84,8 +88,8 @@ class LayerState {
   bool Shards(ShardingLevel level) const {
     return group_ != nullptr && tools_.strategy().sharding_level >= level;
   }
-  // Adds up gradients of parameters that tensor-parallel ranks all have, of which each saw
-  // only its tokens.
+  // Sums the gradients of parameters that all tensor-parallel ranks have, since with sequence
+  // parallelism each rank saw only its own tokens.
   absl::Status SumShared();
   absl::Status ReduceToShard();
 
@@ -93,22 +97,23 @@ class LayerState {
   const ParameterLayout& layout_;
   Communicator* const group_;
   const OptimizerSettings optimizer_;
-  // Elements with what fills them up to a multiple of the group, and of a shard.
+  // Elements padded to a multiple of the group's size, and elements of one shard.
   int64_t padded_size_ = 0;
   int64_t shard_size_ = 0;
-  // Whole, or this rank's shard where parameters are sharded.
+  // All parameters [padded_size_], or this rank's shard [shard_size_] if parameters are sharded.
   Array parameters_;
-  // While they are whole, where they are sharded.
+  // The gathered parameters [padded_size_] between `Parameters` and `Release`, if they are sharded.
   Array gathered_;
-  // Of the micro-batch or the step.
+  // Gradients [padded_size_] of one micro-batch if gradients are sharded, else of the step.
   Array gradients_;
-  // Where gradients are sharded: of the step so far; else of the step, once reduced.
+  // This rank's shard [shard_size_] of the step's gradients so far, if gradients are sharded.
   Array gradient_shard_;
-  // In fp32, where parameters are of 16 bits.
+  // Parameters in fp32 if they are of 16 bits. As the moments: of all parameters [padded_size_], or
+  // of this rank's shard [shard_size_] if optimizer states are sharded.
   Array masters_;
   Array first_moments_;
   Array second_moments_;
-  // Between `StartSynchronize` and `Synchronize`.
+  // Set between `StartSynchronize` and `Synchronize`.
   bool is_synchronizing_ = false;
   std::unique_ptr<PendingWork> synchronization_;
 };

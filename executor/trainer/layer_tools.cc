@@ -22,7 +22,7 @@ absl::StatusOr<Array> LayerTools::TakeStatistics(ArrayUse use, int64_t element_c
 
 absl::StatusOr<Array> LayerTools::TakeZeroStatistics(ArrayUse use, int64_t element_count) const {
   PARPLAN_ASSIGN_OR_RETURN(Array array, TakeStatistics(use, element_count));
-  // All bits are zero, so their type does not matter.
+  // The bits of a zero are zero in every type.
   kernels().Zero(array.data(), element_count * statistic_size_ / element_size_);
   return array;
 }

@@ -1,5 +1,5 @@
-// What all layers need to run on one rank: kernels, memory, and the groups they share
-// matrices and tokens with.
+// The tools with which every layer runs on a rank: kernels, memory, and the groups that share its
+// matrices and tokens.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_
 #define PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_
@@ -15,13 +15,13 @@
 
 namespace parplan {
 
-// Of one layer. References and pointers outlive it.
+// The tools of one layer. Everything that the setting points to outlives it.
 class LayerTools {
  public:
   struct Setting {
     LayerKernels* kernels = nullptr;
     ArrayPool* pool = nullptr;
-    // Null where the rank would be alone.
+    // Groups of the ranks that share matrices, and tokens; null if this rank would be alone.
     Communicator* tensor = nullptr;
     Communicator* context = nullptr;
     const LayerDefinition* definition = nullptr;
@@ -42,8 +42,8 @@ class LayerTools {
     return setting_.strategy.sequence_parallel && setting_.tensor != nullptr;
   }
 
-  // Rows of the residual stream on this rank, and of matrix products: with sequence
-  // parallelism those of all tensor-parallel ranks.
+  // Numbers of rows (tokens of samples) of the residual stream on this rank, and of matrix
+  // products. With sequence parallelism products have the rows of all tensor-parallel ranks.
   int64_t row_count() const { return setting_.layout.RowCount(); }
   int64_t product_row_count() const {
     return is_sequence_parallel() ? row_count() * tensor_degree() : row_count();
@@ -51,10 +51,10 @@ class LayerTools {
   int64_t sample_count() const { return setting_.layout.SampleCount(); }
 
   absl::StatusOr<Array> Take(ArrayUse use, int64_t element_count) const;
-  // Of the kernels' statistics type; so many elements, zero to begin with.
+  // Take `element_count` elements of the kernels' statistics type; the second sets them to zero.
   absl::StatusOr<Array> TakeStatistics(ArrayUse use, int64_t element_count) const;
   absl::StatusOr<Array> TakeZeroStatistics(ArrayUse use, int64_t element_count) const;
-  // The element `offset` of `data`.
+  // Return the address of element `offset` of `data`.
   const void* At(const void* data, int64_t offset) const {
     return static_cast<const char*>(data) + offset * element_size_;
   }
@@ -62,7 +62,7 @@ class LayerTools {
     return static_cast<char*>(data) + offset * element_size_;
   }
 
-  // The same of statistics.
+  // Do the same for statistics.
   const void* StatisticAt(const void* data, int64_t offset) const {
     return static_cast<const char*>(data) + offset * statistic_size_;
   }
@@ -70,11 +70,11 @@ class LayerTools {
     return static_cast<char*>(data) + offset * statistic_size_;
   }
 
-  // The rows that products need of `x`, which has those of the residual stream, `width` wide:
-  // with sequence parallelism gathered into `gathered`; else `x` itself.
+  // Returns the rows [product_row_count x width] that products need of `x` [row_count x width]:
+  // with sequence parallelism gathered into `gathered`, else `x` itself.
   absl::StatusOr<const void*> Gather(const void* x, int64_t width, Array& gathered) const;
-  // Adds up what tensor-parallel ranks each have a part of: `partial` has the rows of
-  // products, the result those of the residual stream.
+  // Sums `partial` [product_row_count x width] over tensor-parallel ranks and returns the rows of
+  // the residual stream [row_count x width].
   absl::StatusOr<Array> SumUp(Array partial, int64_t width) const;
 
  private:

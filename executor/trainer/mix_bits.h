@@ -1,4 +1,4 @@
-// Numbers that look random and follow from what they are for.
+// Pseudo-random numbers as a function of their purpose.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_MIX_BITS_H_
 #define PARPLAN_EXECUTOR_TRAINER_MIX_BITS_H_
@@ -7,7 +7,8 @@
 
 namespace parplan {
 
-// SplitMix64: every input gives an unrelated output.
+// Returns the output of SplitMix64: equal for equal inputs, unrelated for any others (Steele et al.
+// 2014).
 inline uint64_t MixBits(uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;

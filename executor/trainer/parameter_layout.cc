@@ -12,11 +12,12 @@
 namespace parplan {
 namespace {
 
-// GPT-2's. Matrices that write to the residual stream are initialised smaller.
+// Standard deviations of initial values, those of GPT-2. Matrices that write to the residual stream
+// have the smaller one.
 constexpr double kDeviation = 0.02;
 constexpr double kSmallDeviation = 0.005;
 
-// In (0, 1).
+// Returns a number in (0, 1).
 double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
 
 uint64_t HashOfName(const std::string& name) {
@@ -79,7 +80,7 @@ void AddTransformer(const LayerDefinition& layer, LayoutMaker& maker) {
   const bool is_gpt = layer.feed_forward_kind == FeedForwardKind::kGelu;
   const bool has_biases =
       is_gpt && layer.parameter_count > 2 * hidden * (query + key_value + inner) + 2 * hidden;
-  // Those of one product lie together.
+  // Matrices of one product are adjacent.
   maker.Add("query", query, hidden, SplitAxis::kRows, InitialValue::kNormal);
   maker.Add("key", key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
   maker.Add("value", key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
@@ -94,7 +95,7 @@ void AddTransformer(const LayerDefinition& layer, LayoutMaker& maker) {
   AddNorm("attention_norm_gain", "attention_norm_bias", hidden, has_biases, maker);
   AddNorm("feed_forward_norm_gain", "feed_forward_norm_bias", hidden, has_biases, maker);
   if (!has_biases) return;
-  // One row an element, so that they are shared as the rows of their matrices are.
+  // Each element is a row, so that biases are split as the rows of their matrices are.
   maker.Add("query_bias", query, 1, SplitAxis::kRows, InitialValue::kZero);
   maker.Add("value_bias", key_value, 1, SplitAxis::kRows, InitialValue::kZero);
   maker.Add("first_bias", inner, 1, SplitAxis::kRows, InitialValue::kZero);
@@ -147,7 +148,7 @@ double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& ten
   const uint64_t stream =
       MixBits(seed ^ MixBits(static_cast<uint64_t>(layer_index) ^ HashOfName(tensor.name)));
   const uint64_t bits = MixBits(stream ^ place);
-  // Box and Muller.
+  // Normal distribution by Box and Muller.
   const double normal = std::sqrt(-2.0 * std::log(Uniform(bits))) *
                         std::cos(2.0 * std::numbers::pi * Uniform(MixBits(bits)));
   return normal * (tensor.initial == InitialValue::kNormal ? kDeviation : kSmallDeviation);

@@ -1,5 +1,5 @@
-// The parameters of a layer, how tensor-parallel ranks share them, and what they begin
-// with. Pure: a rank knows its part without seeing the whole.
+// The parameters of a layer, how tensor-parallel ranks split them, and their initial values. Pure:
+// a rank computes its part without seeing the whole.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
 #define PARPLAN_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
@@ -12,53 +12,57 @@
 
 namespace parplan {
 
-// Which axis tensor-parallel ranks share.
+// The axis along which tensor-parallel ranks split a matrix.
 enum class SplitAxis { kNone, kRows, kColumns };
 
-// What a parameter begins with.
+// Kind of a parameter's initial values.
 enum class InitialValue { kNormal, kSmallNormal, kZero, kOne };
 
 // A matrix (or, with one row, a vector) of a layer and this rank's part of it.
 struct ParameterTensor {
-  // Of the layer, for example `query`; decides the values, with layer and place.
+  // Unique within the layer, for example `query`. With layer and position it determines the initial
+  // values.
   std::string name;
   int64_t row_count = 1;
   int64_t column_count = 0;
   SplitAxis axis = SplitAxis::kNone;
   InitialValue initial = InitialValue::kZero;
-  // This rank's rows and columns.
+  // Rows and columns of this rank.
   int64_t first_row = 0;
   int64_t first_column = 0;
   int64_t local_row_count = 1;
   int64_t local_column_count = 0;
-  // Of its first element in the rank's parameters of the layer. Its elements lie row by row.
+  // Index of its first element among the rank's parameters of the layer; row-major.
   int64_t offset = 0;
 
   int64_t local_size() const { return local_row_count * local_column_count; }
 };
 
-// Those shared by tensor-parallel ranks come first, then those that all of them have.
+// The parameters of a layer on one rank: first those that tensor-parallel ranks split, then those
+// that all of them have.
 struct ParameterLayout {
   std::vector<ParameterTensor> tensors;
-  // Elements of this rank, and from where on all tensor-parallel ranks have the same.
+  // Number of elements on this rank, and index of the first one that all tensor-parallel ranks
+  // have.
   int64_t size = 0;
   int64_t first_shared = 0;
 
-  // REQUIRES: there is one of this name.
+  // Returns the tensor of this name. REQUIRES: Has(name).
   const ParameterTensor& Find(const std::string& name) const;
   bool Has(const std::string& name) const;
 };
 
-// As many as the definition says, which says by their number what they are. Layers have
-// matrices and the gains of norms, which are RMS norms then; a GELU layer with more parameters
-// has LayerNorms and biases (but for keys, to which softmax is blind), and a head with more a
-// LayerNorm. An embedding with enough of them for all tokens of a sample has a table of
-// positions. Rows and columns that `tensor_parallel_degree` does not divide, as of a vocabulary,
-// are shared as evenly as can be.
+// Returns the parameters of tensor-parallel rank `tensor_rank`. The number of parameters in the
+// definition decides what they are: a layer has matrices and the gains of RMS norms; a GELU layer
+// with more has LayerNorms and biases (none for keys, since softmax does not depend on them); a
+// head with more has a LayerNorm; an embedding with enough for all tokens of a sample has a table
+// of positions. Rows and columns that `tensor_parallel_degree` does not divide, for example of a
+// vocabulary, are split so that parts differ by at most one.
 ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_parallel_degree,
                                    int tensor_rank);
 
-// The value an element begins with: the same for every plan.
+// Returns the initial value of an element; the same under every plan. `row` and `column` are those
+// of the whole tensor.
 double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& tensor, int64_t row,
                       int64_t column);
 

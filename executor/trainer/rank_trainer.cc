@@ -7,12 +7,13 @@
 
 namespace parplan {
 
-// A stage of the plan on this rank.
+// A stage of the plan on this rank, with its layers and its messages to the stages beside it.
 class RankTrainer::Stage {
  public:
   Stage(RankTrainer& trainer, const StageProgram& program) : trainer_(trainer), program_(program) {}
 
-  // `embedding`: where an earlier stage of this rank has it.
+  // Makes the layers. `embedding`: the embedding if an earlier stage of this rank has it, else
+  // null.
   absl::Status Prepare(TrainerLayer* embedding) {
     for (const LayerProgram& layer : program_.layers) {
       const LayerDefinition& definition =
@@ -77,7 +78,8 @@ class RankTrainer::Stage {
                                 trainer_.RanksOf(program_.send_forward_group), sent_forward_);
   }
 
-  // `is_last`: of this stage in this step, so that gradients are whole on this rank.
+  // Runs a backward pass. `is_last`: it is the stage's last of the step, after which this rank's
+  // gradients are complete.
   absl::Status Backward(int64_t micro_batch, bool is_last) {
     Array dx;
     if (program_.receive_backward_group >= 0) {
@@ -113,7 +115,7 @@ class RankTrainer::Stage {
                                 trainer_.RanksOf(program_.send_backward_group), sent_backward_);
   }
 
-  // Waits until everything sent has arrived.
+  // Waits for all messages that were sent.
   absl::Status Finish() {
     PARPLAN_RETURN_IF_ERROR(trainer_.mover_.Finish(sent_forward_));
     return trainer_.mover_.Finish(sent_backward_);
@@ -203,7 +205,7 @@ absl::StatusOr<double> RankTrainer::Step() {
 }
 
 absl::Status RankTrainer::AllReduceLoss() {
-  // Groups exchange memory of the device.
+  // Groups exchange device memory, so the loss goes there and back.
   PARPLAN_ASSIGN_OR_RETURN(const Array sum,
                            setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(loss_))));
   PARPLAN_RETURN_IF_ERROR(setting_.kernels->CopyFromHost(&loss_, sum.data(), sizeof(loss_)));
@@ -219,7 +221,7 @@ absl::Status RankTrainer::SynchronizeGradients() {
     }
   }
   if (program_.tied_group < 0) return absl::OkStatus();
-  // Both ends have the table of their own.
+  // The ranks of embedding and head each have a copy of the table.
   for (const std::unique_ptr<Stage>& stage : stages_) {
     for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
       if (!layer->layout().Has("table")) continue;

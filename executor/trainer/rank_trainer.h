@@ -1,4 +1,13 @@
 // Trains a model on one rank as its program says.
+//
+//   PARPLAN_ASSIGN_OR_RETURN(const RankProgram program, RankProgram::Create(plan, model, rank));
+//   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankTrainer> trainer,
+//                            RankTrainer::Create(program, model, setting));
+//   for (int step = 0; step < step_count; ++step) {
+//     PARPLAN_ASSIGN_OR_RETURN(const double loss, trainer->Step());
+//   }
+//
+// PlanApplier (executor/apply) does this with a verified plan, and measures it.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_RANK_TRAINER_H_
 #define PARPLAN_EXECUTOR_TRAINER_RANK_TRAINER_H_
@@ -26,40 +35,42 @@ struct TrainerSetting {
   LayerKernels* kernels = nullptr;
   ArrayPool* pool = nullptr;
   const TokenSource* tokens = nullptr;
-  // Called for every group of the program, in its order.
+  // Makes a communicator; called for every group of the program, in its order.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
   OptimizerSettings optimizer = AdamSettings{};
-  // Of the parameters.
+  // Seed of the initial parameters.
   uint64_t seed = 1;
   // May be null.
   TrainerObserver* observer = nullptr;
 };
 
-// Of one thread. What `setting` points to outlives it.
+// The trainer of one rank, used by one thread. Everything that `setting` points to outlives it.
 class RankTrainer {
  public:
-  // Makes groups and parameters.
+  // Makes groups and parameters. Collective: all ranks of the job call it. The errors of
+  // `make_group` and of memory.
   static absl::StatusOr<std::unique_ptr<RankTrainer>> Create(const RankProgram& program,
                                                              const ModelSpec& model,
                                                              const TrainerSetting& setting);
   ~RankTrainer();
 
-  // One optimizer step over the global batch; gives the mean loss of its tokens, the same on
-  // all ranks. After an error the trainer is of no more use.
+  // Makes one optimizer step over the global batch and returns the mean loss of its tokens, the
+  // same on all ranks. After an error the trainer must be destroyed.
   absl::StatusOr<double> Step();
-  // Steps made so far.
+  // Number of steps so far.
   int64_t step_count() const { return step_count_; }
 
-  // Counts on from there: for parameters and states that come from another trainer.
+  // Sets the number of steps so far, for parameters and states that come from another trainer.
   void ContinueFrom(int64_t step_count) { step_count_ = step_count; }
 
-  // Calls `visit` for every layer of this rank in order, with what of it lives from step to
+  // Calls `visit` for every layer of this rank, in order, with the state it keeps from step to
   // step.
   void VisitStates(const std::function<void(int layer_index, const ParameterLayout& layout,
                                             const std::vector<StatePart>& parts)>& visit);
 
-  // Calls `visit` for every parameter of this rank with its elements, in memory of the device
-  // (host_elements.h reads them); all ranks call it.
+  // Calls `visit` for every parameter of this rank with its elements in device memory, [local rows
+  // x local columns], as the next step will use them: gathered if they are sharded. Collective.
+  // Nothing but tests calls it; they have no other way to see what ranks gather.
   absl::Status VisitParameters(
       const std::function<void(int layer_index, const ParameterTensor& tensor, const void* data)>&
           visit);
@@ -72,7 +83,7 @@ class RankTrainer {
   absl::Status Prepare();
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
-  // The loss of all ranks in place of this rank's.
+  // Replaces `loss_` by the sum over all ranks.
   absl::Status AllReduceLoss();
   absl::Status SynchronizeGradients();
   void Enter(TrainerPhase phase, int layer_index = -1) const {
@@ -87,7 +98,7 @@ class RankTrainer {
   BlockMover mover_;
   std::vector<std::unique_ptr<Stage>> stages_;
   int64_t step_count_ = 0;
-  // Of this step and rank.
+  // This rank's part of the step's mean loss; the whole after AllReduceLoss.
   double loss_ = 0.0;
 };
 

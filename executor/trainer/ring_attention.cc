@@ -34,7 +34,7 @@ std::vector<RingAttention::Meeting> RingAttention::MeetingsOf(int step) const {
     int64_t key_row = 0;
     bool is_first = step == 0;
     for (const Interval& keys : pieces_[(rank() - step + degree()) % degree()]) {
-      // Pieces are the same or do not overlap.
+      // Two pieces are equal or do not overlap.
       if (!shape_.is_causal || keys.begin <= queries.begin) {
         Meeting meeting{.shape = shape_, .query_row = query_row, .key_row = key_row};
         meeting.shape.query_count = queries.size();
@@ -123,8 +123,8 @@ absl::Status RingAttention::Backward(const Array& projections, const Array& outp
   const int64_t width = 2 * key_value_width_;
   PARPLAN_ASSIGN_OR_RETURN(Array block, OwnKeysAndValues(projections));
   PARPLAN_ASSIGN_OR_RETURN(Array next, TakeBlock());
-  // Gradients of the block that is here by this rank's queries; those of the block that left
-  // last, on their way; and those by the ranks before, which arrive.
+  // Three buffers of key and value gradients: this rank's part for the present block; the sums that
+  // are being sent on with the block before; and the sums of the ranks before, which arrive.
   PARPLAN_ASSIGN_OR_RETURN(Array own, TakeBlock());
   PARPLAN_ASSIGN_OR_RETURN(Array leaving, TakeBlock());
   PARPLAN_ASSIGN_OR_RETURN(const Array arriving, TakeBlock());
@@ -152,7 +152,7 @@ absl::Status RingAttention::Backward(const Array& projections, const Array& outp
       kernels.Add(arriving.data(), own.data(), row_count_ * width);
     }
     std::swap(own, leaving);
-    // After the last step they come home.
+    // After the last step the sums reach the rank of the keys.
     PARPLAN_ASSIGN_OR_RETURN(gradients_passing, PassOn(leaving, arriving));
     PARPLAN_RETURN_IF_ERROR(Await(passing));
     std::swap(block, next);

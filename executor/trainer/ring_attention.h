@@ -1,7 +1,8 @@
-// Attention of ranks that share the tokens of samples: keys and values go round from rank to
-// rank, and every rank attends to those it has with its own queries (Liu et al. 2023). Each has
-// a piece from either end of a sample, so that causal attention costs all the same (Llama 3,
-// section 3.3.2). Blocks travel while attention works on those that are there.
+// Attention of ranks that share the tokens of samples: keys and values go round from rank to rank,
+// and every rank attends to those it has with its own queries (Ring Attention; Liu et al. 2023).
+// Each rank has a piece from either end of a sample, so that causal attention costs the same on all
+// (Llama 3, section 3.3.2). The next block of keys is sent while attention works on the present
+// one.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_RING_ATTENTION_H_
 #define PARPLAN_EXECUTOR_TRAINER_RING_ATTENTION_H_
@@ -18,34 +19,36 @@ namespace parplan {
 
 class RingAttention {
  public:
-  // `shape`: of attention to whole samples, from rows of projections to rows of outputs.
-  // `pieces`: [context rank] its tokens, in its order. `tools` outlives it.
+  // `shape`: of attention of whole samples, from rows of projections to rows of outputs.
+  // `pieces`: [context rank] the tokens it has, in its order. `tools` outlives it.
   RingAttention(const LayerTools& tools, const AttentionShape& shape,
                 std::vector<std::vector<Interval>> pieces);
 
-  // Arrays of this rank's tokens; `logarithms` piece by piece.
+  // Arrays have the rows of this rank's tokens (AttentionPart). `logarithms` is
+  // [piece][sample][head] [query].
   absl::Status Forward(const Array& projections, const Array& outputs,
                        const Array& logarithms) const;
   absl::Status Backward(const Array& projections, const Array& outputs, const Array& logarithms,
                         const Array& output_gradients, const Array& projection_gradients) const;
 
  private:
-  // A piece of this rank's queries, and one of some rank's keys of which they see some.
+  // A piece of this rank's queries and a piece of some rank's keys of which they see some.
   struct Meeting {
     AttentionShape shape;
     int64_t query_row = 0;
     int64_t key_row = 0;
-    // The first keys these queries meet.
+    // Whether these are the first keys for these queries.
     bool is_first = false;
   };
 
   int rank() const;
   int degree() const { return static_cast<int>(pieces_.size()); }
-  // In the given step, with the keys of the rank so many places before.
+  // Lists the meetings of step `step`, in which this rank has the keys of the rank `step` places
+  // before it in the ring.
   std::vector<Meeting> MeetingsOf(int step) const;
   absl::StatusOr<Array> TakeBlock() const;
   absl::StatusOr<Array> OwnKeysAndValues(const Array& projections) const;
-  // Starts handing `from` to the next rank and taking `to` from the one before.
+  // Starts sending `from` to the next rank and receiving `to` from the previous one.
   absl::StatusOr<std::vector<std::unique_ptr<PendingWork>>> PassOn(const Array& from,
                                                                    const Array& to) const;
 
@@ -55,7 +58,7 @@ class RingAttention {
   const int64_t query_width_;
   const int64_t key_value_width_;
   const int64_t projection_width_;
-  // Of this rank.
+  // Rows on this rank.
   const int64_t row_count_;
 };
 

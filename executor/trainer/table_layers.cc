@@ -74,8 +74,8 @@ absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept)
   return absl::OkStatus();
 }
 
-absl::Status HeadLayer::LoseLogits(const Array& logits, const int32_t* targets, double factor,
-                                   double& loss) const {
+absl::Status HeadLayer::LogitsToGradients(const Array& logits, const int32_t* targets,
+                                          double factor, double& loss) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.product_row_count();
   const int64_t columns = table_.local_row_count;
@@ -120,7 +120,7 @@ absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* ta
                     .a = normal,
                     .b = table,
                     .c = logits.data()});
-  PARPLAN_RETURN_IF_ERROR(LoseLogits(logits, targets, factor, loss));
+  PARPLAN_RETURN_IF_ERROR(LogitsToGradients(logits, targets, factor, loss));
   kernels.Multiply({.transposes_a = true,
                     .m = columns,
                     .n = hidden_,
@@ -129,7 +129,7 @@ absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* ta
                     .b = normal,
                     .c = table_gradient,
                     .adds = true});
-  // Nobody needs the norm's output any more.
+  // The norm's output is not needed after this; its memory takes the gradient.
   Array partial = gathered.is_null() ? std::move(kept.normal) : std::move(gathered);
   kept.normal.Reset();
   kernels.Multiply({.m = product_rows,

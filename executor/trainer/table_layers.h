@@ -1,5 +1,5 @@
-// The embedding and the head on one rank. Tensor-parallel ranks share the rows of their
-// tables, that is the vocabulary (Shoeybi et al. 2019, section 3).
+// The embedding and the head on one rank. Tensor-parallel ranks split the rows of their tables,
+// that is, the vocabulary (Shoeybi et al. 2019, section 3).
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TABLE_LAYERS_H_
 #define PARPLAN_EXECUTOR_TRAINER_TABLE_LAYERS_H_
@@ -15,13 +15,14 @@
 
 namespace parplan {
 
-// Rows of the token table, and of the table of positions where there is one.
+// Looks up the rows of tokens, and adds the rows of positions if the layer has a table of them.
 class EmbeddingLayer {
  public:
-  // Both outlive it.
+  // `tools` and `layout` outlive it.
   EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout);
 
-  // `tokens`: one for each row of products, in memory of the host.
+  // Returns the output [row_count x hidden]. `tokens`: one for each row of products, in host
+  // memory.
   absl::StatusOr<Array> Forward(const void* parameters, const int32_t* tokens) const;
   absl::Status Backward(const int32_t* tokens, Array output_gradient, void* gradients) const;
 
@@ -32,35 +33,40 @@ class EmbeddingLayer {
   const ParameterLayout& layout_;
   const ParameterTensor& table_;
   const int64_t hidden_;
-  // Where positions are learned: of each row of the residual stream.
+  // [row of the residual stream] its position; empty if positions are not learned.
   std::vector<int32_t> positions_;
 };
 
-// Final norm, product with the table, and cross-entropy of the next tokens. Logits take so much
-// memory that they are made in the backward pass only, and with them the loss.
+// The final norm, the product with the table, and the cross-entropy of the next tokens. Logits
+// [product_row_count x vocabulary rows of this rank] take so much memory that they, and with them
+// the loss, are only computed in the backward pass.
 class HeadLayer {
  public:
   struct Kept {
+    // [row_count x hidden]
     Array input;
+    // The output of the norm [row_count x hidden].
     Array normal;
+    // The norm's statistics [2 row_count].
     Array moments;
   };
 
-  // `table`: of the head, or of the embedding where they are tied. All outlive it.
+  // `table`: that of the head, or of the embedding if they are tied. All arguments outlive it.
   HeadLayer(const LayerTools& tools, const ParameterLayout& layout, const ParameterTensor& table);
 
   absl::Status Forward(const void* parameters, Array input, Kept& kept) const;
-  // The gradient of the input. Adds the losses of this rank's rows to `loss`, each times
-  // `factor`; tensor-parallel ranks get the same. `targets`: one for each row of
-  // products, in memory of the host. `table`: this rank's rows of it.
+  // Returns the gradient of the input [row_count x hidden]. Adds the losses of this rank's rows,
+  // times `factor`, to `loss`; tensor-parallel ranks get the same sum. `targets`: one for each row
+  // of products, in host memory. `table`: this rank's rows of the table; their gradients are added
+  // to `table_gradient`.
   absl::StatusOr<Array> Backward(const void* parameters, const void* table, Kept kept,
                                  const int32_t* targets, double factor, void* gradients,
                                  void* table_gradient, double& loss) const;
 
  private:
-  // From logits to gradients in their place, and the loss.
-  absl::Status LoseLogits(const Array& logits, const int32_t* targets, double factor,
-                          double& loss) const;
+  // Replaces the logits by their gradients and adds the losses to `loss`.
+  absl::Status LogitsToGradients(const Array& logits, const int32_t* targets, double factor,
+                                 double& loss) const;
 
   const LayerTools& tools_;
   const ParameterLayout& layout_;

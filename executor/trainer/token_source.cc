@@ -18,7 +18,7 @@ class SyntheticTokens : public TokenSource {
   SyntheticTokens(int vocabulary_size, uint64_t seed)
       : vocabulary_size_(static_cast<uint64_t>(vocabulary_size)), seed_(seed) {}
 
-  // A walk through the vocabulary in steps of a few, one place in eight anywhere.
+  // Walks through the vocabulary in small steps; one token in eight is random.
   int32_t TokenAt(int64_t step, int64_t sample, int64_t position) const override {
     const uint64_t key = SampleKey(seed_, step, sample);
     const uint64_t noise = MixBits(key ^ static_cast<uint64_t>(position));

@@ -10,7 +10,7 @@ namespace {
 
 ParameterLayout LayoutOf(const TrainerLayer::Setting& setting) {
   LayerDefinition definition = *setting.tools.definition;
-  // It has a table of its own then, which stays the same as the embedding's.
+  // A copied table is a parameter of the head; summed gradients keep it equal to the embedding's.
   if (setting.copies_embedding) {
     definition.tied_embedding = false;
     definition.parameter_count += int64_t{definition.vocabulary_size} * definition.hidden_size;
@@ -41,7 +41,7 @@ const ParameterTensor& TrainerLayer::Table() const {
 
 absl::StatusOr<std::unique_ptr<TrainerLayer>> TrainerLayer::Create(const Setting& setting) {
   std::unique_ptr<TrainerLayer> layer(new TrainerLayer(setting));
-  // A copy of the embedding begins with its values.
+  // A copy of the embedding's table begins with the same values.
   const int values_of = setting.copies_embedding ? 0 : setting.program.layer_index;
   PARPLAN_ASSIGN_OR_RETURN(layer->state_,
                            LayerState::Create(layer->tools_, layer->layout_, setting.gradient_group,
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<TrainerLayer>> TrainerLayer::Create(const Setting
 }
 
 std::vector<int32_t> TrainerLayer::Tokens(int64_t step, int64_t micro_batch, int shift) const {
-  // Products have the tokens of all tensor-parallel ranks.
+  // Products have the rows of all tensor-parallel ranks, as without sequence parallelism.
   Strategy strategy = setting_.program.strategy;
   strategy.sequence_parallel = false;
   const int rank = setting_.tools.rank;
@@ -120,7 +120,7 @@ absl::StatusOr<Array> TrainerLayer::BackwardHead(int64_t step, int64_t micro_bat
       head_->Backward(parameters, tools_.At(table, Table().offset), std::move(kept.head),
                       targets.data(), 1.0 / static_cast<double>(setting_.global_token_count),
                       gradients, tools_.At(table_gradients, Table().offset), losses));
-  // Tensor-parallel ranks have the same losses.
+  // Tensor-parallel ranks have equal losses; one of them counts.
   if (tools_.place().tensor == 0) loss += losses;
   if (setting_.tied != nullptr) {
     table_state.Release();
@@ -151,7 +151,7 @@ absl::StatusOr<Array> TrainerLayer::Backward(int64_t step, int64_t micro_batch,
   Kept kept = std::move(kept_.extract(micro_batch).mapped());
   Array gradient;
   if (embedding_.has_value()) {
-    // It needs no parameters.
+    // The backward pass of an embedding needs no parameters.
     PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
     PARPLAN_RETURN_IF_ERROR(
         embedding_->Backward(kept.tokens.data(), std::move(output_gradient), gradients));

@@ -1,5 +1,5 @@
-// One layer of a rank's stage with all it needs: tools, parameters, and what it keeps of
-// micro-batches under way.
+// One layer of a rank's stage: tools, parameters, and the activations it keeps of micro-batches
+// between their forward and backward pass.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TRAINER_LAYER_H_
 #define PARPLAN_EXECUTOR_TRAINER_TRAINER_LAYER_H_
@@ -27,27 +27,29 @@ class TrainerLayer {
   struct Setting {
     LayerTools::Setting tools;
     LayerProgram program;
-    // Null where this rank alone has its part of the parameters.
+    // Ranks with the same part of the parameters; null if this rank alone has it.
     Communicator* gradient_group = nullptr;
     const TokenSource* tokens = nullptr;
     OptimizerSettings optimizer;
     uint64_t seed = 1;
     int64_t micro_batch_size = 1;
-    // Of the whole step.
+    // Tokens of the whole step.
     int64_t global_token_count = 1;
-    // The embedding on this rank, for a head that shares its weights; null else.
+    // The embedding on this rank if this is a head that shares its table, else null.
     TrainerLayer* tied = nullptr;
-    // A head whose weights are those of an embedding on other ranks.
+    // Whether this is a head that shares the table of an embedding on other ranks; it then has a
+    // copy.
     bool copies_embedding = false;
     // May be null.
     TrainerObserver* observer = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<TrainerLayer>> Create(const Setting& setting);
 
-  // The layer's output; of a head nothing. `input` is null of an embedding.
+  // Returns the layer's output [row_count x hidden]; null for a head. `input` has the same shape
+  // and is null for an embedding.
   absl::StatusOr<Array> Forward(int64_t step, int64_t micro_batch, Array input);
-  // The gradient of its input; of an embedding nothing. `output_gradient` is null of a head,
-  // which adds its rows' losses to `loss`.
+  // Returns the gradient of the input [row_count x hidden]; null for an embedding.
+  // `output_gradient` is null for a head, which adds the losses of its rows to `loss`.
   absl::StatusOr<Array> Backward(int64_t step, int64_t micro_batch, Array output_gradient,
                                  double& loss);
 
@@ -56,19 +58,20 @@ class TrainerLayer {
   const ParameterLayout& layout() const { return layout_; }
 
  private:
-  // Of a micro-batch: what the kind of layer keeps.
+  // Activations of one micro-batch; only those of the layer's kind are set.
   struct Kept {
     TransformerLayer::Kept transformer;
     HeadLayer::Kept head;
-    // Instead, where the layer is recomputed.
+    // The input of a transformer layer [row_count x hidden], kept in place of `transformer` if the
+    // layer is recomputed.
     Array checkpoint;
-    // Of an embedding.
+    // Tokens of an embedding, one per row of products.
     std::vector<int32_t> tokens;
   };
 
   explicit TrainerLayer(const Setting& setting);
   RecomputeLevel recompute_level() const { return setting_.program.strategy.recompute_level; }
-  // For each row of products; `shift` 1 for what follows.
+  // Returns the token of each row of products; with `shift` 1 the token after it.
   std::vector<int32_t> Tokens(int64_t step, int64_t micro_batch, int shift) const;
   absl::StatusOr<Array> ForwardTransformer(const void* parameters, Array input, Kept& kept) const;
   absl::StatusOr<Array> BackwardTransformer(Kept kept, Array output_gradient);
@@ -85,7 +88,7 @@ class TrainerLayer {
   std::optional<TransformerLayer> transformer_;
   std::optional<EmbeddingLayer> embedding_;
   std::optional<HeadLayer> head_;
-  // By micro-batch.
+  // Micro-batches between their forward and backward pass.
   std::map<int64_t, Kept> kept_;
 };
 

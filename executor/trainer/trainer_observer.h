@@ -1,4 +1,5 @@
-// Told by a trainer what it is at, so that others can take the time.
+// The interface through which a trainer reports the phases of its step, so that others can time
+// them.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
 #define PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
@@ -7,21 +8,21 @@
 
 namespace parplan {
 
-// What a rank is at within a step; each lasts until the next begins. Collectives that a phase
-// waits for are part of it: the communicators tell them apart.
+// Phase of a rank's step; each lasts until the next begins. Collectives that a phase waits for are
+// part of it; communicators can measure them separately (StepMeter).
 enum class TrainerPhase {
-  // The step is over.
+  // Between two steps.
   kOutside,
-  // Of one layer and micro-batch.
+  // Work on one layer and micro-batch.
   kForward,
   kRecompute,
   kBackward,
-  // Activations or gradients from one layout to another within a stage.
+  // Moving activations or gradients from one layout to another within a stage.
   kReshard,
-  // From another stage, with the wait for it, and to another.
+  // Receiving from another stage, with the wait for it, and sending to another.
   kReceive,
   kSend,
-  // Of the whole step, behind its last backward pass.
+  // Work of the whole step, after its last backward pass.
   kGradientSync,
   kOptimizer,
   kLoss,
@@ -31,8 +32,8 @@ inline constexpr int kTrainerPhaseCount = 10;
 class TrainerObserver {
  public:
   virtual ~TrainerObserver() = default;
-  // Called by the trainer's thread. `layer_index` is -1 where a phase is of no single layer.
-  // Devices may still be at what was called before.
+  // Called by the trainer's thread when a phase begins. `layer_index` is -1 if the phase belongs to
+  // no single layer. An asynchronous device may still execute the phase before.
   virtual void Enter(TrainerPhase phase, int layer_index) = 0;
 };
 

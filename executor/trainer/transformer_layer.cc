@@ -79,7 +79,7 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
                     .c = projections.data()});
   gathered.Reset();
   if (layout_.Has("query_bias")) {
-    // Queries and values have one, keys have none.
+    // Queries and values have biases, keys have none.
     const int64_t query = attention_.output_width();
     const int64_t value = (width - query) / 2;
     kernels.AddBiasToColumns(In(parameters, "query_bias"), projections.data(), product_rows, width,
@@ -180,7 +180,7 @@ absl::Status TransformerLayer::ProductBackward(const void* parameters, const cha
                     .b = whole,
                     .c = Out(gradients, matrix),
                     .adds = true});
-  // Nobody needs the norm's output any more.
+  // The norm's output is not needed after this; its memory takes the gradient.
   Array partial = gathered.is_null() ? std::move(normal) : std::move(gathered);
   normal.Reset();
   kernels.Multiply({.m = product_rows,
@@ -215,7 +215,7 @@ absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept&
                     .b = kept.activated.data(),
                     .c = Out(gradients, "second"),
                     .adds = true});
-  // Now the gradient takes the place of what was activated.
+  // The gradient takes the memory of the activated values.
   kernels.Multiply({.m = product_rows,
                     .n = inner_,
                     .k = hidden_,

@@ -1,6 +1,8 @@
-// An encoder or decoder layer on one rank, forward and backward (Vaswani et al. 2017 with
-// the norms before each block; split as Megatron-LM does, Shoeybi et al. 2019, section 3, and
-// Korthikanti et al. 2022, section 4.2).
+// An encoder or decoder layer on one rank, forward and backward (Vaswani et al. 2017, with the
+// norms before each block; split as in Megatron-LM, Shoeybi et al. 2019, section 3, and Korthikanti
+// et al. 2022, section 4.2).
+//
+// Shapes below: `rows` is LayerTools::row_count, `product rows` LayerTools::product_row_count.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_
 #define PARPLAN_EXECUTOR_TRAINER_TRANSFORMER_LAYER_H_
@@ -15,16 +17,23 @@ namespace parplan {
 
 class TransformerLayer {
  public:
-  // What the backward pass of a micro-batch needs.
+  // Arrays that the backward pass of a micro-batch needs.
   struct Kept {
+    // [rows x hidden]
     Array input;
+    // Output [rows x hidden] and statistics [2 rows] of the norm before attention.
     Array first_normal;
     Array first_moments;
     AttentionPart::Kept attention;
+    // Output of attention [product rows x output_width()].
     Array attended;
+    // The residual stream between attention and feed-forward block [rows x hidden].
     Array middle;
+    // Output [rows x hidden] and statistics [2 rows] of the norm before the feed-forward block.
     Array second_normal;
     Array second_moments;
+    // Output of the first product [product rows x inner_product_], and of the activation function
+    // [product rows x inner_].
     Array inner;
     Array activated;
   };
@@ -32,18 +41,19 @@ class TransformerLayer {
   // `tools` and `layout` outlive it.
   TransformerLayer(const LayerTools& tools, const ParameterLayout& layout);
 
-  // `parameters`: of this rank, by `layout`. Keeps what the backward pass needs, the input
-  // too; all but the input counts as `use`. The errors of communicators and memory.
+  // Returns the output [rows x hidden]. `parameters`: those of this rank, by `layout`. Keeps what
+  // the backward pass needs; all of it except the input counts under `use`. The errors of
+  // communicators and memory.
   absl::StatusOr<Array> Forward(const void* parameters, Array input, ArrayUse use,
                                 Kept& kept) const;
-  // Drops what selective recomputation does again, and does it again.
+  // Drop what selective recomputation recomputes, and recompute it.
   static void DropAttention(Kept& kept) { kept.attention.logarithms.Reset(); }
   absl::Status RecomputeAttention(Kept& kept) const {
     return attention_.Recompute(kept.attention, kept.attended);
   }
-  // The gradient of the input, in the place of that of the output; adds those of the parameters
-  // to `gradients`. Leaves nothing kept: what was kept and is of no more use makes room for
-  // gradients, so that little is needed besides.
+  // Returns the gradient of the input, in the array of `output_gradient` [rows x hidden]; adds the
+  // gradients of the parameters to `gradients`. Frees what was kept as it goes, and reuses it for
+  // gradients, so that little more memory is needed.
   absl::StatusOr<Array> Backward(const void* parameters, Kept kept, Array output_gradient,
                                  void* gradients) const;
 
@@ -56,19 +66,19 @@ class TransformerLayer {
                     const void* x, const void* moments, void* dx, void* gradients) const;
   absl::StatusOr<Array> Attend(const void* parameters, ArrayUse use, Kept& kept) const;
   absl::StatusOr<Array> FeedForward(const void* parameters, ArrayUse use, Kept& kept) const;
-  // From the gradient of a block's output to that of its input, which passes by the block
-  // unchanged besides.
+  // Turn dx from the gradient of a block's output into that of its input: add the part through the
+  // block to the part along the residual stream.
   absl::Status FeedForwardBackward(const void* parameters, Kept& kept, Array& dx,
                                    void* gradients) const;
   absl::Status AttendBackward(const void* parameters, Kept& kept, Array& dx, void* gradients) const;
-  // Behind a product with `normal`, whose input had the gradient `d_product`: adds the gradient
-  // of the matrix to `matrix_gradient` and that of the norm's output to `dx` through the norm.
-  // `normal` makes room.
+  // Goes backward through a product of the norm's output `normal` with `matrix`, whose output
+  // [product rows x width] has the gradient `d_product`: adds the gradient of the matrix to
+  // `gradients` and, through the norm, that of the norm's input `x` to `dx`. Reuses `normal`.
   absl::Status ProductBackward(const void* parameters, const char* gain, const char* bias,
                                const char* matrix, int64_t width, Array d_product, Array normal,
                                const Array& x, const Array& moments, Array& dx,
                                void* gradients) const;
-  // The sum of two rows of the residual stream: y += x.
+  // Computes y += x for rows of the residual stream.
   void AddResidual(const void* x, void* y) const;
 
   const LayerTools& tools_;
@@ -76,7 +86,8 @@ class TransformerLayer {
   const AttentionPart attention_;
   const NormKind norm_;
   const int64_t hidden_;
-  // Of the inner layer: columns on this rank, and of its first product.
+  // Columns of the inner layer on this rank, and of its first product: twice as many if it has a
+  // gate.
   const int64_t inner_;
   const int64_t inner_product_;
 };
