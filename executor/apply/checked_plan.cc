@@ -11,6 +11,7 @@
 namespace parplan {
 namespace {
 
+// Share of a device's memory by which it may fall short of the topology; see CheckDevice.
 constexpr double kMemorySlack = 0.02;
 
 absl::Status Mismatch(Reason reason, const std::string& field, const std::string& why) {
@@ -46,7 +47,7 @@ absl::StatusOr<CheckedPlan> CheckedPlan::Create(const VerifiedPlan& verified,
                                  " devices, the topology has ", topology.device_count()));
   }
   checked.expire_time_ = absl::FromUnixSeconds(payload.expire_time().seconds());
-  // All of the plan is looked at, whatever the rank.
+  // The program of any rank checks the whole plan.
   PARPLAN_RETURN_IF_ERROR(checked.ProgramOf(0).status());
   return checked;
 }

@@ -1,5 +1,5 @@
-// A plan that may be run here: verified, made for this model and this topology, and possible
-// for the executor as a whole.
+// A plan that may be run here: its signature is verified, it was made for this model and this
+// topology, and the executor can run all of it.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
 #define PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
@@ -18,21 +18,21 @@
 
 namespace parplan {
 
-// A value.
+// A value: copies are equal and never change.
 class CheckedPlan {
  public:
-  // FAILED_PRECONDITION with `field` in its metadata where `model` (SPEC_INVALID) or
-  // `topology` (TOPOLOGY_MISMATCH) is not what the plan was made for; INVALID_ARGUMENT where
-  // the payload is no plan or the executor cannot run all of it.
+  // Checks a verified plan. FAILED_PRECONDITION with `field` in its metadata if the plan was not
+  // made for `model` (SPEC_INVALID) or `topology` (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the
+  // payload is not a plan, or the executor cannot run all of it.
   static absl::StatusOr<CheckedPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                             const Topology& topology);
 
-  // Whether `device` is what rank `rank` of `world_size` ranks needs: FAILED_PRECONDITION
-  // (TOPOLOGY_MISMATCH) naming the field of the topology that says otherwise. Memory may fall
-  // short by 2 %: machines report a little less at every start.
+  // Checks that `device` is what rank `rank` of `world_size` ranks needs. FAILED_PRECONDITION
+  // (TOPOLOGY_MISMATCH) naming the field of the topology that it contradicts. Memory may fall short
+  // by 2 %, since machines report slightly different amounts after each boot.
   absl::Status CheckDevice(int rank, int world_size, const DeviceFacts& device) const;
 
-  // What `rank` of the job has to do. REQUIRES: 0 <= rank < plan().device_count.
+  // Returns the program of rank `rank`. REQUIRES: 0 <= rank < plan().device_count.
   absl::StatusOr<RankProgram> ProgramOf(int rank) const {
     return RankProgram::Create(plan_, model_, rank);
   }

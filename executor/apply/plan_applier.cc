@@ -55,7 +55,7 @@ absl::Status PlanApplier::Expect(State a, State b) const {
 
 absl::Status PlanApplier::Keep(absl::Status status) {
   if (status.ok() || state_ == State::kFailed) return state_ == State::kFailed ? failure_ : status;
-  // What the others did to this rank says more than what it noticed first.
+  // The failure of another rank explains more than the error it caused here.
   const absl::Status health = setting_.job->Health();
   failure_ = health.ok() ? std::move(status) : health;
   state_ = State::kFailed;
@@ -110,7 +110,7 @@ absl::Status PlanApplier::Prepare() {
     }
     const bool is_adam = std::holds_alternative<AdamSettings>(setting_.optimizer);
     if (is_adam != (plan_.model().optimizer() == Optimizer::kAdam)) {
-      return FieldError(Reason::kSpecInvalid, "optimizer", "it is that of the model");
+      return FieldError(Reason::kSpecInvalid, "optimizer", "must be that of the model");
     }
     ElementType type = ElementType::kFloat32;
     if (setting_.type.has_value()) {
@@ -148,11 +148,11 @@ absl::Status PlanApplier::Swap(const CheckedPlan& plan) {
   PARPLAN_RETURN_IF_ERROR(Expect(State::kPrepared, State::kRunning));
   if (plan.model_digest() != plan_.model_digest()) {
     return FieldError(Reason::kSpecInvalid, "model_digest",
-                      "a plan in the place of another is of the same model");
+                      "the new plan must be of the same model");
   }
   if (plan.plan().device_count != plan_.plan().device_count) {
     return FieldError(Reason::kSpecInvalid, "device_count",
-                      absl::StrCat("a plan in the place of another is for as many ranks, ",
+                      absl::StrCat("the new plan must be for the same number of ranks, ",
                                    plan_.plan().device_count));
   }
   return Keep(SwapTo(plan));
@@ -161,7 +161,7 @@ absl::Status PlanApplier::Swap(const CheckedPlan& plan) {
 absl::Status PlanApplier::SwapTo(const CheckedPlan& plan) {
   PARPLAN_ASSIGN_OR_RETURN(const HostStates before, ReadStates(*trainer_, *setting_.device));
   PARPLAN_ASSIGN_OR_RETURN(const HostStates after, MoveStates(before, plan_, plan, *everyone_));
-  // Nobody is in the old groups any more, and there is room for the new parameters.
+  // After the barrier no rank uses the old groups; they are freed to make room for the new state.
   PARPLAN_RETURN_IF_ERROR(everyone_->Barrier());
   trainer_.reset();
   meter_.reset();

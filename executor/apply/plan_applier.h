@@ -1,5 +1,17 @@
-// Runs a plan on one rank: prepares it, makes its steps, measures them, and takes it down, or
-// puts another plan in its place between two steps.
+// Runs a plan on one rank: prepares it, makes its steps, measures them, ends it, or swaps it for
+// another plan between two steps.
+//
+//   PlanApplier applier(plan, {.device = device, .job = fabric, .tokens = tokens});
+//   PARPLAN_RETURN_IF_ERROR(applier.Prepare());
+//   for (int step = 0; step < 100; ++step) {
+//     PARPLAN_ASSIGN_OR_RETURN(const double loss, applier.Step());
+//     if (const std::optional<StepWindow> window = applier.TakeWindow()) Report(*window);
+//   }
+//   if (const std::optional<StepWindow> rest = applier.TakeRest()) Report(*rest);
+//   return applier.Teardown();
+//
+// States: kVerified -> Prepare -> kPrepared -> Step -> kRunning -> Teardown -> kDone; any error of
+// the job leads to kFailed, from which nothing leads back.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_
 #define PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_
@@ -21,26 +33,29 @@
 namespace parplan {
 
 struct ApplierSetting {
-  // Of this rank; `job` has as many ranks as plans have devices. All outlive the applier.
+  // This rank's device, handle to its job, and tokens; all outlive the applier. The job has as many
+  // ranks as plans have devices.
   Device* device = nullptr;
   RankContext* job = nullptr;
   const TokenSource* tokens = nullptr;
-  // Of the kind the model names, `optimizer` of its spec.
+  // Of the kind that the model's `optimizer` names.
   OptimizerSettings optimizer = AdamSettings{};
-  // What parameters begin with.
+  // Seed of the initial parameters.
   uint64_t seed = 1;
-  // The precision the model names; another one for tests.
+  // Type to compute in. Absent: that of the model's precision; another one is for tests.
   std::optional<ElementType> type;
+  // Steps of a measured window, at least 1.
   int window_step_count = 10;
-  // What the device holds for this process besides arrays, as the agent measures it; 0: unknown.
+  // Memory that the device holds for this process in addition to arrays, as the agent measures it;
+  // 0: unknown.
   Bytes context_memory;
-  // Whether the device works behind its caller, as GPUs do (StepMeter).
+  // Whether calls return before the device has executed them, as on GPUs (StepMeter).
   bool is_asynchronous = false;
 };
 
-// Of one thread. All ranks of the job call the same methods in the same order. The first error
-// ends the job for all ranks, and this and every later method gives it: where another rank was
-// the cause, the error names it.
+// One rank's applier, used by one thread. All ranks of the job call the same methods in the same
+// order. The first error ends the job for all ranks, and this and every later call returns it; if
+// another rank was the cause, the error names it.
 class PlanApplier {
  public:
   enum class State { kVerified, kPrepared, kRunning, kDone, kFailed };
@@ -48,37 +63,37 @@ class PlanApplier {
   PlanApplier(CheckedPlan plan, const ApplierSetting& setting);
   ~PlanApplier();
 
-  // Makes groups, parameters and states of the optimizer. FAILED_PRECONDITION for a setting
-  // the plan does not go with, RESOURCE_EXHAUSTED where memory is too small. From `kVerified`.
+  // Makes groups, parameters and optimizer states. FAILED_PRECONDITION for a setting that does not
+  // fit the plan, RESOURCE_EXHAUSTED if memory is too small. Only in state `kVerified`.
   absl::Status Prepare();
 
-  // One step of the optimizer; gives the mean loss. From `kPrepared` and `kRunning`.
+  // Makes one optimizer step and returns the mean loss. In states `kPrepared` and `kRunning`.
   absl::StatusOr<double> Step();
 
-  // The window that the last step has filled; nothing between windows.
+  // Returns the window that the last step completed; nothing if it completed none.
   std::optional<StepWindow> TakeWindow();
-  // What is measured since the last window; nothing where no step was made.
+  // Returns the steps since the last window as a shorter one; nothing if there was no step.
   std::optional<StepWindow> TakeRest();
 
-  // Goes on under `plan`, of the same model and number of ranks: parameters, states of the
-  // optimizer and the count of steps stay, each rank gets the parts it now needs. What was
-  // measured and not taken is lost. INVALID_ARGUMENT where `plan` is of another model or of
-  // another number of ranks, and the job goes on as before.
+  // Continues under `plan`, which has the same model and number of ranks: parameters, optimizer
+  // states and the count of steps stay, and each rank gets the parts it needs now. Measurements
+  // that were not taken are lost. INVALID_ARGUMENT if `plan` has another model or number of ranks;
+  // the job then continues under the old plan.
   absl::Status Swap(const CheckedPlan& plan);
 
-  // Waits for all ranks and gives back what the plan needed. To `kDone`.
+  // Waits for all ranks and frees everything the plan needed. Ends in state `kDone`.
   absl::Status Teardown();
 
-  // Ends the job for all ranks, for a reason of the caller's.
+  // Ends the job for all ranks, for the caller's reason `why`.
   void Abort(const std::string& why);
 
   State state() const { return state_; }
   // OK, or why the state is `kFailed`.
   const absl::Status& failure() const { return failure_; }
   const CheckedPlan& plan() const { return plan_; }
-  // Over all plans.
+  // Number of steps so far, under all plans.
   int64_t step_count() const { return step_count_; }
-  // For tests. Null before `Prepare` and after `Teardown`.
+  // For tests; null before `Prepare` and after `Teardown`.
   RankTrainer* trainer() { return trainer_.get(); }
 
  private:
@@ -86,7 +101,7 @@ class PlanApplier {
   absl::Status Build();
   absl::Status SwapTo(const CheckedPlan& plan);
   absl::StatusOr<std::unique_ptr<Communicator>> Everyone();
-  // Ends the job where `status` is an error.
+  // Returns `status`; if it is an error, keeps it as the failure and ends the job.
   absl::Status Keep(absl::Status status);
   absl::Status Expect(State a, State b) const;
 
@@ -96,7 +111,7 @@ class PlanApplier {
   absl::Status failure_;
   int64_t step_count_ = 0;
   std::optional<StepWindow> window_;
-  // In the order in which they need each other.
+  // In the order of construction: each may use those before it.
   std::unique_ptr<LayerKernels> kernels_;
   std::unique_ptr<Communicator> everyone_;
   std::unique_ptr<ArrayPool> pool_;
@@ -104,7 +119,7 @@ class PlanApplier {
   std::unique_ptr<RankTrainer> trainer_;
 };
 
-// For people, for example `running`.
+// Returns the state's name for messages, for example `running`.
 const char* ApplierStateName(PlanApplier::State state);
 
 }  // namespace parplan

@@ -10,13 +10,14 @@ namespace {
 
 constexpr char kTable[] = "table";
 
-// As the trainer lays it out where a head has a table of its own.
+// Returns the definition with a table of its own, as the trainer lays out a tied head that holds a
+// copy of the embedding's table.
 LayerDefinition WithOwnTable(LayerDefinition definition) {
   definition.tied_embedding = false;
   return definition;
 }
 
-// The part of a rank's elements of a layer that it holds of a kind of state.
+// The interval of a layer's elements on a rank whose state of one kind the rank holds.
 struct Share {
   int64_t begin = 0;
   int64_t end = 0;
@@ -33,10 +34,10 @@ Share ShareOf(const RankProgram& program, const LayerProgram& layer, int64_t siz
   return {std::min(size, own * shard), std::min(size, (own + 1) * shard)};
 }
 
-// Adds the elements of `tensor` that lie in `share`.
+// Adds the elements of `tensor` that are in `share`.
 void AddRuns(const ParameterTensor& tensor, int64_t first_number, const Share& share, int slot,
              std::vector<HeldRun>& runs) {
-  // Whole rows lie together everywhere.
+  // Whole rows are contiguous on every rank.
   const bool has_whole_rows = tensor.local_column_count == tensor.column_count;
   const int64_t piece_count = has_whole_rows ? 1 : tensor.local_row_count;
   const int64_t piece_size = has_whole_rows ? tensor.local_size() : tensor.local_column_count;
@@ -116,7 +117,7 @@ std::vector<StateTransfer> TransfersTo(int to_rank, const std::vector<HeldRun>& 
     for (HeldRun want : missing) {
       while (want.count > 0) {
         while (have != end && have->number + have->count <= want.number) ++have;
-        // What lies before the next that is held stays missing.
+        // Elements before the next run that some rank holds stay missing.
         const int64_t gap = have == end
                                 ? want.count
                                 : std::clamp<int64_t>(have->number - want.number, 0, want.count);

@@ -1,5 +1,5 @@
-// Which rank holds which parameters under a plan, and which go from where to where when one
-// plan takes the place of another. Pure.
+// Which rank holds which parameters under a plan, and which elements move between ranks when a job
+// swaps plans. Pure.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_
 #define PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_
@@ -16,12 +16,12 @@
 
 namespace parplan {
 
-// Numbers all parameters of a model, whoever holds them: tensor by tensor, row by row. A head
-// that shares the embedding's table has the embedding's numbers, also where it has a copy.
+// Numbers all parameters of a model, independently of any plan: tensor by tensor, row by row. A
+// head that shares the embedding's table has the embedding's numbers, even if it holds a copy.
 class ParameterNumbers {
  public:
   explicit ParameterNumbers(const ModelSpec& model);
-  // Of the first element of a tensor of a layer.
+  // Returns the number of the first element of a tensor of a layer.
   int64_t Of(int layer_index, const std::string& tensor) const;
   int64_t count() const { return count_; }
 
@@ -30,21 +30,22 @@ class ParameterNumbers {
   int64_t count_ = 0;
 };
 
-// Consecutive parameters that lie together in a rank's part of a layer.
+// Parameters with consecutive numbers that are contiguous in a rank's part of a layer.
 struct HeldRun {
+  // Number of the first one.
   int64_t number = 0;
-  // The layer's place among those of the rank, and the element in its part.
+  // Index of the layer among those of the rank, and of the first element in its part.
   int layer_slot = 0;
   int64_t offset = 0;
   int64_t count = 0;
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
 
-// What a rank holds of one kind of state: by number, none twice. `program` is that of the rank.
+// Lists what the rank of `program` holds of one kind of state, ordered by number, each once.
 std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
                             const ParameterNumbers& numbers, StateKind kind);
 
-// Elements that go from one part of a layer to another, perhaps on another rank.
+// Elements that move from one part of a layer to another, on this rank or another.
 struct StateTransfer {
   int from_rank = 0;
   int from_slot = 0;
@@ -55,9 +56,9 @@ struct StateTransfer {
   friend bool operator==(const StateTransfer&, const StateTransfer&) = default;
 };
 
-// How `to_rank` gets all of `wanted` from the ranks that hold something, `held[rank]`: what it
-// has itself from itself, the rest from the next rank that has it. By number. All of it is held
-// by someone, or the transfers leave a gap.
+// Lists the transfers by which `to_rank` gets all of `wanted`, ordered by number: from itself what
+// it holds, else from the next rank that does. `held`: [rank] the runs it holds. Elements that no
+// rank holds are missing from the result.
 std::vector<StateTransfer> TransfersTo(int to_rank, const std::vector<HeldRun>& wanted,
                                        const std::vector<std::vector<HeldRun>>& held);
 

@@ -32,7 +32,7 @@ int64_t CountOf(const std::vector<StateTransfer>& transfers, int from_rank) {
   return count;
 }
 
-// A part of a rank's layer is as long as the furthest element that belongs there.
+// Returns zeroed parts of a rank's layers, each as long as its furthest element.
 std::vector<std::vector<char>> EmptyParts(const std::vector<HeldRun>& runs, int64_t element_size) {
   std::vector<std::vector<char>> parts;
   for (const HeldRun& run : runs) {
@@ -44,7 +44,7 @@ std::vector<std::vector<char>> EmptyParts(const std::vector<HeldRun>& runs, int6
   return parts;
 }
 
-// Of one kind.
+// Moves the state of one kind.
 class Exchange {
  public:
   Exchange(const HostState& from, Communicator& everyone, const AllRuns& held,
@@ -55,7 +55,7 @@ class Exchange {
     const int rank = everyone_.rank();
     HostState to = {.element_size = from_.element_size,
                     .parts = EmptyParts(wanted_[rank], from_.element_size)};
-    // Receives first, so that nobody's message waits for room.
+    // Receives are started before sends, so that no message waits for a buffer.
     const std::vector<StateTransfer> mine = TransfersTo(rank, wanted_[rank], held_);
     for (int other = 0; other < everyone_.size(); ++other) {
       if (other == rank) continue;
@@ -127,7 +127,7 @@ class Exchange {
   Communicator& everyone_;
   const AllRuns& held_;
   const AllRuns& wanted_;
-  // [rank]; before the works, which read and write them.
+  // [rank] messages; declared before the works, which read and write them.
   std::map<int, std::vector<char>> sent_;
   std::map<int, std::vector<char>> received_;
   std::vector<std::unique_ptr<PendingWork>> works_;
@@ -181,7 +181,8 @@ absl::StatusOr<HostStates> MoveStates(const HostStates& states, const CheckedPla
                                       const CheckedPlan& to, Communicator& everyone) {
   const ParameterNumbers numbers(from.model());
   HostStates moved;
-  // What is sharded differs between parameters and states of the optimizer only.
+  // Parameters may be sharded in another way than optimizer states, all kinds of which are sharded
+  // alike.
   for (const bool is_parameters : {true, false}) {
     const StateKind example = is_parameters ? StateKind::kParameters : StateKind::kFirstMoments;
     PARPLAN_ASSIGN_OR_RETURN(const AllRuns held, RunsOfAll(from, numbers, example));

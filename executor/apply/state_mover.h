@@ -1,5 +1,4 @@
-// Parameters and optimizer states on their way from one plan to another, in memory of the
-// host.
+// Moves parameters and optimizer states from one plan to another, through host memory.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
 #define PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
@@ -16,23 +15,24 @@
 
 namespace parplan {
 
-// Of one kind, all layers of a rank in order.
+// The state of one kind that a rank holds.
 struct HostState {
   int64_t element_size = 0;
-  // [layer slot] this rank's part.
+  // [index of the layer on the rank] bytes of this rank's part.
   std::vector<std::vector<char>> parts;
 };
 using HostStates = std::map<StateKind, HostState>;
 
-// What `trainer` has on `device`.
+// Copies the state of `trainer` from `device`.
 absl::StatusOr<HostStates> ReadStates(RankTrainer& trainer, Device& device);
 
-// Puts `states` in the place of what `trainer` has. INTERNAL where they are not of its shape.
+// Overwrites the state of `trainer` with `states`. INTERNAL if they do not have its shape.
 absl::Status WriteStates(const HostStates& states, RankTrainer& trainer, Device& device);
 
-// What this rank has under `to` of what all have under `from`. All ranks of the job call it,
-// with `everyone` between buffers of the host, its ranks those of the job in order. Both plans
-// are of one model and as many ranks. Each rank sends and gets only what others and it need.
+// Returns the state this rank has under `to`, from the state all ranks have under `from`.
+// Collective: all ranks of the job call it. `everyone` has the ranks of the job in order, with
+// buffers in host memory. Both plans have the same model and number of ranks. Each element is sent
+// only to ranks that need it and do not have it.
 absl::StatusOr<HostStates> MoveStates(const HostStates& states, const CheckedPlan& from,
                                       const CheckedPlan& to, Communicator& everyone);
 

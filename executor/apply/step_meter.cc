@@ -8,11 +8,12 @@
 namespace parplan {
 namespace {
 
-// A window keeps so many kinds of collectives, and times of each.
+// Limits on the kinds of collectives that a window keeps, and on the times of each, so that memory
+// and messages stay small. Not measured: plans have a few dozen kinds.
 constexpr size_t kMaxCollectiveCount = 256;
 constexpr size_t kMaxSampleCount = 256;
 
-// What a wait in a group is, within a pass over a layer.
+// Returns the phase that a wait in a group counts for within a pass over a layer.
 StepPhase WaitOf(const std::string& purpose) {
   if (purpose == "tensor") return StepPhase::kTensorParallel;
   if (purpose == "context") return StepPhase::kContextParallel;
@@ -47,7 +48,8 @@ StepPhase ComputingIn(TrainerPhase phase) {
   }
 }
 
-// Within a pass a wait counts for its group; else for what the rank is at, whatever the group.
+// Returns the phase that a wait counts for: within a pass over a layer that of the group, elsewhere
+// that of the rank.
 StepPhase WaitingIn(TrainerPhase phase, StepPhase wait) {
   switch (phase) {
     case TrainerPhase::kForward:
@@ -69,12 +71,12 @@ absl::Duration At(std::vector<absl::Duration>& samples, double share) {
 absl::Duration MedianOf(std::vector<absl::Duration>& samples) {
   const absl::Duration upper = At(samples, 0.5);
   if (samples.size() % 2 == 1 || samples.empty()) return upper;
-  // Everything before the upper middle is at most that.
+  // nth_element has left no larger value before the upper middle.
   const auto middle = samples.begin() + static_cast<ptrdiff_t>(samples.size() / 2);
   return (upper + *std::max_element(samples.begin(), middle)) / 2;
 }
 
-// Between neighbours; 0 where distances differ.
+// Returns the distance between consecutive ranks; 0 if distances differ.
 int StrideOf(const std::vector<int>& ranks) {
   if (ranks.size() < 2) return 0;
   const int stride = ranks[1] - ranks[0];
@@ -141,7 +143,7 @@ class StepMeter::Metered : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
     absl::StatusOr<std::unique_ptr<Communicator>> part = inner_->Split(color, key);
     if (!part.ok() || *part == nullptr) return part;
-    // Which ranks of the job they are is not known here.
+    // The ranks of the new group are not known here, so its stride counts as unknown.
     return std::make_unique<Metered>(meter_, purpose_, std::vector<int>(), *std::move(part));
   }
   void Abort(absl::string_view reason) override { inner_->Abort(reason); }
@@ -181,7 +183,7 @@ std::unique_ptr<Communicator> StepMeter::Meter(const std::string& purpose,
 
 void StepMeter::Enter(TrainerPhase phase, int /*layer_index*/) {
   if (phase == phase_) return;
-  // Errors of the device come back to the trainer, which asks for them too.
+  // The trainer synchronizes too and gets the errors of the device.
   if (options_.kernels != nullptr && takes_phases_) options_.kernels->Synchronize().IgnoreError();
   const absl::Duration now = Now();
   times_[static_cast<int>(ComputingIn(phase_))] += (now - since_) - (waited_ - waited_before_);
@@ -197,7 +199,7 @@ void StepMeter::AddWait(StepPhase wait, absl::Duration begin) {
 }
 
 void StepMeter::AddCollective(const CollectiveKey& key, absl::Duration time) {
-  // The waits of a device that works behind its caller say nothing.
+  // On an asynchronous device a wait does not last as long as the collective.
   if (options_.kernels != nullptr) return;
   auto found = collectives_.find(key);
   if (found == collectives_.end()) {
@@ -224,7 +226,8 @@ std::optional<StepWindow> StepMeter::EndStep() {
   times_[static_cast<int>(StepPhase::kIdle)] += (end - since_) - (waited_ - waited_before_);
   ++step_count_;
   if (takes_phases_) phases_.push_back(times_);
-  // A step that waited for the device again and again counts only where it is the only one.
+  // The first step waited for the device in every phase; its time only counts if it is the only
+  // one.
   if (options_.kernels != nullptr && step_count_ == 2) steps_.clear();
   steps_.push_back(end - begin_);
   if (step_count_ < options_.window_step_count) return std::nullopt;

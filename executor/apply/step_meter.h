@@ -24,37 +24,37 @@
 
 namespace parplan {
 
-// The observer of one trainer, of its thread. Costs two looks at a clock for each layer and
-// collective of a step.
+// The observer of one trainer, used by its thread. Costs two readings of a clock for each layer and
+// each collective of a step.
 class StepMeter : public TrainerObserver {
  public:
   struct Options {
     int rank = 0;
     // Steps of a window, at least 1.
     int window_step_count = 10;
-    // Of a device that works behind its caller: the meter then waits for it wherever a phase
-    // ends, in the first step of each window only, which is left out of the step time. Null
-    // where what was called is done.
+    // Kernels of a device whose calls return before they are executed; null for any other. The
+    // meter then waits for the device wherever a phase ends, but only in the first step of each
+    // window, which is left out of the step time.
     LayerKernels* kernels = nullptr;
-    // As StepWindow.
+    // As StepWindow::context_memory.
     Bytes context_memory;
     std::function<absl::Duration()> now = SteadyNow;
   };
   // `pool` outlives it.
   StepMeter(const Options& options, ArrayPool& pool);
 
-  // A communicator whose waits count for what its group is for (GroupSpec::purpose). The meter
-  // outlives it and its pending work.
+  // Returns a communicator whose waits are counted by the purpose of its group
+  // (GroupSpec::purpose). The meter outlives it and its pending work.
   std::unique_ptr<Communicator> Meter(const std::string& purpose, const std::vector<int>& ranks,
                                       std::unique_ptr<Communicator> inner);
 
   void Enter(TrainerPhase phase, int layer_index) override;
 
-  // Around each step, which counts from 0.
+  // Begins a step, counted from 0.
   void BeginStep(int64_t step);
-  // The window, where it is full.
+  // Ends the step. Returns the window if this step completes it.
   std::optional<StepWindow> EndStep();
-  // The window so far; nothing where no step has ended in it.
+  // Returns the window so far and begins a new one; nothing if no step has ended in it.
   std::optional<StepWindow> Flush();
 
  private:
@@ -64,13 +64,13 @@ class StepMeter : public TrainerObserver {
   using PhaseTimes = std::array<absl::Duration, kStepPhaseCount>;
 
   absl::Duration Now() const { return options_.now(); }
-  // Time from `begin` to now that was spent in a communicator.
+  // Adds the time from `begin` to now, which was spent in a communicator.
   void AddWait(StepPhase wait, absl::Duration begin);
   void AddCollective(const CollectiveKey& key, absl::Duration time);
 
   const Options options_;
   ArrayPool& pool_;
-  // Of this step.
+  // State of this step.
   TrainerPhase phase_ = TrainerPhase::kOutside;
   PhaseTimes times_ = {};
   absl::Duration since_;
@@ -78,7 +78,7 @@ class StepMeter : public TrainerObserver {
   absl::Duration waited_before_;
   absl::Duration begin_;
   bool takes_phases_ = true;
-  // Of this window.
+  // State of this window.
   int64_t first_step_ = 0;
   int step_count_ = 0;
   std::vector<absl::Duration> steps_;

@@ -1,4 +1,4 @@
-// What one rank measured over some steps.
+// Measurements of one rank over some steps.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_
 #define PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_
@@ -15,7 +15,7 @@
 
 namespace parplan {
 
-// What a rank does with its time: `Phase` of execution.proto, in its order.
+// Use of a rank's time; `Phase` of execution.proto, in its order.
 enum class StepPhase {
   kForward,
   kBackward,
@@ -32,13 +32,13 @@ enum class StepPhase {
 };
 inline constexpr int kStepPhaseCount = 12;
 
-// A kind of collective the rank waited for at once, each time from its call to its return: the
-// wait for ranks that come later is in it.
+// A kind of collective that the rank called and waited for at once, timed from call to return, with
+// the wait for ranks that come later.
 struct CollectiveSamples {
   Operation operation = Operation::kAllReduce;
   int participant_count = 2;
   int rank_stride = 1;
-  // As nccl-tests counts them.
+  // Bytes, as nccl-tests counts them (WholeBytes).
   int64_t message_size = 0;
   absl::Duration median;
   absl::Duration p90;
@@ -52,24 +52,24 @@ struct StepWindow {
   int64_t first_step = 0;
   int step_count = 0;
   absl::Duration median_step;
-  // [StepPhase] of one step: medians, which need not add up to that of the step. All zero
-  // where phases were not taken.
+  // [StepPhase] time in one step: medians, which need not add up to that of the step. All zero if
+  // phases were not measured.
   std::array<absl::Duration, kStepPhaseCount> phases = {};
-  // When most was in use.
+  // Arrays in use at the moment when their sum was highest.
   ArrayUsage memory_at_peak;
-  // What the device holds for the process besides; 0 where it is not known.
+  // Memory that the device holds for the process in addition; 0 if it is not known.
   Bytes context_memory;
-  // By operation, participants, stride and size.
+  // Ordered by operation, participants, stride and size.
   std::vector<CollectiveSamples> collectives;
 
   absl::Duration operator[](StepPhase phase) const { return phases[static_cast<int>(phase)]; }
   Bytes peak_memory() const { return memory_at_peak.Total() + context_memory; }
 };
 
-// The name for people and JSON, for example `tensor_parallel`.
+// Returns the name in messages and JSON, for example `tensor_parallel`.
 std::string StepPhaseName(StepPhase phase);
 
-// As servers take it.
+// Converts a window to the message that servers take.
 v1::MeasuredWindow WindowToProto(const StepWindow& window);
 
 }  // namespace parplan

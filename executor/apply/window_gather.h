@@ -1,4 +1,4 @@
-// Brings what each rank has to say to all ranks.
+// Gathers texts and measured windows of all ranks on every rank.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_
 #define PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_

@@ -20,38 +20,38 @@ struct ExecFlags {
   std::string results;
   std::string swap_to;
   std::string shape_links;
-  // Ranks to launch on this machine; 0: another launcher does.
+  // Number of ranks to launch on this machine; 0: another launcher starts them.
   int ranks = 0;
-  // Each bound to a core.
+  // Whether each of them is bound to a core.
   bool pins = true;
   std::string backend = "cpu";
   int64_t steps = 10;
   int64_t log_every = 1;
   int window_steps = 10;
-  // 0: that of the optimizer's default.
+  // 0: the optimizer's default.
   double learning_rate = 0.0;
-  // Plans that were predicted for other programs are run, too.
+  // Whether plans that were predicted for other runtimes are run too.
   bool takes_any_runtime = false;
-  // More ranks of a node than it has GPUs.
+  // Whether a node may have more ranks than GPUs.
   bool shares_devices = false;
   uint64_t seed = 1;
-  // Step before which the other plan takes over.
+  // Number of steps under the first plan, if `swap_to` is given.
   int64_t swap_at = 0;
-  // Empty fields are not checked.
+  // Job and node that the plan must be for; empty: not checked.
   std::string job_id;
   std::string node_name;
-  // Where collectives are left for the agent; empty: nowhere.
+  // Folder in which times of collectives are left for the agent; empty: they are not.
   std::string spool;
   double operation_timeout_seconds = 300.0;
   double time_limit_seconds = 0.0;
   double grace_seconds = 15.0;
-  // Where windows are reported; empty: nowhere.
+  // Server to which windows are reported; an empty target: none.
   ChannelOptions server;
   bool reports() const { return !server.target.empty(); }
 };
 
-// Reads them. Gives -1 to go on, else the status to exit with: help and version were printed,
-// or what is wrong.
+// Reads the command line into `flags`. Returns -1 to go on, else the status to exit with: help or
+// version were printed, or an error.
 int ParseFlags(int argc, char** argv, ExecFlags& flags);
 
 }  // namespace parplan

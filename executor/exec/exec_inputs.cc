@@ -16,10 +16,10 @@
 namespace parplan {
 namespace {
 
-// This program among planner/model/runtime.h's.
+// Name of this program among the runtimes of planner/model/runtime_traits.h.
 constexpr char kRuntimeId[] = "parplan";
 
-// Verifies and checks the plan in a file.
+// Reads, verifies and checks plan files.
 class PlanReader {
  public:
   PlanReader(const ExecFlags& flags, TrustBundle trust, ModelSpec model, Topology topology,
@@ -44,7 +44,7 @@ class PlanReader {
   }
 
  private:
-  // What another program would need says nothing of what this one will measure.
+  // A prediction for another program does not hold for this one.
   absl::Status CheckRuntime(const std::string& runtime_id) const {
     if (takes_any_runtime_ || runtime_id.empty() || runtime_id == kRuntimeId) {
       return absl::OkStatus();

@@ -1,4 +1,4 @@
-// What parplan-exec reads before it trains: files become values, or are refused.
+// Reads and checks the files of parplan-exec before it trains.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_EXEC_INPUTS_H_
 #define PARPLAN_EXECUTOR_EXEC_EXEC_INPUTS_H_
@@ -24,17 +24,20 @@ struct ExecInputs {
   std::optional<CheckedPlan> swap_to;
   std::unique_ptr<TokenSource> tokens;
   OptimizerSettings optimizer;
-  // As JobFabricOptions; empty: links as they are.
+  // As JobFabricOptions::shape; null: no link is slowed down.
   std::function<LinkShape(int from, int to)> shape;
 };
 
-// Reads and verifies everything the flags name, at `now`. The errors of PlanVerifier and
-// CheckedPlan, and INVALID_ARGUMENT naming the file that cannot be read.
+// Reads all files that the flags name, and verifies the plans as of `now`. The errors of
+// PlanVerifier and CheckedPlan, and INVALID_ARGUMENT naming a file that cannot be read.
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 
-// {"ranks_per_node": 2, "between_nodes": {"bytes_per_second": 1e8, "latency_seconds": 1e-4},
-// "within_node": {...}}: ranks in order on nodes of so many; links that are not named, and
-// figures, are as they are. INVALID_ARGUMENT naming the field.
+// Reads the shapes of links between ranks, which are in order on nodes of `ranks_per_node`:
+//
+//   {"ranks_per_node": 2, "between_nodes": {"bytes_per_second": 1e8, "latency_seconds": 1e-4},
+//    "within_node": {...}}
+//
+// Links and figures that are not named are not slowed down. INVALID_ARGUMENT naming the field.
 absl::StatusOr<std::function<LinkShape(int from, int to)>> ParseLinkShapes(
     absl::string_view json, const std::string& file_name);
 

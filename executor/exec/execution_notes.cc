@@ -25,7 +25,7 @@ void NoteExecution(int descriptor, ExecutionEvent event, const std::string& exec
   if (descriptor < 0) return;
   const std::string line =
       absl::StrCat(event == ExecutionEvent::kOpened ? kOpened : kClosed, execution, "\n");
-  // Shorter than PIPE_BUF, so a pipe takes it whole. Without a reader there is nobody to tell.
+  // Shorter than PIPE_BUF, so a pipe takes it in one piece. Errors mean that the launcher is gone.
   (void)!::write(descriptor, line.data(), line.size());
 }
 
@@ -52,13 +52,13 @@ absl::Status FailExecution(
     const absl::Duration left = end - SteadyNow();
     const absl::Status status =
         sink->Fail(execution, reason, std::clamp(left, absl::Milliseconds(1), kLongestCall));
-    // It has ended before, in whatever way.
+    // FAILED_PRECONDITION: the execution has ended already.
     if (status.ok() || absl::IsFailedPrecondition(status)) return absl::OkStatus();
     if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return status;
     if (SteadyNow() + pause >= end) {
       return absl::DeadlineExceededError(
-          absl::StrCat("the server was not told that ", execution,
-                       " failed; it will notice by itself: ", status.message()));
+          absl::StrCat("cannot report to the server that ", execution,
+                       " failed; the server will close it as abandoned: ", status.message()));
     }
     absl::SleepFor(pause);
   }

@@ -1,5 +1,5 @@
-// What rank 0 tells its launcher of its executions, so that none of them runs on at the server
-// when the rank is killed.
+// Notes by which rank 0 reports its executions to its launcher, so that the launcher can close them
+// at the server if the rank is killed.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
 #define PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
@@ -19,16 +19,17 @@ namespace parplan {
 
 enum class ExecutionEvent { kOpened, kClosed };
 
-// Writes a line to RankEnvironment::result_descriptor; nothing where that is -1. From any
-// thread, whole lines.
+// Writes a note to `descriptor` (RankEnvironment::result_descriptor); does nothing if that is -1.
+// Any thread may call it, since a note is one write.
 void NoteExecution(int descriptor, ExecutionEvent event, const std::string& execution);
 
-// Executions that `notes`, all that was written, opened and did not close, in their order.
+// Returns the executions that are opened and not closed in `notes`, the text of all notes, in
+// order.
 std::vector<std::string> LeftOpen(absl::string_view notes);
 
-// Tells the server that the job failed. Tries again while it cannot be reached, for `timeout`.
-// OK too where the server has closed the execution already; DEADLINE_EXCEEDED with the last
-// trouble, NOT_FOUND, INVALID_ARGUMENT.
+// Reports to the server that the execution failed; retries for `timeout` while it cannot be
+// reached. OK also if the execution has ended already. DEADLINE_EXCEEDED with the last error,
+// NOT_FOUND, INVALID_ARGUMENT.
 absl::Status FailExecution(
     const std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>& connect,
     const std::string& execution, const std::string& reason, absl::Duration timeout);

@@ -1,4 +1,4 @@
-// parplan-exec: trains a model exactly as a verified plan says. docs/executor.md.
+// parplan-exec: trains a model exactly as a verified plan says (docs/executor.md).
 
 #include <exception>
 #include <iostream>
@@ -33,7 +33,7 @@ enum ExitStatus {
   kNoBackend = 6,
 };
 
-// For telling the server of a job that has failed.
+// Limit for reporting to the server that a job has failed.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(20);
 
 ExitStatus ExitStatusOf(const absl::Status& status) {
@@ -51,14 +51,14 @@ ExitStatus ExitStatusOf(const absl::Status& status) {
       default:
         break;
     }
-    // The plan is good and for another model.
+    // The plan is valid, but for another model.
     if (absl::IsFailedPrecondition(status)) return kRefused;
   }
   return absl::IsInvalidArgument(status) ? kBadInput : kFailed;
 }
 
-// The reason first, where there is one.
-void Tell(const absl::Status& status) {
+// Prints an error, with its reason if it has one.
+void Report(const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   std::cerr << "parplan-exec: ";
   if (detail.has_value()) std::cerr << ReasonName(detail->reason) << ": ";
@@ -69,12 +69,12 @@ int RunAsRank(const ExecFlags& flags, const RankEnvironment& self) {
   bool joined = false;
   const absl::Status status = RunRank(flags, self, joined);
   if (status.ok()) return kOk;
-  Tell(status);
+  Report(status);
   const bool is_hearsay = joined && (absl::IsUnavailable(status) || absl::IsAborted(status));
   return is_hearsay ? kExitAfterAnother : ExitStatusOf(status);
 }
 
-// What ranks would refuse.
+// Finds the errors that every rank would find.
 absl::Status Check(const ExecFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const ExecInputs inputs, ReadInputs(flags, absl::Now()));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
@@ -87,20 +87,21 @@ absl::Status Check(const ExecFlags& flags) {
   return absl::OkStatus();
 }
 
-// What rank 0 could not close any more, because it was killed, for example.
+// Closes executions that rank 0 left open, for example because it was killed.
 void CloseExecutions(const ExecFlags& flags, const std::string& notes, const absl::Status& cause) {
   for (const std::string& execution : LeftOpen(notes)) {
-    const absl::Status told = FailExecution([&flags] { return MakeServerSink(flags.server); },
-                                            execution, std::string(cause.message()), kCloseTimeout);
-    if (!told.ok()) Tell(told);
+    const absl::Status reported =
+        FailExecution([&flags] { return MakeServerSink(flags.server); }, execution,
+                      std::string(cause.message()), kCloseTimeout);
+    if (!reported.ok()) Report(reported);
   }
 }
 
 int Launch(const ExecFlags& flags, int argc, char** argv) {
-  // Once, and before there are any processes.
+  // Errors are reported once, before there are processes.
   const absl::Status checked = Check(flags);
   if (!checked.ok()) {
-    Tell(checked);
+    Report(checked);
     return ExitStatusOf(checked);
   }
   RankProcessesOptions options = {.rank_count = flags.ranks, .argv = {"/proc/self/exe"}};
@@ -111,15 +112,15 @@ int Launch(const ExecFlags& flags, int argc, char** argv) {
   if (flags.time_limit_seconds > 0.0) options.time_limit = absl::Seconds(flags.time_limit_seconds);
   absl::StatusOr<std::unique_ptr<RankProcesses>> ranks = RankProcesses::Start(std::move(options));
   if (!ranks.ok()) {
-    Tell(ranks.status());
+    Report(ranks.status());
     return kFailed;
   }
   const absl::Status status = (*ranks)->Wait();
   const std::string notes = (*ranks)->results().front();
-  // From here on a signal ends this process at once.
+  // After this a signal ends this process at once.
   ranks->reset();
   if (status.ok()) return kOk;
-  Tell(status);
+  Report(status);
   CloseExecutions(flags, notes, status);
   return kFailed;
 }
@@ -130,11 +131,11 @@ int Run(int argc, char** argv) {
   if (parsed >= 0) return parsed;
   const absl::StatusOr<std::optional<RankEnvironment>> self = RankEnvironment::FromEnvironment();
   if (!self.ok()) {
-    Tell(self.status());
+    Report(self.status());
     return kBadInput;
   }
-  // Ranks of ours have the launcher's arguments. Within the job of another launcher --ranks
-  // still starts ranks of ours.
+  // Ranks that this program launched have its arguments. Within the job of another launcher,
+  // --ranks still launches ranks.
   const bool is_ours = self->has_value() && (*self)->launcher == Launcher::kParplan;
   if (flags.ranks > 0 && !is_ours) return Launch(flags, argc, argv);
   if (self->has_value()) return RunAsRank(flags, **self);

@@ -33,12 +33,12 @@
 namespace parplan {
 namespace {
 
-// A GPU's is not asked for.
+// Returns the context memory of the CPU back end; that of a GPU is not measured.
 Bytes ContextMemoryOf(const std::string& backend) {
   return backend == "cpu" ? CpuContextMemory() : Bytes();
 }
 
-// A plan in the place of another is an execution of its own.
+// The training of one rank. Each plan is an execution of its own at the server.
 class TrainingRun {
  public:
   TrainingRun(const ExecFlags& flags, const RankEnvironment& self, ExecInputs& inputs,
@@ -82,8 +82,8 @@ class TrainingRun {
       }
       machine_->BeginStep();
       PARPLAN_ASSIGN_OR_RETURN(const double loss, applier_.Step());
-      Tell(step, loss);
-      // All ranks have the same loss, and end here together.
+      RecordStep(step, loss);
+      // All ranks have the same loss, so all end here.
       if (!std::isfinite(loss)) {
         return absl::OutOfRangeError(absl::StrCat("step ", step, ": the loss is ", loss,
                                                   "; a lower --learning-rate may help"));
@@ -120,11 +120,11 @@ class TrainingRun {
         [channel = flags_.server] { return MakeServerSink(channel); });
   }
 
-  void Tell(int64_t step, double loss) {
+  void RecordStep(int64_t step, double loss) {
     record_.losses.push_back(loss);
     ++record_.plans.back().step_count;
-    const bool is_told = step % flags_.log_every == 0 || step + 1 == flags_.steps;
-    if (is_first() && is_told) {
+    const bool is_printed = step % flags_.log_every == 0 || step + 1 == flags_.steps;
+    if (is_first() && is_printed) {
       std::cout << absl::StrFormat("step %d loss %.6f", step, loss) << std::endl;
     }
   }
@@ -144,7 +144,7 @@ class TrainingRun {
     machine_->EndWindow();
     v1::MeasuredWindow own = WindowToProto(window);
     if (leaver_ != nullptr) leaver_->Add(own);
-    // Executions count from 0.
+    // Steps of an execution are counted from its own begin.
     own.set_first_step(own.first_step() - record_.plans.back().first_step);
     PARPLAN_ASSIGN_OR_RETURN(std::vector<v1::MeasuredWindow> windows,
                              GatherWindows(own, *everyone_));
@@ -184,14 +184,14 @@ class TrainingRun {
   const std::unique_ptr<Communicator> everyone_;
   PlanApplier applier_;
   std::unique_ptr<ExecutionReporter> reporter_;
-  // Null where no agent is to have them.
+  // Null without --spool.
   std::unique_ptr<WindowLeaver> leaver_;
   // Watches the steps under the last plan of the record.
   std::optional<MachineWatch> machine_;
   RunRecord record_;
 };
 
-// The rendezvous outlives what others do with it: rank 0, where it serves that, leaves last.
+// Lets rank 0 leave last if it serves the rendezvous, which all other ranks use until they end.
 void LeaveInOrder(JobFabric& fabric, const RankEnvironment& self) {
   const auto key = [](int rank) { return absl::StrCat("has ended/", rank); };
   if (self.rank != 0) {
@@ -200,12 +200,12 @@ void LeaveInOrder(JobFabric& fabric, const RankEnvironment& self) {
   }
   if (!self.serves_rendezvous()) return;
   for (int rank = 1; rank < self.world_size; ++rank) {
-    // Whoever failed on its last steps has said so.
+    // A rank that failed at the end has reported it by itself.
     if (!fabric.Await(key(rank)).ok()) return;
   }
 }
 
-// Writes the results whole or not at all.
+// Writes the results completely or not at all.
 absl::Status WriteResults(const std::string& path, const std::string& text) {
   const absl::Status written = AtomicWrite(path, text, {.staged_suffix = ".part"});
   return written.ok() ? written : absl::InternalError(absl::StrCat("results: ", written.message()));

@@ -1,4 +1,4 @@
-// One rank of a job, from joining to its end.
+// One rank of parplan-exec, from joining the job to its end.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_
 #define PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_
@@ -9,8 +9,8 @@
 
 namespace parplan {
 
-// Joins the job as `self`, trains, and at rank 0 prints losses and the table, reports to the
-// server and writes the results. `joined` is set once errors may be those of other ranks.
+// Joins the job as `self` and trains. Rank 0 also prints losses and the table, reports to the
+// server and writes the results. `joined` is set once an error may be that of another rank.
 absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined);
 
 }  // namespace parplan

@@ -158,7 +158,7 @@ void AddMemoryLine(const std::string& name, int64_t predicted, int64_t measured,
                         Ratio(static_cast<double>(measured), static_cast<double>(predicted)));
 }
 
-// Says how far the measured step time can be believed.
+// Formats how much of the processors others used, with a warning if it was much.
 std::string MachineLine(const MachineUse& use) {
   std::string line =
       absl::StrFormat("  others used %.1f %% of the ranks' processors", use.used_by_others * 1e2);

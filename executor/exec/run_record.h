@@ -1,4 +1,4 @@
-// What a job did and measured, set beside what was predicted.
+// The record of a job: its losses and measurements, beside the predictions.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
 #define PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
@@ -26,10 +26,11 @@ struct PlanRecord {
   // Absent if the system does not say, or these steps took less than a second.
   std::optional<MachineUse> machine;
 
-  // The median over windows of the slowest rank's median, without the first window where there
-  // are others: it has the cold start. Zero of no windows.
+  // Returns the median over windows of the slowest rank's median. The first window, which has the
+  // cold start, only counts if it is the only one. Zero without windows.
   absl::Duration MeasuredStep() const;
-  // The window with the highest peak among those of the ranks of a stage. REQUIRES: windows.
+  // Returns the window with the highest peak among those of a stage's ranks. REQUIRES: there are
+  // windows.
   const v1::MeasuredWindow& FullestOf(int stage) const;
   int64_t MeasuredPeak() const;
   int stage_count() const { return plan.plan().pipeline_parallel_degree(); }
@@ -39,19 +40,20 @@ struct PlanRecord {
 struct RunRecord {
   // [step]
   std::vector<double> losses;
-  // In order; one more for each swap.
+  // Plans in the order of the run; a swap adds one.
   std::vector<PlanRecord> plans;
-  // What became of the report; empty without one.
+  // Result of the report to the server; all empty without one.
   std::string execution;
   int64_t delivered_window_count = 0;
   int64_t lost_window_count = 0;
   std::string report_trouble;
 };
 
-// For scripts; docs/executor.md says what the fields are.
+// Formats the record for scripts; docs/executor.md documents the fields.
 std::string RecordJson(const RunRecord& record);
 
-// For people: step time, and memory by item of every stage, predicted and measured.
+// Formats the record for people: step time, and memory of every stage by item, predicted and
+// measured.
 std::string RecordTable(const RunRecord& record);
 
 }  // namespace parplan

@@ -13,19 +13,19 @@
 namespace parplan {
 namespace {
 
-// Layers of one definition in the two models.
+// Numbers of layers of the definition in the two models.
 constexpr int kShallow = 2;
 constexpr int kDeep = 4;
-// Repetitions that a median is made of at least, however long they take.
+// Smallest number of repetitions for a median, however long they take.
 constexpr int kFewestRepetitions = 3;
-// Times below this share of all of them need not be known as well as others.
+// Times below this share of the sum of all need not reach the precision: they hardly change a step.
 constexpr double kNegligible = 0.05;
 
 absl::Status Refuse(const std::string& field, const std::string& rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }
 
-// [kind] by repetition, of one layer.
+// [kind][repetition] times of one layer.
 struct Samples {
   std::vector<absl::Duration> forward;
   std::vector<absl::Duration> backward;
@@ -66,7 +66,7 @@ bool IsKnown(const AllSamples& samples, double precision) {
   return true;
 }
 
-// Whether any rank says so.
+// Returns whether the value is true on any rank.
 absl::StatusOr<bool> AnyRank(Communicator* control, bool says_so) {
   float flag = says_so ? 1.0F : 0.0F;
   if (control != nullptr) {
@@ -75,7 +75,7 @@ absl::StatusOr<bool> AnyRank(Communicator* control, bool says_so) {
   return flag > 0.0F;
 }
 
-// That of the rank with the largest median.
+// Returns the spread of the rank with the largest median.
 absl::StatusOr<TimeSpread> SlowestOf(Communicator* control, const TimeSpread& own) {
   if (control == nullptr) return own;
   constexpr int kNumbers = 4;
@@ -106,7 +106,7 @@ absl::StatusOr<AllSamples> Repeat(ProbeRun& shallow, ProbeRun& deep,
   const absl::Duration start = setting.now();
   for (int count = 1; count <= setting.max_repetition_count; ++count) {
     if (setting.control != nullptr) PARPLAN_RETURN_IF_ERROR(setting.control->Barrier());
-    // In turn, so that what makes the device faster or slower for a while is in both.
+    // The models alternate, so that a device that is slower for a while slows down both.
     PARPLAN_ASSIGN_OR_RETURN(const auto few, shallow.Step());
     PARPLAN_ASSIGN_OR_RETURN(const auto many, deep.Step());
     AddRepetition(few, many, samples);
@@ -121,7 +121,8 @@ absl::StatusOr<AllSamples> Repeat(ProbeRun& shallow, ProbeRun& deep,
   return samples;
 }
 
-// Of the three kinds, with `middle_index` between the first and the last definition.
+// Measures the three kinds of layers, with `middle_index` between the first and the last
+// definition.
 absl::StatusOr<std::array<LayerTimes, kProbedKindCount>> ProbeMiddle(
     const ModelSpec& model, int middle_index, const LayerProbeShape& shape,
     const LayerProbeSetting& setting) {
@@ -173,7 +174,7 @@ absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
     if (index == first || index == last) continue;
     auto times = ProbeMiddle(model, index, shape, setting);
     if (!times.ok()) {
-      // What cannot be run is refused by all ranks alike.
+      // All ranks refuse what cannot be run, so no rank waits for another.
       if (setting.control != nullptr && !absl::IsInvalidArgument(times.status())) {
         setting.control->Abort(times.status().message());
       }

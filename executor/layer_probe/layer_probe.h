@@ -1,11 +1,11 @@
-// Measures what the layers of a model take on one device, inside the training loop that
-// plans are run by: same kernels, same memory, all ranks at work.
+// Measures the times of a model's layers on one device, inside the training loop that runs plans:
+// with the same kernels and memory, and all ranks at work.
 //
-// Models of few layers are trained for some steps, one with two layers of a definition and one
-// with four, in turn. A layer takes half of what the second takes longer in all passes over
-// the layers; collectives and the wait for other ranks are taken off. The embedding and the
-// head are timed in place. What a rank does alone, so times of layers, the collectives' own
-// (profiler-agent) and the schedule make the time of a step.
+// Two small models are trained in alternating steps, one with two layers of a definition and one
+// with four. The time of a layer is half of the difference; collectives and waits for other ranks
+// are subtracted. The embedding and the head are timed in place. The results are times of a rank
+// alone; with the times of collectives (profiler-agent) and the schedule they make the time of a
+// step.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
@@ -28,71 +28,70 @@
 
 namespace parplan {
 
-// What is measured at once: every layer definition of a model at one size.
+// The size at which all layer definitions of a model are measured at once.
 struct LayerProbeShape {
-  // Ranks that share each matrix; divides the ranks of the job and what layers need divided.
+  // Ranks that share each matrix; divides the ranks of the job and the heads and columns of layers.
   int tensor_parallel_degree = 1;
-  // Where they also share the tokens between matrices.
+  // Whether they also share the tokens between matrices.
   bool sequence_parallel = false;
   // Samples of a micro-batch on one device.
   int64_t samples = 1;
-  // 0: the definitions'.
+  // Tokens of a sample; 0: as the definitions say.
   int sequence_length = 0;
 };
 
-// A rank of the job that measures. What pointers show outlives the probe.
+// One rank of the job that measures. Everything it points to outlives the probe.
 struct LayerProbeSetting {
   int rank = 0;
   int world_size = 1;
   LayerKernels* kernels = nullptr;
   DeviceMemory* memory = nullptr;
-  // Over the memory of the kernels: the communicator of some ranks of the job, in order.
+  // Makes the communicator of some ranks of the job, in order, for buffers in device memory.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const std::string& purpose,
                                                               const std::vector<int>& ranks)>
       make_group;
-  // All ranks, over memory of the host. May be null where there is one.
+  // All ranks of the job, for buffers in host memory. May be null if there is one rank.
   Communicator* control = nullptr;
 
-  // Steps of each model that are not counted.
+  // Steps of each model before the ones that count.
   int warm_up_count = 2;
-  // Steps that are: at least so many, until the median of every time is known to `precision`
-  // of itself (with 95 % probability) or one of the limits is met. Where the time is over before,
-  // three do.
+  // Limits on the steps that count. Measuring ends once the median of every time is known to the
+  // relative `precision` with 95 % probability, or at a limit. If the time is over before
+  // `min_repetition_count`, three steps are enough.
   int min_repetition_count = 7;
   int max_repetition_count = 60;
   double precision = 0.01;
-  // For one shape and definition, from the first step that counts.
+  // Limit for one shape and definition, from the first step that counts.
   absl::Duration time_limit = absl::Seconds(20);
   std::function<absl::Duration()> now = SteadyNow;
 };
 
-// Of one layer definition of the model on the slowest rank.
+// Times of one layer definition of the model on the slowest rank.
 struct LayerTimes {
   int definition_index = 0;
   LayerProbeShape shape;
-  // Never 0 in here.
+  // Tokens of a sample, never 0 here.
   int sequence_length = 0;
-  // One micro-batch, without collectives.
+  // One pass of one layer over one micro-batch, without collectives.
   TimeSpread forward;
   TimeSpread backward;
-  // One layer's parameters on this device, none of them sharded, and the optimizer's step over
-  // them, with gradients set to zero.
+  // Parameters of one layer on this device, none of them sharded, and the optimizer's step over
+  // them, which includes setting gradients to zero.
   int64_t parameter_count = 0;
   TimeSpread optimizer_step;
 };
 
-// All ranks of the job call it with the same arguments and get the same answer: an entry for
-// each layer definition, in order. Trains with the model's optimizer, on synthetic tokens,
-// from the values that parameters begin with.
+// Measures all layer definitions, in order. Collective: all ranks of the job call it with the same
+// arguments and get the same result. Trains with the model's optimizer, on synthetic tokens, from
+// initial parameters.
 //
-// INVALID_ARGUMENT where the executor cannot run the model or the shape; RESOURCE_EXHAUSTED
-// where it does not fit; the errors of communicators. After an error within a step the job is
-// of no more use: other ranks are told.
+// INVALID_ARGUMENT if the executor cannot run the model or the shape; RESOURCE_EXHAUSTED if it does
+// not fit; the errors of communicators. An error within a step ends the job on all ranks.
 absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);
 
-// INVALID_ARGUMENT naming the field of `shape` that the ranks of `setting` cannot measure.
+// Checks that the ranks of `setting` can measure `shape`. INVALID_ARGUMENT naming the field.
 absl::Status CheckProbeShape(const LayerProbeShape& shape, const LayerProbeSetting& setting);
 
 }  // namespace parplan

@@ -16,10 +16,10 @@ namespace parplan {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-// The embedding, one layer of the definition that is asked for, and the head.
+// Number of layers: the embedding, one layer of the definition, and the head.
 constexpr int kLayerCount = 3;
 
-// What each layer leaves behind its forward pass.
+// Observes the memory that each layer keeps after its forward pass.
 class KeptRecorder : public TrainerObserver {
  public:
   explicit KeptRecorder(const ArrayPool& pool) : pool_(pool) {}
@@ -37,7 +37,7 @@ class KeptRecorder : public TrainerObserver {
  private:
   const ArrayPool& pool_;
   std::array<Bytes, kLayerCount> kept_ = {};
-  // Whose forward pass is under way; -1: none.
+  // Layer whose forward pass is under way; -1: none.
   int layer_ = -1;
   Bytes before_;
 };
@@ -65,7 +65,7 @@ absl::StatusOr<SmallModelSizes> MeasureOnce(const ModelSpec& model, int middle_i
   KeptRecorder recorder(pool);
   const std::unique_ptr<TokenSource> tokens =
       MakeSyntheticTokens(job.model.layer(0).vocabulary_size, kSeed);
-  // The optimizer does not matter; this one keeps nothing.
+  // Activations do not depend on the optimizer; this one has no state.
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankTrainer> trainer,
                            RankTrainer::Create(job.program, job.model,
                                                {.kernels = setting.kernels,
@@ -80,7 +80,7 @@ absl::StatusOr<SmallModelSizes> MeasureOnce(const ModelSpec& model, int middle_i
   return sizes;
 }
 
-// The largest of all ranks.
+// Returns the largest value of all ranks.
 absl::StatusOr<int64_t> MostOf(Communicator* control, int64_t own) {
   auto most = static_cast<double>(own);
   if (control != nullptr) {
@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<LayerSizes>> ProbeMemory(const ModelSpec& model,
     if (index == first || index == last) continue;
     auto sizes = MeasureMiddle(model, index, shape, setting);
     if (!sizes.ok()) {
-      // What cannot be run is refused by all ranks alike.
+      // All ranks refuse what cannot be run, so no rank waits for another.
       if (setting.control != nullptr && !absl::IsInvalidArgument(sizes.status())) {
         setting.control->Abort(sizes.status().message());
       }

@@ -1,5 +1,5 @@
-// Measures what memory the layers of a model take, inside the training loop that plans are run
-// by: by what arrays hold before and after a layer's forward pass.
+// Measures the memory of a model's layers inside the training loop that runs plans: the sizes of
+// arrays before and after a layer's forward pass.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
@@ -14,23 +14,22 @@
 
 namespace parplan {
 
-// Of one layer definition on the fullest rank.
+// Memory of one layer definition on the fullest rank.
 struct LayerSizes {
   int definition_index = 0;
   LayerProbeShape shape;
-  // Never 0 in here.
+  // Tokens of a sample, never 0 here.
   int sequence_length = 0;
-  // On one device, none of them sharded.
+  // Parameters of one layer on one device, none of them sharded.
   int64_t parameter_count = 0;
-  // Kept from forward to backward, of one sample.
+  // Memory of one sample from forward to backward pass.
   Bytes activation_per_sample;
-  // The same where the layer recomputes; of an embedding or a head, which do not, as above.
+  // The same if the layer is recomputed. Equal to the above for embedding and head, which are not.
   Bytes checkpoint_per_sample;
 };
 
-// As `ProbeLayers`: all ranks of the job call it and get the same answer, an entry for each
-// layer definition, in order. Takes two short steps of a small model for each definition, no
-// clock.
+// Measures all layer definitions, in order, under the conditions of `ProbeLayers` and with its
+// errors. Trains two short steps of a small model for each definition; reads no clock.
 absl::StatusOr<std::vector<LayerSizes>> ProbeMemory(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);

@@ -21,7 +21,7 @@ PhaseRecorder::PhaseRecorder(LayerKernels* kernels, const WaitMeter* meter,
 void PhaseRecorder::Enter(TrainerPhase phase, int layer_index) {
   const size_t slot = SlotOf(phase, layer_index < 0 ? -1 : kind_of_layer_[layer_index]);
   if (slot == slot_) return;
-  // Errors of the device come back to the trainer, which asks for them too.
+  // The trainer synchronizes too and gets the errors of the device.
   if (kernels_ != nullptr) kernels_->Synchronize().IgnoreError();
   const absl::Duration now = now_();
   times_[slot_] += (now - since_) - (meter_->waited - waited_before_);

@@ -1,4 +1,4 @@
-// Takes the time of a trainer's phases, layer by layer, without what it spends in
+// Measures the times of a trainer's phases by kind of layer, without the time it spends in
 // communicators.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
@@ -14,18 +14,19 @@
 
 namespace parplan {
 
-// Waits for the device wherever a phase changes or goes on to a layer of another kind; layers
-// of one kind that follow one another are not held up.
+// Waits for the device wherever the phase or the kind of layer changes; between consecutive layers
+// of one kind it does not wait. Used by the trainer's thread.
 class PhaseRecorder : public TrainerObserver {
  public:
-  // `kind_of_layer[layer]`: what the layer's time is added to, from 0. `kernels` may be null
-  // where nothing runs later than it is called. All outlive it.
+  // `kind_of_layer`: [layer] kind to which the layer's time is added, from 0. `kernels` may be null
+  // if calls return only after they are executed. Pointers outlive it.
   PhaseRecorder(LayerKernels* kernels, const WaitMeter* meter, std::vector<int> kind_of_layer,
                 std::function<absl::Duration()> now);
 
   void Enter(TrainerPhase phase, int layer_index) override;
 
-  // Since the last `Clear`, of phases that have ended. Kind -1: phases of no single layer.
+  // Returns the time of a phase since the last `Clear`, without one that has not ended. Kind -1:
+  // phases of no single layer.
   absl::Duration TimeOf(TrainerPhase phase, int kind) const;
   void Clear();
 

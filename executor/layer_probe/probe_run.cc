@@ -9,7 +9,7 @@
 namespace parplan {
 namespace {
 
-// Of a step: so its beginning and end weigh less.
+// Micro-batches of a step; more than one, so that the begin and the end of a step weigh less.
 constexpr int64_t kMicroBatchCount = 2;
 constexpr uint64_t kSeed = 1;
 
@@ -32,8 +32,9 @@ absl::StatusOr<ModelSpec> ProbeModel(const ModelSpec& model, int middle_index, i
                            model.precision(), model.optimizer());
 }
 
-// All layers alike, in one stage of the ranks that share matrices. Others train models of their
-// own beside them: nothing of what they would tell each other is measured.
+// Returns a plan with one strategy for all layers, in one stage of the ranks that share matrices.
+// Other ranks of the job train their own copy of the model; messages between copies are not part of
+// the measurement.
 Plan ProbePlan(const ModelSpec& model, RecomputeLevel recompute_level,
                const LayerProbeShape& shape) {
   const int rank_count = shape.tensor_parallel_degree;

@@ -1,4 +1,4 @@
-// One model that is trained while its phases are timed.
+// A model that is trained while its phases are timed.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
@@ -19,24 +19,24 @@
 
 namespace parplan {
 
-// The three kinds of layers of such a model.
+// Kinds of layers of such a model.
 enum class ProbedKind { kEmbedding, kMiddle, kHead };
 inline constexpr int kProbedKindCount = 3;
 
-// Of one step: all layers of a kind together.
+// Times of one step, summed over all layers of a kind.
 struct ProbedTimes {
-  // One micro-batch.
+  // Passes over one micro-batch.
   absl::Duration forward;
   absl::Duration backward;
   absl::Duration optimizer_step;
 };
 
-// A model of the first and the last definition of `model` and `depth` layers of `middle_index`
-// between them, which recompute as told, and what a rank does to train it.
+// A model that is trained to measure it, and the program of one rank.
 struct ProbeJob {
   ModelSpec model;
   RankProgram program;
-  // Of groups of the program, which counts ranks from the first of those that share matrices.
+  // Makes groups of the program, whose ranks are counted from the first of those that share
+  // matrices.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
 };
 absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
@@ -45,15 +45,15 @@ absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, 
 
 class ProbeRun {
  public:
-  // Of the job that the arguments make, without recomputation. Errors as of `ProbeLayers`.
+  // Makes the trainer of MakeProbeJob without recomputation. The errors of `ProbeLayers`.
   static absl::StatusOr<std::unique_ptr<ProbeRun>> Create(const ModelSpec& model, int middle_index,
                                                           int depth, const LayerProbeShape& shape,
                                                           const LayerProbeSetting& setting);
 
-  // One step; the times of it.
+  // Makes one step and returns [ProbedKind] its times.
   absl::StatusOr<std::array<ProbedTimes, kProbedKindCount>> Step();
 
-  // Of one layer of a kind on this rank.
+  // Returns the number of parameters of one layer of a kind on this rank.
   int64_t ParameterCount(ProbedKind kind) const;
 
  private:

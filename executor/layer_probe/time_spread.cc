@@ -35,7 +35,7 @@ absl::Duration MedianUncertainty(absl::Span<const absl::Duration> samples) {
   constexpr size_t kFewest = 6;
   if (samples.size() < kFewest) return absl::InfiniteDuration();
   const std::vector<absl::Duration> sorted = Sorted(samples);
-  // So many samples lie below the median: binomial, nearly normal.
+  // The number of samples below the median is binomial, which is nearly normal.
   const auto count = static_cast<double>(sorted.size());
   const double reach = 1.96 * 0.5 * std::sqrt(count);
   const auto low = static_cast<int64_t>(std::max(0.0, std::floor(count / 2.0 - reach)));

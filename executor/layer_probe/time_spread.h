@@ -1,4 +1,4 @@
-// What repeated measurements say: their middle, their spread, and whether there are enough.
+// Median and spread of repeated measurements, and whether there are enough of them.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
@@ -17,13 +17,12 @@ struct TimeSpread {
   int sample_count = 0;
 };
 
-// Percentiles by the nearest rank, the median of an even number the mean of the two in the
-// middle. All zero of no samples.
+// Returns percentiles by nearest rank; the median of an even number is the mean of the two in the
+// middle. All zero without samples.
 TimeSpread SpreadOf(absl::Span<const absl::Duration> samples);
 
-// Half the width of the interval in which the median of the source lies with 95 %
-// probability, whatever its distribution: from the order of the samples alone. Infinite for
-// fewer than six.
+// Returns half the width of the interval that contains the median of the distribution with 95 %
+// probability, from order statistics, so for any distribution. Infinite for fewer than six samples.
 absl::Duration MedianUncertainty(absl::Span<const absl::Duration> samples);
 
 }  // namespace parplan

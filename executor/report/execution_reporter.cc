@@ -11,7 +11,7 @@
 namespace parplan {
 namespace {
 
-// Windows of one call.
+// Largest number of windows in one call.
 constexpr size_t kBatchSize = 256;
 
 }  // namespace
@@ -76,7 +76,7 @@ bool ExecutionReporter::WorkOnce() {
   bool is_closing = false;
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    // The execution is opened before there is anything to tell.
+    // The execution is opened before there are windows, so that the server knows of the job.
     const bool is_open = !execution_.empty() || has_given_up_;
     if (is_open) {
       changed_.wait(lock, [this] { return is_leaving_ || is_finishing_ || !queue_.empty(); });
@@ -102,7 +102,7 @@ bool ExecutionReporter::WorkOnce() {
   }
   const absl::Duration pause = NextPause();
   if (SteadyNow() + pause >= deadline_) return false;
-  // The end of the job makes it try at once.
+  // The end of the job ends the pause.
   const bool was_finishing = is_finishing_;
   changed_.wait_for(lock, absl::ToChronoNanoseconds(pause),
                     [&] { return is_leaving_ || is_finishing_ != was_finishing; });
@@ -149,7 +149,7 @@ absl::Status ExecutionReporter::Send() {
     return status;
   }
   if (absl::IsInvalidArgument(status)) {
-    // These will never be taken; others may.
+    // The server will never take these windows; it may take others.
     summary_.lost_count += count;
     summary_.trouble = status;
     return absl::OkStatus();

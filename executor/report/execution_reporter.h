@@ -1,4 +1,4 @@
-// Reports a job's measurements while it runs, and never holds it up.
+// Reports a job's measurements to a server while it runs, without ever delaying it.
 
 #ifndef PARPLAN_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
 #define PARPLAN_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
@@ -24,60 +24,63 @@ namespace parplan {
 struct ReporterOptions {
   // `clusters/{cluster}/plans/{plan}`.
   std::string plan;
-  // Windows that wait for the server; when more come the oldest go.
+  // Limit on the windows that wait for the server; beyond it the oldest are lost.
   size_t max_window_count = 4096;
-  // Between two tries: doubles from the first to the last, each time times a random factor
-  // from 0.5 to 1.5, so that jobs do not come back all at once.
+  // Pause between two attempts: doubles from the first to the last, times a random factor from 0.5
+  // to 1.5, so that jobs do not return at the same time.
   absl::Duration first_pause = absl::Milliseconds(200);
   absl::Duration last_pause = absl::Seconds(30);
   absl::Duration call_timeout = absl::Seconds(5);
-  // For all that is left when the job has ended.
+  // Limit for delivering everything that is left when the job has ended.
   absl::Duration close_timeout = absl::Seconds(20);
-  // Told the execution's name once the server has opened it, on the reporter's thread. May be
-  // empty.
+  // Called with the execution's name once the server has opened it, on the reporter's thread. May
+  // be null.
   std::function<void(const std::string& execution)> on_opened;
 };
 
-// What became of the windows.
+// Result of a report.
 struct ReportSummary {
-  // Empty where the server never opened one.
+  // Name; empty if the server never opened an execution.
   std::string execution;
   int64_t delivered_count = 0;
-  // For want of room, or because the server refused them or could not be reached.
+  // Windows lost because the queue was full, or the server refused them or could not be reached.
   int64_t lost_count = 0;
-  // OK, or the last thing that went wrong.
+  // The last error, or OK.
   absl::Status trouble;
-  // The server knows how the job ended.
+  // Whether the server has taken how the job ended.
   bool is_closed = false;
 };
 
-// Works on a thread of its own, of low priority and on any core. A server that cannot be
-// reached is tried again and again until the job ends; one that knows no such plan or execution
-// is given up.
+// Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
+// reached until the job ends, and gives up one that does not know the plan or the execution.
+//
+//   ExecutionReporter reporter({.plan = plan.name()}, connect);
+//   reporter.Add(windows);                                    // whenever some are measured
+//   const ReportSummary summary = reporter.Finish(outcome);   // once
 class ExecutionReporter {
  public:
   using Connect = std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>;
 
   // `connect` is called on the reporter's thread.
   ExecutionReporter(ReporterOptions options, Connect connect);
-  // Leaves what is left.
+  // Drops what was not delivered if `Finish` was not called.
   ~ExecutionReporter();
 
-  // Returns at once. From any thread.
+  // Hands over windows and returns at once. Any thread may call it.
   void Add(std::vector<v1::MeasuredWindow> windows);
 
-  // Tells the server how the job ended, after what it has not had yet. Returns within
-  // `close_timeout` and one `call_timeout`. To be called once.
+  // Delivers the windows that wait, then how the job ended. Returns within `close_timeout` plus one
+  // `call_timeout`. Called once.
   ReportSummary Finish(const absl::Status& outcome);
 
  private:
   void Work();
-  // One thing that is to be done; false when there is none left.
+  // Does one thing; false if nothing is left to do.
   bool WorkOnce();
   absl::Status Open();
   absl::Status Send();
   absl::Status Close();
-  // Whether another try makes sense.
+  // Returns whether another attempt makes sense.
   static bool IsPassing(const absl::Status& status);
   absl::Duration NextPause();
   absl::Duration Timeout() const;
@@ -94,7 +97,7 @@ class ExecutionReporter {
   absl::Status outcome_;
   absl::Duration deadline_ = absl::InfiniteDuration();
   ReportSummary summary_;
-  // Of the thread.
+  // The members below belong to the thread.
   std::unique_ptr<ExecutionSink> sink_;
   std::string execution_;
   bool has_given_up_ = false;

@@ -1,13 +1,13 @@
-// For threads that work beside those that train.
+// Priority of threads that work beside those that train.
 
 #ifndef PARPLAN_EXECUTOR_WINDOWS_STEP_ASIDE_H_
 #define PARPLAN_EXECUTOR_WINDOWS_STEP_ASIDE_H_
 
 namespace parplan {
 
-// Lets the thread that trains go before the calling one: ranks are bound to cores, and may have
-// a real-time priority, which their threads inherit. Afterwards it runs on any core, at low
-// priority. What the system does not permit stays as it was.
+// Lets the calling thread run on any core, at low priority, so that it does not delay the thread
+// that trains: ranks are bound to cores and may have a real-time priority, which their threads
+// inherit. Keeps what the system does not permit to change.
 void StepAside();
 
 }  // namespace parplan

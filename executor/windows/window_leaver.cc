@@ -26,7 +26,8 @@ int WaitingFiles(const std::string& folder) {
   return count;
 }
 
-// Other jobs leave files too, and in containers processes of several have equal numbers.
+// Returns a name that no other job uses; process ids do not do, since those of several containers
+// may be equal.
 std::string Unlike(const std::string& name) {
   std::random_device random;
   return absl::StrCat(name, "-", absl::Hex(random(), absl::kZeroPad8),

@@ -1,5 +1,4 @@
-// Leaves what a rank measures of collectives for the agent of its node, and never holds the
-// rank up.
+// Leaves a rank's times of collectives for the agent of its node, without ever delaying the rank.
 
 #ifndef PARPLAN_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
 #define PARPLAN_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
@@ -15,24 +14,26 @@
 
 namespace parplan {
 
-// Files `*.window.json` in a folder, the agent's `--spool-dir`, each a `MeasuredWindow` in proto
-// JSON that comes by renaming. Works on a thread of its own, of low priority and on any core.
-// What can't be left is lost, and the rank goes on.
+// Writes files `*.window.json` into a folder, the agent's `--spool-dir`, each a `MeasuredWindow` in
+// proto JSON that appears by renaming. Works on a thread of its own, of low priority and on any
+// core. Windows that cannot be written are lost, and the rank goes on.
 class WindowLeaver {
  public:
-  // Files that may wait in the folder, of whomever, and windows for their file.
+  // Limits on the files that wait in the folder, of all writers, and on the windows that wait to be
+  // written, so that a node without an agent does not fill its disk. Values not measured.
   static constexpr int kMaxFileCount = 200;
   static constexpr size_t kMaxQueueLength = 64;
 
-  // `name` begins the names of the files; a random part follows. The folder is not made.
+  // `name` begins the names of the files; a random part follows. The folder must exist.
   WindowLeaver(std::string folder, std::string name);
-  // Leaves what waits.
+  // Calls `Finish` if it was not called.
   ~WindowLeaver();
 
-  // Returns at once. Only the collectives of the window are left; without them nothing is.
+  // Hands over a window and returns at once. Only its collectives are written; a window without any
+  // is ignored.
   void Add(const v1::MeasuredWindow& window);
-  // Leaves what waits; to be called once, and nothing added afterwards. Gives the number of
-  // windows that were lost: full queue or folder, no such folder, no right or room to write.
+  // Writes the windows that wait and returns the number of windows lost: because the queue or the
+  // folder was full, or the folder could not be written. Called once, with no `Add` after it.
   int64_t Finish();
 
  private:
@@ -49,8 +50,8 @@ class WindowLeaver {
   std::thread thread_;
 };
 
-// Leaves a window there, whole or not at all. False where it can't, or where `max_file_count`
-// files are waiting already.
+// Writes a window into `folder`, completely or not at all. Returns false if that fails, or if
+// `max_file_count` files wait there already.
 bool LeaveWindow(const std::string& folder, const std::string& name,
                  const v1::MeasuredWindow& window, int max_file_count);
 
