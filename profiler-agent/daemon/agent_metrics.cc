@@ -70,7 +70,7 @@ struct AgentMetrics::Series {
     }
     auto& uploaded = prometheus::BuildCounter()
                          .Name("parplan_agent_uploads_total")
-                         .Help("Attempts to bring a profile to the server")
+                         .Help("Attempts to upload a profile to the server")
                          .Register(*registry);
     for (const char* const result : {"stored", "failed", "refused"}) {
       uploads[result] = &uploaded.Add({{"result", result}});
@@ -81,29 +81,29 @@ struct AgentMetrics::Series {
   std::map<std::pair<MeasurementKind, MeasurementResult>, Counter*> measurements;
   std::map<std::string, Counter*> uploads;
   Counter& busy_refusals = AddCounter(*registry, "parplan_agent_busy_refusals_total",
-                                      "Measurements that were put off because the node was busy");
+                                      "Measurements postponed because the node was busy");
   Gauge& last_measurement =
       AddGauge(*registry, "parplan_agent_last_measurement_timestamp_seconds",
-               "When the last measurement that was done ended, in seconds since 1970");
+               "End of the last completed measurement, in seconds since 1970");
   Gauge& measurement_duration =
       AddGauge(*registry, "parplan_agent_last_measurement_duration_seconds",
-               "What the last measurement that was done took");
+               "Duration of the last completed measurement, in seconds");
   Gauge& queue_length =
-      AddGauge(*registry, "parplan_agent_upload_queue_length", "Profiles that wait for the server");
+      AddGauge(*registry, "parplan_agent_upload_queue_length", "Profiles waiting for the server");
   std::mutex damaged_mutex;
   Counter& damaged = AddCounter(*registry, "parplan_agent_damaged_uploads_total",
-                                "Profiles in the queue that were damaged and set aside");
-  Gauge& drift_ratio =
-      AddGauge(*registry, "parplan_agent_drift_ratio",
-               "Largest ratio of collectives' times in jobs to those stored, or its inverse");
+                                "Damaged profiles in the queue that were set aside");
+  Gauge& drift_ratio = AddGauge(
+      *registry, "parplan_agent_drift_ratio",
+      "Largest ratio between collective times in jobs and stored times, in either direction");
   Gauge& drifted_shapes = AddGauge(*registry, "parplan_agent_drifted_shapes",
-                                   "Shapes of collectives that are out of their stored range");
+                                   "Shapes of collectives outside their stored range");
   Counter& passive_timings = AddCounter(*registry, "parplan_agent_passive_timings_total",
-                                        "Times of collectives that jobs left in the spool folder");
+                                        "Collective timings that jobs left in the spool folder");
   Counter& refused_windows = AddCounter(*registry, "parplan_agent_refused_windows_total",
-                                        "Files in the spool folder that were no windows");
+                                        "Files in the spool folder that were not windows");
   Gauge& devices =
-      AddGauge(*registry, "parplan_agent_devices", "Devices that a measurement runs on");
+      AddGauge(*registry, "parplan_agent_devices", "Devices that take part in a measurement");
   const std::shared_ptr<prometheus::Collectable> process = MakeProcessMetrics();
   std::shared_ptr<prometheus::Collectable> certificates;
   std::unique_ptr<prometheus::Exposer> exposer;
@@ -117,7 +117,7 @@ AgentMetrics::AgentMetrics(const std::string& certificate_file, const std::strin
 AgentMetrics::~AgentMetrics() = default;
 
 absl::StatusOr<int> AgentMetrics::Serve(const std::string& address) {
-  // The HTTP library tells a port it cannot have by an exception.
+  // The HTTP library throws if it cannot bind the port.
   try {
     series_->exposer = std::make_unique<prometheus::Exposer>(address, 1);
   } catch (const std::exception& error) {

@@ -1,4 +1,4 @@
-// What the agent tells Prometheus about itself (docs/metrics.md).
+// The agent's Prometheus metrics (docs/metrics.md).
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
@@ -15,27 +15,27 @@ namespace parplan {
 enum class MeasurementKind { kWhole, kIncremental };
 enum class MeasurementResult { kDone, kBusy, kFailed, kStopped };
 
-// `whole`, `incremental`; `done`, `busy`, `failed`, `stopped`.
+// Return the label values `whole` and `incremental`; `done`, `busy`, `failed` and `stopped`.
 const char* MeasurementKindName(MeasurementKind kind);
 const char* MeasurementResultName(MeasurementResult result);
 
-// Safe to use from any thread.
+// Counters and gauges of one agent. Safe to use from any thread.
 class AgentMetrics {
  public:
-  // `certificate_file` is what the agent shows to servers, `ca_file` what it trusts; both may
-  // be empty. It tells when they end.
+  // Exposes when two certificates expire: `certificate_file`, which the agent presents to servers,
+  // and `ca_file`, which it trusts. Both may be empty.
   AgentMetrics(const std::string& certificate_file, const std::string& ca_file);
   ~AgentMetrics();
 
-  // Serves them over plain HTTP at `/metrics` of `address`, HOST:PORT, as long as this lives;
-  // port 0 takes a free one, which is given back. UNAVAILABLE when it cannot be had.
+  // Serves the metrics over plain HTTP at `/metrics` on `address`, HOST:PORT, while this object
+  // lives. Returns the port; port 0 picks a free one. UNAVAILABLE if the address cannot be bound.
   absl::StatusOr<int> Serve(const std::string& address);
 
   void CountMeasurement(MeasurementKind kind, MeasurementResult result, absl::Duration took,
                         absl::Time ended);
-  // After an attempt: OK, to be tried again, or refused.
+  // Counts an attempt to upload as stored (OK), failed (may be retried) or refused.
   void CountUpload(const absl::Status& status, bool may_retry);
-  // `damaged_count` only grows.
+  // Sets the length of the upload queue and the number of damaged records, which never decreases.
   void SetQueue(int length, int64_t damaged_count);
   void SetDrift(double largest_ratio, int drifted_shape_count);
   void CountWindows(int64_t timing_count, int64_t refused_count);

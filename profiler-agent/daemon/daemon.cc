@@ -28,14 +28,15 @@
 namespace parplan {
 namespace {
 
-// Times seen in passing that are kept.
+// Passive timings kept for judging drift; the oldest are dropped. Not measured: at about 100 bytes
+// each this bounds memory to a few MB.
 constexpr size_t kMaxSeen = 20000;
 constexpr absl::Duration kInventoryInterval = absl::Hours(1);
-// To the next part of what a budget left out.
+// Pause before measuring the next part of what a time budget left out.
 constexpr absl::Duration kRestPause = absl::Minutes(1);
-// To the next try to borrow the nodes at the other ends of links.
+// Pause before trying again to borrow the nodes at the other ends of links.
 constexpr absl::Duration kLinkPause = absl::Seconds(30);
-// After a measurement that failed, and a queue that took nothing.
+// Pauses after a failed measurement or a failed write to the queue.
 constexpr BackoffOptions kFailurePauses = {absl::Minutes(1), absl::Hours(1)};
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -80,7 +81,7 @@ class Daemon {
               {"queued", absl::StrCat(queue_->length())},
               {"port", absl::StrCat(port)},
               {"metrics_port", absl::StrCat(metrics_port)}});
-    // Leases are no reason not to measure the node itself.
+    // A node that cannot lend itself is still measured.
     if (const absl::Status status = OfferLinks(); !status.ok()) {
       LogEvent("error", "no leases are taken", {{"message", Text(status)}});
     }
@@ -140,7 +141,7 @@ class Daemon {
     return absl::OkStatus();
   }
 
-  // Whether there are links to measure; begins. After the node itself.
+  // Begins to measure links if some are missing. The node itself is measured first.
   void LookAtLinks(absl::Time now) {
     next_links_ = absl::InfiniteFuture();
     const int node_count = static_cast<int>(options_.link_nodes.size());
@@ -160,7 +161,7 @@ class Daemon {
               {"collectives", absl::StrCat(plan.collectives_size())}});
     links_plan_ = plan;
     links_start_ = now;
-    // Another node may have been first.
+    // Another node may have borrowed this one first.
     if (!links_->Begin(std::move(plan), options_.link_nodes)) next_links_ = now + kLinkPause;
   }
 
@@ -181,11 +182,11 @@ class Daemon {
              {{"collective_timings", absl::StrCat((*profile)->collective_timings_size())}});
     const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(options_.request);
     if (whole.ok()) Keep(probe, *whole, remembered_->fingerprint(), **profile, now);
-    // What the budget left out comes next, as long as some of it comes.
+    // Continues with what the budget left out, as long as each attempt measures something.
     if (!(*profile)->collective_timings().empty()) next_links_ = now + kLinkPause;
   }
 
-  // On the uploader's thread, as the next.
+  // Runs on the uploader's thread, as does `Saw`.
   absl::Status Bring(const PendingUpload& upload) {
     v1::Profile profile;
     if (!profile.ParseFromString(upload.profile)) {
@@ -209,7 +210,7 @@ class Daemon {
     }
   }
 
-  // Whether there is something to measure; begins.
+  // Begins a measurement if one is due.
   void Look(absl::Time now) {
     next_look_ = now + kInventoryInterval;
     const absl::StatusOr<NodeInventory> inventory = ReadInventory(options_.measurement.inventory);
@@ -230,7 +231,7 @@ class Daemon {
       SetTimeBudget(options_.request.incremental_time_budget, next->plan);
     }
     if (links_ != nullptr && !links_->SetBusy(true)) {
-      // Another node was first; its end wakes.
+      // Another node borrowed this one first; the end of that lease wakes this thread.
       next_look_ = now;
       return;
     }
@@ -273,7 +274,8 @@ class Daemon {
               {"seconds", absl::StrCat(absl::ToDoubleSeconds(took))},
               {"collective_timings", absl::StrCat((*profile)->collective_timings_size())},
               {"layer_timings", absl::StrCat((*profile)->layer_timings_size())}});
-    // Before the profile can be seen at the server, who then asks for it here too.
+    // Must precede the upload: someone who sees the profile on the server may read this metric
+    // next.
     metrics_.SetDrift(1.0, 0);
     Keep(measuring_->probe(), measuring_->whole(), measuring_->fingerprint(), **profile, now);
     const bool has_rest =
@@ -285,12 +287,11 @@ class Daemon {
     drifted_.clear();
     last_drift_ = now;
     next_look_ = now + (has_rest ? kRestPause : kInventoryInterval);
-    // The first times of a node make its links worth measuring.
+    // Links are measured after the first measurement of the node.
     if (links_ != nullptr && !options_.link_nodes.empty()) next_links_ = now;
   }
 
-  // What was measured goes to the queue first, then it is remembered: a crash between the two
-  // measures again.
+  // Queues the profile, then remembers it. A crash between the two only repeats the measurement.
   void Keep(const NextProbe& probe, const agent::v1::ProbePlan& whole,
             const std::string& fingerprint, const v1::Profile& profile, absl::Time now) {
     unqueued_ = PendingUpload{MakeUuid(), options_.parent, profile.SerializeAsString()};
@@ -301,7 +302,7 @@ class Daemon {
     if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", Text(kept)}});
   }
 
-  // Puts what was measured into the queue; tried again where the disk is full.
+  // Puts the profile into the queue; retried later if the disk is full.
   void Queue() {
     const absl::Status status = queue_->Push(*unqueued_);
     if (status.ok()) {
@@ -347,23 +348,23 @@ class Daemon {
   std::unique_ptr<ProfileClient> client_;
   std::unique_ptr<HealthServer> health_;
   WindowSpool spool_;
-  // Seen in passing since the last measurement, the newest last, and what is out of range.
+  // Passive timings since the last measurement, newest last, and the shapes that have drifted.
   std::deque<v1::CollectiveTiming> seen_;
   std::set<CollectiveShape> drifted_;
   absl::Time next_look_ = absl::InfinitePast();
   absl::Time last_drift_ = absl::InfinitePast();
   int failure_count_ = 0;
-  // Measured, but not in the queue yet.
+  // A measured profile that is not in the queue yet.
   std::optional<PendingUpload> unqueued_;
   absl::Time next_queue_;
   int queue_failure_count_ = 0;
   std::unique_ptr<Measuring> measuring_;
-  // Null where no leases are taken.
+  // Null if no leases are taken.
   std::unique_ptr<LinkProbe> links_;
   absl::Time next_links_ = absl::InfiniteFuture();
   agent::v1::ProbePlan links_plan_;
   absl::Time links_start_;
-  // The last, so that it ends first.
+  // Must be the last member, so that it is destroyed first.
   std::unique_ptr<Uploader> uploader_;
 };
 

@@ -1,5 +1,5 @@
-// The agent that stays: measures at the start and when something changed, brings profiles to
-// the server, and sleeps.
+// The agent as a service: measures at the start and after changes, uploads profiles, and sleeps
+// between.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_
@@ -19,21 +19,21 @@
 namespace parplan {
 
 struct DaemonOptions {
-  // Profiles go to all replicas in turn; leases come from one (Replicas).
+  // Uploads go to any replica of the server; leases come from one (Replicas).
   ChannelOptions server;
-  // `clusters/{cluster}/nodes/{node}`.
+  // The node, `clusters/{cluster}/nodes/{node}`.
   std::string parent;
-  // Queue and memory are below it.
+  // Folder that holds the upload queue and the measured profile.
   std::string state_dir;
-  // Where jobs leave windows; empty for nowhere.
+  // Folder in which jobs leave windows; empty for none.
   std::string spool_dir;
   WatchOptions watch;
 
-  // Whether other agents may measure links with this one, by leases of the server; and the
-  // nodes, this one first, whose links this agent measures. Empty: none.
+  // Whether other agents may borrow this node through the server to measure links.
   bool takes_leases = true;
+  // Nodes whose links this agent measures, this node first; empty for none.
   std::vector<std::string> link_nodes;
-  // By which other nodes reach this one.
+  // Host name or address under which other nodes reach this one.
   std::string host;
   // See LeaseMachineOptions.
   absl::Duration look_interval = absl::Minutes(3);
@@ -41,16 +41,16 @@ struct DaemonOptions {
   MeasurementOptions measurement;
   ProbeRequest request;
   DriftOptions drift;
-  // A whole measurement again after so long; the inventory is looked at every hour.
+  // Age after which everything is measured again. The inventory is checked every hour.
   absl::Duration longest_age = absl::Hours(24 * 7);
-  // After a busy node, and between measurements because of drift.
+  // Pause after a node was busy, and the least pause between measurements caused by drift.
   absl::Duration busy_pause = absl::Minutes(5);
   absl::Duration drift_pause = absl::Minutes(10);
   absl::Duration upload_timeout = absl::Seconds(30);
 };
 
-// Returns OK after SIGINT or SIGTERM, which also end a measurement under way; an error where
-// it could not start. REQUIRES: this process has no other thread yet.
+// Runs until SIGINT or SIGTERM, which also end a measurement under way, and then returns OK.
+// Returns an error if it could not start. REQUIRES: this process has no other thread yet.
 absl::Status RunDaemon(const DaemonOptions& options);
 
 }  // namespace parplan

@@ -11,7 +11,8 @@
 namespace parplan {
 namespace {
 
-// No longer than people wait for the agent's end.
+// How long to ask for a lease. An agent that is told to end waits for this, so it is kept to what a
+// person accepts.
 constexpr absl::Duration kLeasePatience = absl::Seconds(10);
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -36,11 +37,11 @@ LinkProbe::LinkProbe(ChannelOptions server, LinkProbeOptions options, WakeSet& w
 LinkProbe::~LinkProbe() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    // From now on nothing begins.
+    // Prevents new work.
     is_ending_ = true;
     if (job_ != nullptr) job_->Stop("the agent ends");
   }
-  // Before the stream: it gives the lease back.
+  // Joined while the stream lives, because the worker returns its lease over it.
   if (worker_.joinable()) worker_.join();
 }
 
@@ -62,7 +63,7 @@ bool LinkProbe::is_active() {
 bool LinkProbe::Enter(std::string lease_id, std::function<void()> work) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (is_busy_ || is_active_ || is_ending_) return false;
-  // The last work is over but for its thread, which takes the lock no more.
+  // The previous worker has finished but for its thread, which no longer takes the lock.
   if (worker_.joinable()) worker_.join();
   end_.clear();
   early_ends_.clear();
@@ -117,8 +118,8 @@ absl::StatusOr<v1::Profile> LinkProbe::Host(agent::v1::ProbePlan plan,
 
 absl::StatusOr<v1::Profile> LinkProbe::Meet(const v1::Lease& lease, agent::v1::ProbePlan plan) {
   RendezvousServerOptions meeting;
-  // At all interfaces: by the node's name itself others may be unable to reach it, as where that
-  // is a loopback address here. The token keeps strangers out.
+  // Listens on all interfaces: the node's own name may resolve to a loopback address here, which
+  // others cannot reach. The token keeps other programs out.
   meeting.host = "";
   meeting.token = lease.token();
   meeting.world_size = plan.rank_count();
@@ -143,26 +144,28 @@ void LinkProbe::Opened(const v1::Lease& lease) {
     ++index;
   }
   if (index == lease.nodes_size() || !plan.ParseFromString(lease.task())) {
-    agent_.Return(lease.lease_id(), "this agent does not understand what is to be measured");
+    agent_.Return(lease.lease_id(),
+                  "this agent does not understand the measurement plan; install the same release "
+                  "on all nodes");
     return;
   }
-  // Only whoever asks may say what ranks do, and nothing else: a plan names no programs.
+  // A plan from another node names sizes to measure and no programs, so it is safe to run.
   const bool has_begun = Enter(lease.lease_id(), [this, lease, plan = std::move(plan), index] {
     LogEvent("info", "measuring links for another node", {{"lease_id", lease.lease_id()}});
     const absl::Status status = Measure(lease, plan, index, lease.rendezvous_address()).status();
-    // The host gives the lease back when all is well.
+    // If all went well, the host returns the lease.
     if (!status.ok()) {
       LogEvent("warning", "links were not measured", {{"message", Text(status)}});
       agent_.Return(lease.lease_id(), Text(status).substr(0, 1000));
     }
     Leave();
   });
-  if (!has_begun) agent_.Return(lease.lease_id(), "this agent measures already");
+  if (!has_begun) agent_.Return(lease.lease_id(), "this agent is already measuring");
 }
 
 void LinkProbe::Ended(const v1::LeaseEnd& end) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // Where all is done, ranks end by themselves.
+  // After a regular return the ranks end by themselves.
   if (end.cause() == v1::LEASE_END_CAUSE_RETURNED) return;
   std::string why = absl::StrCat("the lease is over: ", end.detail());
   if (end.lease_id() != lease_id_) {
@@ -182,8 +185,8 @@ absl::StatusOr<v1::Profile> LinkProbe::Measure(const v1::Lease& lease, agent::v1
         node.device_count() != plan.devices_per_node()) {
       return absl::FailedPreconditionError(
           absl::StrCat("node ", node.node_id(), " has ", node.device_count(), " x ",
-                       node.device_kind(), ", the measurement is of ", plan.devices_per_node(),
-                       " x ", options_.hello.device_kind(), " a node"));
+                       node.device_kind(), ", but the measurement needs ", plan.devices_per_node(),
+                       " x ", options_.hello.device_kind(), " on each node"));
     }
     if (i < node_index) first_rank += node.device_count();
   }

@@ -1,4 +1,4 @@
-// Measures the links to other nodes together with their agents, under a lease of the server.
+// Measures the links to other nodes together with their agents, under a lease from the server.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_LINK_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_LINK_PROBE_H_
@@ -31,40 +31,40 @@ struct LinkProbeOptions {
   NodeInventory inventory;
 };
 
-// Takes part in what other agents ask for by itself. Of one thread, but for what it does on its
-// own.
+// Both sides of a link measurement. Joins measurements that other agents host without being asked.
+// Must be used from one thread; its own threads are internal.
 class LinkProbe {
  public:
-  // `wakes`, which outlives it, is called when a measurement has ended.
+  // Starts at once. Calls `wakes`, which must outlive this object, when a measurement has ended.
   LinkProbe(ChannelOptions server, LinkProbeOptions options, WakeSet& wakes);
-  // Ends a measurement under way, here and on the other nodes.
+  // Ends a measurement under way, on this node and on the others.
   ~LinkProbe();
 
-  // Whether the node's devices are in use: nobody is lent them meanwhile. False, and nothing has
-  // changed, where they shall be and is_active().
+  // Sets whether the node's devices are in use; meanwhile they are not lent. Returns false and
+  // changes nothing if `is_busy` is true and is_active().
   bool SetBusy(bool is_busy);
-  // Whether this node measures, or waits for a lease.
+  // Returns whether this node measures links or waits for a lease.
   bool is_active();
 
-  // Borrows the nodes, this one first, and measures `plan` (LinkProbePlan) with them. False where
-  // the node is busy or is_active().
+  // Begins to borrow the nodes, this one first, and to measure `plan` (LinkProbePlan) with them.
+  // Returns false if the node is busy or is_active().
   bool Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids);
-  // What came of `Begin`; absent while it goes on.
+  // Returns the result of `Begin` once; absent while the measurement goes on.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
  private:
   LeaseAgentOptions AgentOptions();
   absl::StatusOr<v1::Profile> Host(agent::v1::ProbePlan plan,
                                    const std::vector<std::string>& node_ids);
-  // Of a lease that was granted: says where ranks meet, and measures.
+  // Opens the rendezvous of a granted lease and measures.
   absl::StatusOr<v1::Profile> Meet(const v1::Lease& lease, agent::v1::ProbePlan plan);
   void Opened(const v1::Lease& lease);
   void Ended(const v1::LeaseEnd& end);
-  // Measures with the ranks of this node.
+  // Measures with the ranks of this node, which is number `node_index` of the lease.
   absl::StatusOr<v1::Profile> Measure(const v1::Lease& lease, agent::v1::ProbePlan plan,
                                       int node_index, const std::string& rendezvous);
-  // Begins `work` on a thread of its own, unless something else is under way. Without a lease
-  // `lease_id` is empty.
+  // Begins `work` on a thread of its own; returns false if something else is under way. `lease_id`
+  // is empty while there is no lease.
   bool Enter(std::string lease_id, std::function<void()> work);
   void Leave();
 
@@ -77,14 +77,15 @@ class LinkProbe {
   bool is_ending_ = false;
   ProbeJob* job_ = nullptr;
   std::string lease_id_;
-  // Why the lease is over, before it is given back.
+  // Reason why the lease ended before it was returned; empty while it holds.
   std::string end_;
-  // The same of leases that ended before whoever waits knew that they were granted; by id.
+  // Reasons, by lease id, of leases that ended before the waiting thread knew that they were
+  // granted.
   std::map<std::string, std::string> early_ends_;
   std::optional<absl::StatusOr<v1::Profile>> profile_;
-  // Of what was begun last.
+  // Thread of the work that was begun last.
   std::thread worker_;
-  // The last, so that it ends first: its thread calls this object, which calls it back.
+  // Must be the last member, so that it is destroyed first: its threads call this object.
   LeaseAgent agent_;
 };
 

@@ -1,4 +1,4 @@
-// A measurement of this node on a thread of its own.
+// Runs a measurement of this node on a thread of its own.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_MEASURING_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_MEASURING_H_
@@ -19,17 +19,17 @@
 
 namespace parplan {
 
-// Begins with the object and ends with it. Of one thread, but for the callbacks it sets.
+// A measurement that begins with the object and ends with it. Must be used from one thread.
 class Measuring {
  public:
-  // Measures `probe`, a part of `whole`; calls `wakes`, which outlives it, when it has ended.
-  // `on_job` of the options is its own.
+  // Measures `probe`, which is `whole` or a part of it, and calls `wakes`, which must outlive this
+  // object, at the end. `on_job` of the options is replaced.
   Measuring(const NodeInventory& inventory, NextProbe probe, agent::v1::ProbePlan whole,
             MeasurementOptions options, WakeSet& wakes);
-  // Ends the ranks, if they still run.
+  // Ends the ranks if they still run.
   ~Measuring();
 
-  // What came of it, once; absent while it goes on.
+  // Returns the result once; absent while the measurement goes on.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
   const std::string& fingerprint() const { return fingerprint_; }

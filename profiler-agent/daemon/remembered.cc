@@ -15,7 +15,7 @@ namespace {
 constexpr char kRecord[] = "measured";
 constexpr char kHeader[] = "parplan measured 1";
 
-// What a plan asks for, whatever time it has.
+// Returns the digest of the items of a plan, regardless of its time limits.
 std::string AskedDigest(agent::v1::ProbePlan plan) {
   plan.clear_time_budget();
   plan.clear_collective_time_limit();
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Remembered>> Remembered::Open(const std::string& 
   std::unique_ptr<Remembered> made(new Remembered(std::move(records)));
   const absl::StatusOr<std::string> text = made->folder_->Read(kRecord);
   if (!text.ok()) return made;
-  // Lines: what it is, fingerprint, what is settled, when; then the profile.
+  // The record has a line each for header, fingerprint, settled digest and time, then the profile.
   const std::vector<absl::string_view> lines = absl::StrSplit(*text, absl::MaxSplits('\n', 4));
   int64_t seconds = 0;
   v1::Profile profile;
@@ -49,14 +49,14 @@ std::optional<NextProbe> Remembered::Next(const agent::v1::ProbePlan& whole,
                                           const std::string& fingerprint,
                                           const std::set<CollectiveShape>& drifted, absl::Time now,
                                           absl::Duration longest_age) const {
-  // A clock that was put back makes the future the past.
+  // After the clock was set back, a time in the future counts as old.
   const bool is_old = now - whole_time_ > longest_age || whole_time_ > now;
   if (fingerprint != fingerprint_ || profile_.device_kind().empty() || is_old) {
     return NextProbe{MeasurementKind::kWhole, whole};
   }
   NextProbe next{MeasurementKind::kIncremental, IncrementalProbe(whole, profile_, drifted)};
   if (AskedDigest(whole) == settled_digest_) {
-    // All that can be measured was; only what drifted is of use.
+    // All that can be measured has been; only drifted shapes are worth measuring again.
     agent::v1::ProbePlan again = next.plan;
     again.clear_collectives();
     again.clear_layers();
@@ -82,7 +82,7 @@ absl::Status Remembered::Learn(const NextProbe& probe, const agent::v1::ProbePla
   const int missing_before = ProbeSize(IncrementalProbe(whole, profile_, {}));
   profile_ = is_whole ? fresh : MergedProfile(profile_, fresh);
   const int missing = ProbeSize(IncrementalProbe(whole, profile_, {}));
-  // Links to other nodes are no part of the whole.
+  // Links to other nodes are not part of `whole`.
   const bool is_of_links = DevicesPerNode(probe.plan) != probe.plan.rank_count();
   const bool came_nothing = !is_whole && !is_of_links && missing >= missing_before;
   settled_digest_ = was_settled || came_nothing || missing == 0 ? asked : "";

@@ -29,13 +29,13 @@ absl::StatusOr<std::unique_ptr<WakeSet>> WakeSet::Create(const std::string& fold
   std::unique_ptr<WakeSet> made(new WakeSet(signals, files, calls));
   if (signals < 0 || calls < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("no descriptors left: ", std::strerror(errno)));
+        absl::StrCat("cannot create file descriptors to wait on: ", std::strerror(errno)));
   }
   if (!folder.empty() &&
       (files < 0 || ::inotify_add_watch(files, folder.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE) < 0)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,
                      absl::StrCat("cannot watch the folder ", folder, ": ", std::strerror(errno),
-                                  "; make it, or name another with --spool-dir"));
+                                  "; create it, or name another folder with --spool-dir"));
   }
   return made;
 }
@@ -48,7 +48,7 @@ WakeSet::~WakeSet() {
 
 WakeSet::Causes WakeSet::Wait(absl::Duration longest) {
   pollfd polled[] = {{signals_, POLLIN, 0}, {files_, POLLIN, 0}, {calls_, POLLIN, 0}};
-  // A day is long enough to look what time it is.
+  // poll() takes at most 24 days in milliseconds; waking once a day is harmless.
   const absl::Duration bounded =
       std::clamp(longest, absl::ZeroDuration(), absl::Duration(absl::Hours(24)));
   ::poll(polled, 3,
@@ -67,7 +67,7 @@ WakeSet::Causes WakeSet::Wait(absl::Duration longest) {
 
 void WakeSet::Call() {
   const uint64_t one = 1;
-  // A full counter wakes as well.
+  // If the counter is full, the write fails and the thread wakes all the same.
   [[maybe_unused]] const ssize_t ignored = ::write(calls_, &one, sizeof(one));
 }
 

@@ -1,4 +1,4 @@
-// What a thread with nothing to do waits for.
+// Lets a thread sleep until a signal, a new file or another thread wakes it.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_WAKE_SET_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_WAKE_SET_H_
@@ -11,32 +11,33 @@
 
 namespace parplan {
 
-// Signals, files that come into a folder, and calls of other threads, in one wait without
-// looking again and again.
+// One wait for signals, for files that appear in a folder, and for calls from other threads,
+// without polling.
 class WakeSet {
  public:
   struct Causes {
-    // SIGINT or SIGTERM; 0 for none.
+    // SIGINT or SIGTERM; 0 if there was none.
     int signal = 0;
     bool has_new_files = false;
     bool is_called = false;
   };
 
-  // Blocks SIGINT and SIGTERM in this thread and those it starts from now on: make it before
-  // any. `folder` may be empty. FAILED_PRECONDITION where the folder cannot be watched.
+  // Watches `folder`, which may be empty for none. Blocks SIGINT and SIGTERM in this thread and in
+  // threads that it starts later, so it must be called before any thread is started.
+  // FAILED_PRECONDITION if the folder cannot be watched.
   static absl::StatusOr<std::unique_ptr<WakeSet>> Create(const std::string& folder);
   ~WakeSet();
 
-  // At most so long. Of one thread.
+  // Waits for a cause, for at most `longest`. Must be called from one thread.
   Causes Wait(absl::Duration longest);
-  // Wakes it. From any thread.
+  // Wakes the waiting thread. Safe to call from any thread.
   void Call();
 
  private:
   WakeSet(int signals, int files, int calls) : signals_(signals), files_(files), calls_(calls) {}
 
   const int signals_;
-  // -1 where no folder is watched.
+  // -1 if no folder is watched.
   const int files_;
   const int calls_;
 };

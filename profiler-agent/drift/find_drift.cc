@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-// Collective, participants, stride.
+// (collective, participant count, rank stride).
 using Shape = std::tuple<int, int, int>;
 
 Shape ShapeOf(const v1::CollectiveTiming& timing) {
@@ -26,21 +26,21 @@ double SecondsOf(const google::protobuf::Duration& duration) {
 
 struct StoredTime {
   double median = 0.0;
-  // 90th percentile to median.
+  // Ratio of the 90th percentile to the median, at least 1.
   double spread = 1.0;
 };
 
-// By size, of one shape.
+// Stored times of one shape by message size in bytes.
 using Curve = std::map<int64_t, StoredTime>;
 
-// What is stored at a size; absent far beyond the sizes measured.
+// Returns the stored time at a size, interpolated if need be; absent far beyond the measured sizes.
 std::optional<StoredTime> At(const Curve& curve, int64_t bytes) {
   constexpr int64_t kBeyond = 2;
   const auto above = curve.lower_bound(bytes);
   if (above == curve.end()) {
     const auto& [last, time] = *curve.rbegin();
     if (bytes > last * kBeyond) return std::nullopt;
-    // Large ones take as long as they are large.
+    // Above the largest measured size the time grows in proportion to the size: bandwidth rules.
     return StoredTime{time.median * static_cast<double>(bytes) / static_cast<double>(last),
                       time.spread};
   }
@@ -58,7 +58,7 @@ std::optional<StoredTime> At(const Curve& curve, int64_t bytes) {
       std::max(below_time.spread, above_time.spread)};
 }
 
-// Times seen, each as often as its operations.
+// The times seen, each weighted by its number of operations.
 class WeightedTimes {
  public:
   void Add(double seconds, int64_t count) {
@@ -66,7 +66,7 @@ class WeightedTimes {
     count_ += count;
   }
   int64_t count() const { return count_; }
-  // Below which that share of operations lies, at least in part.
+  // Returns the smallest time that at least this share of operations did not exceed.
   double Percentile(double share) {
     std::sort(times_.begin(), times_.end());
     int64_t seen = 0;
@@ -82,7 +82,7 @@ class WeightedTimes {
   int64_t count_ = 0;
 };
 
-// What was seen of one shape at one size, and what is stored of it.
+// The times seen for one shape at one size, and the time stored for it.
 struct Comparison {
   Shape shape;
   StoredTime stored;

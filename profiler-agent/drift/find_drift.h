@@ -1,4 +1,4 @@
-// Whether what jobs measure in passing is still what is stored.
+// Finds collectives whose times in running jobs differ from the stored profile.
 
 #ifndef PARPLAN_PROFILER_AGENT_DRIFT_FIND_DRIFT_H_
 #define PARPLAN_PROFILER_AGENT_DRIFT_FIND_DRIFT_H_
@@ -12,36 +12,38 @@
 namespace parplan {
 
 struct DriftOptions {
-  // The stored range, from its 90th percentile mirrored at the median up to that, is made wider
-  // by this on either side.
+  // Relative widening of the stored range at both ends. The stored range reaches from median / r to
+  // median * r, where r is the ratio of the 90th percentile to the median. Not measured: 0.1 was
+  // chosen as more than the spread between two measurements of a free node.
   double tolerance = 0.1;
-  // Operations that a shape must have been seen with.
+  // Operations that must have been seen at one size of a shape before it is judged.
   int64_t min_sample_count = 20;
 };
 
-// Collectives of one shape that take another time than is stored.
+// A shape of collective whose times have drifted from the stored ones.
 struct Drift {
   v1::Collective collective = v1::COLLECTIVE_UNSPECIFIED;
   int participant_count = 0;
   int rank_stride = 0;
-  // Of the times seen to those stored, at the size that is farthest out of range.
+  // Time seen divided by time stored, at the message size that is farthest out of range. Above 1 is
+  // slower.
   double ratio = 1.0;
 };
 
-// Of the collectives in `stored`, those that `passive` finds out of range, in the order
-// (collective, participants, stride).
+// Returns the shapes in `stored` whose times in `passive` are out of range, ordered by (collective,
+// participants, stride).
 //
-// Passive times are of operations within jobs, in which ranks wait for one another. So a shape
-// is slower only when nine tenths of what was seen at a size are above the range, and faster
-// when half is below. Sizes between two that were measured are compared with what lies between
-// on a line of logarithms; sizes more than twice beyond the ends, and shapes that were never
-// measured, with nothing.
+// Ranks wait for one another within a job, so passive times include waiting. A shape therefore
+// counts as slower only if nine tenths of the operations seen at one size are above the range, and
+// as faster if half of them are below it. A size between two measured sizes is compared with a
+// log-log interpolation between them. Sizes less than half the smallest or more than twice the
+// largest measured size are ignored, as are shapes that were never measured.
 std::vector<Drift> FindDrift(const v1::Profile& stored,
                              absl::Span<const v1::CollectiveTiming> passive,
                              const DriftOptions& options = {});
 
-// The largest ratio of seen to stored, or of stored to seen, over all that can be compared, by
-// the passive median; 1 where nothing can be.
+// Returns the largest ratio between passive median and stored median, in either direction, over
+// everything that can be compared; 1 if nothing can.
 double LargestDriftRatio(const v1::Profile& stored, absl::Span<const v1::CollectiveTiming> passive);
 
 }  // namespace parplan

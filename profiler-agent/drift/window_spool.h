@@ -1,4 +1,4 @@
-// A folder in which programs on this node leave what they measured in passing.
+// A folder through which programs on this node hand measured windows to the agent.
 
 #ifndef PARPLAN_PROFILER_AGENT_DRIFT_WINDOW_SPOOL_H_
 #define PARPLAN_PROFILER_AGENT_DRIFT_WINDOW_SPOOL_H_
@@ -11,8 +11,8 @@
 
 namespace parplan {
 
-// Files `*.window.json`, each a `MeasuredWindow` in proto JSON, put there by renaming. Of one
-// thread.
+// Reader of the files `*.window.json`. Each holds a `MeasuredWindow` in proto JSON of at most 1 MiB
+// and appears by renaming, so it is complete. Must be used from one thread.
 class WindowSpool {
  public:
   static constexpr int kMaxFilesAtOnce = 1000;
@@ -20,11 +20,11 @@ class WindowSpool {
   explicit WindowSpool(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  // Collectives of the windows that are there, kMaxFilesAtOnce at most, which are then gone.
-  // What is no window is renamed to `*.refused`. A file that cannot be taken away is passed over,
-  // so that none counts twice.
+  // Removes up to kMaxFilesAtOnce windows and returns their collectives. A file that is not a
+  // window is renamed to `*.refused` and counted. A file that cannot be removed is skipped, so that
+  // no window counts twice.
   std::vector<v1::CollectiveTiming> Take();
-  // Whether the last `Take` left files for another.
+  // Whether the last `Take` left files for the next call.
   bool has_more() const { return has_more_; }
   int64_t refused_count() const { return refused_count_; }
 

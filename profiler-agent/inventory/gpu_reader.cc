@@ -24,7 +24,7 @@ GpuSet Without(GpuSet gpus, GpuAvailability availability, std::string message) {
   return gpus;
 }
 
-// A text that a function of the library writes; empty where it can't.
+// Returns the text that a function of the library writes; empty if it fails or is missing.
 template <typename Function, typename... Arguments>
 std::string TextOf(Function function, Arguments... arguments) {
   if (function == nullptr) return "";
@@ -50,7 +50,7 @@ int NvlinkCount(const NvmlLibrary& library, nvml::Device device) {
 
 std::optional<std::vector<int64_t>> ProcessesOn(const NvmlLibrary& library, nvml::Device device) {
   if (library.processes == nullptr) return std::nullopt;
-  // Some more than now, since processes come.
+  // Spare entries, since processes may start between the two calls.
   constexpr unsigned kSpare = 16;
   std::vector<nvml::ProcessInfo> found;
   unsigned count = 0;
@@ -134,7 +134,7 @@ GpuSet ReadGpus(const GpuReaderOptions& options) {
     return Without(
         gpus, GpuAvailability::kDriverTooOld,
         absl::StrCat("driver ", gpus.driver_version, " supports CUDA ", gpus.cuda_version / 1000,
-                     ".", gpus.cuda_version % 1000 / 10, "; what is to run needs ",
+                     ".", gpus.cuda_version % 1000 / 10, "; CUDA ",
                      options.required_cuda_version / 1000, ".",
                      options.required_cuda_version % 1000 / 10, ", install a newer driver"));
   }
@@ -172,7 +172,7 @@ std::string BusyGpuText(const GpuSet& gpus) {
           absl::StrCat("GPU ", i, " is used by process ", absl::StrJoin(*state.processes, ", ")));
     } else if (state.utilization_percent > kBusyUtilizationPercent) {
       reasons.push_back(
-          absl::StrCat("GPU ", i, " is busy ", state.utilization_percent, " % of its time"));
+          absl::StrCat("GPU ", i, " is busy ", state.utilization_percent, " % of the time"));
     } else if (state.used_memory_bytes > gpus.devices[i].memory_bytes / kFreeMemoryShare) {
       reasons.push_back(absl::StrCat("GPU ", i, " has ", state.used_memory_bytes, " bytes in use"));
     }

@@ -1,4 +1,4 @@
-// The GPUs of this node, as its driver tells.
+// Reads this node's GPUs from the NVIDIA driver.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_GPU_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_GPU_READER_H_
@@ -13,65 +13,66 @@
 
 namespace parplan {
 
-// What stays as it is while the node runs. Numbers that the driver does not tell are 0,
-// texts empty.
+// Facts about a GPU that do not change while the node runs. A number the driver does not report is
+// 0, a text empty.
 struct GpuDevice {
-  // As the driver counts.
+  // Index in the driver's order.
   int index = 0;
   // `device_kind` of topologies and profiles.
   std::string name;
   std::string uuid;
-  // Such as `00000000:1B:00.0`.
+  // PCI address, for example `00000000:1B:00.0`.
   std::string pci_bus_id;
   int64_t memory_bytes = 0;
-  // 90 stands for 9.0.
+  // Ten times the major version plus the minor version: 90 is 9.0.
   int compute_capability = 0;
   int max_sm_clock_mhz = 0;
   int max_memory_clock_mhz = 0;
-  // NVLinks that are up.
+  // Number of active NVLinks.
   int nvlink_count = 0;
-  // Cut into instances (MIG), so that it is not one device.
+  // Whether the GPU is split into instances (MIG) and so is not a single device.
   bool is_partitioned = false;
 };
 
-// What changes.
+// The load of a GPU at one moment.
 struct GpuState {
   int64_t used_memory_bytes = 0;
   int utilization_percent = 0;
   int sm_clock_mhz = 0;
-  // The driver's bit set of what holds the clocks down; 0 for nothing, 1 for idleness.
+  // The driver's bit set of reasons that limit the clocks: 0 for none, 1 for an idle GPU.
   uint64_t clock_limits = 0;
-  // Processes that compute on it. Absent where the driver does not tell.
+  // Ids of the processes that compute on the GPU; absent if the driver does not report them.
   std::optional<std::vector<int64_t>> processes;
 };
 
 struct GpuSet {
   GpuAvailability availability = GpuAvailability::kFailed;
-  // Why there are none, in one line; empty when there are.
+  // The reason why there are no GPUs, on one line; empty if there are.
   std::string message;
   std::string driver_version;
-  // Newest CUDA the driver supports: 13000 stands for 13.0.
+  // Newest CUDA version that the driver supports: 13000 is 13.0.
   int cuda_version = 0;
   std::vector<GpuDevice> devices;
   // [device]
   std::vector<GpuState> states;
-  // [device][device] where the ways meet, as NVML's levels: 0 on one board, 10 to 30 under
-  // PCI bridges, 40 in a NUMA node, 50 farther away. -1 where the driver does not tell.
+  // [device][device]: level at which the paths of two GPUs meet, as NVML numbers them: 0 on one
+  // board, 10 to 30 below PCI bridges, 40 in one NUMA node, 50 farther away. -1 if the driver does
+  // not report it.
   std::vector<std::vector<int>> common_ancestors;
 };
 
 struct GpuReaderOptions {
   std::string library = "libnvidia-ml.so.1";
-  // Newest CUDA that is to run, as `GpuSet::cuda_version`; 0: any does.
+  // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any.
   int required_cuda_version = 0;
 };
 
-// Never fails: a node without GPUs is one too, and says why.
+// Reads all GPUs. Never fails: on a node without usable GPUs `availability` and `message` say why.
 GpuSet ReadGpus(const GpuReaderOptions& options = {});
 
-// Why nobody should measure on these GPUs now, one line; empty when they are free: a process
-// computes on one, more than 5 % of its time is used, or more than 2 % of its memory (a driver
-// keeps some for itself).
+// Returns the reasons not to measure on these GPUs now, on one line; empty if all are free. A GPU
+// is busy if a process computes on it, if it was used for more than 5 % of the last sample period,
+// or if more than 2 % of its memory is in use (a driver keeps a little for itself).
 std::string BusyGpuText(const GpuSet& gpus);
 
 }  // namespace parplan

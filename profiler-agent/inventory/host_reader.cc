@@ -26,7 +26,7 @@ int CountOf(hwloc_topology_t topology, hwloc_obj_type_t type) {
   return std::max(hwloc_get_nbobjs_by_type(topology, type), 0);
 }
 
-// As the CPU back end of executor/device names it.
+// Returns the model name that the CPU back end of executor/device uses too.
 std::string CpuModel(hwloc_topology_t topology) {
   for (const hwloc_obj_type_t type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_MACHINE}) {
     const hwloc_obj_t object = hwloc_get_obj_by_type(topology, type, 0);
@@ -49,7 +49,7 @@ absl::StatusOr<HostFacts> ReadHost(const HostReaderOptions& options) {
   if (!options.topology_file.empty() &&
       hwloc_topology_set_xml(made, options.topology_file.c_str()) != 0) {
     return FieldError(Reason::kSpecInvalid, "topology_file",
-                      absl::StrCat(options.topology_file, " is no file that lstopo wrote"));
+                      absl::StrCat(options.topology_file, " is not a file written by lstopo"));
   }
   if (hwloc_topology_load(made) != 0) {
     if (options.topology_file.empty()) return absl::InternalError("hwloc cannot read this machine");
@@ -71,7 +71,7 @@ absl::StatusOr<HostFacts> ReadHost(const HostReaderOptions& options) {
         std::max(hwloc_get_nbobjs_inside_cpuset_by_type(made, node->cpuset, HWLOC_OBJ_CORE), 0);
     host.numa_nodes.push_back(numa);
   }
-  // Of this machine as the CPU back end counts.
+  // For this machine the counts are those of the CPU back end.
   if (options.topology_file.empty()) {
     host.thread_count = UsableProcessorCount();
     const int64_t memory = MachineMemory().count();

@@ -1,4 +1,4 @@
-// The processor and memory of this node.
+// Reads this node's processor and memory.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_
@@ -18,30 +18,31 @@ struct NumaNode {
 };
 
 struct HostFacts {
-  // As the processor calls itself, for example `Intel(R) Xeon(R) Processor`; `unknown` where
-  // it has no name.
+  // Model name as the processor reports it, for example `Intel(R) Xeon(R) Processor`; `unknown` if
+  // it has none.
   std::string cpu_model;
   int socket_count = 0;
   int core_count = 0;
-  // Hardware threads; of this machine, those that this process may be bound to.
+  // Hardware threads. For this machine, only those that this process may be bound to.
   int thread_count = 0;
   int64_t memory_bytes = 0;
-  // In the order of the operating system's numbers.
+  // NUMA nodes in the order of the operating system's numbers.
   std::vector<NumaNode> numa_nodes;
-  // Release of the kernel, such as `6.1.0-18-amd64`.
+  // Release of the kernel, for example `6.1.0-18-amd64`.
   std::string kernel;
 };
 
 struct HostReaderOptions {
-  // A machine that `lstopo file.xml` has written, in place of this one. Empty: this one.
+  // File written by `lstopo file.xml`, read instead of this machine; empty for this machine.
   std::string topology_file;
 };
 
-// INTERNAL when hwloc fails, INVALID_ARGUMENT naming `topology_file` where that is no machine.
+// Reads the processor and memory. INTERNAL if hwloc fails; INVALID_ARGUMENT naming `topology_file`
+// if that file does not describe a machine.
 absl::StatusOr<HostFacts> ReadHost(const HostReaderOptions& options = {});
 
-// Share of the last minute in which processes wanted a core, summed over cores: 2 on a machine
-// with two busy cores. From /proc/loadavg.
+// Returns the load average of the last minute (getloadavg): the mean number of processes that ran
+// or wanted to run, 2 on a machine with two busy cores. 0 if it cannot be read.
 double HostLoad();
 
 }  // namespace parplan

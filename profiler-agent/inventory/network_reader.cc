@@ -18,7 +18,7 @@ int IntegerIn(const std::string& path, int otherwise) {
   return absl::SimpleAtoi(ReadSmallFile(path), &value) ? value : otherwise;
 }
 
-// The kernel writes `4: ACTIVE` and `400 Gb/sec (4X NDR)`.
+// Reads one RDMA port. The kernel writes states as `4: ACTIVE` and rates as `400 Gb/sec (4X NDR)`.
 RdmaPort ReadPort(const std::string& folder, const std::string& device, int port) {
   RdmaPort found;
   found.device = device;
@@ -48,7 +48,7 @@ NetworkFacts ReadNetworks(const std::string& sysfs_root) {
   for (const std::string& name : ListFolder(net)) {
     const std::string at = absl::StrCat(net, "/", name);
     std::error_code error;
-    // Loopback, bridges and the like have no device.
+    // Interfaces without a device are virtual: loopback, bridges and the like.
     if (!std::filesystem::exists(at + "/device", error)) continue;
     NetworkInterface found;
     found.name = name;

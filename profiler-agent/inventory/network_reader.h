@@ -1,4 +1,4 @@
-// What connects this node to others, as the kernel's sysfs tells.
+// Reads this node's network devices from the kernel's sysfs.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NETWORK_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NETWORK_READER_H_
@@ -8,37 +8,37 @@
 
 namespace parplan {
 
-// A port of a network device with RDMA.
+// A port of an RDMA network device.
 struct RdmaPort {
-  // Such as `mlx5_0`.
+  // Device name, for example `mlx5_0`.
   std::string device;
   int port = 0;
   // `InfiniBand` or `Ethernet` (RoCE).
   std::string link_layer;
-  // 0 where the kernel does not tell.
+  // Link rate; 0 if the kernel does not report it.
   double gigabits_per_second = 0.0;
   bool is_active = false;
-  // -1 where there is none.
+  // NUMA node of the device; -1 if there is none.
   int numa_node = -1;
 };
 
-// A network interface with hardware behind it.
+// A network interface backed by hardware.
 struct NetworkInterface {
-  // Such as `eth0`.
+  // Interface name, for example `eth0`.
   std::string name;
-  // 0 where it is down or does not know.
+  // Link rate; 0 if the interface is down or does not report it.
   int megabits_per_second = 0;
   bool is_up = false;
   int numa_node = -1;
 };
 
 struct NetworkFacts {
-  // By device and port, and by name.
+  // RDMA ports ordered by device and port; interfaces ordered by name.
   std::vector<RdmaPort> rdma_ports;
   std::vector<NetworkInterface> interfaces;
 };
 
-// `sysfs_root`: where sysfs is, usually `/sys`. What can't be read is left out.
+// Reads the network devices below `sysfs_root`, usually `/sys`. Leaves out what cannot be read.
 NetworkFacts ReadNetworks(const std::string& sysfs_root);
 
 }  // namespace parplan

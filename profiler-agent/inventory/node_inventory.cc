@@ -19,23 +19,25 @@ absl::Status Unfit(absl::string_view why) {
   return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch, why);
 }
 
-// The GPUs as devices of one kind, or what is in the way.
+// Checks that the GPUs are available, whole and all of one kind.
 absl::Status CheckGpus(const GpuSet& gpus) {
   if (gpus.availability != GpuAvailability::kAvailable) {
-    return Unfit(absl::StrCat("no GPU to use (", GpuAvailabilityName(gpus.availability),
+    return Unfit(absl::StrCat("no usable GPU (", GpuAvailabilityName(gpus.availability),
                               "): ", gpus.message));
   }
   for (const GpuDevice& device : gpus.devices) {
     if (device.name != gpus.devices.front().name ||
         device.memory_bytes != gpus.devices.front().memory_bytes) {
-      return Unfit(absl::StrCat("GPU ", device.index, " is a ", device.name, " with ",
-                                device.memory_bytes, " bytes, GPU 0 a ", gpus.devices.front().name,
-                                " with ", gpus.devices.front().memory_bytes,
-                                "; hide one kind with CUDA_VISIBLE_DEVICES"));
+      return Unfit(absl::StrCat(
+          "GPU ", device.index, " is a ", device.name, " with ", device.memory_bytes,
+          " bytes, GPU 0 a ", gpus.devices.front().name, " with ",
+          gpus.devices.front().memory_bytes,
+          "; a node must offer one kind of GPU: hide the others with CUDA_VISIBLE_DEVICES"));
     }
     if (device.is_partitioned) {
       return Unfit(absl::StrCat("GPU ", device.index,
-                                " is cut into instances (MIG); offer whole GPUs only"));
+                                " is split into instances (MIG); disable MIG, or hide this GPU "
+                                "with CUDA_VISIBLE_DEVICES"));
     }
   }
   return absl::OkStatus();
@@ -46,7 +48,8 @@ bool AllHaveNvlink(const GpuSet& gpus) {
                      [](const GpuDevice& device) { return device.nvlink_count > 0; });
 }
 
-// Largest number such that consecutive GPUs in groups of it all meet below another socket.
+// Returns the largest group size for which the paths between consecutive GPUs of a group all meet
+// within one socket.
 int DevicesOfSocket(const GpuSet& gpus, int count) {
   const auto meets = [&gpus](int a, int b) {
     const int level = gpus.common_ancestors[static_cast<size_t>(a)][static_cast<size_t>(b)];
@@ -63,7 +66,8 @@ int DevicesOfSocket(const GpuSet& gpus, int count) {
   return 1;
 }
 
-// From the fastest on; NVLink reaches all GPUs of the nodes it is built into.
+// Returns the tiers between the first `count` GPUs, fastest first. NVLink reaches all GPUs of the
+// nodes that have it.
 std::vector<LinkTier> GpuTiers(const GpuSet& gpus, int count) {
   if (AllHaveNvlink(gpus)) return {{"nvlink", count}};
   const int near = DevicesOfSocket(gpus, count);
@@ -155,8 +159,8 @@ absl::StatusOr<Topology> ToTopology(const NodeInventory& inventory,
   group.node_count = 1;
   if (!options.node.empty()) group.node_names = {options.node};
   group.devices_per_node = count;
-  // A core's memory is the machine's by its hardware threads, or by more ranks than those; the
-  // CPU back end of executor/device tells it so.
+  // A core's share of the machine's memory: divided by the hardware threads, or by the number of
+  // ranks if that is larger. The CPU back end of executor/device reports the same.
   group.device_memory = Bytes::Of(is_cpu ? inventory.host.memory_bytes /
                                                std::max({1, inventory.host.thread_count, count})
                                          : inventory.gpus.devices.front().memory_bytes);

@@ -1,4 +1,4 @@
-// What one node is made of, and the topology that planners see of it.
+// The hardware of one node, and the topology that planners see of it.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NODE_INVENTORY_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NODE_INVENTORY_H_
@@ -13,11 +13,11 @@
 
 namespace parplan {
 
-// What devices of a node are.
+// The kind of device that a node offers to training.
 enum class DeviceType {
-  // One core with one thread and one process pinned to it.
+  // A processor core with one process of one thread pinned to it.
   kCpu,
-  // A GPU with CUDA.
+  // An NVIDIA GPU, used through CUDA.
   kCuda,
 };
 
@@ -33,32 +33,35 @@ struct InventoryOptions {
   std::string sysfs_root = "/sys";
 };
 
-// Reads all of it. The errors of ReadHost; no GPUs and no networks are no error.
+// Reads the whole inventory. Returns the errors of ReadHost; missing GPUs and networks are not
+// errors.
 absl::StatusOr<NodeInventory> ReadInventory(const InventoryOptions& options = {});
 
-// SHA-256 over what decides how fast the node is: processor, cores, memory; GPUs with their
-// ids, clocks, links and driver; rates of networks. Not how busy it is. Another fingerprint
-// asks for new measurements.
+// Returns the SHA-256 of InventoryText, in hexadecimal. It covers what decides how fast the node
+// is: processor, cores and memory; GPUs with their ids, clocks, links and driver; rates of
+// networks. It does not cover load. A changed fingerprint means that the node must be measured
+// again.
 std::string InventoryFingerprint(const NodeInventory& inventory);
 
-// The text behind it, for people who wonder why two differ.
+// Returns the text that the fingerprint is made from, to find out why two fingerprints differ.
 std::string InventoryText(const NodeInventory& inventory);
 
 struct TopologyOptions {
   std::string cluster = "local";
-  // Name of the node; empty: nodes are not named.
+  // Name of the node; empty leaves nodes unnamed.
   std::string node;
   DeviceType device_type = DeviceType::kCpu;
-  // Devices of the node offered; 0: all.
+  // Number of devices to offer; 0 for all.
   int device_count = 0;
 };
 
-// `Topology` of one such node: one node group, and tiers from the GPUs' links or from the
-// machine's memory. FAILED_PRECONDITION where there is no such device (with the driver's
-// reason), fewer than asked for, GPUs of several kinds, or GPUs cut into instances.
+// Returns a `Topology` of this node alone: one node group, and tiers from the links between GPUs or
+// from the machine's memory. FAILED_PRECONDITION if there is no such device (with the driver's
+// reason), if there are fewer than `device_count`, if the GPUs are of several kinds, or if a GPU is
+// split into instances.
 absl::StatusOr<Topology> ToTopology(const NodeInventory& inventory, const TopologyOptions& options);
 
-// The kind of this node's devices, `CPU <model>` or the GPUs' name; the errors of ToTopology.
+// Returns the device kind, `CPU <model>` or the GPUs' name. Errors as ToTopology.
 absl::StatusOr<std::string> DeviceKind(const NodeInventory& inventory, DeviceType type);
 
 }  // namespace parplan

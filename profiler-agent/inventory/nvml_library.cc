@@ -52,9 +52,9 @@ NvmlLibrary::Loaded NvmlLibrary::Load(const std::string& path) {
   std::unique_ptr<NvmlLibrary> library(new NvmlLibrary(handle));
   const std::string missing = library->Resolve();
   if (!missing.empty()) {
-    return Failure(GpuAvailability::kIncompleteLibrary,
-                   absl::StrCat(path, " has no ", missing,
-                                "; it is no library of a driver from 2016 on, install one"));
+    return Failure(
+        GpuAvailability::kIncompleteLibrary,
+        absl::StrCat(path, " has no ", missing, "; install a driver from 2016 or later"));
   }
   const nvml::Result result = library->init();
   if (result == nvml::kDriverNotLoaded) {

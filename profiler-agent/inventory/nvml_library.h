@@ -1,4 +1,4 @@
-// NVIDIA's management library, found when the program runs.
+// NVIDIA's management library (NVML), loaded at run time.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NVML_LIBRARY_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NVML_LIBRARY_H_
@@ -11,47 +11,47 @@
 
 namespace parplan {
 
-// Why there are no GPUs to be used, or that there are. Each is another line for people.
+// Whether GPUs can be used, and if not, why. Each value has a message of its own for people.
 enum class GpuAvailability {
   kAvailable,
-  // The library's file is not there: no driver is installed.
+  // The library file is missing: no driver is installed.
   kNoLibrary,
-  // It lacks functions every release has had for years.
+  // The library lacks functions that every release since 2016 has.
   kIncompleteLibrary,
-  // The library is there, the kernel's part is not loaded.
+  // The library is there, but the kernel module is not loaded.
   kNoDriver,
-  // Library and kernel's part are of different releases, as after an update without reboot.
+  // Library and kernel module are of different releases, as after an update without a reboot.
   kDriverMismatch,
-  // The driver supports an older CUDA than what is to run.
+  // The driver supports only an older CUDA than required.
   kDriverTooOld,
-  // All is well, but there is no GPU.
+  // The driver works, but there is no GPU.
   kNoDevice,
-  // Anything else; the message has the library's own text.
+  // Any other failure; the message holds the library's own text.
   kFailed,
 };
 
-// For example `no_driver`.
+// Returns the name of a value, for example `no_driver`.
 const char* GpuAvailabilityName(GpuAvailability availability);
 
-// The library's functions. A pointer that may be null says so. Loaded and initialised while
-// this lives; any thread may call it.
+// The library's functions. The library is loaded and initialised while this object lives; any
+// thread may call it.
 class NvmlLibrary {
  public:
   struct Loaded {
     // Null unless `availability` is kAvailable.
     std::unique_ptr<NvmlLibrary> library;
     GpuAvailability availability = GpuAvailability::kFailed;
-    // One line, what is wrong and what to do; empty when all is well.
+    // What is wrong and what to do, on one line; empty if nothing is.
     std::string message;
   };
-  // `path`: a file, or a name that the dynamic linker looks for.
+  // Loads the library from `path`: a file, or a name that the dynamic linker looks up.
   static Loaded Load(const std::string& path);
   ~NvmlLibrary();
 
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
 
-  // The library's words for a result.
+  // Returns the library's description of a result.
   std::string ErrorText(nvml::Result result) const;
 
   nvml::Result (*init)() = nullptr;
@@ -61,7 +61,7 @@ class NvmlLibrary {
   nvml::Result (*device_name)(nvml::Device, char*, unsigned) = nullptr;
   nvml::Result (*device_memory)(nvml::Device, nvml::Memory*) = nullptr;
 
-  // Null where the library is too old or too new for them.
+  // Optional functions: null if this release of the library does not have them.
   const char* (*error_string)(nvml::Result) = nullptr;
   nvml::Result (*driver_version)(char*, unsigned) = nullptr;
   nvml::Result (*cuda_version)(int*) = nullptr;
@@ -79,7 +79,8 @@ class NvmlLibrary {
 
  private:
   explicit NvmlLibrary(void* handle) : handle_(handle) {}
-  // Fills the pointers; the name of a function that must be there and is not, or empty.
+  // Looks up all functions. Returns the name of the first required function that is missing, or an
+  // empty string.
   std::string Resolve();
 
   void* const handle_;

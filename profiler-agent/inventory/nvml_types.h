@@ -1,6 +1,6 @@
-// What of NVIDIA's management library (NVML) crosses its C interface, declared anew: the
-// library comes with the driver, its header with a toolkit that agents are built without.
-// Names and layouts are those NVIDIA documents as stable; only what is used here.
+// The part of the C interface of NVIDIA's management library (NVML) that the agent uses, declared
+// here because the library comes with the driver but its header with a toolkit that agents are
+// built without. Names and layouts are those that NVIDIA documents as stable.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NVML_TYPES_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NVML_TYPES_H_
@@ -55,7 +55,7 @@ struct ProcessInfo {
 inline constexpr int kClockSm = 1;
 inline constexpr int kClockMemory = 2;
 
-// nvmlGpuTopologyLevel_t: where the ways from two devices meet.
+// nvmlGpuTopologyLevel_t: the level at which the paths from two devices meet.
 inline constexpr int kLevelSystem = 50;
 
 // NVML_NVLINK_MAX_LINKS.

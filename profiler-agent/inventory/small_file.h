@@ -1,4 +1,4 @@
-// Files of the kernel that hold one fact.
+// Reads kernel files that hold one value.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_SMALL_FILE_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_SMALL_FILE_H_
@@ -8,11 +8,11 @@
 
 namespace parplan {
 
-// The first 4 KiB of a file without white space around them; empty where it can't be read,
-// as `speed` of a network that is down.
+// Returns the first 4 KiB of a file without surrounding white space; empty if it cannot be read,
+// such as `speed` of a network interface that is down.
 std::string ReadSmallFile(const std::string& path);
 
-// Names in a folder, sorted; none where it is not there.
+// Returns the names in a folder, sorted; empty if the folder does not exist.
 std::vector<std::string> ListFolder(const std::string& path);
 
 }  // namespace parplan

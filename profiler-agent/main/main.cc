@@ -1,4 +1,4 @@
-// parplan-agent: measures what a node can do, once or for as long as it runs.
+// The program parplan-agent: measures a node once, or stays and keeps its profile up to date.
 
 #include <csignal>
 #include <iostream>
@@ -25,7 +25,7 @@ int ExitCode(const absl::Status& status) {
 }
 
 absl::Status Run(Settings& settings) {
-  if (settings.inventory_only) return TellInventory(settings);
+  if (settings.inventory_only) return PrintInventory(settings);
   absl::Status status = CompleteSettings(settings);
   if (!status.ok()) return status;
   return settings.once ? MeasureOnce(settings) : RunDaemon(settings.daemon);
@@ -36,7 +36,7 @@ absl::Status Run(Settings& settings) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // A write beyond the limit fails instead.
+  std::signal(SIGXFSZ, SIG_IGN);  // A write beyond the file size limit returns an error.
   auto settings = parplan::ReadSettings(argc, argv);
   if (const int* const exit_code = std::get_if<int>(&settings)) return *exit_code;
   const absl::Status status = parplan::Run(std::get<parplan::Settings>(settings));

@@ -64,15 +64,15 @@ absl::Status MeasureOnce(const Settings& settings) {
   }
   std::cerr << "parplan-agent: measured " << profile.devices_per_node() << " x "
             << profile.device_kind() << " in " << absl::ToInt64Seconds(absl::Now() - start)
-            << " s: " << profile.collective_timings_size() << " times of collectives, "
-            << profile.layer_timings_size() << " of layers\n";
+            << " s: " << profile.collective_timings_size() << " collective timings, "
+            << profile.layer_timings_size() << " layer timings\n";
   for (const std::string& note : profile.provenance().notes()) {
     std::cerr << "parplan-agent: " << note << "\n";
   }
   return absl::OkStatus();
 }
 
-absl::Status TellInventory(const Settings& settings) {
+absl::Status PrintInventory(const Settings& settings) {
   PARPLAN_ASSIGN_OR_RETURN(const NodeInventory inventory,
                            ReadInventory(settings.daemon.measurement.inventory));
   std::cout << InventoryText(inventory) << "fingerprint " << InventoryFingerprint(inventory)

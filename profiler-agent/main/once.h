@@ -1,4 +1,4 @@
-// parplan-agent for people without a server: measures and writes files.
+// The modes of parplan-agent that need no server: measure once into files, or print the inventory.
 
 #ifndef PARPLAN_PROFILER_AGENT_MAIN_ONCE_H_
 #define PARPLAN_PROFILER_AGENT_MAIN_ONCE_H_
@@ -8,17 +8,18 @@
 
 namespace parplan {
 
-// Fills in what follows from the node and the files: devices, models. INVALID_ARGUMENT naming
-// the flag or the file, FAILED_PRECONDITION where there is no such device.
+// Completes settings from the node and the files they name: device count and models.
+// INVALID_ARGUMENT naming the flag or the file; FAILED_PRECONDITION if the node has no such device.
 absl::Status CompleteSettings(Settings& settings);
 
-// Measures, writes --out and --topology-out, each whole or not at all, and tells on standard
-// output what it measured. The errors of MeasureNode; UNAVAILABLE where a file cannot be
-// written.
+// Measures once and writes --out and --topology-out, each completely or not at all; `-` is standard
+// output. Prints a summary to standard error. Returns the errors of MeasureNode; UNAVAILABLE if a
+// file cannot be written.
 absl::Status MeasureOnce(const Settings& settings);
 
-// Tells on standard output what the node is made of.
-absl::Status TellInventory(const Settings& settings);
+// Prints the hardware of the node, its fingerprint, and why GPUs are missing or busy, to standard
+// output.
+absl::Status PrintInventory(const Settings& settings);
 
 }  // namespace parplan
 

@@ -22,24 +22,24 @@ constexpr int kUsageError = 2;
 constexpr char kFooter[] = R"(
 Durations are written like 30s, 5m or 24h.
 
-Examples: a profile of two cores, for planctl; then an agent that stays
+Examples: measure two cores into files for planctl; run as a service
   parplan-agent --once --ranks 2 --model gpt.json --out profile.json \
       --topology-out cluster.json
   parplan-agent --server planner:9477 --cluster lab --node n1 --backend cuda --ranks 8
 
 Exit codes
-  0  measured, or ended by a signal
-  1  could not measure or start: standard error says why
+  0  success; without --once, also ended by a signal
+  1  failed to measure or to start; the reason is on standard error
   2  wrong flag or configuration file
   3  the node is busy (--once)
-  4  ended by a signal while measuring (--once))";
+  4  ended by a signal during a measurement (--once))";
 
 std::string HostName() {
   char name[256] = {};
   return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
 }
 
-// A name that nodes may have, made of the machine's.
+// Returns a valid node name derived from the host name.
 std::string MachineName() {
   std::string result = absl::AsciiStrToLower(HostName());
   result = result.substr(0, result.find('.'));
@@ -53,45 +53,46 @@ std::string MachineName() {
 void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
   DaemonOptions& daemon = settings.daemon;
   const char* const group = "Measurement";
-  app.add_option("--ranks", daemon.request.rank_count, "Devices that measure together [all]")
+  app.add_option("--ranks", daemon.request.rank_count, "Number of devices to measure [all]")
       ->check(CLI::Range(1, 1024))
       ->group(group);
-  app.add_option("--backend", backend, "What devices are: cpu (cores) or cuda (GPUs)")
+  app.add_option("--backend", backend, "Kind of device: cpu (cores) or cuda (GPUs)")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--model", settings.model_paths,
-                 "File of a model whose layers are measured; may be given several times")
+                 "Model file whose layers are measured; repeatable")
       ->group(group);
   AddDurationFlag(app, "--budget", daemon.request.time_budget,
-                  "Time that a measurement may take [3m]");
+                  "Time limit of a complete measurement [3m]");
   AddDurationFlag(app, "--incremental-budget", daemon.request.incremental_time_budget,
-                  "The same where only what is new or has drifted is measured [20s]");
+                  "Time limit of a measurement of only what is new or has drifted [20s]");
   app.add_option("--max-message-bytes", daemon.request.largest_message_bytes,
-                 "Largest message of collectives")
+                 "Largest message size of collectives, in bytes")
       ->check(CLI::Range(int64_t{4096}, int64_t{1} << 30))
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batches", daemon.request.micro_batch_sizes,
-                 "Sizes of micro-batches that layers are measured at [1 2 4 8]")
+                 "Micro-batch sizes at which layers are measured [1 2 4 8]")
       ->check(CLI::Range(1, 1024))
       ->group(group);
   app.add_flag("--even-if-busy", daemon.measurement.even_if_busy,
-               "Measure though others work on this node")
+               "Measure even if other processes use this node")
       ->group(group);
   app.add_flag("--pin,!--no-pin", daemon.measurement.pins,
-               "Bind each rank that measures on a core to it; without, times are of little worth "
+               "Bind each rank to a core of its own; without this, times on cores are unreliable "
                "[yes]")
       ->group(group);
-  app.add_option("--sysfs-root", daemon.measurement.inventory.sysfs_root, "Where sysfs is")
+  app.add_option("--sysfs-root", daemon.measurement.inventory.sysfs_root,
+                 "Folder where sysfs is mounted")
       ->capture_default_str()
       ->group(group);
   app.add_option("--nvml-library", daemon.measurement.inventory.gpus.library,
-                 "NVIDIA's management library")
+                 "File or name of NVIDIA's management library")
       ->capture_default_str()
       ->group(group);
   app.add_option("--probe-program", daemon.measurement.probe_program,
-                 "The program of a rank [parplan-agent-probe beside this one]")
+                 "Program that runs one rank [parplan-agent-probe in the folder of this program]")
       ->group(group);
 }
 
@@ -103,45 +104,50 @@ void AddServer(CLI::App& app, Settings& settings) {
       ->capture_default_str()
       ->group(group);
   AddTlsFlags(app, group, daemon.server);
-  app.add_option("--state-dir", daemon.state_dir, "Folder for the queue and what was measured")
+  app.add_option("--state-dir", daemon.state_dir,
+                 "Folder for the upload queue and for measured profiles")
       ->capture_default_str()
       ->group(group);
   app.add_option("--spool-dir", daemon.spool_dir,
-                 "Folder in which jobs leave what they measured [none]")
+                 "Folder in which jobs leave their measurements [none]")
       ->group(group);
   app.add_flag("--leases,!--no-leases", daemon.takes_leases,
-               "Let agents measure links with this node, by leases of the server [yes]")
+               "Let other agents borrow this node, through the server, to measure links [yes]")
       ->group(group);
   app.add_option("--link-node", daemon.link_nodes,
-                 "Nodes whose links this agent measures; several times, this node first")
+                 "Nodes whose links this agent measures, this node first; repeatable")
       ->group(group);
-  app.add_option("--host", daemon.host, "Name or address by which other nodes reach this one")
+  app.add_option("--host", daemon.host,
+                 "Host name or address under which other nodes reach this one")
       ->capture_default_str()
       ->group(group);
   AddWatchFlags(app, group, daemon.watch);
   AddDurationFlag(app, "--look-interval", daemon.look_interval,
-                  "To the next look which of several servers lends this node [3m]");
+                  "Interval between checks for a better replica of the server [3m]");
   AddDurationFlag(app, "--longest-age", daemon.longest_age,
-                  "A whole measurement again after so long [168h]");
-  AddDurationFlag(app, "--busy-pause", daemon.busy_pause, "To the next try on a busy node [5m]");
+                  "Age after which everything is measured again [168h]");
+  AddDurationFlag(app, "--busy-pause", daemon.busy_pause,
+                  "Pause before the next attempt on a busy node [5m]");
   AddDurationFlag(app, "--drift-pause", daemon.drift_pause,
-                  "Between measurements because of drift [10m]");
+                  "Least pause between measurements caused by drift [10m]");
 }
 
 void AddFlags(CLI::App& app, Settings& settings, std::string& backend) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_config("--config", "", "Configuration file, TOML; flags go before it");
+  app.set_config("--config", "", "Configuration file, TOML; flags take precedence over it");
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.add_flag("--once", settings.once, "Measure once, write --out, and end");
-  app.add_flag("--inventory", settings.inventory_only, "Tell what the node is made of, and end");
-  app.add_option("--out", settings.out_path, "The profile of --once")->type_name("FILE");
-  app.add_option("--topology-out", settings.topology_path, "A cluster file of this node")
+  app.add_flag("--once", settings.once, "Measure once, write --out, and exit");
+  app.add_flag("--inventory", settings.inventory_only, "Print the hardware of the node, and exit");
+  app.add_option("--out", settings.out_path, "File for the profile measured by --once")
+      ->type_name("FILE");
+  app.add_option("--topology-out", settings.topology_path,
+                 "Cluster file to write for this node; with --once")
       ->type_name("FILE");
   app.add_option("--cluster", settings.cluster, "Name of the cluster")->capture_default_str();
   app.add_option("--node", settings.node, "Name of the node")->capture_default_str();
   AddMeasurement(app, settings, backend);
   AddServer(app, settings);
-  // Lists.
+  // List flags keep every value.
   for (const char* const name : {"--model", "--micro-batches", "--link-node"}) {
     app.get_option(name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
@@ -159,7 +165,8 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   daemon.host = HostName();
   daemon.watch = {.health_listen = "127.0.0.1:9479", .metrics_listen = "127.0.0.1:9480"};
   std::string backend = "cpu";
-  CLI::App app("Measures what a node can do, for parplan's planner.", "parplan-agent");
+  CLI::App app("Measures layers, collectives and memory of a node, for parplan's planner.",
+               "parplan-agent");
   app.set_version_flag("--version", std::string("parplan-agent ") + kVersion);
   app.footer(kFooter);
   AddFlags(app, settings, backend);
@@ -170,7 +177,8 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
     }
     if (!daemon.link_nodes.empty() &&
         (daemon.link_nodes.size() < 2 || daemon.link_nodes.front() != settings.node)) {
-      throw CLI::ValidationError("--link-node", "name this node first, and others after it");
+      throw CLI::ValidationError("--link-node",
+                                 "name this node first, then at least one other node");
     }
     if (!settings.once && !(settings.out_path.empty() && settings.topology_path.empty())) {
       throw CLI::ValidationError("--out and --topology-out", "need --once");

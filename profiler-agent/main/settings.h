@@ -1,4 +1,4 @@
-// What parplan-agent is told: by flags, and by a file that they go before.
+// Settings of parplan-agent, read from flags and a configuration file. Flags take precedence.
 
 #ifndef PARPLAN_PROFILER_AGENT_MAIN_SETTINGS_H_
 #define PARPLAN_PROFILER_AGENT_MAIN_SETTINGS_H_
@@ -12,22 +12,23 @@
 namespace parplan {
 
 struct Settings {
-  // Measure once and end.
+  // Measure once, then exit.
   bool once = false;
-  // Or only tell what the node is made of.
+  // Only print the inventory, then exit.
   bool inventory_only = false;
   std::string out_path;
   std::string topology_path;
   std::vector<std::string> model_paths;
   std::string cluster = "local";
-  // By default the machine's name, as far as names of nodes allow it.
+  // Name of the node. The default is the host name, with characters replaced that node names do not
+  // allow.
   std::string node;
-  // As is what `once` needs.
+  // Settings of the agent that stays; `once` uses its `request` and `measurement`.
   DaemonOptions daemon;
 };
 
-// The settings; or, when the command line asks for help or the version or is wrong, what was
-// printed about it and the exit code, 0 or 2.
+// Reads the settings. If the command line asks for help or the version or is wrong, the text has
+// been printed and the exit code, 0 or 2, is returned.
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv);
 
 }  // namespace parplan

@@ -24,10 +24,12 @@ namespace parplan {
 namespace {
 
 constexpr char kBusyUrl[] = "parplan/busy-node";
-// What a probe may take beyond its budget, for the last measurement and the start.
+// Time a probe may take beyond its budget, for its start and for the measurement under way when the
+// budget ends. Not measured: chosen generously, since reaching it loses the whole profile.
 constexpr absl::Duration kBeyondBudget = absl::Minutes(3);
 
-// While it lives, looks every second whether others come to the GPUs, and then ends the job.
+// Checks every second, while it lives, whether other processes use the GPUs, and then stops the
+// job.
 class StrangerWatch {
  public:
   StrangerWatch(ProbeJob& job, GpuReaderOptions options, bool has_ids_of_the_node)
@@ -45,7 +47,7 @@ class StrangerWatch {
         }) {}
   ~StrangerWatch() { End(); }
 
-  // Who came; empty when nobody did.
+  // Ends the watch and returns who used the GPUs; empty if no other process did.
   std::string End() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -68,7 +70,7 @@ class StrangerWatch {
 absl::Status BusyRefusal(absl::string_view why) {
   absl::Status status = absl::FailedPreconditionError(
       absl::StrCat("this node is busy: ", why,
-                   "; measure when it is free, or with --even-if-busy, and get times of a busy "
+                   "; measure when it is free, or pass --even-if-busy to accept times of a busy "
                    "node"));
   status.SetPayload(kBusyUrl, absl::Cord("1"));
   return status;
@@ -128,7 +130,7 @@ absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
   const std::string busy = BusyText(inventory, options.device_type, DevicesPerNode(plan));
   if (!busy.empty() && !options.even_if_busy) return BusyRefusal(busy);
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, RunJob(plan, options));
-  // Another node has it.
+  // The node of rank 0 holds the profile.
   if (plan.meeting().first_rank() > 0) return profile;
 
   v1::Provenance& provenance = *profile.mutable_provenance();
@@ -149,7 +151,7 @@ absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
   }
   provenance.add_notes(absl::StrCat("Node ", InventoryFingerprint(inventory), "."));
   if (!busy.empty()) provenance.add_notes(absl::StrCat("Measured while ", busy, "."));
-  // What our own code gives must be right.
+  // A profile made by this program must be valid.
   const absl::Status status = ValidateProfile(profile);
   if (!status.ok()) return absl::InternalError(status.message());
   return profile;
@@ -160,7 +162,7 @@ absl::StatusOr<v1::ClusterTopology> TopologyOf(const NodeInventory& inventory,
                                                const v1::Profile& profile) {
   PARPLAN_ASSIGN_OR_RETURN(const Topology topology, ToTopology(inventory, options));
   v1::ClusterTopology message = TopologyToProto(topology);
-  // Profiles are matched letter by letter.
+  // Planners match device kinds byte by byte.
   message.mutable_node_groups(0)->set_device_kind(profile.device_kind());
   return message;
 }

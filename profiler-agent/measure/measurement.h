@@ -1,4 +1,4 @@
-// One measurement of this node, from the look whether it is free to a valid profile.
+// Runs one measurement of this node: checks that it is free, measures, and builds a valid profile.
 
 #ifndef PARPLAN_PROFILER_AGENT_MEASURE_MEASUREMENT_H_
 #define PARPLAN_PROFILER_AGENT_MEASURE_MEASUREMENT_H_
@@ -22,40 +22,42 @@ namespace parplan {
 struct MeasurementOptions {
   DeviceType device_type = DeviceType::kCpu;
   InventoryOptions inventory;
-  // The file of parplan-agent-probe; empty: beside this program.
+  // Path of parplan-agent-probe; empty for the one in the folder of this program.
   std::string probe_program;
-  // Measure though others work here; the profile says so.
+  // Measure even if other processes use the node; the notes of the profile then mention it.
   bool even_if_busy = false;
-  // Of HasIdsOfTheNode.
+  // Link given to HasIdsOfTheNode.
   std::string pid_namespace = "/proc/self/ns/pid";
-  // Each rank on a core of its own, where devices are cores.
+  // Bind each rank to a core of its own; only if devices are cores.
   bool pins = true;
   bool heeds_signals = false;
-  // As of RankProcessesOptions: what ranks say.
+  // Called with each line a rank prints, as RankProcessesOptions::on_line.
   std::function<void(int rank, absl::string_view line)> on_line;
-  // Told of the job while it runs, from the thread that measures: to stop it, and null at its
-  // end.
+  // Called from the measuring thread with the job while it runs, so that it can be stopped, and
+  // with null when it has ended.
   std::function<void(ProbeJob*)> on_job;
 };
 
-// `backend` of probes.
+// Returns the `backend` of a ProbePlan for this kind of device: `cpu` or `cuda`.
 const char* BackendName(DeviceType type);
 
-// Whether an error is a refusal to measure a busy node.
+// Returns whether an error means that the node was busy and was not measured.
 bool IsBusyRefusal(const absl::Status& status);
 
-// The models in these files (docs/files.md). INVALID_ARGUMENT naming file, field and rule.
+// Reads model files (docs/files.md). INVALID_ARGUMENT naming file, field and rule.
 absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>& paths);
 
-// Lets the ranks of `plan` that are on this node measure, and gives a profile that the server
-// takes: what they measured, with this program and release, driver, libraries, and the fingerprint
-// of the node in its notes; an empty one where rank 0 is on another node. FAILED_PRECONDITION, for
-// which IsBusyRefusal holds, where the node is busy; the errors of ToTopology and of ProbeJob.
+// Runs the ranks of `plan` that belong to this node and returns a profile that the server accepts.
+// It holds what the ranks measured, the release of this program, driver and library versions, and
+// in its notes the fingerprint of the node. The profile is empty if rank 0 is on another node.
+//
+// FAILED_PRECONDITION, for which IsBusyRefusal holds, if the node is busy; otherwise the errors of
+// ToTopology and ProbeJob. Blocks for at most the plan's time budget plus 3 minutes.
 absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
                                         const agent::v1::ProbePlan& plan,
                                         const MeasurementOptions& options);
 
-// The topology of this node alone, of devices as `profile` has them.
+// Returns the topology of this node alone, with the device kind as spelled in `profile`.
 absl::StatusOr<v1::ClusterTopology> TopologyOf(const NodeInventory& inventory,
                                                const TopologyOptions& options,
                                                const v1::Profile& profile);

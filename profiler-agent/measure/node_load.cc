@@ -13,7 +13,7 @@ namespace parplan {
 
 std::string BusyCpuText(double load, int core_count, int rank_count) {
   constexpr double kUsualLoad = 0.5;
-  // More ranks than cores share them anyway.
+  // With more ranks than cores, the ranks share cores anyway.
   const int wanted = std::min(rank_count, core_count);
   if (load <= core_count - wanted + kUsualLoad) return "";
   return absl::StrFormat("the load is %.2f on %d cores, of which the measurement needs %d", load,
@@ -26,7 +26,7 @@ std::string BusyText(const NodeInventory& inventory, DeviceType type, int rank_c
 }
 
 bool HasIdsOfTheNode(const std::string& link) {
-  // The number that Linux gives the first namespace (PROC_PID_INIT_INO).
+  // Number that Linux gives the initial namespace (PROC_PID_INIT_INO).
   constexpr char kFirst[] = "pid:[4026531836]";
   std::error_code error;
   return std::filesystem::read_symlink(link, error) == kFirst;
@@ -41,13 +41,13 @@ std::string StrangersOn(const std::vector<GpuState>& gpus, const std::vector<pid
   std::set<int64_t> strangers = processes;
   for (const pid_t rank : own) strangers.erase(rank);
   if (strangers.empty()) return "";
-  // One that is known is told by the id that it has here.
+  // If at least one rank was recognised, the ids are those of this namespace.
   const bool are_ids_known = has_ids_of_the_node || strangers.size() < processes.size();
   if (are_ids_known) {
-    return absl::StrCat("process ", *strangers.begin(), " has come to the GPUs");
+    return absl::StrCat("process ", *strangers.begin(), " has begun to use the GPUs");
   }
   if (processes.size() <= own.size()) return "";
-  return absl::StrCat(processes.size(), " processes are on the GPUs, where the measurement has ",
+  return absl::StrCat(processes.size(), " processes use the GPUs, but the measurement has only ",
                       own.size());
 }
 

@@ -1,4 +1,4 @@
-// Whether a node is free to be measured.
+// Decides whether a node is free to be measured.
 
 #ifndef PARPLAN_PROFILER_AGENT_MEASURE_NODE_LOAD_H_
 #define PARPLAN_PROFILER_AGENT_MEASURE_NODE_LOAD_H_
@@ -12,21 +12,21 @@
 
 namespace parplan {
 
-// Why `rank_count` cores are not free, one line; empty when they are. `load`: HostLoad(). Half
-// a core may be busy with what every machine does.
+// Returns the reason why `rank_count` of the cores are not free, on one line; empty if they are.
+// `load` is HostLoad(). Half a core may be busy: every machine runs a few background processes.
 std::string BusyCpuText(double load, int core_count, int rank_count);
 
-// Why nobody should measure on `rank_count` such devices now: BusyCpuText by the load of this
-// moment, or BusyGpuText.
+// Returns the reason not to measure on `rank_count` devices of this type now, by BusyCpuText with
+// the present load or by BusyGpuText; empty if there is none.
 std::string BusyText(const NodeInventory& inventory, DeviceType type, int rank_count);
 
-// Whether this process has the ids that the driver knows it by: `link` names the namespace of
-// its process ids, which containers have of their own.
+// Returns whether the process ids seen here are those that the GPU driver reports. `link` names the
+// namespace of this process's ids; containers usually have one of their own.
 bool HasIdsOfTheNode(const std::string& link = "/proc/self/ns/pid");
 
-// Who computes on GPUs besides the ranks `own`, one line; empty where nobody does. Without the
-// ids of the node a driver tells ids that nobody here knows, or none: then processes are counted,
-// and others are seen where there are more than ranks.
+// Returns who computes on the GPUs other than the ranks `own`, on one line; empty if no one does.
+// In a container the driver reports ids that are unknown here, or none. Then processes are counted,
+// and others are noticed only if there are more processes than ranks.
 std::string StrangersOn(const std::vector<GpuState>& gpus, const std::vector<pid_t>& own,
                         bool has_ids_of_the_node);
 

@@ -24,21 +24,21 @@ std::string BesideThisProgram() {
       .string();
 }
 
-// A new file that ranks read the plan from.
+// Writes the plan to a new temporary file and returns its path.
 absl::StatusOr<std::string> WritePlan(const agent::v1::ProbePlan& plan) {
   std::error_code ignored;
   std::string path =
       (std::filesystem::temp_directory_path(ignored) / "parplan-probe-XXXXXX").string();
   const int file = ::mkstemp(path.data());
   if (file < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot write ", path, ": ", std::strerror(errno), "; set TMPDIR"));
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno),
+                                               "; set TMPDIR to a folder that is writable"));
   }
   ::close(file);
   std::ofstream stream(path, std::ios::binary);
   if (!plan.SerializeToOstream(&stream) || !stream.flush()) {
     ::unlink(path.c_str());
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, "; is the disk full?"));
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, "; check the free space"));
   }
   return path;
 }
@@ -71,7 +71,7 @@ absl::StatusOr<v1::Profile> ProbeJob::Wait() {
   v1::Profile profile;
   if (!has_rank_0_) return profile;
   if (!profile.ParseFromString(ranks_->results().front()) || profile.device_kind().empty()) {
-    return absl::DataLossError("rank 0 of the probe gave no profile");
+    return absl::DataLossError("rank 0 of the probe returned no profile");
   }
   return profile;
 }

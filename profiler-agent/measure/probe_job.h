@@ -1,4 +1,4 @@
-// The processes of a probe, seen from the agent.
+// The rank processes of a probe, as the agent sees them.
 
 #ifndef PARPLAN_PROFILER_AGENT_MEASURE_PROBE_JOB_H_
 #define PARPLAN_PROFILER_AGENT_MEASURE_PROBE_JOB_H_
@@ -20,28 +20,29 @@
 namespace parplan {
 
 struct ProbeJobOptions {
-  // The file of parplan-agent-probe; empty: beside this program.
+  // Path of parplan-agent-probe; empty for the one in the folder of this program.
   std::string program;
-  // Where the back end is `cpu`.
+  // Bind each rank to a core; used only by the back end `cpu`.
   bool pins = true;
-  // As of RankProcessesOptions.
+  // As RankProcessesOptions::heeds_signals.
   bool heeds_signals = false;
   absl::Duration time_limit = absl::InfiniteDuration();
   std::function<void(int rank, absl::string_view line)> on_line;
 };
 
-// None of the ranks outlives this object.
+// A running probe. No rank outlives this object.
 class ProbeJob {
  public:
-  // NOT_FOUND where there is no such program; the errors of RankProcesses::Start.
+  // Starts the ranks. NOT_FOUND if the program does not exist; otherwise the errors of
+  // RankProcesses::Start.
   static absl::StatusOr<std::unique_ptr<ProbeJob>> Start(const agent::v1::ProbePlan& plan,
                                                          const ProbeJobOptions& options);
   ~ProbeJob();
 
-  // What the ranks measured; empty where rank 0 is on another node. The errors of
-  // RankProcesses::Wait, DATA_LOSS where rank 0 gave no profile.
+  // Waits for the ranks and returns what they measured; an empty profile if rank 0 is on another
+  // node. Returns the errors of RankProcesses::Wait; DATA_LOSS if rank 0 returned no profile.
   absl::StatusOr<v1::Profile> Wait();
-  // From any thread: ends the ranks, `Wait` returns CANCELLED with `why`.
+  // Ends the ranks; `Wait` then returns CANCELLED with `why`. Safe to call from any thread.
   void Stop(const std::string& why) { ranks_->Stop(why); }
   const std::vector<pid_t>& pids() const { return ranks_->pids(); }
 

@@ -1,4 +1,4 @@
-// The servers behind a target, as agents choose among them.
+// The replicas behind a server target, in the order in which agents choose among them.
 
 #ifndef PARPLAN_PROFILER_AGENT_REPLICAS_REPLICAS_H_
 #define PARPLAN_PROFILER_AGENT_REPLICAS_REPLICAS_H_
@@ -17,31 +17,33 @@
 
 namespace parplan {
 
-// Safe to use from any thread.
+// A target, resolved anew on each call. Safe to use from any thread.
 class Replicas {
  public:
-  // `cluster` is the name alone, `lab`.
+  // `cluster` is the cluster's name alone, for example `lab`.
   Replicas(ChannelOptions server, std::string cluster);
 
-  // The addresses that the target names now, in the order in which agents of the cluster choose
-  // (OrderReplicas); never empty. A target that is no list and no name is its one address. While
-  // name servers fail it is what they said last; UNAVAILABLE where they have said nothing yet.
-  // Waits as ResolveName.
+  // Returns the addresses that the target names now, in the order in which agents of the cluster
+  // choose (OrderReplicas); never empty. A target that is neither a list nor a name is its own only
+  // address. If name servers fail, returns their previous answer, or UNAVAILABLE if there is none.
+  // Blocks as ResolveName does.
   absl::StatusOr<std::vector<std::string>> Order();
 
-  // A way to one of them alone. Its certificate must be for the target's name, as if the target
-  // had been used as it is; where the target is a list of addresses, for the address, unless
-  // `server_name` names another. Errors of MakeChannel; files of TLS are read each time.
+  // Makes a channel to one address alone. The certificate must match the target's name, as if the
+  // target itself had been used; if the target is a list of addresses, it must match the address,
+  // unless `server_name` names another. Reads TLS files on each call. Returns the errors of
+  // MakeChannel.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannelTo(const std::string& address) const;
 
-  // Waits until the channel has a connection to a server that serves: READY; or until there is
-  // none: TRANSIENT_FAILURE, of which calls tell the cause; at most 10 s: CONNECTING.
+  // Waits until the channel is connected to a server that serves (READY) or has failed to connect
+  // (TRANSIENT_FAILURE; a call on it returns the cause), but at most 10 s (CONNECTING).
   grpc_connectivity_state AwaitReady(grpc::Channel& channel) const;
 
-  // Whether one that goes before `address` in the order serves now. Waits for each.
+  // Returns whether a replica that precedes `address` in the order serves now. Waits for each of
+  // them in turn.
   bool IsThereBetter(const std::string& address);
 
-  // What waits ends within a tenth of a second, and nothing waits any more.
+  // Makes waiting calls return within 0.1 s, and later calls at once.
   void Stop() { is_stopped_ = true; }
 
  private:

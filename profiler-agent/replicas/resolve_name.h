@@ -1,4 +1,4 @@
-// Asks name servers for the addresses behind a name, all of them.
+// Resolves a name to all of its addresses.
 
 #ifndef PARPLAN_PROFILER_AGENT_REPLICAS_RESOLVE_NAME_H_
 #define PARPLAN_PROFILER_AGENT_REPLICAS_RESOLVE_NAME_H_
@@ -12,12 +12,12 @@
 
 namespace parplan {
 
-// The addresses of a target of kind kName, IPv4 and IPv6, as `AddressText`, in no order. By
-// c-ares, as gRPC does it: /etc/hosts, then the target's name server or those of the system,
-// with their search domains. Nothing is kept from one call to the next.
+// Returns the addresses, IPv4 and IPv6, of a target of kind kName as `AddressText`, in no order.
+// Uses c-ares in the way gRPC does: /etc/hosts first, then the target's name server or those of the
+// system, with their search domains. Caches nothing.
 //
-// Waits up to about 10 s, and ends within a tenth of a second once `is_stopped`: CANCELLED. Else
-// UNAVAILABLE where nobody knows the name or nobody answers.
+// Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE if the
+// name does not exist or no name server answers.
 absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
                                                      const std::atomic<bool>& is_stopped);
 

@@ -1,4 +1,4 @@
-// What the target of a channel names.
+// Parses the target of a channel.
 
 #ifndef PARPLAN_PROFILER_AGENT_REPLICAS_SERVER_TARGET_H_
 #define PARPLAN_PROFILER_AGENT_REPLICAS_SERVER_TARGET_H_
@@ -10,32 +10,32 @@
 
 namespace parplan {
 
-// Read as gRPC does (https://github.com/grpc/grpc/blob/master/doc/naming.md).
+// A target, parsed as gRPC does (https://github.com/grpc/grpc/blob/master/doc/naming.md).
 struct ServerTarget {
   enum class Kind {
     // `HOST:PORT`, `dns:NAME:PORT`, `dns:///NAME:PORT`, `dns://DNS-SERVER/NAME:PORT`.
     kName,
-    // A name that is an address, `ipv4:A:P,B:P`, `ipv6:[A]:P,[B]:P`.
+    // An address in place of a name, `ipv4:A:P,B:P`, `ipv6:[A]:P,[B]:P`.
     kAddresses,
-    // `unix:PATH` and whatever else is gRPC's business alone: one server.
+    // `unix:PATH` and every other form that only gRPC understands: a single server.
     kOther,
   };
 
   Kind kind = Kind::kOther;
-  // Of kName. Without a port in the target it is that of https, as for gRPC.
+  // Name and port, for kName. The default port is that of https, as in gRPC.
   std::string name;
   int port = 0;
-  // `ADDRESS[:PORT]`; empty for those of the system.
+  // Name server to ask, `ADDRESS[:PORT]`; empty for those of the system.
   std::string dns_server;
-  // Of kAddresses: `A.B.C.D:PORT` or `[V6]:PORT`, in the one form of `AddressText`.
+  // Addresses, for kAddresses: `A.B.C.D:PORT` or `[V6]:PORT` in the form of `AddressText`.
   std::vector<std::string> addresses;
 };
 
-// What cannot be understood is kOther, so that gRPC says what is wrong with it.
+// Parses a target. One that cannot be understood is kOther, so that gRPC reports what is wrong.
 ServerTarget ReadServerTarget(absl::string_view target);
 
-// An address of IPv4 or IPv6 without brackets, and its port, in one form whoever wrote it;
-// empty where it is none.
+// Returns the canonical text of an IPv4 or IPv6 address, given without brackets, and its port;
+// empty if `ip` is not an address.
 std::string AddressText(const std::string& ip, int port);
 
 }  // namespace parplan

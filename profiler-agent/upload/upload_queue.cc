@@ -16,7 +16,7 @@ constexpr char kHeader[] = "parplan upload 1";
 constexpr char kDamaged[] = "damaged";
 constexpr char kRefused[] = "refused";
 
-// Lines: what it is, request id, parent; then the profile.
+// Returns the record: a line each for the header, the request id and the parent, then the profile.
 std::string ToText(const PendingUpload& upload) {
   return absl::StrCat(kHeader, "\n", upload.request_id, "\n", upload.parent, "\n", upload.profile);
 }
@@ -27,7 +27,7 @@ std::optional<PendingUpload> FromText(const std::string& text) {
   return PendingUpload{std::string(lines[1]), std::string(lines[2]), std::string(lines[3])};
 }
 
-// Names sort as their numbers do.
+// Returns the name of a record, padded so that names sort as their numbers do.
 std::string NameOf(uint64_t number) {
   constexpr size_t kDigits = 20;
   const std::string digits = absl::StrCat(number);
@@ -53,10 +53,11 @@ UploadQueue::UploadQueue(std::unique_ptr<RecordFolder> folder) : folder_(std::mo
 absl::Status UploadQueue::Push(const PendingUpload& upload) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (names_.size() >= kMaxLength) {
-    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kQueueFull,
-                     absl::StrCat(names_.size(), " profiles wait in ", folder_->path(),
-                                  " for the server; bring it back, or remove old ones"),
-                     {{"queueLength", absl::StrCat(names_.size())}});
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, Reason::kQueueFull,
+        absl::StrCat(names_.size(), " profiles are waiting in ", folder_->path(),
+                     " for the server; make the server reachable, or delete old records"),
+        {{"queueLength", absl::StrCat(names_.size())}});
   }
   const std::string name = NameOf(next_number_);
   PARPLAN_RETURN_IF_ERROR(folder_->Write(name, ToText(upload)));

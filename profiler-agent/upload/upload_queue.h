@@ -1,4 +1,4 @@
-// Profiles on their way to the server, kept on disk until it has them.
+// A queue on disk of profiles to be uploaded to the server.
 
 #ifndef PARPLAN_PROFILER_AGENT_UPLOAD_UPLOAD_QUEUE_H_
 #define PARPLAN_PROFILER_AGENT_UPLOAD_UPLOAD_QUEUE_H_
@@ -18,7 +18,7 @@
 namespace parplan {
 
 struct PendingUpload {
-  // The same in every attempt, so that the server stores it once.
+  // Same in every attempt, so that the server stores the profile once.
   std::string request_id;
   // `clusters/{cluster}/nodes/{node}`.
   std::string parent;
@@ -26,25 +26,29 @@ struct PendingUpload {
   std::string profile;
 };
 
-// First in, first out. Safe to use from any thread.
+// A first-in, first-out queue that survives crashes. Safe to use from any thread.
 class UploadQueue {
  public:
+  // Profiles that may wait; more are refused. Not measured: chosen so that a server that is away
+  // for days cannot fill the disk.
   static constexpr int kMaxLength = 256;
 
-  // Those of an earlier process come first. The errors of RecordFolder::Open.
+  // Opens the queue in `folder`, with the uploads of an earlier process first. Returns the errors
+  // of RecordFolder::Open.
   static absl::StatusOr<std::unique_ptr<UploadQueue>> Open(const std::string& folder);
 
-  // Once it returns OK, the upload survives until it is done or refused. The errors of
-  // RecordFolder::Write; RESOURCE_EXHAUSTED (QUEUE_FULL) when kMaxLength wait.
+  // Appends an upload. After OK it survives until it is popped or refused. Returns the errors of
+  // RecordFolder::Write; RESOURCE_EXHAUSTED (QUEUE_FULL) if kMaxLength are waiting.
   absl::Status Push(const PendingUpload& upload);
 
-  // The oldest; absent when there is none. Damaged ones are set aside (`*.damaged`) and
-  // counted. UNAVAILABLE when the disk does not let it be read.
+  // Returns the oldest upload; absent if there is none. Damaged records are renamed to `*.damaged`
+  // and counted. UNAVAILABLE if the disk cannot be read.
   absl::StatusOr<std::optional<PendingUpload>> Front();
 
-  // The server has the one that `Front` gave.
+  // Removes the upload returned by `Front`, which the server now has.
   absl::Status PopFront();
-  // The server will never take it: kept as `*.refused` for people.
+  // Renames the upload returned by `Front`, which the server will never accept, to `*.refused` and
+  // keeps it for people.
   absl::Status RefuseFront();
 
   int length() const;
@@ -54,9 +58,9 @@ class UploadQueue {
   explicit UploadQueue(std::unique_ptr<RecordFolder> folder);
 
   mutable std::mutex mutex_;
-  // Guarded by mutex_, as the rest.
+  // Guarded by mutex_, as are the members below.
   const std::unique_ptr<RecordFolder> folder_;
-  // Of records: a number with leading zeros.
+  // Names of the records: numbers with leading zeros.
   std::set<std::string> names_;
   uint64_t next_number_ = 1;
   int64_t damaged_count_ = 0;

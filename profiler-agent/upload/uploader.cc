@@ -17,7 +17,7 @@ bool MayRetryUpload(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
       return false;
     case absl::StatusCode::kResourceExhausted:
-      // Beyond the server's limit of bytes, today and tomorrow.
+      // The profile exceeds the server's size limit; another attempt cannot change that.
       return false;
     default:
       return true;
@@ -89,7 +89,7 @@ void Uploader::Run() {
     absl::Status status = next.status();
     if (status.ok()) {
       status = upload_(**next);
-      // An upload that is done and can't be removed is done again under the same id.
+      // If the record of a stored upload cannot be removed, it is sent again under the same id.
       absl::Status kept;
       if (status.ok()) {
         kept = queue_.PopFront();

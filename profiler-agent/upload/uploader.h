@@ -1,4 +1,4 @@
-// Brings queued profiles to the server, however long that is away.
+// Uploads queued profiles to the server, retrying for as long as the server is away.
 
 #ifndef PARPLAN_PROFILER_AGENT_UPLOAD_UPLOADER_H_
 #define PARPLAN_PROFILER_AGENT_UPLOAD_UPLOADER_H_
@@ -17,42 +17,42 @@
 
 namespace parplan {
 
-// Whether another attempt can succeed: the server was away, busy, or wrong itself. A wrong
-// certificate may be put right, too.
+// Returns whether another attempt may succeed: the server was unreachable, busy or at fault, or a
+// certificate was wrong, which a person may correct.
 bool MayRetryUpload(const absl::Status& status);
 
 struct UploadCounts {
   int64_t done = 0;
-  // Attempts that will be repeated.
+  // Failed attempts that will be repeated.
   int64_t failed = 0;
-  // Those the server will never take.
+  // Uploads that the server will never accept.
   int64_t refused = 0;
-  // Of the last attempt.
+  // Result of the last attempt.
   absl::Status last_status;
 };
 
-// One thread, which sleeps while there is nothing to do.
+// A thread that empties the queue and sleeps while it is empty.
 class Uploader {
  public:
-  // Brings one to the server; may block as long as its own deadline.
+  // Uploads one profile; may block until its own deadline.
   using UploadFunction = std::function<absl::Status(const PendingUpload&)>;
-  // Told from the uploader's thread after each attempt.
+  // Called from the uploader's thread after each attempt.
   using Observer = std::function<void(const PendingUpload&, const absl::Status&)>;
 
-  // `queue` outlives it.
+  // Starts the thread. `queue` must outlive this object.
   Uploader(UploadQueue& queue, UploadFunction upload, BackoffOptions backoff = {},
            Observer observer = nullptr);
-  // Ends after the attempt under way; what was not brought stays in the queue.
+  // Ends the thread after the attempt under way. Uploads that remain stay in the queue.
   ~Uploader();
 
-  // There may be something new, or the server is back: tries at once.
+  // Makes the thread try again at once: the queue may have grown, or the server may be back.
   void Wake();
 
   UploadCounts counts() const;
 
  private:
   void Run();
-  // Waits until woken, at most so long; false at the end.
+  // Waits until woken, but no longer than `pause`; returns false if the uploader is ending.
   bool Sleep(absl::Duration pause);
   void Count(const absl::Status& status);
 

@@ -129,7 +129,7 @@ TEST(LinkProbe, ABusyNodeTakesNoPart) {
   wish.task = PairPlan().SerializeAsString();
   ASSERT_OK_AND_ASSIGN(const v1::Lease first, other.Acquire(wish, kPatience));
   other.Open(first.lease_id(), 4711);
-  EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("measures already"));
+  EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("already measuring"));
   EXPECT_FALSE(probe.is_active());
   EXPECT_TRUE(probe.SetBusy(false));
   ASSERT_OK_AND_ASSIGN(const v1::Lease second, other.Acquire(wish, kPatience));

@@ -76,7 +76,7 @@ TEST(ReadGpus, TellsWhyThereAreNone) {
   expect(Fake("lost"), GpuAvailability::kFailed, "GPU 1 does not answer: GPU is lost");
   GpuReaderOptions newer = Fake("eight");
   newer.required_cuda_version = 13010;
-  expect(newer, GpuAvailability::kDriverTooOld, "supports CUDA 13.0; what is to run needs 13.1");
+  expect(newer, GpuAvailability::kDriverTooOld, "supports CUDA 13.0; CUDA 13.1");
 }
 
 TEST(BusyGpuText, LooksAtTimeAndMemoryWhereProcessesAreHidden) {

@@ -170,7 +170,7 @@ TEST_F(MeasureNodeTest, StopsWhenSomebodyComesToTheGpus) {
   const absl::StatusOr<v1::Profile> stopped = Measure(PlanFor(2, "cuda"), options);
   EXPECT_TRUE(IsBusyRefusal(stopped.status())) << stopped.status();
   EXPECT_THAT(stopped, StatusIs(absl::StatusCode::kFailedPrecondition,
-                                HasSubstr("process 4711 has come to the GPUs")));
+                                HasSubstr("process 4711 has begun to use the GPUs")));
   std::filesystem::remove(library);
 }
 
@@ -191,7 +191,7 @@ TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverTellsIdsOfTheNode) {
   const absl::StatusOr<v1::Profile> stopped = MeasureNode(inventory, PlanFor(1, "cuda"), options);
   EXPECT_TRUE(IsBusyRefusal(stopped.status())) << stopped.status();
   EXPECT_THAT(stopped.status().message(),
-              HasSubstr("2 processes are on the GPUs, where the measurement has 1"));
+              HasSubstr("2 processes use the GPUs, but the measurement has only 1"));
   ::unsetenv("PARPLAN_FAKE_NVML_NOTES");
   std::filesystem::remove(notes);
   std::filesystem::remove(options.pid_namespace);

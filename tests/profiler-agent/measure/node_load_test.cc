@@ -45,18 +45,19 @@ TEST(StrangersOn, AreThoseWhoAreNoRanks) {
     // A rank may be on several GPUs, and one that has not come yet on none.
     EXPECT_EQ(StrangersOn(GpusWith({{11}, {11}}), {11, 12}, has_ids), "");
     EXPECT_EQ(StrangersOn(GpusWith({{11}, {7}}), {11, 12}, has_ids),
-              "process 7 has come to the GPUs");
+              "process 7 has begun to use the GPUs");
     EXPECT_EQ(StrangersOn(GpusWith({{11}, {7, 12}}), {11, 12}, has_ids),
-              "process 7 has come to the GPUs");
+              "process 7 has begun to use the GPUs");
   }
-  EXPECT_EQ(StrangersOn(GpusWith({{}, {7}}), {11, 12}, true), "process 7 has come to the GPUs");
+  EXPECT_EQ(StrangersOn(GpusWith({{}, {7}}), {11, 12}, true),
+            "process 7 has begun to use the GPUs");
 }
 
 TEST(StrangersOn, AreCountedWhereIdsAreOfTheNode) {
   EXPECT_EQ(StrangersOn(GpusWith({{900001}, {900002}}), {11, 12}, false), "");
   EXPECT_EQ(StrangersOn(GpusWith({{900001, 900002}, {900001}}), {11, 12}, false), "");
   EXPECT_EQ(StrangersOn(GpusWith({{900001}, {900002, 900003}}), {11, 12}, false),
-            "3 processes are on the GPUs, where the measurement has 2");
+            "3 processes use the GPUs, but the measurement has only 2");
   // What the driver keeps for itself says nothing.
   std::vector<GpuState> silent(2);
   EXPECT_EQ(StrangersOn(silent, {11, 12}, false), "");
