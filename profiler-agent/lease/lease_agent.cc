@@ -14,9 +14,9 @@ namespace {
 
 using Kind = LeaseAction::Kind;
 
-// Longest wait at once, so that no clock overflows.
+// Longest single wait, so that no clock arithmetic overflows.
 constexpr absl::Duration kLongestWait = absl::Hours(1);
-// Between two requests where the refusal names no time.
+// Pause between two requests if the refusal names none.
 constexpr absl::Duration kDefaultRetry = absl::Seconds(1);
 
 absl::Duration SteadyNow() {
@@ -25,7 +25,8 @@ absl::Duration SteadyNow() {
   return absl::DurationFromTimespec(now);
 }
 
-// Rounded up, so that nobody wakes a moment too early again and again.
+// Returns how long to wait, rounded up so that a thread does not wake repeatedly just before its
+// time.
 std::chrono::milliseconds Wait(absl::Duration left) {
   left = std::clamp(left, absl::ZeroDuration(), kLongestWait);
   return absl::ToChronoMilliseconds(left) + std::chrono::milliseconds(1);
@@ -36,13 +37,13 @@ LeaseMachineOptions WithInstance(LeaseMachineOptions options) {
   return options;
 }
 
-// `lab` of `clusters/lab/nodes/n1`.
+// Returns the cluster of a node's name: `lab` for `clusters/lab/nodes/n1`.
 std::string ClusterOf(const std::string& node) {
   const std::vector<std::string> parts = absl::StrSplit(node, '/');
   return parts.size() > 1 ? parts[1] : "";
 }
 
-// A stream and what it needs.
+// A stream and the client that it needs.
 struct Connection {
   explicit Connection(std::shared_ptr<grpc::Channel> channel)
       : client(std::move(channel)), stream(client.MakeStream()) {}
@@ -110,7 +111,7 @@ absl::StatusOr<v1::Lease> LeaseAgent::Acquire(const LeaseWish& wish, absl::Durat
     requests_.erase(id);
     if (is_ending_) return absl::CancelledError("the agent ends");
     if (!answer.has_value()) {
-      return absl::UnavailableError("the server did not answer whether it lends the nodes");
+      return absl::UnavailableError("the server did not answer the request for a lease in time");
     }
     if (const auto* const lease = std::get_if<v1::Lease>(&*answer)) return *lease;
     const v1::LeaseRefusal& refusal = std::get<v1::LeaseRefusal>(*answer);
@@ -120,7 +121,7 @@ absl::StatusOr<v1::Lease> LeaseAgent::Acquire(const LeaseWish& wish, absl::Durat
     pause *= 1.0 + std::uniform_real_distribution<double>(0.0, 1.0)(random_);
     const absl::Duration next = SteadyNow() + pause;
     if (next >= deadline) {
-      return absl::UnavailableError(absl::StrCat("no lease: ", refusal.detail()));
+      return absl::UnavailableError(absl::StrCat("the server refused a lease: ", refusal.detail()));
     }
     while (!is_ending_ && SteadyNow() < next) changed_.wait_for(lock, Wait(next - SteadyNow()));
     if (is_ending_) return absl::CancelledError("the agent ends");
@@ -154,12 +155,12 @@ absl::Status LeaseAgent::last_end() const {
 
 void LeaseAgent::Push(LeaseMachine::Actions actions) {
   for (LeaseAction& action : actions) queue_.push_back(std::move(action));
-  // Also when there is nothing to do: the next deadline may be another one.
+  // Wakes the acting thread even without new actions, since the next deadline may have changed.
   changed_.notify_all();
 }
 
 void LeaseAgent::Read() {
-  // Those to try, and the one that is.
+  // Replicas to try, and the index of the present one.
   std::vector<std::string> order;
   size_t index = 0;
   std::unique_lock<std::mutex> lock(mutex_);
@@ -178,7 +179,7 @@ void LeaseAgent::Read() {
     if (end.ok()) end = ReadStream(order[index]);
     lock.lock();
     stream_ = nullptr;
-    // What was meant for this stream is nothing for the next one.
+    // Drops actions that were meant for the stream that has ended.
     queue_.erase(std::remove_if(queue_.begin(), queue_.end(),
                                 [](const LeaseAction& action) {
                                   return action.kind == Kind::kSend ||
@@ -193,7 +194,7 @@ absl::Status LeaseAgent::ReadStream(const std::string& address) {
   const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = replicas_.MakeChannelTo(address);
   if (!channel.ok()) return channel.status();
   if (replicas_.AwaitReady(**channel) == GRPC_CHANNEL_CONNECTING) {
-    return absl::UnavailableError(absl::StrCat("nobody answers at ", address));
+    return absl::UnavailableError(absl::StrCat("no server answers at ", address));
   }
   const auto connection = std::make_shared<Connection>(*channel);
   const std::shared_ptr<AgentStream> stream(connection, connection->stream.get());
@@ -206,7 +207,7 @@ absl::Status LeaseAgent::ReadStream(const std::string& address) {
   }
   v1::ConnectAgentRequest first;
   *first.mutable_hello() = options_.machine.hello;
-  // One that fails shows when it is read.
+  // A failed send is noticed by the next read.
   static_cast<void>(stream->Send(first));
   while (true) {
     const absl::StatusOr<v1::ConnectAgentResponse> message = stream->Receive();
@@ -227,7 +228,7 @@ void LeaseAgent::Look() {
     lock.unlock();
     const bool is_there_better = replicas_.IsThereBetter(server);
     lock.lock();
-    // For a later stream it says nothing.
+    // The answer does not apply to a later stream.
     if (number == stream_number_) Push(machine_.Looked(is_there_better, SteadyNow()));
   }
 }
@@ -266,7 +267,7 @@ void LeaseAgent::Act() {
         const auto found =
             requests_.find(is_grant ? action.lease.request_id() : action.refusal.request_id());
         if (found == requests_.end()) {
-          // Nobody waits for it any more.
+          // The caller has stopped waiting.
           if (is_grant) Push(machine_.Return(action.lease.lease_id(), "", now));
         } else if (is_grant) {
           found->second = std::move(action.lease);
@@ -292,7 +293,7 @@ void LeaseAgent::Do(const LeaseAction& action, const std::shared_ptr<AgentStream
       if (stream != nullptr) stream->Cancel();
       break;
     case Kind::kSend:
-      // A stream that is over ends everything by itself.
+      // A stream that has ended reports its end itself.
       if (stream != nullptr) static_cast<void>(stream->Send(action.message));
       break;
     case Kind::kOpened:

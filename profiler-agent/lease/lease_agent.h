@@ -1,4 +1,4 @@
-// Keeps an agent connected to its server, and borrows nodes from it.
+// Keeps an agent connected to its server, and borrows nodes through it.
 
 #ifndef PARPLAN_PROFILER_AGENT_LEASE_LEASE_AGENT_H_
 #define PARPLAN_PROFILER_AGENT_LEASE_LEASE_AGENT_H_
@@ -29,69 +29,78 @@ namespace parplan {
 
 struct LeaseAgentOptions {
   LeaseMachineOptions machine;
-  // All are called from one thread of the agent, in order, and must return soon; they may
-  // call anything of the agent but `Acquire` and its end.
-  // Another node's lease has begun here: join its rendezvous.
+  // Callbacks. All are called in order from one thread of the agent and must return soon. They may
+  // call any method of the agent except `Acquire`, and must not destroy it.
+  //
+  // Another node's lease has begun on this node, which must join the lease's rendezvous.
   std::function<void(const v1::Lease&)> on_opened;
-  // A lease that `Acquire` gave or `on_opened` told is over, but by `Return` of this node:
-  // stop what runs under it.
+  // A lease from `Acquire` or `on_opened` is over for a reason other than this node's own `Return`.
+  // Whatever runs under it must stop.
   std::function<void(const v1::LeaseEnd&)> on_ended;
-  // A stream has begun, to the server at this address.
+  // A stream to the server at this address has begun.
   std::function<void(const std::string&)> on_connected;
 };
 
-// What to ask for; see `LeaseRequest` of the contract.
+// The nodes to borrow; see `LeaseRequest` of the contract.
 struct LeaseWish {
-  // In the order of ranks, this node among them.
+  // Ids of the nodes in the order of ranks, this node among them.
   std::vector<std::string> node_ids;
-  // The lease is renewed as long as it is held; this is how soon it ends when this agent is
-  // lost without a word.
+  // Length of the lease, which is renewed while it is held: the time after which the server takes
+  // the nodes back if this agent disappears.
   absl::Duration duration = absl::Minutes(1);
   bool even_if_busy = false;
   std::string task;
 };
 
-// Three threads, which sleep while nothing happens. Connects and connects anew by itself. Where
-// the target names several replicas of a server, agents of a cluster come together at one of
-// them (Replicas): nodes at different ones are not lent together. Safe to use from any thread.
+// An agent's connection to its server. Connects and reconnects by itself with three threads, which
+// sleep while nothing happens. If the target names several replicas of a server, the agents of a
+// cluster meet at one of them (Replicas): nodes connected to different replicas cannot be lent
+// together. Safe to use from any thread.
+//
+//   LeaseAgent agent(server, options);
+//   auto lease = agent.Acquire({.node_ids = {"n1", "n2"}}, absl::Seconds(10));
+//   if (!lease.ok()) return lease.status();
+//   agent.Open(lease->lease_id(), rendezvous_port);  // The other nodes join.
+//   ...                                              // Work until done or `on_ended`.
+//   agent.Return(lease->lease_id());
 class LeaseAgent {
  public:
-  // Begins at once.
+  // Begins to connect at once.
   LeaseAgent(ChannelOptions server, LeaseAgentOptions options);
-  // Ends the stream, and with it all leases of the node; `on_ended` is not called for those.
+  // Ends the stream and with it all leases of the node, without calling `on_ended` for them.
   ~LeaseAgent();
 
   LeaseAgent(const LeaseAgent&) = delete;
   LeaseAgent& operator=(const LeaseAgent&) = delete;
 
-  // The lease that was granted; `Open` it when its rendezvous listens, and `Return` it. Asks
-  // again while it is refused, for as long as `patience`; then UNAVAILABLE with the last
-  // refusal. One that is granted later is given back.
+  // Asks for a lease, repeatedly while it is refused, and returns it. UNAVAILABLE with the last
+  // refusal once `patience` is over; a lease granted after that is returned to the server.
+  // CANCELLED if the agent is being destroyed.
   absl::StatusOr<v1::Lease> Acquire(const LeaseWish& wish, absl::Duration patience);
   void Open(const std::string& lease_id, int rendezvous_port);
-  // With an empty reason all is done; else the lease is given up. Also for members.
+  // Gives a lease back; members of the lease may call it too. A reason says that the work failed.
   void Return(const std::string& lease_id, const std::string& failure_reason = "");
 
-  // Whether a job runs on the node.
+  // Sets whether a job runs on the node, which is then not lent.
   void SetBusy(bool is_busy);
 
   bool is_connected() const;
-  // Why the last stream ended; OK before the first end.
+  // Returns why the last stream ended; OK before the first end.
   absl::Status last_end() const;
 
  private:
   using Answer = std::variant<v1::Lease, v1::LeaseRefusal>;
   enum class Wish { kNothing, kFirst, kNext };
 
-  // What the threads do.
+  // Bodies of the three threads: reads the stream, performs actions, and checks for better
+  // replicas.
   void Read();
   void Act();
   void Look();
-  // Takes one stream from its beginning to its end, and says why it ended. Of the reading
-  // thread.
+  // Runs one stream from beginning to end and returns why it ended. Called on the reading thread.
   absl::Status ReadStream(const std::string& address);
   void Push(LeaseMachine::Actions actions);
-  // Of the acting thread, without the lock.
+  // Performs one action. Called on the acting thread, without the lock.
   void Do(const LeaseAction& action, const std::shared_ptr<AgentStream>& stream);
 
   const LeaseAgentOptions options_;
@@ -99,19 +108,19 @@ class LeaseAgent {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_, as the rest.
+  // Guarded by mutex_, as are the members below.
   std::mt19937_64 random_;
   LeaseMachine machine_;
   std::deque<LeaseAction> queue_;
   std::shared_ptr<AgentStream> stream_;
-  // Of the stream that is, or was last: where to, and how many there were with it.
+  // Address of the present or last stream, and the number of streams so far.
   std::string server_;
   int64_t stream_number_ = 0;
   Wish stream_wish_ = Wish::kNothing;
   bool wants_look_ = false;
   bool is_ending_ = false;
   int64_t request_count_ = 0;
-  // By request: absent until it is answered.
+  // Answers by request id; absent until the request is answered.
   std::map<std::string, std::optional<Answer>> requests_;
 
   std::thread reader_;

@@ -12,15 +12,15 @@ namespace {
 
 using Kind = LeaseAction::Kind;
 
-// Renewals of one lease are at least so far apart, so that one that can't be made longer
-// does not cause more and more of them.
+// Least distance between renewals of one lease. Without it a lease that the server cannot extend
+// would be renewed ever more often as its end approaches.
 constexpr absl::Duration kRenewalDistance = absl::Seconds(5);
-// Where the server names none.
+// Interval between heartbeats if the server names none.
 constexpr absl::Duration kDefaultHeartbeat = absl::Seconds(15);
-// From the return of a lease to a move.
+// Pause between the return of a lease and a move to another replica, in which the message is sent.
 constexpr absl::Duration kSettleTime = absl::Seconds(2);
 
-// Of a message that the server made, so it has the right form.
+// Converts a duration from the server, which is well formed.
 absl::Duration SpanOf(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
@@ -31,8 +31,8 @@ void SetSpan(absl::Duration span, google::protobuf::Duration* duration) {
   duration->set_nanos(static_cast<int32_t>(nanoseconds % 1000000000));
 }
 
-// The server is there and wants another agent, another message or none at all: it will not
-// change its mind within a second.
+// Returns whether the server rejected the agent or its message for a reason that will not change
+// within seconds.
 bool IsRefusal(const absl::Status& status) {
   return status.code() == absl::StatusCode::kAlreadyExists ||
          status.code() == absl::StatusCode::kInvalidArgument ||
@@ -62,7 +62,7 @@ LeaseMachine::Actions LeaseMachine::Start(absl::Duration now) {
 
 LeaseMachine::Actions LeaseMachine::StreamEnded(const absl::Status& status, absl::Duration now,
                                                 bool has_next) {
-  // Of its own will, and nothing was lent or asked for.
+  // The machine ended the stream itself, and no lease or request was open.
   if (state_ == State::kMoving) return {Connect(Kind::kConnect, now)};
   Actions actions;
   if (state_ == State::kConnecting && has_next && !IsRefusal(status)) {
@@ -99,7 +99,7 @@ LeaseMachine::Actions LeaseMachine::Received(const v1::ConnectAgentResponse& mes
     next_look_ = NextLook(now);
     is_there_better_ = false;
     actions.push_back({.kind = Kind::kWelcomed});
-    // The hello may be from before the last `SetBusy`.
+    // `SetBusy` may have been called since the hello was made.
     SendHeartbeat(now, actions);
     return actions;
   }
@@ -120,7 +120,7 @@ LeaseMachine::Actions LeaseMachine::Received(const v1::ConnectAgentResponse& mes
       const v1::Lease& lease = message.lease_opened();
       const bool is_host = lease.host_index() >= 0 && lease.host_index() < lease.nodes_size() &&
                            lease.nodes(lease.host_index()).node_id() == node_id_;
-      // The host knows, and has perhaps given the lease back since.
+      // The host already knows of its lease, and may have returned it since.
       if (is_host || leases_.count(lease.lease_id()) > 0) break;
       Keep(lease, false, now);
       actions.push_back({.kind = Kind::kOpened, .lease = lease});
@@ -140,7 +140,7 @@ LeaseMachine::Actions LeaseMachine::Received(const v1::ConnectAgentResponse& mes
       break;
     }
     default:
-      break;  // A second welcome, or a message of a later release.
+      break;  // A second welcome, or a message from a later release.
   }
   return actions;
 }
@@ -202,8 +202,8 @@ LeaseMachine::Actions LeaseMachine::Tick(absl::Duration now) {
   if (state_ == State::kWaiting && now >= deadline_) {
     actions.push_back(Connect(Kind::kConnect, now));
   } else if (state_ == State::kConnecting && now >= deadline_) {
-    // Whoever has the stream tells of its end, and then there is another attempt. Told again
-    // where there was no stream yet.
+    // The owner of the stream reports its end, and another attempt follows. Repeated, because there
+    // may be no stream yet.
     deadline_ = now + options_.connect_patience;
     actions.push_back({.kind = Kind::kDisconnect});
   }
@@ -220,7 +220,7 @@ LeaseMachine::Actions LeaseMachine::Tick(absl::Duration now) {
     }
   }
   for (const std::string& id : over) {
-    End(id, v1::LEASE_END_CAUSE_EXPIRED, "the time of the lease was over", actions);
+    End(id, v1::LEASE_END_CAUSE_EXPIRED, "the lease expired", actions);
   }
   if (now >= MoveTime()) {
     state_ = State::kMoving;
@@ -296,8 +296,8 @@ LeaseAction LeaseMachine::Refuse(const std::string& request_id) const {
   LeaseAction action;
   action.kind = Kind::kRefused;
   action.refusal.set_request_id(request_id);
-  action.refusal.set_detail(last_end_.ok() ? "there is no connection to the server yet"
-                                           : absl::StrCat("there is no connection to the server: ",
+  action.refusal.set_detail(last_end_.ok() ? "not connected to the server yet"
+                                           : absl::StrCat("not connected to the server: ",
                                                           std::string(last_end_.message())));
   return action;
 }

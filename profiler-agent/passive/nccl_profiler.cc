@@ -1,7 +1,7 @@
-// The plugin: NCCL's calls, as it makes them, and nothing that could make a job fail.
+// The NCCL profiler plugin: implements NCCL's callbacks and never makes a job fail.
 //
-// How long an operation took is what the device says: from the start of its first channel to
-// the end of its last. On the host an operation's event ends when it is enqueued.
+// The duration of an operation is taken from the device: from the start of its first channel to the
+// end of its last. On the host an operation's event ends when the operation is enqueued.
 
 #include <unistd.h>
 
@@ -26,23 +26,23 @@ namespace {
 using nccl::EventV4;
 using nccl::EventV5;
 
-// One recorder for all communicators of the process, from the first to the last.
+// One recorder serves all communicators of the process, from the first to the last.
 std::mutex recorder_mutex;
 int communicator_count = 0;  // Guarded by recorder_mutex.
 
-// What handles of events refer to; NCCL hands events back without their communicator, and
-// none after the last communicator is finalized. Written under recorder_mutex.
+// The recorder that event handles refer to. NCCL passes events without their communicator, and none
+// after the last communicator is finalized. Written under recorder_mutex.
 std::atomic<PassiveRecorder*> recorder_now = nullptr;
 
 struct Communicator {
   int rank_count = 0;
   int rank = 0;
-  // Between neighbours in ranks of the job; 0 when unknown.
+  // Distance between neighbouring members, in ranks of the job; 0 if unknown.
   int rank_stride = 0;
 };
 
-// A handle is a number and no address, so one that is used too late does no harm: the
-// operation's name, and whether it is a channel's.
+// Returns an event handle. It holds the operation's number and whether it is a channel, not an
+// address, so a handle that is used too late does no harm.
 void* HandleOf(uint64_t operation, bool is_channel) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(operation << 1 | (is_channel ? 1 : 0)));
 }
@@ -54,7 +54,7 @@ int Number(const char* name) {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-// The job's rank by the launcher's environment.
+// Returns the job's rank from the launcher's environment variables.
 int JobRank(int otherwise) {
   for (const char* name : {"PARPLAN_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}) {
     if (std::getenv(name) != nullptr) return Number(name);
@@ -62,11 +62,11 @@ int JobRank(int otherwise) {
   return otherwise;
 }
 
-// What can be known: it is in the communicator's name (`stride=8`), or ranks fill whole nodes
-// one after the other, or there is one on each node.
+// Returns the rank stride, 0 if unknown. It is known if the communicator's name contains it
+// (`stride=8`), if ranks fill whole nodes one after another, or if there is one rank on each node.
 int StrideOf(const char* name, int node_count, int rank_count) {
-  if (const char* const told = name == nullptr ? nullptr : std::strstr(name, "stride=")) {
-    return std::max(0, std::atoi(told + std::strlen("stride=")));
+  if (const char* const found = name == nullptr ? nullptr : std::strstr(name, "stride=")) {
+    return std::max(0, std::atoi(found + std::strlen("stride=")));
   }
   if (node_count <= 1 || rank_count > node_count) return 1;
   for (const char* local : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
@@ -84,12 +84,12 @@ int64_t BytesOf(const char* datatype) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-// False for operations that profiles know nothing of.
+// Sets `shape`; returns false for operations that profiles do not contain.
 bool ShapeOf(const char* function, int64_t size, int rank_count, PassiveShape& shape) {
   struct Known {
     const char* name;
     PassiveOperation operation;
-    // Counts are of one rank's part, sizes as nccl-tests has them of the whole.
+    // Whether `count` is one rank's part; sizes are of the whole, as in nccl-tests.
     bool is_part;
   };
   static constexpr Known kKnown[] = {{"AllReduce", PassiveOperation::kAllReduce, false},
@@ -108,7 +108,7 @@ bool ShapeOf(const char* function, int64_t size, int rank_count, PassiveShape& s
   return false;
 }
 
-// The folder windows go to; empty: nobody wants them, and nothing is recorded.
+// Returns the folder for windows; if it is empty, nothing is recorded.
 std::string Folder() {
   const char* const folder = std::getenv("PARPLAN_PASSIVE_SPOOL");
   return folder == nullptr ? "" : folder;
@@ -140,7 +140,7 @@ int Open(void** context, int* mask, const char* name, int node_count, int rank_c
     *context = communicator.release();
     *mask = nccl::kCollectiveEvent | nccl::kPointToPointEvent | nccl::kKernelChannelEvent;
   } catch (...) {
-    // No memory or no thread: the job goes on unwatched.
+    // Out of memory or threads: the job continues without being recorded.
   }
   return nccl::kSuccess;
 }
@@ -149,7 +149,7 @@ int Close(void* context) {
   if (context == nullptr) return nccl::kSuccess;
   delete static_cast<Communicator*>(context);
   const std::lock_guard<std::mutex> lock(recorder_mutex);
-  // The last one leaves the last window.
+  // The last communicator writes the last window.
   if (--communicator_count == 0) delete recorder_now.exchange(nullptr, std::memory_order_acq_rel);
   return nccl::kSuccess;
 }
@@ -174,7 +174,7 @@ int Start(void* context, void** handle, const Event* event) {
     if (!ShapeOf(collective.function, size, communicator.rank_count, shape)) return nccl::kSuccess;
     *handle = HandleOf(recorder->operations().Start(shape, collective.channel_count), false);
   } else if (event->type == nccl::kPointToPointEvent) {
-    // One of the two is enough.
+    // Recording the sender is enough.
     const nccl::PointToPointEvent& send = event->point_to_point;
     const int64_t size = static_cast<int64_t>(send.count) * BytesOf(send.datatype);
     const int distance = std::abs(send.peer - communicator.rank);
@@ -221,7 +221,7 @@ int StartV5(void* context, void** handle, EventV5* event) { return Start(context
 }  // namespace
 }  // namespace parplan
 
-// The two names NCCL looks for.
+// The two symbols that NCCL looks up.
 extern "C" {
 __attribute__((visibility("default"))) parplan::nccl::ProfilerV4 ncclProfiler_v4 = {
     "parplan",      &parplan::OpenV4,      &parplan::StartV4,

@@ -1,8 +1,8 @@
-// What NCCL expects of a profiler plugin, versions 4 (NCCL 2.27) and 5 (2.28): only what we
-// read, at the places where NCCL's documentation has it. NCCL publishes these structures for
+// The interface of NCCL profiler plugins, versions 4 (NCCL 2.27) and 5 (2.28): only the fields that
+// this plugin reads, at the offsets of NCCL's documentation. NCCL publishes these structures for
 // plugins to declare themselves; there is no header to include.
 //
-// Checked here: sizes and places, on 64-bit machines. Not checked: a real NCCL.
+// Sizes and offsets are checked here, on 64-bit machines. No real NCCL has been tried.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_
@@ -12,13 +12,13 @@
 
 namespace parplan::nccl {
 
-// ncclSuccess; nothing else is ever returned, since a job must not fail by being watched.
+// ncclSuccess. Nothing else is ever returned, so that recording never fails a job.
 inline constexpr int kSuccess = 0;
 
-// Bits of events, the same in both versions.
+// Bits of event types, equal in both versions.
 inline constexpr int kCollectiveEvent = 1 << 1;
 inline constexpr int kPointToPointEvent = 1 << 2;
-// One channel (block) of the kernel of an operation; has times of the device's clock.
+// One channel (block) of an operation's kernel; carries times of the device's clock.
 inline constexpr int kKernelChannelEvent = 1 << 6;
 
 // State of a kernel channel that has ended; its argument is the time.
@@ -52,8 +52,8 @@ struct KernelChannelEvent {
   uint64_t start;  // Nanoseconds of the device's global timer.
 };
 
-// Version 4 has an event's type in one byte, version 5 in eight. All that follows has the
-// same place in both; version 5 has more at the end of some events.
+// Version 4 stores an event's type in one byte, version 5 in eight. The following fields have the
+// same offsets in both; version 5 appends fields to some events.
 template <typename Type>
 struct Event {
   Type type;
@@ -78,7 +78,7 @@ static_assert(offsetof(PointToPointEvent, count) == 24 && offsetof(PointToPointE
 static_assert(offsetof(PointToPointEvent, channel_count) == 36);
 static_assert(offsetof(KernelChannelEvent, start) == 8);
 
-// What comes with a state; of a kernel channel the time.
+// Arguments of a state; for a kernel channel, the time.
 union StateArguments {
   uint64_t time;
   void* unused;

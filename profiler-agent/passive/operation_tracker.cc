@@ -29,8 +29,8 @@ OperationTracker::OperationTracker()
 uint64_t OperationTracker::Start(const PassiveShape& shape, int channel_count) {
   const uint64_t operation = count_.fetch_add(1, kRelaxed) + 1;
   Place& place = (*places_)[operation % kPlaceCount];
-  // Each after the one before, so that who reads one of these and finds its own name behind
-  // it has read what belongs to that name.
+  // Release stores in this order: a reader that sees one of these values and then finds its own
+  // number in `operation` has read values of that operation.
   place.operation.store(0, kRelaxed);
   place.kind.store(shape.operation, kRelease);
   place.participant_count.store(shape.participant_count, kRelease);
@@ -68,7 +68,7 @@ std::optional<PassiveSample> OperationTracker::ChannelDone(uint64_t operation) {
                 .rank_stride = place->rank_stride.load(kAcquire),
                 .size_bytes = place->size_bytes.load(kAcquire)},
       .nanoseconds = static_cast<int64_t>(last - first)};
-  // The place may have been taken for another operation while it was read.
+  // The slot may have been reused while it was read.
   if (place->operation.load(kRelaxed) != operation || last <= first) return std::nullopt;
   return sample;
 }
@@ -88,7 +88,7 @@ void SampleQueue::Put(const PassiveSample& sample) {
       cell.turn.store(position + 1, kRelease);
       return;
     }
-    if (turn < position) {  // Not taken since the last round.
+    if (turn < position) {  // The cell is still full from the last round.
       lost_.fetch_add(1, kRelaxed);
       return;
     }

@@ -1,5 +1,5 @@
-// Operations under way, from their start on the host to the end of their last channel on the
-// device, without a lock and without allocating.
+// Tracks operations from their start on the host to the end of their last channel on the device,
+// without locks and without allocation.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_OPERATION_TRACKER_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_OPERATION_TRACKER_H_
@@ -13,7 +13,7 @@
 
 namespace parplan {
 
-// Numbers of `v1::Collective`, which this library must not link.
+// Values of `v1::Collective`, which this library must not link.
 enum class PassiveOperation : int32_t {
   kAllReduce = 1,
   kAllGather = 2,
@@ -23,42 +23,44 @@ enum class PassiveOperation : int32_t {
   kBroadcast = 6,
 };
 
-// What is measured of one operation.
+// The kind and size of an operation.
 struct PassiveShape {
   PassiveOperation operation = PassiveOperation::kAllReduce;
   int32_t participant_count = 0;
   int32_t rank_stride = 1;
-  // As nccl-tests counts.
+  // Message size as nccl-tests counts it.
   int64_t size_bytes = 0;
   friend auto operator<=>(const PassiveShape&, const PassiveShape&) = default;
 };
 
 struct PassiveSample {
   PassiveShape shape;
-  // From the start of the first channel to the end of the last.
+  // Time from the start of the first channel to the end of the last.
   int64_t nanoseconds = 0;
 };
 
-// Names of operations are numbers that are never used twice; one whose place was taken by a
-// later operation, because too many are under way, is forgotten, and what is said of it later
-// does nothing. Safe to use from any thread; no call waits.
+// A table of running operations. Operations are numbered and no number is reused. If too many run
+// at once, a later operation takes the slot of an earlier one, which is forgotten; later calls for
+// it do nothing. Safe to use from any thread; no call blocks.
 class OperationTracker {
  public:
+  // Operations tracked at once. Not measured: far more than a communicator keeps in flight, at
+  // about 0.5 MB of memory.
   static constexpr size_t kPlaceCount = size_t{1} << 13;
 
   OperationTracker();
 
-  // REQUIRES: `channel_count` is above 0.
+  // Begins an operation and returns its number. REQUIRES: `channel_count` is above 0.
   uint64_t Start(const PassiveShape& shape, int channel_count);
   void ChannelStarted(uint64_t operation, uint64_t time);
   void ChannelStopped(uint64_t operation, uint64_t time);
-  // A channel's event is over; with the last one comes what was measured, if it can be: both
-  // times of at least one channel.
+  // Ends a channel. The last channel of an operation returns the sample, if at least one channel
+  // reported its start and one its end.
   std::optional<PassiveSample> ChannelDone(uint64_t operation);
 
  private:
-  // Everything is atomic because a late word about a forgotten operation may read while the
-  // place is filled anew.
+  // All members are atomic because a late call for a forgotten operation may read a slot while it
+  // is filled again.
   struct Place {
     std::atomic<uint64_t> operation = 0;
     std::atomic<PassiveOperation> kind = PassiveOperation::kAllReduce;
@@ -70,17 +72,18 @@ class OperationTracker {
     std::atomic<uint64_t> last = 0;
   };
 
-  // Null when the operation is forgotten.
+  // Returns null if the operation is forgotten.
   Place* Find(uint64_t operation);
 
   std::atomic<uint64_t> count_ = 0;
   const std::unique_ptr<std::array<Place, kPlaceCount>> places_;
 };
 
-// Samples on their way to whoever adds them up: any number of threads put, one takes.
-// Bounded: one that finds no room is lost and counted. No call waits.
+// A bounded queue of samples with many producers and one consumer. A sample that finds no room is
+// dropped and counted. No call blocks.
 class SampleQueue {
  public:
+  // Samples of about a second of a busy job; the recorder drains the queue every second.
   static constexpr size_t kLength = size_t{1} << 14;
 
   SampleQueue();
@@ -90,7 +93,7 @@ class SampleQueue {
   int64_t lost_count() const { return lost_.load(std::memory_order_relaxed); }
 
  private:
-  // Bounded queue by Dmitry Vyukov: a cell's turn says whether it is free or full in this
+  // The bounded queue of Dmitry Vyukov: a cell's turn says whether the cell is free or full in this
   // round.
   struct Cell {
     std::atomic<uint64_t> turn;
@@ -99,7 +102,7 @@ class SampleQueue {
 
   const std::unique_ptr<std::array<Cell, kLength>> cells_;
   std::atomic<uint64_t> put_ = 0;
-  uint64_t taken_ = 0;  // Of the taking thread.
+  uint64_t taken_ = 0;  // Used by the consumer only.
   std::atomic<int64_t> lost_ = 0;
 };
 

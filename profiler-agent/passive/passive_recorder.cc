@@ -6,7 +6,7 @@
 namespace parplan {
 namespace {
 
-// How often samples are taken out of the queue, which holds those of a second of any job.
+// Interval at which the queue is drained; it holds the samples of at least a second.
 constexpr std::chrono::milliseconds kDrainInterval = std::chrono::seconds(1);
 
 }  // namespace
@@ -48,7 +48,7 @@ void PassiveRecorder::Collect(bool leaves) noexcept {
     Drain();
     if (leaves) Leave();
   } catch (...) {
-    // No memory: the job must not end by being watched.
+    // Out of memory: recording must not end the job.
     window_ = PassiveWindow();
   }
 }
@@ -60,7 +60,7 @@ void PassiveRecorder::Drain() {
 void PassiveRecorder::Leave() {
   if (window_.is_empty()) return;
   const int64_t number = window_count_++;
-  // A full or missing folder loses the window: the job must not fail by being watched.
+  // A full or missing folder loses the window: recording must not fail the job.
   LeaveFile(options_.folder, options_.prefix + "-" + std::to_string(number),
             window_.ToJson(options_.rank, number), options_.max_files);
   window_ = PassiveWindow();

@@ -1,5 +1,5 @@
-// What the plugin keeps while any communicator lives: operations under way, their samples,
-// and a thread that leaves windows for the agent.
+// The plugin's state while any communicator lives: running operations, their samples, and a thread
+// that writes windows for the agent.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_RECORDER_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_RECORDER_H_
@@ -17,47 +17,49 @@
 namespace parplan {
 
 struct PassiveOptions {
-  // Where windows are left.
+  // Folder in which windows are left.
   std::string folder;
-  // Begins the names of files; different for every process of the machine.
+  // Prefix of file names; must differ between processes of the machine.
   std::string prefix;
   int rank = 0;
   std::chrono::milliseconds window = std::chrono::seconds(10);
-  // Files that may wait for the agent.
+  // Files that may wait for the agent; further windows are dropped.
   int max_files = 200;
 };
 
-class PassiveRecorder {
- public:
-  explicit PassiveRecorder(PassiveOptions options);
-  // Leaves what is there.
-  ~PassiveRecorder();
+// Records operations and writes a window of their times at regular intervals.\nclass
+// PassiveRecorder {
+public:
+explicit PassiveRecorder(PassiveOptions options);
+// Writes the last window.
+~PassiveRecorder();
 
-  PassiveRecorder(const PassiveRecorder&) = delete;
-  PassiveRecorder& operator=(const PassiveRecorder&) = delete;
+PassiveRecorder(const PassiveRecorder&) = delete;
+PassiveRecorder& operator=(const PassiveRecorder&) = delete;
 
-  // Safe to use from any thread; no call waits.
-  OperationTracker& operations() { return operations_; }
-  void ChannelDone(uint64_t operation);
+// Safe to use from any thread; no call blocks.
+OperationTracker& operations() { return operations_; }
+void ChannelDone(uint64_t operation);
 
- private:
-  void Run();
-  // Adds up what there is, and leaves the window where `leaves`. One that fails is dropped.
-  void Collect(bool leaves) noexcept;
-  void Drain();
-  void Leave();
+private:
+void Run();
+// Aggregates the queued samples, and writes the window if `leaves`. A window that fails is
+// dropped.
+void Collect(bool leaves) noexcept;
+void Drain();
+void Leave();
 
-  const PassiveOptions options_;
-  OperationTracker operations_;
-  SampleQueue samples_;
-  // Of the thread.
-  PassiveWindow window_;
-  int64_t window_count_ = 0;
+const PassiveOptions options_;
+OperationTracker operations_;
+SampleQueue samples_;
+// Used by the thread only.
+PassiveWindow window_;
+int64_t window_count_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_ending_ = false;  // Guarded by mutex_.
-  std::thread thread_;
+std::mutex mutex_;
+std::condition_variable changed_;
+bool is_ending_ = false;  // Guarded by mutex_.
+std::thread thread_;
 };
 
 }  // namespace parplan

@@ -33,14 +33,14 @@ const char* NameOf(PassiveOperation operation) {
   return "COLLECTIVE_UNSPECIFIED";
 }
 
-// The smallest value that so many percent are not above.
+// Returns the smallest value that at least this percentage of values does not exceed.
 int64_t Percentile(std::vector<int64_t> values, int percent) {
   const size_t place = (values.size() * percent + 99) / 100 - 1;
   std::nth_element(values.begin(), values.begin() + place, values.end());
   return values[place];
 }
 
-// As the JSON form of a Duration has it.
+// Returns a duration in the JSON form of google.protobuf.Duration.
 std::string Seconds(int64_t nanoseconds) {
   char text[48];
   std::snprintf(text, sizeof(text), "\"%" PRId64 ".%09" PRId64 "s\"", nanoseconds / 1000000000,

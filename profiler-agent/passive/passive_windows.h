@@ -1,4 +1,4 @@
-// Adds samples up and leaves them as files for the agent (profiler-agent/drift reads them).
+// Aggregates samples into windows and leaves them as files, which profiler-agent/drift reads.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_WINDOWS_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_WINDOWS_H_
@@ -12,21 +12,22 @@
 
 namespace parplan {
 
-// One window. Not safe to use from several threads.
+// One window of samples. Not thread-safe.
 class PassiveWindow {
  public:
-  // Bounds of one window: shapes, and durations kept of each, the latest ones.
+  // Limits of one window: number of shapes, and durations kept for each shape, of which the newest
+  // stay. They bound a window to about 2 MB of memory. Not measured.
   static constexpr size_t kMaxShapes = 256;
   static constexpr size_t kMaxDurations = 1024;
 
   void Add(const PassiveSample& sample);
   bool is_empty() const { return shapes_.empty(); }
-  // Samples of shapes beyond `kMaxShapes`.
+  // Number of samples dropped because of `kMaxShapes`.
   int64_t lost_count() const { return lost_count_; }
 
-  // A `MeasuredWindow` of the contract in its JSON form: medians, 90th percentiles and counts
-  // of each shape. Written by hand: the plugin lives in other people's processes and brings
-  // no library along.
+  // Returns the window as a `MeasuredWindow` of the contract in JSON, with median, 90th percentile
+  // and count for each shape. Written by hand: the plugin lives in other people's processes and
+  // must not bring libraries along.
   std::string ToJson(int rank, int64_t number) const;
 
  private:
@@ -38,8 +39,8 @@ class PassiveWindow {
   int64_t lost_count_ = 0;
 };
 
-// Leaves `text` in `folder` as `name`, whole or not at all, unless `max_files` files are
-// waiting there already. False when it was not left.
+// Writes `text` to `folder` under `name`, completely or not at all, unless `max_files` files are
+// waiting there already. Returns false if it was not written.
 bool LeaveFile(const std::string& folder, const std::string& name, const std::string& text,
                int max_files);
 

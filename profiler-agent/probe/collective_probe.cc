@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kFloatBytes = 4;
 constexpr int kMaxOperationsOfSample = 64;
 constexpr int kSamplesAtOnce = 8;
-// Two buffers are taken in turn: not that of the operation before, yet one that was written
-// shortly before, as what training sends is. More of them would be in no cache of a processor.
+// Operations alternate between two buffers, as in training: a message is not the one just sent, but
+// was written shortly before. More buffers would fall out of a processor's caches.
 constexpr int64_t kRotatedBytes = int64_t{32} << 20;
 constexpr int kMaxRotation = 2;
 
@@ -90,7 +90,7 @@ absl::Status CollectiveProbe::RunSome(Communicator& group, const CollectiveKey& 
         call.operation = Operation::kAllReduce;
         break;
       case Collective::kAllGather:
-        // In place, as the executor has it.
+        // In place, as the executor does it.
         call.operation = Operation::kAllGather;
         call.count = share;
         call.send = static_cast<char*>(call.receive) + group.rank() * share * kFloatBytes;
@@ -136,7 +136,7 @@ absl::Status CollectiveProbe::TakeSamples(Communicator& group, const CollectiveK
   PARPLAN_RETURN_IF_ERROR(device_.Synchronize());
   PARPLAN_RETURN_IF_ERROR(
       control_.AllReduce(ElementType::kFloat64, seconds.data(), count, Reduction::kMax));
-  // A clock that stands still is no measurement.
+  // A duration of 0 comes from a coarse clock; profiles need positive times.
   for (const double sample : seconds) samples.push_back(absl::Seconds(std::max(sample, 1e-9)));
   return absl::OkStatus();
 }
@@ -145,17 +145,18 @@ absl::StatusOr<TimeSpread> CollectiveProbe::Measure(const CollectiveKey& key) {
   if (!ShapeCovers(key.participant_count, key.rank_stride, job_.world_size())) {
     return FieldError(Reason::kSpecInvalid, "participant_count",
                       absl::StrCat("groups of ", key.participant_count, " ranks ", key.rank_stride,
-                                   " apart do not use all ", job_.world_size(), " ranks"));
+                                   " apart do not cover all ", job_.world_size(), " ranks"));
   }
   if (key.collective == Collective::kSendReceive && key.participant_count != 2) {
-    return FieldError(Reason::kSpecInvalid, "participant_count", "two send and receive");
+    return FieldError(Reason::kSpecInvalid, "participant_count", "must be 2 for send and receive");
   }
   if (key.message_bytes < 1 ||
       key.message_bytes !=
           WholeMessageBytes(key.collective, key.participant_count, key.message_bytes)) {
-    return FieldError(Reason::kSpecInvalid, "message_size_bytes",
-                      absl::StrCat(key.message_bytes, " bytes are no floats in equal shares of ",
-                                   key.participant_count));
+    return FieldError(
+        Reason::kSpecInvalid, "message_size_bytes",
+        absl::StrCat(key.message_bytes, " bytes cannot be split into whole floats for ",
+                     key.participant_count));
   }
   PARPLAN_ASSIGN_OR_RETURN(Communicator* const group,
                            GroupFor(key.participant_count, key.rank_stride));
@@ -171,8 +172,8 @@ absl::StatusOr<TimeSpread> CollectiveProbe::Measure(const CollectiveKey& key) {
   PARPLAN_RETURN_IF_ERROR(kernels_.Synchronize());
   PARPLAN_RETURN_IF_ERROR(control_.Barrier());
 
-  // The first operation is cold; the second tells how many make a sample. An even number, so
-  // that each sample has as many turns of either side.
+  // The first operations only warm up; the next two set the number of operations in a sample. That
+  // number is even, so that both sides have as many turns in each sample.
   std::vector<absl::Duration> samples;
   PARPLAN_RETURN_IF_ERROR(RunSome(*group, key, buffers, options_.warm_up_count));
   PARPLAN_RETURN_IF_ERROR(TakeSamples(*group, key, buffers, 2, 1, samples));
@@ -185,11 +186,11 @@ absl::StatusOr<TimeSpread> CollectiveProbe::Measure(const CollectiveKey& key) {
   absl::Duration taken;
   while (static_cast<int>(samples.size()) < options_.max_sample_count) {
     const size_t before = samples.size();
-    // Large ones one by one, since a few take all the time there is.
+    // Long operations are sampled one by one, because a few of them use up the time limit.
     const int count = operation_count == 1 ? 1 : kSamplesAtOnce;
     PARPLAN_RETURN_IF_ERROR(TakeSamples(*group, key, buffers, operation_count, count, samples));
     for (size_t i = before; i < samples.size(); ++i) taken += samples[i] * operation_count;
-    // All ranks have the same samples and so decide alike.
+    // All ranks have the same samples, so they decide alike.
     if (taken >= options_.time_limit && static_cast<int>(samples.size()) >= 3) break;
     if (static_cast<int>(samples.size()) < options_.min_sample_count) continue;
     if (MedianUncertainty(samples) <= SpreadOf(samples).median * options_.precision) break;

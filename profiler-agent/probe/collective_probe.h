@@ -1,5 +1,5 @@
-// Takes the time of collectives as nccl-tests does: all groups of a shape at once, several
-// operations in a row, the slowest rank, without what comes first.
+// Times collectives in the way of nccl-tests: all groups of a shape run at once, several operations
+// make a sample, the slowest rank counts, and the first operations are discarded.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_COLLECTIVE_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_COLLECTIVE_PROBE_H_
@@ -21,7 +21,7 @@
 
 namespace parplan {
 
-// What is measured: fields as of `CollectiveTiming`.
+// A collective to measure; fields as in `CollectiveTiming`.
 struct CollectiveKey {
   Collective collective = Collective::kAllReduce;
   int participant_count = 2;
@@ -30,39 +30,41 @@ struct CollectiveKey {
   friend auto operator<=>(const CollectiveKey&, const CollectiveKey&) = default;
 };
 
-// Groups of a shape lie side by side: whether they use all of so many ranks.
+// Returns whether side-by-side groups of this shape use all `rank_count` ranks.
 bool ShapeCovers(int participant_count, int rank_stride, int rank_count);
 
-// The ranks of the group that `rank` is in. REQUIRES: ShapeCovers.
+// Returns the ranks of the group that contains `rank`. REQUIRES: ShapeCovers.
 std::vector<int> GroupOf(int participant_count, int rank_stride, int rank);
 
-// The largest size up to `message_bytes` that floats in equal shares have; at least one float
-// a rank.
+// Returns the largest size up to `message_bytes` that is a whole number of floats, and if the
+// collective splits the message, of floats for each rank; at least one float for each.
 int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t message_bytes);
 
 struct CollectiveProbeOptions {
   int warm_up_count = 3;
   int min_sample_count = 8;
   int max_sample_count = 400;
-  // Until the median is known to this share of itself with 95 % probability,
+  // Sampling ends when the median is known to within this share of itself with 95 % probability,
   double precision = 0.02;
-  // or the samples have taken so long.
+  // or when samples have taken this long.
   absl::Duration time_limit = absl::Milliseconds(200);
-  // Operations in a row are one sample: as many as take this long, at most 64.
+  // Duration of a sample: as many operations in a row as take this long, at most 64. Longer than
+  // the resolution and overhead of the clock by far.
   absl::Duration sample_time = absl::Microseconds(200);
 };
 
-// Of one rank. All ranks of the job call `Measure` with the same keys in the same order.
+// One rank's part in measuring collectives. All ranks of the job must call `Measure` with the same
+// keys in the same order.
 class CollectiveProbe {
  public:
-  // All outlive it. `control` is over all ranks and the memory of the host.
+  // All references must outlive this object. `control` joins all ranks in host memory.
   CollectiveProbe(RankContext& job, Device& device, LayerKernels& kernels, Communicator& control,
                   const CollectiveProbeOptions& options);
 
-  // The time of one operation, at the slowest rank; the same answer at every rank. Between
-  // samples of a send the two take turns, of a broadcast all do, so that none runs ahead.
-  // INVALID_ARGUMENT where the groups do not use all ranks or the size is not that of
-  // WholeMessageBytes; the errors of communicators and of memory.
+  // Returns the time of one operation at the slowest rank, the same at every rank. Between the
+  // operations of a send the two ranks take turns, and all ranks take turns as the root of a
+  // broadcast, so that none runs ahead. INVALID_ARGUMENT if the groups do not use all ranks or the
+  // size is not that of WholeMessageBytes; otherwise the errors of communicators and of memory.
   absl::StatusOr<TimeSpread> Measure(const CollectiveKey& key);
 
  private:
@@ -70,7 +72,7 @@ class CollectiveProbe {
 
   absl::StatusOr<Communicator*> GroupFor(int participant_count, int rank_stride);
   absl::Status RunSome(Communicator& group, const CollectiveKey& key, Buffers& buffers, int count);
-  // Of `count` samples at the slowest rank each.
+  // Appends `count` samples, each at the slowest rank.
   absl::Status TakeSamples(Communicator& group, const CollectiveKey& key, Buffers& buffers,
                            int operation_count, int count, std::vector<absl::Duration>& samples);
 
@@ -81,7 +83,7 @@ class CollectiveProbe {
   const CollectiveProbeOptions options_;
   const std::unique_ptr<Stopwatch> stopwatch_;
   ArrayPool pool_;
-  // By participants and stride.
+  // Groups by (participant count, rank stride).
   std::map<std::pair<int, int>, std::unique_ptr<Communicator>> groups_;
 };
 

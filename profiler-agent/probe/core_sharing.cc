@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-// The only processor this thread may run on; -1 where there are several.
+// Returns the only processor this thread may run on; -1 if there are several.
 int OnlyProcessor() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -26,7 +26,7 @@ int OnlyProcessor() {
   return processor;
 }
 
-// The same for ranks of one machine; a whole number that a double holds.
+// Returns a number that ranks of one machine share: a whole number that a double can hold.
 double MachineNumber() {
   char name[256] = {};
   if (::gethostname(name, sizeof(name) - 1) != 0) return 0.0;

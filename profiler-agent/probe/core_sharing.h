@@ -1,4 +1,4 @@
-// Whether ranks that measure have a core each.
+// Finds out whether each measuring rank has a core of its own.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_CORE_SHARING_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_CORE_SHARING_H_
@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// What readers of a profile should know of the cores of its ranks, as one sentence; empty where
-// each is bound to a core of its own. All ranks call it, from the threads that measure; `control`
-// is over all of them and the host's memory.
+// Returns one sentence for the readers of a profile about ranks that shared or were not bound to
+// cores; empty if each is bound to a core of its own. All ranks must call it, from the threads that
+// measure. `control` joins all ranks in host memory.
 absl::StatusOr<std::string> CoreSharingNote(Communicator& control);
 
 }  // namespace parplan

@@ -18,7 +18,7 @@ constexpr int64_t kReducedFloats = int64_t{2} << 20;
 constexpr int64_t kCopiedBytes = int64_t{64} << 20;
 constexpr int kMaxProductCount = 4096;
 
-// Computes and communicates, alone and together. Of one rank.
+// One rank's computation and communication, alone and together.
 class OverlapRun {
  public:
   OverlapRun(Device& device, LayerKernels& kernels, Communicator& group, Communicator& control)
@@ -57,7 +57,7 @@ class OverlapRun {
     return group_.Start(call);
   }
 
-  // Times of `work` at the slowest rank; ranks begin together.
+  // Returns the median time of `work` at the slowest rank. Ranks begin together.
   template <typename Work>
   absl::StatusOr<absl::Duration> MedianOf(int repetition_count, const Work& work) {
     std::vector<absl::Duration> samples;
@@ -68,7 +68,7 @@ class OverlapRun {
       double seconds = absl::ToDoubleSeconds(own);
       PARPLAN_RETURN_IF_ERROR(
           control_.AllReduce(ElementType::kFloat64, &seconds, 1, Reduction::kMax));
-      // The first is cold.
+      // The first run only warms up.
       if (i > 0) samples.push_back(absl::Seconds(std::max(seconds, 1e-9)));
     }
     return SpreadOf(samples).median;
@@ -81,8 +81,8 @@ class OverlapRun {
     return stopwatch_->Elapsed();
   }
 
-  // One all-reduce after the other and, beside them, products: the time until all has ended,
-  // or until the products have.
+  // Runs all-reduces one after another and matrix products at the same time. Returns the time until
+  // everything has ended if `whole`, else until the products have.
   absl::StatusOr<absl::Duration> TimeBoth(int reduce_count, int product_count, bool whole) {
     stopwatch_->Start();
     std::vector<std::unique_ptr<PendingWork>> pending;
@@ -102,7 +102,7 @@ class OverlapRun {
     return stopwatch_->Elapsed();
   }
 
-  // Of one all-reduce, from start to end, while products go on.
+  // Returns the time of one all-reduce from start to end while products run.
   absl::StatusOr<absl::Duration> TimeReduceBeside(int product_count) {
     const auto busy = [this] {
       return group_.Stats().entries[static_cast<int>(Operation::kAllReduce)].busy;
@@ -142,7 +142,7 @@ absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernel
   }));
   PARPLAN_ASSIGN_OR_RETURN(const absl::Duration one_product,
                            run.MedianOf(repetition_count, [&] { return run.TimeCompute(1); }));
-  // The slowest rank's times, so all ranks come to the same number.
+  // Times of the slowest rank, so that all ranks compute the same number.
   const int product_count =
       static_cast<int>(std::clamp(absl::FDivDuration(times.communication, one_product) + 0.5, 1.0,
                                   static_cast<double>(kMaxProductCount)));

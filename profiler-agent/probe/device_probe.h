@@ -1,5 +1,5 @@
-// What one device does besides collectives: how it computes while it communicates, and how fast
-// it copies.
+// Measures one device beyond its collectives: how computing and communicating slow each other down,
+// and how fast it copies.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_DEVICE_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_DEVICE_PROBE_H_
@@ -15,14 +15,15 @@
 
 namespace parplan {
 
-// Medians at the slowest rank.
+// Medians of times, each at the slowest rank.
 struct OverlapTimes {
-  // Matrix products and an all-reduce, each alone; made to take about as long.
+  // Matrix products and an all-reduce, each alone. The number of products is chosen so that both
+  // take about as long.
   absl::Duration compute;
   absl::Duration communication;
   // Both at once, until both have ended.
   absl::Duration together;
-  // The products while communication goes on all the time, and the other way round.
+  // The products during continuous communication, and the all-reduce during continuous products.
   absl::Duration compute_beside;
   absl::Duration communication_beside;
 
@@ -30,19 +31,19 @@ struct OverlapTimes {
   double communication_slowdown() const {
     return absl::FDivDuration(communication_beside, communication);
   }
-  // k of `max(a, b) + (k - 1) min(a, b)`, by which planners predict what takes a and b alone;
-  // at least 1.
+  // Returns the k, at least 1, for which `max(a, b) + (k - 1) min(a, b)` is the measured time of
+  // both together. Planners predict with it the time of work that takes a and b alone.
   double slowdown() const;
 };
 
-// All ranks call it. `group` is over all ranks and the device's memory, `control` over all
-// ranks and the host's.
+// Measures overlap; all ranks must call it. `group` joins all ranks in device memory, `control` in
+// host memory.
 absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernels,
                                             Communicator& group, Communicator& control,
                                             int repetition_count);
 
 struct CopySpeeds {
-  // Bytes moved (read and written once) in a second, medians.
+  // Median speeds in bytes per second; each byte is read once and written once.
   double within_device = 0.0;
   double to_device = 0.0;
   double from_device = 0.0;

@@ -1,5 +1,5 @@
-// parplan-agent-probe: one rank of a probe. The agent starts one a device, gives all of them
-// the file of a plan, and reads the profile that rank 0 gives back.
+// The program parplan-agent-probe: one rank of a probe. The agent starts one process for each
+// device, passes the file of a plan to all, and reads the profile that rank 0 returns.
 
 #include <unistd.h>
 
@@ -31,7 +31,8 @@ absl::StatusOr<agent::v1::ProbePlan> ReadPlan(const char* path) {
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   agent::v1::ProbePlan plan;
   if (!file || !plan.ParseFromString(bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no plan of a probe"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is not a serialized ProbePlan; parplan-agent writes this file"));
   }
   return plan;
 }
@@ -41,7 +42,7 @@ absl::Status WriteAll(int descriptor, absl::string_view data) {
     const ssize_t written = ::write(descriptor, data.data(), data.size());
     if (written < 0 && errno != EINTR) {
       return absl::UnavailableError(
-          absl::StrCat("cannot give the profile to the agent: ", std::strerror(errno)));
+          absl::StrCat("cannot write the profile to the agent: ", std::strerror(errno)));
     }
     if (written > 0) data.remove_prefix(static_cast<size_t>(written));
   }
@@ -65,11 +66,12 @@ absl::Status Run(const char* plan_path) {
   PARPLAN_ASSIGN_OR_RETURN(const std::optional<RankEnvironment> self,
                            RankEnvironment::FromEnvironment());
   if (!self.has_value()) {
-    return absl::FailedPreconditionError("this is a rank of a probe; start parplan-agent instead");
+    return absl::FailedPreconditionError(
+        "parplan-agent-probe runs one rank of a probe; start parplan-agent instead");
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
                            LoadBackend(plan.backend()));
-  // Ranks on cores are pinned, so each has its first device only.
+  // A rank pinned to a core sees that core only, as device 0.
   const int index = self->local_rank % backend->device_count();
   PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts description, backend->Describe(index));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(index));
@@ -86,7 +88,7 @@ absl::Status Run(const char* plan_path) {
   return WriteAll(self->result_descriptor, profile->SerializeAsString());
 }
 
-constexpr char kHelp[] = R"(Measures one device, as a rank among others; parplan-agent starts it.
+constexpr char kHelp[] = R"(Measures one device as one rank of a probe. Started by parplan-agent.
 Usage: parplan-agent-probe PLAN
 
 Options:
@@ -94,10 +96,10 @@ Options:
   --version                   Display program version information and exit
 
 Exit codes
-  0   measured; rank 0 gave the profile to the agent
-  1   could not measure: standard error says why
+  0   success; rank 0 has returned the profile to the agent
+  1   failed to measure; the reason is on standard error
   2   wrong arguments
-  75  ended because of another rank
+  75  ended because another rank failed
 )";
 
 }  // namespace
@@ -114,7 +116,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc != 2) {
-    std::cerr << "usage: parplan-agent-probe PLAN, as parplan-agent starts it\n";
+    std::cerr << "usage: parplan-agent-probe PLAN (started by parplan-agent)\n";
     return 2;
   }
   const absl::Status status = parplan::Run(argv[1]);

@@ -29,7 +29,7 @@ constexpr v1::Collective kCollectives[] = {
     v1::COLLECTIVE_ALL_TO_ALL, v1::COLLECTIVE_SEND_RECEIVE, v1::COLLECTIVE_BROADCAST,
 };
 
-// As floats in equal shares have it, so that the key is that of the measurement.
+// Returns the size rounded as WholeMessageBytes does, so that plan and profile have equal keys.
 int64_t WholeBytes(v1::Collective collective, int participant_count, int64_t bytes) {
   const bool has_shares = collective == v1::COLLECTIVE_ALL_GATHER ||
                           collective == v1::COLLECTIVE_REDUCE_SCATTER ||
@@ -38,7 +38,7 @@ int64_t WholeBytes(v1::Collective collective, int participant_count, int64_t byt
   return std::max(bytes / granule, int64_t{1}) * granule;
 }
 
-// Every shape by which groups side by side use all ranks: (participants, stride).
+// Returns every shape (participant count, stride) whose side-by-side groups use all ranks.
 std::vector<std::pair<int, int>> ShapesOf(int rank_count) {
   std::vector<std::pair<int, int>> shapes;
   for (int participants = 2; participants <= rank_count; ++participants) {
@@ -49,7 +49,7 @@ std::vector<std::pair<int, int>> ShapesOf(int rank_count) {
   return shapes;
 }
 
-// Small messages of all groups first: they are of use by themselves when time runs out.
+// Lists small messages of all groups first: they are useful on their own if time runs out.
 std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t growth) {
   std::vector<CollectiveKey> keys;
   const std::vector<std::pair<int, int>> shapes = ShapesOf(request.rank_count);
@@ -69,14 +69,14 @@ std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t gr
   return keys;
 }
 
-// Whether `degree` divides what a layer splits.
+// Returns whether `degree` divides everything that tensor parallelism splits in a layer.
 bool Divides(int degree, const LayerDefinition& layer) {
   if (!IsTransformer(layer.kind)) return true;
   return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0 &&
          layer.feed_forward_size % degree == 0;
 }
 
-// Small sizes of all degrees first, for the same reason.
+// Lists small micro-batches of all degrees first, for the same reason.
 std::vector<LayerKey> LayersOf(const ProbeRequest& request) {
   std::vector<LayerKey> keys;
   const auto add = [&](size_t model, int degree, int size) {
@@ -109,7 +109,7 @@ CollectivePlace PlaceOf(const v1::CollectiveTiming& timing) {
           timing.message_size_bytes()};
 }
 
-// Layers of a profile by what they are. The precision is the profile's.
+// Returns the digests of a profile's layers by id. They ignore precision, which is the profile's.
 std::map<std::string, std::string> DigestsById(const v1::Profile& profile) {
   std::map<std::string, std::string> digests;
   for (const v1::LayerDefinition& message : profile.layer_definitions()) {
@@ -140,8 +140,8 @@ std::set<LayerPlace> LayerPlacesOf(const v1::Profile& profile) {
   return places;
 }
 
-// The same of their memory, which is of one sample and of tokens that are not shared; those of
-// shared ones are measured with them.
+// Returns the same for memory entries. These hold for one sample and for tokens that are not
+// shared; entries for shared tokens are measured together with them.
 std::set<LayerPlace> MemoryPlacesOf(const v1::Profile& profile) {
   std::set<LayerPlace> places;
   const std::map<std::string, std::string> digests = DigestsById(profile);
@@ -159,7 +159,8 @@ std::set<LayerPlace> MemoryPlacesOf(const v1::Profile& profile) {
   return places;
 }
 
-// Whether `known` has every layer of the model at the key's degree and at `samples`.
+// Returns whether `known` has every layer of the model at the key's degree and at `samples`
+// samples.
 bool IsKnown(const LayerKey& key, int samples, const v1::ModelSpec& model, v1::Precision precision,
              const std::set<LayerPlace>& known) {
   if (model.precision() != precision) return false;
@@ -182,11 +183,13 @@ absl::StatusOr<ProbePlan> WholeProbe(const ProbeRequest& request) {
   if (request.micro_batch_sizes.empty()) return refuse("micro_batch_sizes", "must have an entry");
   if (request.smallest_message_bytes < 1 ||
       request.largest_message_bytes < request.smallest_message_bytes) {
-    return refuse("message sizes", "must rise, from 1 byte on");
+    return refuse("message sizes", "must be at least 1 byte, the largest not below the smallest");
   }
   for (const ModelSpec& model : request.models) {
     if (model.precision() != request.models.front().precision()) {
-      return refuse("model", "one profile has one precision; measure models of others apart");
+      return refuse(
+          "model",
+          "must have one precision for all models of a profile; measure the others separately");
     }
   }
   ProbePlan plan;
@@ -217,7 +220,8 @@ void SetTimeBudget(absl::Duration budget, ProbePlan& plan) {
 }
 
 absl::StatusOr<ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_count) {
-  if (node_count < 2) return FieldError(Reason::kSpecInvalid, "nodes", "links are between two");
+  if (node_count < 2)
+    return FieldError(Reason::kSpecInvalid, "nodes", "must be at least 2 to measure links");
   ProbeRequest together = request;
   together.rank_count = request.rank_count * node_count;
   together.models.clear();
@@ -229,7 +233,8 @@ absl::StatusOr<ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_co
   plan.set_measures_copies(false);
   plan.clear_collectives();
   for (const CollectiveKey& key : whole.collectives()) {
-    // Groups begin at multiples of this, so that those of a node are not longer than it.
+    // Groups start at multiples of this length, so a group lies within a node if it divides the
+    // node.
     const int length = key.participant_count() * key.rank_stride();
     const bool is_within = length <= request.rank_count && request.rank_count % length == 0;
     if (!is_within) *plan.add_collectives() = key;
@@ -263,7 +268,8 @@ ProbePlan IncrementalProbe(const ProbePlan& whole, const v1::Profile& stored,
       *plan.add_layers() = key;
     }
   }
-  // Memory comes with the first times of a model and degree, where there was time for it.
+  // Memory is measured with the first times of a model and degree; ask for it alone if it is
+  // missing.
   std::set<std::pair<int, int>> asked;
   for (const LayerKey& key : plan.layers()) {
     asked.insert({key.model_index(), key.tensor_parallel_degree()});
@@ -279,7 +285,7 @@ ProbePlan IncrementalProbe(const ProbePlan& whole, const v1::Profile& stored,
   }
   if (stored.has_overlap_slowdown()) plan.set_measures_overlap(false);
   if (stored.has_context_memory_bytes()) plan.set_measures_context_memory(false);
-  // For the notes of a whole one only.
+  // Copies are only reported in the notes of a complete profile.
   plan.set_measures_copies(false);
   return plan;
 }
@@ -311,11 +317,11 @@ v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh) {
     merged.set_context_memory_bytes(stored.context_memory_bytes());
   }
   if (merged.precision() == v1::PRECISION_UNSPECIFIED) merged.set_precision(stored.precision());
-  // Layers of another precision are none of these.
+  // Layers of another precision cannot be merged.
   if (stored.layer_definitions().empty() || merged.precision() != stored.precision()) {
     return merged;
   }
-  // Ids of `stored` in the merged profile: that of an equal layer, else one nobody has.
+  // Maps ids of `stored` to ids of the merged profile: that of an equal layer, or a new one.
   const std::map<std::string, std::string> fresh_digests = DigestsById(fresh);
   std::map<std::string, std::string> id_of_digest;
   for (const auto& [id, digest] : fresh_digests) id_of_digest[digest] = id;

@@ -31,7 +31,8 @@ namespace {
 
 constexpr int kOverlapRepetitionCount = 11;
 constexpr int kCopyRepetitionCount = 11;
-// Of the budget. The rest is for starting ranks, and for what takes longer than was expected.
+// Share of the time budget that is spent on measuring. The rest covers the start of ranks and
+// measurements that take longer than expected. Not measured.
 constexpr double kMeasuringShare = 0.95;
 
 absl::StatusOr<ElementType> ElementTypeOf(const std::vector<ModelSpec>& models) {
@@ -92,7 +93,7 @@ class Probe {
  private:
   void Note(const std::string& note) { profile_.mutable_provenance()->add_notes(note); }
 
-  // Whether at any rank what takes `expected` from now on would end after `budget`.
+  // Returns whether on any rank work of this expected duration would end after `budget`.
   absl::StatusOr<bool> IsLate(absl::Duration expected, absl::Duration budget) {
     float late = SteadyNow() - start_ + expected > budget ? 1.0F : 0.0F;
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat32, &late, 1, Reduction::kMax));
@@ -100,7 +101,7 @@ class Probe {
   }
 
   absl::Status MeasureContext() {
-    // A GPU's is not asked for.
+    // The context memory of a GPU is not measured.
     if (plan_.backend() != "cpu") return absl::OkStatus();
     double bytes = CpuContextMemory().as_double();
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat64, &bytes, 1, Reduction::kMax));
@@ -126,7 +127,7 @@ class Probe {
     options.time_limit = collective_time_limit_;
     if (plan_.precision() > 0) options.precision = plan_.precision();
     CollectiveProbe probe(job_, device_, *kernels_, *control_, options);
-    // Layers have the other half.
+    // The other half is for layers.
     const absl::Duration budget = plan_.layers().empty() ? time_budget_ : time_budget_ / 2;
     absl::Duration longest;
     for (int i = 0; i < plan_.collectives_size(); ++i) {
@@ -152,7 +153,8 @@ class Probe {
     return absl::OkStatus();
   }
 
-  // Memory grows with samples as it does with one, so each degree is measured once.
+  // Memory is proportional to the number of samples, so each degree is measured once, with one
+  // sample.
   absl::Status MeasureSizes(int model_index, LayerProbeShape shape,
                             const LayerProbeSetting& setting) {
     if (!measured_sizes_.insert({model_index, shape.tensor_parallel_degree}).second) {
@@ -182,8 +184,8 @@ class Probe {
     return absl::OkStatus();
   }
 
-  // For one definition of a model's middle layers: an equal share, with `size_count` sizes to
-  // come, of what is left of the budget, but no more than the plan says.
+  // Returns the time limit for one definition among a model's middle layers: an equal share of the
+  // remaining budget, with `size_count` sizes still to measure, but at most the plan's limit.
   absl::Duration LayerTimeLimit(const ModelSpec& model, int size_count) const {
     const int64_t middle_count =
         std::max<int64_t>(1, static_cast<int64_t>(model.layer_definitions().size()) - 2);
@@ -242,7 +244,7 @@ class Probe {
     return MeasureSizes(key.model_index(), shape, setting);
   }
 
-  // For the notes only, so it has no part in the budget where that is short.
+  // Copies only go into the notes, so they are skipped if the budget is used up.
   absl::Status MeasureCopySpeeds() {
     PARPLAN_ASSIGN_OR_RETURN(const bool is_late, IsLate(absl::ZeroDuration(), time_budget_));
     if (is_late) {
@@ -264,7 +266,7 @@ class Probe {
   const std::vector<ModelSpec> models_;
   std::unique_ptr<LayerKernels> kernels_;
   std::unique_ptr<Communicator> control_;
-  // Null where there is one rank.
+  // Null if there is only one rank.
   std::unique_ptr<Communicator> everyone_;
   absl::Duration time_budget_;
   absl::Duration collective_time_limit_;
@@ -272,7 +274,7 @@ class Probe {
   absl::Duration start_;
   v1::Profile profile_;
   ProfileEntries entries_{profile_};
-  // Model and tensor-parallel degree.
+  // Pairs (model index, tensor-parallel degree) that have been measured.
   std::set<std::pair<int, int>> measured_sizes_;
 };
 

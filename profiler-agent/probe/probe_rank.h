@@ -1,4 +1,4 @@
-// What one rank of a probe does.
+// Runs one rank of a probe.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_PROBE_RANK_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_PROBE_RANK_H_
@@ -11,11 +11,11 @@
 
 namespace parplan {
 
-// Measures what `plan` says on `device`. All ranks of the job call it; each gets the same
-// profile, without the parts of its provenance that the agent knows (program, driver).
+// Measures the items of `plan` on `device`. All ranks of the job must call it; each gets the same
+// profile, without the parts of its provenance that only the agent knows (program, driver).
 //
-// What the time budget left out, and sizes that the executor cannot run, are in the notes.
-// INVALID_ARGUMENT for a plan that breaks its rules; the errors of devices and communicators.
+// The profile's notes list what the time budget left out and sizes that the executor cannot run.
+// INVALID_ARGUMENT for an invalid plan; otherwise the errors of devices and communicators.
 absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, RankContext& job,
                                      const DeviceFacts& description, Device& device);
 

@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-// No time in a profile is 0, however little a layer computes.
+// Smallest time of a profile, which must be positive.
 constexpr absl::Duration kShortestTime = absl::Nanoseconds(1);
 
 google::protobuf::Duration TimeToProto(absl::Duration time) {
@@ -67,7 +67,7 @@ void ProfileEntries::AddLayer(const ModelSpec& model, const LayerTimes& times) {
   AddOptimizer(model.optimizer(), times);
 }
 
-// Layers of several sizes have as many parameters.
+// Different layers may have equally many parameters; their step is stored once.
 void ProfileEntries::AddOptimizer(Optimizer optimizer, const LayerTimes& times) {
   if (times.optimizer_step.median <= absl::ZeroDuration() || times.parameter_count < 1) return;
   const v1::Optimizer wire = OptimizerToProto(optimizer);

@@ -1,4 +1,4 @@
-// Puts what ranks have measured into a profile, each thing once.
+// Adds measurements to a profile, each once.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_PROFILE_ENTRIES_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_PROFILE_ENTRIES_H_
@@ -19,32 +19,34 @@
 
 namespace parplan {
 
-// Models may have layers in common: those are in the profile under one id, with the times and
-// sizes that came first. No time is 0, however little was done.
+// Builds the entries of one profile. Layers that models have in common are added under one id, with
+// the times and sizes that came first. A time of 0 is stored as 1 ns, because profiles need
+// positive times.
 class ProfileEntries {
  public:
-  // `profile` outlives it and has no layers yet.
+  // `profile` must outlive this object and have no layers yet.
   explicit ProfileEntries(v1::Profile& profile) : profile_(profile) {}
 
   void AddCollective(const agent::v1::CollectiveKey& key, const TimeSpread& spread);
-  // Of a layer of `model`; the optimizer's step too, once for each number of parameters.
+  // Adds the times of a layer of `model`, and those of its optimizer step once for each number of
+  // parameters.
   void AddLayer(const ModelSpec& model, const LayerTimes& times);
   void AddSizes(const ModelSpec& model, const LayerSizes& sizes);
 
  private:
-  // The id of a layer in the profile, where it is added when it is new.
+  // Returns the layer's id in the profile, adding the layer if it is new.
   std::string IdOf(const LayerDefinition& layer, Precision precision);
   void AddOptimizer(Optimizer optimizer, const LayerTimes& times);
 
   v1::Profile& profile_;
-  // By digest, and all of them.
+  // Ids by digest of the layer, and the set of all ids.
   std::map<std::string, std::string> ids_;
   std::set<std::string> known_ids_;
-  // Id, tensor-parallel degree, samples, sequence length.
+  // Timed entries: (id, tensor-parallel degree, samples, sequence length).
   std::set<std::tuple<std::string, int, int64_t, int>> timed_;
-  // Optimizers and numbers of parameters.
+  // Timed optimizer steps: (optimizer, number of parameters).
   std::set<std::pair<int, int64_t>> stepped_;
-  // Id, tensor-parallel degree, whether tokens are shared, sequence length.
+  // Sized entries: (id, tensor-parallel degree, whether tokens are shared, sequence length).
   std::set<std::tuple<std::string, int, bool, int>> sized_;
 };
 

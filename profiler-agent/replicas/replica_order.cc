@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// FNV-1a of 64 bits.
+// The 64-bit FNV-1a hash.
 uint64_t Fold(absl::string_view text, uint64_t state) {
   for (const char c : text) {
     state ^= static_cast<unsigned char>(c);
@@ -16,8 +16,7 @@ uint64_t Fold(absl::string_view text, uint64_t state) {
   return state;
 }
 
-// The last step of SplitMix64: addresses that differ in one digit get weights that have nothing
-// to do with each other.
+// The finalizer of SplitMix64: addresses that differ in one digit get unrelated weights.
 uint64_t Mix(uint64_t state) {
   state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
   state = (state ^ (state >> 27)) * 0x94d049bb133111eb;
@@ -25,7 +24,7 @@ uint64_t Mix(uint64_t state) {
 }
 
 uint64_t Weight(absl::string_view cluster, absl::string_view address) {
-  // Neither has spaces, so no two pairs are one text.
+  // Neither contains a space, so different pairs are different texts.
   return Mix(Fold(address, Fold(" ", Fold(cluster, 0xcbf29ce484222325))));
 }
 
@@ -39,7 +38,7 @@ std::vector<std::string> OrderReplicas(absl::string_view cluster,
     const uint64_t weight = Weight(cluster, address);
     weighed.emplace_back(weight, std::move(address));
   }
-  // Equal weights, which are as good as impossible, by address.
+  // Largest weight first. Equal weights, which practically never occur, are ordered by address.
   std::sort(weighed.rbegin(), weighed.rend());
   weighed.erase(std::unique(weighed.begin(), weighed.end()), weighed.end());
   std::vector<std::string> order;

@@ -14,12 +14,13 @@ namespace {
 
 using Kind = ServerTarget::Kind;
 
-// For the connection to a replica that may be away; one that is there says so in milliseconds.
+// Time allowed for the connection to a replica. A running one answers in milliseconds; one that is
+// away costs the whole time. Not measured.
 constexpr std::chrono::seconds kPatience(10);
-// How often a wait looks whether it is stopped.
+// Interval at which a wait checks whether it is stopped.
 constexpr std::chrono::milliseconds kSlice(100);
 
-// As a target of its own. Brackets may not stand in a URI as they are.
+// Returns an address as a target of its own. A URI needs its brackets escaped.
 std::string TargetOf(const std::string& address) {
   if (!absl::StartsWith(address, "[")) return absl::StrCat("ipv4:", address);
   return absl::StrCat("ipv6:", absl::StrReplaceAll(address, {{"[", "%5B"}, {"]", "%5D"}}));
@@ -58,7 +59,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Replicas::MakeChannelTo(
 }
 
 grpc_connectivity_state Replicas::AwaitReady(grpc::Channel& channel) const {
-  // The channel asks for the server's health: it is ready when that serves, and not before.
+  // The channel watches the server's health, so it is ready only when the server serves.
   const auto end = std::chrono::system_clock::now() + kPatience;
   while (!is_stopped_ && std::chrono::system_clock::now() < end) {
     const grpc_connectivity_state state = channel.GetState(true);

@@ -19,13 +19,13 @@ namespace parplan {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
-// Of one question to one server; the second try waits twice as long.
+// Time for one query to one name server; the second attempt waits twice as long.
 constexpr int kTryMs = 2000;
 constexpr int kTryCount = 2;
-// How often a wait looks whether it is stopped.
+// Interval at which a wait checks whether it is stopped.
 constexpr int kSliceUs = 100000;
 
-// What became of the question for one family of addresses.
+// The result of the query for one address family.
 struct Answer {
   bool is_done = false;
   int status = ARES_SUCCESS;
@@ -52,7 +52,7 @@ void Take(void* argument, int status, int /*timeouts*/, ares_addrinfo* found) {
   ares_freeaddrinfo(found);
 }
 
-// Reads and writes what can be, for a moment.
+// Handles the sockets of the resolver for one slice of time.
 void Work(ares_channel channel) {
   ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
   const int bits = ares_getsock(channel, sockets, ARES_GETSOCK_MAXNUM);
@@ -74,7 +74,7 @@ void Work(ares_channel channel) {
     ares_process_fd(channel, can_read ? ready.fd : ARES_SOCKET_BAD,
                     can_write ? ready.fd : ARES_SOCKET_BAD);
   }
-  // What has taken too long.
+  // Handles expired queries.
   ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 }
 
@@ -89,7 +89,7 @@ absl::Status Failure(const ServerTarget& target, int status) {
 
 absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
                                                      const std::atomic<bool>& is_stopped) {
-  // RFC 6761 knows the answer, and c-ares 1.18 loses memory over it.
+  // RFC 6761 fixes the answer, and c-ares 1.18 leaks memory when asked.
   if (target.name == "localhost") {
     return std::vector<std::string>{AddressText("127.0.0.1", target.port),
                                     AddressText("::1", target.port)};
@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
   if (!target.dns_server.empty()) {
     status = ares_set_servers_ports_csv(channel, target.dns_server.c_str());
   }
-  // One question each: a server that fails at one family says nothing of the other.
+  // One query for each family: a name server that fails for one may answer for the other.
   Answer answers[2];
   if (status == ARES_SUCCESS) {
     const std::string port = absl::StrCat(target.port);
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
     const absl::Time end = absl::Now() + kPatience;
     while (!answers[0].is_done || !answers[1].is_done) {
       if (is_stopped || absl::Now() > end) {
-        ares_cancel(channel);  // Calls both back.
+        ares_cancel(channel);  // Calls both callbacks.
       } else {
         Work(channel);
       }

@@ -17,7 +17,7 @@ namespace {
 constexpr int kHttpsPort = 443;
 
 struct HostPort {
-  std::string host;  // Without brackets.
+  std::string host;  // Name or address, without brackets.
   int port = kHttpsPort;
 };
 
@@ -32,7 +32,7 @@ std::optional<HostPort> ReadHostPort(absl::string_view text) {
     port = std::string(rest);
   } else {
     const std::vector<std::string> parts = absl::StrSplit(text, ':');
-    // More than one colon: an address of IPv6 without a port.
+    // More than one colon means an IPv6 address without a port.
     result.host = parts.size() == 2 ? parts[0] : std::string(text);
     if (parts.size() == 2) port = parts[1];
   }

@@ -108,7 +108,7 @@ TEST(CollectiveProbe, TimesEveryCollectiveOfEveryShape) {
 TEST(CollectiveProbe, RefusesWhatItCannotMeasure) {
   OnRanks(2, [](CollectiveProbe& probe) {
     EXPECT_THAT(probe.Measure({Collective::kAllReduce, 3, 1, 4096}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("do not use all 2 ranks")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("do not cover all 2 ranks")));
     EXPECT_THAT(probe.Measure({Collective::kAllGather, 2, 1, 4}),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("message_size_bytes")));
     EXPECT_THAT(probe.Measure({Collective::kAllReduce, 2, 1, 0}),
