@@ -25,41 +25,41 @@ struct NextProbe {
   agent::v1::ProbePlan plan;
 };
 
-// The merged profile of everything measured, and what it covers. Not thread-safe.\nclass Remembered
-// {
-public:
-// Opens the record in `folder`. A damaged record counts as none. Returns the errors of
-// RecordFolder::Open.
-static absl::StatusOr<std::unique_ptr<Remembered>> Open(const std::string& folder);
+// The merged profile of everything measured, and what it covers. Not thread-safe.
+class Remembered {
+ public:
+  // Opens the record in `folder`. A damaged record counts as none. Returns the errors of
+  // RecordFolder::Open.
+  static absl::StatusOr<std::unique_ptr<Remembered>> Open(const std::string& folder);
 
-// Returns the next measurement, or nothing if none is due: all of `whole` if no node with this
-// fingerprint has been measured, or if the last measurement of everything is older than
-// `longest_age`; otherwise what is missing from `whole` or in `drifted`. What a time budget left
-// out is asked for again as long as each attempt measures part of it; what proved impossible to
-// measure is not.
-std::optional<NextProbe> Next(const agent::v1::ProbePlan& whole, const std::string& fingerprint,
-                              const std::set<CollectiveShape>& drifted, absl::Time now,
-                              absl::Duration longest_age) const;
+  // Returns the next measurement, or nothing if none is due: all of `whole` if no node with this
+  // fingerprint has been measured, or if the last measurement of everything is older than
+  // `longest_age`; otherwise what is missing from `whole` or in `drifted`. What a time budget left
+  // out is asked for again as long as each attempt measures part of it; what proved impossible to
+  // measure is not.
+  std::optional<NextProbe> Next(const agent::v1::ProbePlan& whole, const std::string& fingerprint,
+                                const std::set<CollectiveShape>& drifted, absl::Time now,
+                                absl::Duration longest_age) const;
 
-// Records `fresh`, which was measured for `probe` and is queued for upload.
-absl::Status Learn(const NextProbe& probe, const agent::v1::ProbePlan& whole,
-                   const std::string& fingerprint, const v1::Profile& fresh, absl::Time now);
+  // Records `fresh`, which was measured for `probe` and is queued for upload.
+  absl::Status Learn(const NextProbe& probe, const agent::v1::ProbePlan& whole,
+                     const std::string& fingerprint, const v1::Profile& fresh, absl::Time now);
 
-// The newest measurement of each item; empty at first.
-const v1::Profile& profile() const { return profile_; }
-// Fingerprint of the measured node; empty at first.
-const std::string& fingerprint() const { return fingerprint_; }
+  // The newest measurement of each item; empty at first.
+  const v1::Profile& profile() const { return profile_; }
+  // Fingerprint of the measured node; empty at first.
+  const std::string& fingerprint() const { return fingerprint_; }
 
-private:
-explicit Remembered(std::unique_ptr<RecordFolder> folder) : folder_(std::move(folder)) {}
+ private:
+  explicit Remembered(std::unique_ptr<RecordFolder> folder) : folder_(std::move(folder)) {}
 
-const std::unique_ptr<RecordFolder> folder_;
-v1::Profile profile_;
-std::string fingerprint_;
-// Digest of the complete plan for which everything that can be measured is known; empty if there
-// is none.
-std::string settled_digest_;
-absl::Time whole_time_ = absl::InfinitePast();
+  const std::unique_ptr<RecordFolder> folder_;
+  v1::Profile profile_;
+  std::string fingerprint_;
+  // Digest of the complete plan for which everything that can be measured is known; empty if there
+  // is none.
+  std::string settled_digest_;
+  absl::Time whole_time_ = absl::InfinitePast();
 };
 
 }  // namespace parplan

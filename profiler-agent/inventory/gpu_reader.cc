@@ -131,12 +131,12 @@ GpuSet ReadGpus(const GpuReaderOptions& options) {
     return Without(gpus, GpuAvailability::kNoDevice, "the NVIDIA driver is loaded, but has no GPU");
   }
   if (gpus.cuda_version != 0 && gpus.cuda_version < options.required_cuda_version) {
-    return Without(
-        gpus, GpuAvailability::kDriverTooOld,
-        absl::StrCat("driver ", gpus.driver_version, " supports CUDA ", gpus.cuda_version / 1000,
-                     ".", gpus.cuda_version % 1000 / 10, "; CUDA ",
-                     options.required_cuda_version / 1000, ".",
-                     options.required_cuda_version % 1000 / 10, ", install a newer driver"));
+    return Without(gpus, GpuAvailability::kDriverTooOld,
+                   absl::StrCat("driver ", gpus.driver_version, " supports CUDA ",
+                                gpus.cuda_version / 1000, ".", gpus.cuda_version % 1000 / 10,
+                                "; CUDA ", options.required_cuda_version / 1000, ".",
+                                options.required_cuda_version % 1000 / 10,
+                                " is required: install a newer driver"));
   }
   std::vector<nvml::Device> handles(count, nullptr);
   for (unsigned i = 0; i < count; ++i) {

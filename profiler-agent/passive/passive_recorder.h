@@ -27,39 +27,39 @@ struct PassiveOptions {
   int max_files = 200;
 };
 
-// Records operations and writes a window of their times at regular intervals.\nclass
-// PassiveRecorder {
-public:
-explicit PassiveRecorder(PassiveOptions options);
-// Writes the last window.
-~PassiveRecorder();
+// Records operations and writes a window of their times at regular intervals.
+class PassiveRecorder {
+ public:
+  explicit PassiveRecorder(PassiveOptions options);
+  // Writes the last window.
+  ~PassiveRecorder();
 
-PassiveRecorder(const PassiveRecorder&) = delete;
-PassiveRecorder& operator=(const PassiveRecorder&) = delete;
+  PassiveRecorder(const PassiveRecorder&) = delete;
+  PassiveRecorder& operator=(const PassiveRecorder&) = delete;
 
-// Safe to use from any thread; no call blocks.
-OperationTracker& operations() { return operations_; }
-void ChannelDone(uint64_t operation);
+  // Safe to use from any thread; no call blocks.
+  OperationTracker& operations() { return operations_; }
+  void ChannelDone(uint64_t operation);
 
-private:
-void Run();
-// Aggregates the queued samples, and writes the window if `leaves`. A window that fails is
-// dropped.
-void Collect(bool leaves) noexcept;
-void Drain();
-void Leave();
+ private:
+  void Run();
+  // Aggregates the queued samples, and writes the window if `leaves`. A window that fails is
+  // dropped.
+  void Collect(bool leaves) noexcept;
+  void Drain();
+  void Leave();
 
-const PassiveOptions options_;
-OperationTracker operations_;
-SampleQueue samples_;
-// Used by the thread only.
-PassiveWindow window_;
-int64_t window_count_ = 0;
+  const PassiveOptions options_;
+  OperationTracker operations_;
+  SampleQueue samples_;
+  // Used by the thread only.
+  PassiveWindow window_;
+  int64_t window_count_ = 0;
 
-std::mutex mutex_;
-std::condition_variable changed_;
-bool is_ending_ = false;  // Guarded by mutex_.
-std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ending_ = false;  // Guarded by mutex_.
+  std::thread thread_;
 };
 
 }  // namespace parplan

@@ -76,7 +76,7 @@ TEST(ReadGpus, TellsWhyThereAreNone) {
   expect(Fake("lost"), GpuAvailability::kFailed, "GPU 1 does not answer: GPU is lost");
   GpuReaderOptions newer = Fake("eight");
   newer.required_cuda_version = 13010;
-  expect(newer, GpuAvailability::kDriverTooOld, "supports CUDA 13.0; CUDA 13.1");
+  expect(newer, GpuAvailability::kDriverTooOld, "supports CUDA 13.0; CUDA 13.1 is required");
 }
 
 TEST(BusyGpuText, LooksAtTimeAndMemoryWhereProcessesAreHidden) {
@@ -88,7 +88,7 @@ TEST(BusyGpuText, LooksAtTimeAndMemoryWhereProcessesAreHidden) {
   gpus.states[0].utilization_percent = 5;
   EXPECT_EQ(BusyGpuText(gpus), "");
   gpus.states[0].utilization_percent = 6;
-  EXPECT_EQ(BusyGpuText(gpus), "GPU 0 is busy 6 % of its time");
+  EXPECT_EQ(BusyGpuText(gpus), "GPU 0 is busy 6 % of the time");
   gpus.states[0].utilization_percent = 0;
   gpus.states[0].used_memory_bytes = 21;
   EXPECT_EQ(BusyGpuText(gpus), "GPU 0 has 21 bytes in use");
