@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-// Name of this program among the runtimes of planner/model/runtime_traits.h.
+// Id of this runtime in planner/model/runtime_traits.h.
 constexpr char kRuntimeId[] = "parplan";
 
 // Reads, verifies and checks plan files.
