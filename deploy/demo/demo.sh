@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, start to end: a server on an embedded store, a measured profile
-# in, a signed plan out, verified and explained. Run by `./parplan-dev demo`.
+# Shows the main use from start to end: starts a server on an embedded store, uploads a measured
+# profile, and obtains, verifies and explains a signed plan. Run by `./parplan-dev demo`.
 #
 #   demo.sh [--keep]     --keep leaves the server running
 set -euo pipefail
@@ -19,7 +19,7 @@ done
 
 step() { printf '\n== %s\n' "$*"; }
 
-# A server of an earlier --keep uses the same folder; it would hold its lock.
+# A server from an earlier --keep holds the lock of the same folder.
 if [[ -f "$work/server.pid" ]] && kill -0 "$(cat "$work/server.pid")" 2>/dev/null; then
   echo "demo: a server of an earlier demo still runs; stop it with: kill $(cat "$work/server.pid")" >&2
   exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The loop, closed on this machine: measure it, plan a small GPT for it, train under the plan
-# and under three others, and set what was predicted beside what was measured. Run by demo.sh.
+# Closes the loop on this machine: measures it, plans a small GPT for it, trains under the plan and
+# under three others, and compares predicted with measured times. Run by demo.sh.
 #
 #   train_here.sh BIN WORK SERVER TRUST     programs, folder for files, address of a server,
 #                                           and the public keys of its plans
@@ -17,7 +17,7 @@ read -ra measure <<<"${PARPLAN_DEMO_MEASURE:---micro-batches 1 2 4 8 --max-messa
 
 step() { printf '\n== %s\n' "$*"; }
 
-# GPUs where there are some and the programs came with their back end; else cores.
+# Uses GPUs if there are any and the programs were built with the CUDA back end; otherwise cores.
 backend=cpu ranks=2 model=${PARPLAN_DEMO_MODEL:-$root/deploy/examples/small-gpt.model.json}
 if [[ -f "$bin/libparplan_cuda.so" ]] && compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
   backend=cuda

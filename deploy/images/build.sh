@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds container images from programs that are built already: a program, the libraries it is
-# linked to as Debian packages have them, and nothing else. No root, no daemon, no registry, no
-# network. The same programs and packages give the same image, bit for bit, whoever builds it.
+# Builds container images from programs that are already built. An image holds a program, the
+# libraries that it links from Debian packages, and nothing else. Needs no root, daemon, registry or
+# network. Equal programs and packages give bit-identical images.
 #
 #   deploy/images/build.sh [--bin FOLDER] [--out FOLDER] [--tag TAG] [--archive] [IMAGE...]
 #
-# IMAGE is server, agent, sidecar, planctl or executor; by default the first four. They are kept in
-# OUT/storage, for buildah with `--root OUT/storage --runroot OUT/run --storage-driver vfs`, and
-# with --archive as OUT/parplan-IMAGE.tar (OCI) besides. Prints a line an image: name, id, bytes.
+# IMAGE is server, agent, sidecar, planctl or executor; by default the first four. They are stored in
+# OUT/storage, for buildah with `--root OUT/storage --runroot OUT/run --storage-driver vfs`, and with
+# --archive also as OUT/parplan-IMAGE.tar (OCI). Prints a line for each image: name, id, bytes.
 set -euo pipefail
 umask 022
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -50,8 +50,8 @@ programs_of() {
   esac
 }
 
-# The Debian packages of files, one a line; fails for a file of none. Packages name some files as
-# they were before /lib became a link.
+# Prints the Debian packages that contain the files, one per line; fails if a file is in none.
+# Packages list some files under their paths from before /lib became a link.
 packages_of() {
   local file found
   found=$(for file in "$@"; do printf '%s\n' "$file" "${file#/usr}"; done |
@@ -62,9 +62,9 @@ packages_of() {
   done | sed 's/:.*//' | LC_ALL=C sort -u
 }
 
-# PostgreSQL's client library can look up where its server is in LDAP, for which Debian brings a
-# second TLS library: 7 MB in all, which no image of ours needs. In their place stands a library
-# of the same name that knows no directory, so such a look-up fails and says so.
+# PostgreSQL's client library can look up its server in LDAP, for which Debian adds a second TLS
+# library: 7 MB that no image needs. A library of the same name replaces them; it knows no directory,
+# so such a look-up fails with a message.
 readonly left_out='libldap-*.so.*'
 stand_in() {
   local user=$1 target=$2 work
@@ -78,8 +78,8 @@ stand_in() {
   rm -r "$work"
 }
 
-# The libraries of a program as the loader finds them, one path a line, but for what is left out
-# and what only that needs; then `left-out NAME USER` lines.
+# Prints the libraries of a program as the loader finds them, one path per line, without those that
+# are left out and those needed only by them; then `left-out NAME USER` lines.
 libraries_of() {
   local file name path
   local -A path_of=() seen=()
@@ -92,7 +92,7 @@ libraries_of() {
     for name in $(objdump -p "$file" | awk '$1 == "NEEDED" {print $2}'); do
       [[ -z "${seen[$name]:-}" ]] || continue
       seen[$name]=1
-      # The loader is there in any case.
+      # The loader is always included.
       [[ "$name" != ld-linux* ]] || continue
       # shellcheck disable=SC2254
       case "$name" in $left_out) echo "left-out $name $file" && continue ;; esac
@@ -105,7 +105,7 @@ libraries_of() {
   ldd "$1" | awk '$1 ~ /^\/.*ld-linux/ {print $1}'
 }
 
-# Puts the programs and all they are linked to into a folder that becomes the image's root.
+# Copies the programs and all linked libraries into a folder that becomes the image's root.
 gather() {
   local root=$1 program library name user real package reals=()
   shift
@@ -130,8 +130,8 @@ gather() {
     install -D -m 755 "$real" "$root$library"
     reals+=("$real")
   done <"$root.libraries"
-  # What is inside, for people and scanners, and under which licences; what is linked into a
-  # program as archives (cmake/FindCBC.cmake), too.
+  # Lists the contents and their licences for people and scanners, including what is linked into
+  # programs statically (cmake/FindCBC.cmake).
   packages_of "${reals[@]}" >"$root.packages"
   for program in "$@"; do
     if grep -q 8CbcModel "$bin/$program" && ! grep -q '/libCbc' "$root.libraries"; then
@@ -147,13 +147,13 @@ gather() {
   done <"$root.packages" >"$root/usr/share/doc/parplan/packages"
   install -m 644 "$source_folder/LICENSE" "$root/usr/share/doc/parplan/LICENSE"
   rm -f "$root.libraries" "$root.packages"
-  # Mozilla's authorities as Debian has them, and none of this machine.
+  # Mozilla's certificate authorities from Debian's package, and none of this machine's own.
   find /usr/share/ca-certificates/mozilla -name '*.crt' -print0 2>/dev/null | LC_ALL=C sort -z |
     xargs -0 -r cat >"$root/etc/ssl/certs/ca-certificates.crt"
   echo 'parplan:x:65532:65532::/:/usr/sbin/nologin' >"$root/etc/passwd"
   echo 'parplan:x:65532:' >"$root/etc/group"
   echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
-  # The root file system is read-only and nobody's; volumes are mounted where data goes.
+  # The root file system is read-only and has no owner; volumes are mounted for data.
   find "$root" -type d -exec chmod 755 {} +
   find "$root" -exec touch -h -d @0 {} +
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs again what CPack packed, so that nothing of the moment or the machine is in the packages:
-# times are at most SOURCE_DATE_EPOCH, names in order, everything root's.
+# Repacks what CPack packed, so that packages do not depend on the time or the machine: times are at
+# most SOURCE_DATE_EPOCH, names are sorted, and root owns everything.
 #
 #   finish_packages.sh FOLDER-OF-CPACK FOLDER
 set -euo pipefail
@@ -13,7 +13,7 @@ for package in "$from"/*.deb; do
   tree="$work/$(basename "$package" .deb)"
   dpkg-deb --raw-extract "$package" "$tree"
   chmod -R u+rwX,go+rX,go-w,g-s "$tree"
-  # CPack adds scripts that do what the trigger of the package does already.
+  # CPack adds scripts that repeat what the trigger of the package does.
   if grep -qs ldconfig "$tree/DEBIAN/triggers"; then
     rm -f "$tree/DEBIAN/postinst" "$tree/DEBIAN/postrm"
   fi

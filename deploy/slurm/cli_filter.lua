@@ -1,22 +1,22 @@
--- Runs in sbatch, salloc and srun, as the user, before a job is submitted: an adviser, not a
--- guard (users can go round it). For a job that is to be planned (--plan-model) it asks the
--- planner which numbers of devices fit. A number that cannot fit is rejected with the reason; a
--- job that names none gets the one recommended. Where the planner is away, nothing is changed:
--- the job is planned, or refused, when it has its nodes.
+-- Runs in sbatch, salloc and srun, as the user, before a job is submitted. It advises and does not
+-- enforce, since users can bypass it. For a job to be planned (--plan-model) it asks the planner which
+-- device counts fit. A count that cannot fit is rejected with the reason; a job without a count gets
+-- the recommended one. If the planner is unreachable, nothing is changed: the job is planned, or
+-- refused, once it has its nodes.
 --
 -- slurm.conf: CliFilterPlugins=lua; this file is cli_filter.lua beside it. docs/slurm.md.
 
--- What a site sets.
+-- Settings of the site.
 local planctl = os.getenv("PARPLAN_PLANCTL") or "/usr/bin/planctl"
 local server = os.getenv("PARPLAN_SERVER") or "planner.example.org:9477"
--- Where the planner speaks TLS, with what planctl is to connect: files that users may read, such as
--- "--tls-ca /etc/parplan/tls/ca.pem". A server that wants certificates of its clients gives no
--- advice to users who have none.
+-- If the planner uses TLS, the flags of planctl with files that users may read, such as
+-- "--tls-ca /etc/parplan/tls/ca.pem". A server that requires client certificates gives no advice to
+-- users without one.
 local tls = os.getenv("PARPLAN_TLS_FLAGS") or ""
--- The devices a job can ask for: one group of nodes, as many as the partition has.
+-- The devices that a job can request: one group of nodes, as many as the partition has.
 local cluster = os.getenv("PARPLAN_CLUSTER_FILE") or "/etc/parplan/partition.cluster.json"
 local devices_per_node = tonumber(os.getenv("PARPLAN_DEVICES_PER_NODE") or "8")
--- Asked with --gpus-per-node.
+-- Requested with --gpus-per-node.
 local gpu_type = os.getenv("PARPLAN_GPU_TYPE") or "h200"
 local patience_seconds = tonumber(os.getenv("PARPLAN_PATIENCE_SECONDS") or "3")
 
@@ -24,8 +24,8 @@ local function quoted(text)
   return "'" .. string.gsub(text, "'", "'\\''") .. "'"
 end
 
--- What `planctl shape` says: by number of devices, true or why it does not fit; the number
--- recommended; and why nothing fits. Nothing where there is no answer in time.
+-- Returns the answer of `planctl shape`: for each device count true or the reason why it does not fit,
+-- the recommended count, and the reason why nothing fits. Returns nil without an answer in time.
 local function ask(model, batch)
   local command = string.format(
     "timeout %d %s --quiet --format json shape --model %s --batch %s --cluster %s --server %s " ..
@@ -57,14 +57,14 @@ function slurm_cli_pre_submit(options, pack_offset)
   if mine == nil then return slurm.SUCCESS end
   local model, batch, plan = mine["plan-model"], mine["plan-batch"], mine["plan"]
   if model == nil or batch == nil or plan == "off" then return slurm.SUCCESS end
-  -- A step of a job has its devices.
+  -- A step of a job already has its devices.
   if os.getenv("SLURM_JOB_ID") ~= nil then return slurm.SUCCESS end
-  -- `h200:8`, `8` or nothing. Of other devices this partition's advice says nothing.
+  -- `h200:8`, `8` or nothing. There is no advice about devices other than this partition's.
   local gpus = options["gpus-per-node"] or ""
   local asked_type, asked_count = string.match(gpus, "^(%a[^:]*)"), string.match(gpus, "(%d+)$")
   if asked_type ~= nil and asked_type ~= gpu_type then return slurm.SUCCESS end
   local per_node = tonumber(asked_count) or devices_per_node
-  -- A range is the user's choice. Slurm's for none is `1-0`.
+  -- A range is the user's choice. Slurm passes `1-0` for none.
   local most = string.match(options["nodes"] or "", "^%d+%-(%d+)$")
   if most ~= nil and tonumber(most) > 0 then return slurm.SUCCESS end
   local fits, recommended, why = ask(model, batch)

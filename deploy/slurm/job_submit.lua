@@ -1,9 +1,9 @@
--- Runs in slurmctld, under its locks, for each job submitted: it looks at what the job says of
--- itself and asks nobody. A call to the planner does not belong here; it would hold up everyone.
+-- Runs in slurmctld, under its locks, for each submitted job. It checks only what the job states and
+-- makes no calls: a call to the planner would block all of Slurm.
 --
 -- slurm.conf: JobSubmitPlugins=lua; this file is job_submit.lua beside it. docs/slurm.md.
 
--- Devices the planner may be asked about: as in `devices` of parplan-slurm.json.
+-- Devices known to the planner, as in `devices` of parplan-slurm.json.
 local planned = { "gpu", "core" }
 
 local function asks_for_devices(job_desc)

@@ -41,7 +41,7 @@ def main():
     group = placement_group(bundles_of(option, devices_per_node),
                             strategy=strategy_of(option, devices_per_node))
     ray.get(group.ready())
-    # One actor a bundle, in order: actor i runs `parplan-sidecar init --node-rank i`, then
+    # One actor for each bundle, in order: actor i runs `parplan-sidecar init --node-rank i`, then
     # starts the ranks of its node with the variables of rank-0.env, rank-1.env, ...
 
 
