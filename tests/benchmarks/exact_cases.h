@@ -1,5 +1,5 @@
-// The problems `exact` is timed with: transformers nobody measured on nodes of eight A100
-// of 80 GB.
+// The problems that `exact` is timed with: transformers, estimated for nodes of eight A100 of 80
+// GB.
 
 #ifndef PARPLAN_TESTS_BENCHMARKS_EXACT_CASES_H_
 #define PARPLAN_TESTS_BENCHMARKS_EXACT_CASES_H_

@@ -108,7 +108,7 @@ double Largest(const std::vector<double>& values) {
 
 using Kept = std::function<bool(const LayerTimingPoint&)>;
 
-// What the tables say of `left_out`, from what is kept of the others.
+// Returns what the tables predict for `left_out` from the points that were kept.
 void CheckTime(const MeasuredLayer& layer, const LayerTimingPoint& left_out, const Kept& kept,
                Errors& errors) {
   std::vector<LayerTimingPoint> rest;

@@ -94,7 +94,7 @@ v1::Execution OpenExecution(const LoadOptions& options, const std::string& addre
   return *execution;
 }
 
-// What a rank measures: time by phase and memory by item, as predicted.
+// The measurements of a rank: time by phase and memory by item, as predicted.
 v1::MeasuredWindow Window(const v1::Execution& execution, int rank, int number) {
   v1::MeasuredWindow window;
   window.set_rank(rank);

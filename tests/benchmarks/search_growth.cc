@@ -21,7 +21,7 @@
 namespace parplan {
 namespace {
 
-// Of one search. What takes longer is stopped with the plan it has by then.
+// Time limit of one search. A longer search is stopped and returns the best plan so far.
 constexpr double kMostSeconds = 5.0;
 // Beyond, one search says enough.
 constexpr double kLong = 0.5;

@@ -15,8 +15,8 @@ namespace parplan {
 // On so many threads, kept until the function is destroyed.
 ParallelFor OnThreads(int thread_count);
 
-// The highest resident memory of the process since the last call, where the kernel tells;
-// else 0.
+// Returns the highest resident memory of the process since the last call, if the kernel reports it;
+// otherwise 0.
 double PeakMebibytes();
 
 // Calls `FindPlan` for every step of the benchmark. Counters: `step` (s), `gap`,

@@ -89,7 +89,7 @@ class Fleet {
     } else if (frame.request.empty()) {
       Hang(frame.speaker);
     } else if (!Obey(frame, connection)) {
-      // What breaks a rule ends the stream.
+      // A message that breaks a rule ends the stream.
       Hang(frame.speaker);
     }
     CheckRules();

@@ -32,7 +32,7 @@ struct Fixture {
 const absl::Time kNow = absl::FromUnixSeconds(1'772'366'400);
 
 void ReadEnvelope(const Fixture& fixture, const v1::SignedPlan& plan) {
-  // Nobody but the holder of the key can make what is accepted.
+  // Only the holder of the key can make an envelope that is accepted.
   const auto verified = fixture.verifier.Verify(plan, {"atlas", "job", "node", "digest"}, kNow);
   PARPLAN_CHECK(VerdictOf(verified.status()) == v1::VerifyPlanResponse::BAD_SIGNATURE);
 }

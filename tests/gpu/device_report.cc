@@ -82,7 +82,7 @@ absl::StatusOr<ModelSpec> MakeModel(const Size& size) {
                            size.precision, Optimizer::kAdam);
 }
 
-// Of one device, all layers alike.
+// A plan for one device with equal strategies in all layers.
 Plan PlanOf(const ModelSpec& model, int64_t micro_batch_count, bool recomputes) {
   Plan plan;
   plan.global_batch_size = kBatch;
@@ -200,7 +200,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const ModelSpec& model, const Device
                                             {{"node", 1}}));
   PlanningRules rules;
   rules.runtime = ExecutorTraits();
-  // What the profile lacks is said, and taken from what layers are made of.
+  // Items missing from the profile are listed and estimated from the layers' operations.
   rules.allow_estimates = true;
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(model),
                                  std::make_shared<const Topology>(std::move(topology)),

@@ -1,4 +1,4 @@
-// What a change of the contract would break for those who use it.
+// Finds changes of the contract that would break its users.
 
 #ifndef PARPLAN_TESTS_PROTO_CONTRACT_CHANGES_H_
 #define PARPLAN_TESTS_PROTO_CONTRACT_CHANGES_H_
@@ -10,11 +10,10 @@
 
 namespace parplan {
 
-// What readers or writers of `before` would miss in `after`, one sentence an
-// entry: messages, fields, enums, enum values, services and methods that are
-// gone; fields of another number, name, type, label, presence or oneof; enum
-// values of another number; methods of another request, response or streaming.
-// Additions are none of it. Only packages that begin with `parplan` count.
+// Returns what readers or writers of `before` would miss in `after`, one sentence for each: removed
+// messages, fields, enums, enum values, services and methods; fields with another number, name,
+// type, label, presence or oneof; enum values with another number; methods with another request,
+// response or streaming. Additions are not listed. Only packages that begin with `parplan` count.
 std::vector<std::string> BreakingChanges(const google::protobuf::FileDescriptorSet& before,
                                          const google::protobuf::FileDescriptorSet& after);
 

@@ -69,7 +69,7 @@ class CommentReader {
 
   bool HasComment(const Path& path) const { return !CommentOf(path).empty(); }
 
-  // Of a list whose entries stand under `path` as `field_number`.
+  // Reads a list whose entries lie below `path` as `field_number`.
   template <typename List>
   void ReadList(const List& list, const Path& path, int field_number, const std::string& scope) {
     bool covered = false;

@@ -1,4 +1,4 @@
-// The rules of STYLE.md for every .proto, checked over a descriptor set with comments.
+// Checks what STYLE.md requires of every .proto, on a descriptor set with comments.
 
 #ifndef PARPLAN_TESTS_PROTO_CONTRACT_LINTS_H_
 #define PARPLAN_TESTS_PROTO_CONTRACT_LINTS_H_

@@ -1,4 +1,4 @@
-// What the layers of the declared space may do, as brute_force_space.h has it.
+// Options of the layers in the declared space, for brute_force_space.h.
 
 #ifndef PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_MENUS_H_
 #define PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_MENUS_H_
@@ -12,7 +12,7 @@
 
 namespace parplan {
 
-// What a layer of a definition may do by itself.
+// The options of one layer of a definition.
 std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostModel& costs,
                                    int definition_index, const PlanShape& shape);
 

@@ -117,7 +117,7 @@ class StageCombiner {
   }
 
  private:
-  // Of a stage by itself: no step is shorter than its work.
+  // Bound for a single stage: no step is shorter than its work.
   Seconds Work(const GrownStage& stage) const {
     return (stage.forward + stage.backward) * static_cast<double>(shape_.micro_batch_count) +
            stage.sync + costs_.step_overhead();

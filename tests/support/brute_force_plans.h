@@ -39,13 +39,13 @@ std::vector<std::pair<PlanShape, PredictedPlan>> BestOfEveryShape(const Planning
 // `PlanEvaluator`, compared by `IsBetterPlan`.
 BruteForceAnswer EveryPlan(const PlanningProblem& problem, const CostModel& costs);
 
-// The same answer sooner: a stage is grown layer by layer, and of two beginnings that the
-// rest cannot tell apart the one that is nowhere better is dropped, as time and memory
-// are monotone in each layer's. Stages are then combined in every way that is not slower
-// than the best plan by sums alone, each played by `ScheduleEvaluator`. Interleaved plans
+// Returns the same answer sooner. A stage is grown layer by layer. Of two beginnings that the rest
+// cannot distinguish, the one that is nowhere better is dropped, since time and memory are monotone
+// in those of each layer. Stages are then combined in every way that is not slower than the best
+// plan by sums alone, and each combination is simulated by `ScheduleEvaluator`. Interleaved plans
 // are evaluated one by one.
 //
-// Crashes where the plan it found is not what `PlanEvaluator` says.
+// Crashes if the plan it found is not the one that `PlanEvaluator` reports.
 BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& costs);
 
 }  // namespace parplan

@@ -133,7 +133,7 @@ void StageGrower::DropDominated(std::vector<GrownStage>& stages, int first,
     }
     rated.push_back({classes, NumbersOf(stage, only_memory), index});
   }
-  // What dominates comes first, so one look back at those kept of the class is enough.
+  // Dominating options come first, so one comparison with the kept options of the class is enough.
   std::sort(rated.begin(), rated.end(), [](const Rated& a, const Rated& b) {
     return std::tie(a.classes, a.numbers, a.index) < std::tie(b.classes, b.numbers, b.index);
   });

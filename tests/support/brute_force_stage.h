@@ -41,7 +41,7 @@ class StageGrower {
   Bytes LeastMemory(int index, int first, int count);
 
  private:
-  // What a layer costs under an option of its menu, and by what others see of it.
+  // The cost of a layer under an option, and the class by which other layers see it.
   struct Option {
     LayerCost cost;
     int communicator_count = 0;

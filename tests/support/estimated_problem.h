@@ -1,4 +1,4 @@
-// A transformer nobody measured on devices with a data sheet.
+// A transformer on devices with a data sheet, without measurements.
 
 #ifndef PARPLAN_TESTS_SUPPORT_ESTIMATED_PROBLEM_H_
 #define PARPLAN_TESTS_SUPPORT_ESTIMATED_PROBLEM_H_
@@ -11,8 +11,8 @@
 
 namespace parplan {
 
-// What to build; the default is GPT-3 175B (Brown et al., table 2.1) on 512 nodes of
-// eight A100 of 80 GB, as one job.
+// The model and cluster. The default is GPT-3 175B (Brown et al., table 2.1) on 512 nodes of eight
+// A100 of 80 GB, as one job.
 struct EstimatedOptions {
   int device_count = 4096;
   int devices_per_node = 8;
@@ -24,10 +24,10 @@ struct EstimatedOptions {
   bool tied_embedding = true;
   int expert_count = 0;
   int64_t global_batch_size = 4096;
-  // Of the data sheets; for laws about faster hardware.
+  // Factor on the rates of data sheets, for laws about faster hardware.
   double device_speed = 1.0;
   double link_speed = 1.0;
-  // Of the links between nodes alone.
+  // Factor on the links between nodes alone.
   double network_speed = 1.0;
   PlanningRules rules = {.schedule = Schedule::kOneForwardOneBackward, .allow_estimates = true};
 };

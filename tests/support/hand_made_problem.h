@@ -23,7 +23,7 @@ struct HandMadeLayers {
   // of that on top. The backward pass takes twice as long.
   double milliseconds = 1.0;
   double tensor_loss = 0.0;
-  // Of one layer; t tensor-parallel ranks have a t-th each.
+  // Parameters of one layer; each of t tensor-parallel ranks has a t-th of them.
   int64_t parameter_count = 24'000;
   int64_t activation_bytes_per_sample = 24'000;
 };
@@ -34,14 +34,14 @@ struct HandMadeOptions {
   int device_count = 4;
   // 0: all of them.
   int devices_per_node = 0;
-  // Of an all-reduce inside a node; other collectives follow from it. Messages between
-  // stages take half as long.
+  // Time per byte of an all-reduce inside a node; other collectives follow from it. Messages
+  // between stages take half as long.
   double seconds_per_byte = 1e-9;
   // So many times longer where a group leaves its node.
   double network_slowdown = 1.0;
   Bytes device_memory = Bytes::Of(1'000'000'000'000);
   Precision precision = Precision::kBf16;
-  // What the profile was measured at, where that is another length than the layers' 4.
+  // Sequence length at which the profile was measured, if it is not the layers' 4.
   int measured_sequence_length = 4;
   bool sequence_parallel = false;
   int64_t global_batch_size = 8;

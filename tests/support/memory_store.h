@@ -1,5 +1,4 @@
-// A store in memory that does what server/store/store.h says, and that can be
-// told to fail.
+// A store in memory that implements server/store/store.h and can be made to fail.
 
 #ifndef PARPLAN_TESTS_SUPPORT_MEMORY_STORE_H_
 #define PARPLAN_TESTS_SUPPORT_MEMORY_STORE_H_
@@ -32,8 +31,7 @@ class MemoryStore : public Store {
   // Another store over the same records: a server that ends and starts again.
   std::unique_ptr<MemoryStore> OpenAgain() const;
 
-  // From now on every call gives UNAVAILABLE and changes nothing, until it is
-  // told to work again.
+  // Makes every call return UNAVAILABLE and change nothing, until it is called with false.
   void SetBroken(bool broken);
 
   // The first `count` calls from now on still work.
@@ -123,8 +121,8 @@ class MemoryStore : public Store {
   template <typename Record>
   static Record* Find(Table<Record>& table, absl::string_view name);
 
-  // The records for which `is_wanted` says true, newest first. `scope` tells
-  // lists apart in page tokens.
+  // Returns the records for which `is_wanted` is true, newest first. `scope` distinguishes lists in
+  // page tokens.
   template <typename Record, typename Predicate>
   static absl::StatusOr<Page<Record>> ListNewestFirst(const Table<Record>& table,
                                                       const std::string& scope,

@@ -195,7 +195,7 @@ PlanningProblem Estimated(Dice& dice, const RandomProblemShape& shape) {
   const Devices devices = DrawDevices(dice, shape.max_device_count);
   std::vector<LayerDefinition> definitions = DrawDefinitions(dice);
   std::vector<ModelLayerRun> runs = {{0, 1}};
-  // Of some models one kind only.
+  // Some models have only one kind of layer.
   const bool has_other = dice.Once(2);
   for (int left = DrawLayerCount(dice, shape); left > 0;) {
     const int count = dice.Number(1, left);

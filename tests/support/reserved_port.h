@@ -1,12 +1,13 @@
-// A port for a server that is told its number.
+// A port for a server that needs its number in advance.
 
 #ifndef PARPLAN_TESTS_SUPPORT_RESERVED_PORT_H_
 #define PARPLAN_TESTS_SUPPORT_RESERVED_PORT_H_
 
 namespace parplan {
 
-// A free TCP port of 127.0.0.1. While the object lives the system gives it to nobody who asks for
-// any port; a server that names it, and sets SO_REUSEADDR as servers do, can listen there.
+// A free TCP port of 127.0.0.1. While the object lives, the system gives the port to no program
+// that asks for any port. A server that names it, and sets SO_REUSEADDR as servers do, can listen
+// on it.
 class ReservedPort {
  public:
   // Dies where there is none.

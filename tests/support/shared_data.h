@@ -1,4 +1,4 @@
-// Where tests find files that are not shipped with the tests themselves.
+// Finds files that are not shipped with the tests.
 
 #ifndef PARPLAN_TESTS_SUPPORT_SHARED_DATA_H_
 #define PARPLAN_TESTS_SUPPORT_SHARED_DATA_H_

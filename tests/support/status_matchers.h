@@ -1,4 +1,4 @@
-// What GoogleTest says about absl::Status and absl::StatusOr:
+// Matchers of GoogleTest for absl::Status and absl::StatusOr:
 //
 //   EXPECT_OK(store.Commit());
 //   ASSERT_OK_AND_ASSIGN(const Plan plan, FindPlan(problem));

@@ -12,8 +12,8 @@
 
 namespace parplan {
 
-// What to build. The default is 8 devices on one node of 8, 8 decoders between
-// an embedding and a head, 16 samples a step, and memory that binds.
+// The problem to build. The default is 8 devices on one node of 8, 8 decoders between an embedding
+// and a head, 16 samples in a step, and memory that binds.
 struct SyntheticOptions {
   int device_count = 8;
   int devices_per_node = 8;

@@ -1,9 +1,9 @@
-// What ThreadSanitizer cannot see. Debian's Abseil is not instrumented: the counts
-// of references to a shared absl::Status, and to the absl::Cord of its payload, are
-// changed inside its libraries, so the tool believes that the last owner frees what
-// another still reads. Only that release is left out, not what else the owners do.
+// Suppressions for ThreadSanitizer. Debian's Abseil is not instrumented: its libraries change the
+// reference counts of a shared absl::Status and of the absl::Cord of its payload, so the sanitizer
+// believes that the last owner frees what another still reads. Only that release is suppressed,
+// nothing else that the owners do.
 //
-// To be listed among the sources of a test; the tool asks for it by name.
+// List this file among the sources of a test; the sanitizer finds the function by name.
 extern "C" const char* __tsan_default_suppressions();
 
 extern "C" const char* __tsan_default_suppressions() {

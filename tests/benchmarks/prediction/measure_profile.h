@@ -11,8 +11,8 @@
 
 namespace parplan {
 
-// Of everything that plans of the set may ask for. Called by all ranks of the job, each on the
-// processor it is bound to; all get the same.
+// Measures everything that plans of the set may need. All ranks of the job must call it, each on
+// the processor it is bound to; all get the same profile.
 absl::StatusOr<v1::Profile> MeasureProfile(const PlanSet& set, absl::Duration time_budget,
                                            RankContext& job);
 

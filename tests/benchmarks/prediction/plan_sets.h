@@ -25,7 +25,7 @@ struct PlanSet {
   int devices_per_node;
   int64_t global_batch_size;
   std::vector<NamedPlan> plans;
-  // Of the ranks' kernels (paced_device.h): above 1 where ranks share cores.
+  // Pace of the ranks' kernels (paced_device.h): above 1 if ranks share cores.
   double pace = 1.0;
 };
 

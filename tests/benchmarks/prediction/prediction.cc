@@ -98,7 +98,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const PlanSet& set, const v1::Profil
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, Topology::Create("here", {group}, tiers));
   PlanningRules rules;
   rules.max_tensor_parallel_degree = set.device_count;
-  // Of memory, of which nothing is asked here.
+  // Memory may be estimated, since it is not examined here.
   rules.allow_estimates = true;
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(set.model),
                                  std::make_shared<const Topology>(std::move(topology)),
@@ -144,7 +144,7 @@ void PrintItems(const Prediction& prediction) {
   }
 }
 
-// Of the order in which plans come, from -1 to 1 (Spearman).
+// Returns the correlation of two orders of plans, from -1 to 1 (Spearman).
 double RankCorrelation(const std::vector<Outcome>& outcomes) {
   const auto ranks = [&](auto value) {
     std::vector<int> order(outcomes.size());

@@ -177,7 +177,7 @@ double FactorAfter(int count, double ratio) {
   EXPECT_EQ(result->calibration.Resolve("ampere", "elsewhere"), Coefficients("ampere"));
   // Ratios make no ranges.
   EXPECT_TRUE(result->calibration.content().residual_classes.empty());
-  // Nobody measured memory.
+  // Memory was not measured.
   EXPECT_EQ(result->calibration.Resolve("ampere", "lab")[kActivationFactor], 1.0);
   return result->calibration.Resolve("ampere", "lab")[kTimeFactor];
 }
@@ -190,7 +190,7 @@ TEST(ExecutionRuns, MoveTheClusterByMoreTheMoreThereAre) {
   EXPECT_LT(one, five);
   EXPECT_LT(five, many);
   EXPECT_NEAR(many, 1.10, 0.005);
-  // As docs/calibration.md says.
+  // These are the figures of docs/calibration.md.
   EXPECT_NEAR(one, 1.08, 0.005);
   EXPECT_NEAR(five, 1.095, 0.005);
   EXPECT_NEAR(FactorAfter(5, 1.0), 1.0, 1e-9);
@@ -268,7 +268,7 @@ TEST(RunSlice, TakesTheRunsOfOneSourceByTheHashOfTheirIds) {
   const absl::StatusOr<RunSlice> slice = RunSlice::Parse("world: sha256(id) % 16 == 10", "--slice");
   ASSERT_TRUE(slice.ok()) << slice.status();
   EXPECT_EQ(slice->rule(), "sha256(id) % 16 == 10");
-  // Of 16 only the last digit of the digest counts.
+  // A modulus of 16 depends only on the last digit of the digest.
   int taken = 0;
   for (int i = 0; i < 320; ++i) {
     const std::string id = absl::StrCat("run-", i);

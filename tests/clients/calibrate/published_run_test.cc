@@ -217,7 +217,7 @@ TEST(ReadMegatronArguments, FindsWhatThePlannerHasNoWordsFor) {
               HasSubstr("model.args.num-experts must be"));
 }
 
-// Of every source of a real collection some rows: what is skipped, and why.
+// Takes some rows of every source of a real collection: which are skipped, and why.
 TEST(ReadPublishedRuns, ReadsRowsOfEverySource) {
   std::ifstream file(SourceDir() + "/tests/studies/accuracy/data/published_runs.json");
   ASSERT_TRUE(file);

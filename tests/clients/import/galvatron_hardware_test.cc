@@ -80,7 +80,7 @@ TEST(GalvatronHardware, FilesOf2022HoldMillisecondsPerMegabyte) {
   // 2 * 15 / 16 * 256 MB * 0.2 ms.
   EXPECT_EQ(Nanoseconds(Find(hardware, v1::COLLECTIVE_ALL_REDUCE, 16, 1)->median_duration()),
             96'000'000);
-  // Of two entries for 8 neighbours the one without a pipeline stays.
+  // If there are two entries for 8 neighbours, the one without a pipeline is kept.
   EXPECT_EQ(Nanoseconds(Find(hardware, v1::COLLECTIVE_ALL_REDUCE, 8, 1)->median_duration()),
             179'200'000);
   EXPECT_THAT(hardware.notes, Contains(AllOf(HasSubstr("group of 8"), HasSubstr("degree 2"))));

@@ -21,7 +21,7 @@ struct ProfileSet {
   const char* error;
 };
 
-// Its name, for GoogleTest to print in the place of bytes.
+// Prints the set's name instead of its bytes in messages of GoogleTest.
 void PrintTo(const ProfileSet& set, std::ostream* out);
 
 const std::vector<ProfileSet>& GalvatronProfileSets();

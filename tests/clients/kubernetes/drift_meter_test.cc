@@ -85,7 +85,7 @@ TEST(DriftMeter, AnotherPlanCountsWhenTheJobTakesIt) {
   meter.Add("clusters/lab/plans/p2", {Window(0, 0, 50), Window(0, 10, 100)});
   EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 2.0);
   EXPECT_TRUE(meter.Get().is_drifting);
-  // What comes late, and what is of a plan that nobody knows.
+  // Late windows, and windows of an unknown plan.
   meter.Add(kPlan, {Window(0, 30, 700)});
   meter.Add("clusters/lab/plans/p3", {Window(0, 0, 700)});
   EXPECT_DOUBLE_EQ(*meter.Get().step_ratio, 2.0);

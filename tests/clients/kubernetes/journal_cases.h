@@ -1,4 +1,4 @@
-// What tests of the journal and of its forwarder begin with.
+// Common setup for tests of the journal and of its forwarder.
 
 #ifndef PARPLAN_TESTS_CLIENTS_KUBERNETES_JOURNAL_CASES_H_
 #define PARPLAN_TESTS_CLIENTS_KUBERNETES_JOURNAL_CASES_H_

@@ -25,7 +25,7 @@ TEST(RecordNames, AreReadBack) {
   EXPECT_EQ(windows->order, 10'000);
 }
 
-// What loads a folder in the order of names relies on it.
+// Loading a folder in the order of names relies on this.
 TEST(RecordNames, AreInOrder) {
   const std::vector<std::string> names = {ExecutionRecordName(9), ExecutionRecordName(10),
                                           WindowsRecordName(9, 99), WindowsRecordName(9, 100),

@@ -72,7 +72,7 @@ TEST(PlanVolume, GoesOnAfterAWriterThatWasKilled) {
   fs::create_directory(folder + "/.generations/2");
   std::ofstream(folder + "/.generations/2/a.json") << "ha";
   fs::create_symlink(".generations/2", folder + "/.current.new");
-  // What belongs to others stays.
+  // Files of others are kept.
   std::ofstream(folder + "/other") << "other";
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<PlanVolume> volume, PlanVolume::Open(folder));
   EXPECT_EQ(volume->generation(), 1);

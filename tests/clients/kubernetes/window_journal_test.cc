@@ -193,7 +193,7 @@ TEST(WindowJournal, WhatIsRefusedIsSetAside) {
   journal->Refuse();
   EXPECT_EQ(journal->counts().refused_window_count, 3);
   EXPECT_EQ(journal->counts().waiting_window_count, 0);
-  // Its reporter is told.
+  // The reporter gets an error.
   EXPECT_THAT(journal->Append(second, Windows({10})), StatusIs(StatusCode::kFailedPrecondition));
   EXPECT_FALSE(journal->Next(kNow).has_value());
 }

@@ -168,7 +168,7 @@ TEST(LaunchPlan, NodesThatThePlanDoesNotNameAreGiven) {
       HasSubstr("2 nodes, not for 1"));
 }
 
-// Where layers of a rank are split in different ways, a variable would be wrong for some.
+// If layers of a rank are split in different ways, a variable would be wrong for some of them.
 TEST(LaunchPlan, OneDegreeIsToldOnlyWhereThereIsOne) {
   const ModelSpec model = SmallGpt(2);
   const Topology topology = NodesOf(1, 2, {});

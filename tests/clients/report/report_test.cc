@@ -181,7 +181,7 @@ TEST(RenderReport, WarnsOfAPlanThatDoesNotFit) {
   const Bytes missing = input.prediction.peak_memory_upper - input.prediction.usable_memory;
   EXPECT_THAT(text, HasSubstr("which is " + report::Size(missing) + " more than it may hold"));
 
-  // What is likely to fit but not sure to at the accepted risk does not fit either.
+  // A plan that is likely to fit, but not at the accepted risk, does not fit.
   input.prediction.usable_memory = input.prediction.peak_memory;
   EXPECT_THAT(VisibleText(RenderReport(input)), HasSubstr("This plan does not fit."));
 }

@@ -91,7 +91,7 @@ StagePrediction PredictSampleStage(const SampleShape& shape, const StagePlan& pa
   return expected;
 }
 
-// What the devices of a stage have of a further one.
+// The part of an additional device in a stage.
 void AddStage(const StagePrediction& more, StagePrediction& sum) {
   sum.forward += more.forward;
   sum.backward += more.backward;

@@ -1,5 +1,5 @@
-// Reports of plans that never ran: plain arithmetic in the place of a search, so
-// that a test can ask for any number of stages, layers and micro-batches.
+// Reports of plans that never ran: plain arithmetic instead of a search, so that a test can use any
+// number of stages, layers and micro-batches.
 
 #ifndef PARPLAN_TESTS_CLIENTS_REPORT_SAMPLE_REPORTS_H_
 #define PARPLAN_TESTS_CLIENTS_REPORT_SAMPLE_REPORTS_H_

@@ -118,7 +118,7 @@ TEST(JobFromEnvironment, RefusesIdsThatAreNoNumbers) {
   }
 }
 
-// As Slurm 22.05 prints it.
+// The form in which Slurm 22.05 prints it.
 constexpr char kScontrol[] = R"(JobId=17 JobName=train Nodes=n[1-9] GRES=gpu:h200:800 Restarts=7
    UserId=root(0) GroupId=root(0) MCS_label=N/A
    JobState=CONFIGURING Reason=None Dependency=(null)

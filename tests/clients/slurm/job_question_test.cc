@@ -64,7 +64,7 @@ TEST(TopologyOfJob, EveryShapeOfAJobIsAValidTopology) {
   }
 }
 
-// What the planner cannot do is said in words of Slurm.
+// Requests that the planner cannot serve are refused in terms of Slurm.
 TEST(TopologyOfJob, ExplainsNodesThatDiffer) {
   EXPECT_THAT(ErrorOf({Node("n1", "gpu:h200", 8), Node("m1", "gpu:a100", 8)}),
               AllOf(HasSubstr("n1 gives the job gpu:h200:8 but m1 gpu:a100:8"),
@@ -97,7 +97,7 @@ TEST(QuestionOfJob, ItsRequestIdFollowsFromTheJobAndItsStart) {
   EXPECT_EQ(first.job_id(), "17");
   EXPECT_EQ(first.parent(), "clusters/lab");
 
-  // As long as the job may run, and a day.
+  // The job's time limit plus a day.
   EXPECT_GT(first.time_to_live().seconds(), 86400);
   JobFacts brief = Job();
   brief.time_limit = absl::Hours(1);

@@ -40,7 +40,7 @@ Topology TwoNodes() {
   return *std::move(topology);
 }
 
-// Of the job `job-7`, signed by the first key.
+// A plan for the job `job-7`, signed by the first key.
 JobBundle Bundle() {
   const ModelSpec model = SmallGpt(2);
   const Topology topology = TwoNodes();

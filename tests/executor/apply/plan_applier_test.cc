@@ -28,7 +28,7 @@ using State = PlanApplier::State;
 constexpr int64_t kBatch = 24;
 constexpr int kStepsOfEach = 2;
 
-// What a rank needs besides its plan.
+// What a rank needs in addition to its plan.
 struct RankTools {
   explicit RankTools(JobFabric& fabric) {
     device = *backend->Open(0);
@@ -44,7 +44,7 @@ struct RankTools {
   ApplierSetting setting;
 };
 
-// What all ranks have in the end.
+// The state of all ranks at the end.
 RunOutcome Train(const std::vector<CheckedPlan>& plans) {
   std::vector<RankPart> parts(plans[0].plan().device_count);
   RunRanks(plans[0].plan().device_count, {.spin_count = 50}, [&](JobFabric& fabric) {

@@ -90,7 +90,7 @@ TEST(StateMap, ShardsOfStatesAreDisjointAndOfParametersOnlyAtTheHighestLevel) {
   EXPECT_EQ(count_of(ShardingLevel::kParameters, StateKind::kParameters), 1);
 }
 
-// What lies where it is said to lie goes where it is said to go.
+// Every part is moved from its stated source to its stated target.
 TEST(StateMap, TransfersBringEveryRankWhatItWants) {
   for (const bool is_tied : {false, true}) {
     const ModelSpec model = SmallGpt(2, is_tied);

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 
 constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 
-// A clock that stands still unless it is told to go on.
+// A clock that moves only when a test advances it.
 struct FakeClock {
   absl::Duration now;
   void Pass(absl::Duration time) { now += time; }
@@ -142,7 +142,7 @@ TEST_F(StepMeterTest, PendingWorkCountsWhereItIsWaitedFor) {
   ASSERT_TRUE(window.has_value());
   EXPECT_EQ((*window)[StepPhase::kBackward], 10 * kMillisecond);
   EXPECT_EQ((*window)[StepPhase::kGradientSync], 3 * kMillisecond);
-  // How long it took nobody knows.
+  // Its duration is unknown.
   EXPECT_TRUE(window->collectives.empty());
 }
 

@@ -19,7 +19,7 @@
 namespace parplan {
 namespace {
 
-// What a command wrote to both outputs, and its exit status.
+// The text that a command wrote to both outputs, and its exit status.
 struct Ran {
   std::string output;
   int status = -1;

@@ -94,7 +94,7 @@ TEST_F(ParplanExec, TrainsAndSetsMeasuredBesidePredicted) {
   EXPECT_GT(only["measured_step_seconds"], 0.0);
   ASSERT_EQ(only["stages"].size(), 2u);
   EXPECT_GT(only["stages"][1]["measured_memory_bytes"]["parameters"], 0);
-  // As in another program that has the kernels of the processor: this one.
+  // The same as in any other program with the processor's kernels, such as this one.
   EXPECT_GT(CpuContextMemory(), Bytes());
   EXPECT_EQ(only["stages"][1]["measured_memory_bytes"]["context"], CpuContextMemory().count());
   // Windows of 3, 3 and 1 steps at two ranks.

@@ -1,4 +1,4 @@
-// What parplan-exec needs to run on this machine, as files, and the program as a process.
+// The files that parplan-exec needs to run on this machine, and the program as a process.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_EXEC_EXEC_WORLD_H_
 #define PARPLAN_TESTS_EXECUTOR_EXEC_EXEC_WORLD_H_
@@ -30,7 +30,7 @@ class ExecWorld {
   std::string Write(const std::string& name, const std::string& text);
   std::string PathOf(const std::string& name) const;
 
-  // What to call the program with for a plan, besides what a test adds.
+  // Flags for a plan; a test may add others.
   std::vector<std::string> Arguments(const std::string& plan_file) const;
   // Those for ranks of ours.
   std::vector<std::string> LaunchArguments(const std::string& plan_file) const;

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What every rank got; by a clock that shows work, or by the real one.
+// Runs a probe on all ranks and returns their results, by a simulated clock or by the real one.
 std::vector<absl::StatusOr<std::vector<LayerTimes>>> Probe(
     const ModelSpec& model, const LayerProbeShape& shape, int world_size, bool counts_work,
     absl::Duration time_limit = absl::Minutes(5)) {

@@ -43,7 +43,7 @@ TEST(MedianUncertainty, FallsWithTheNumberOfSamples) {
   std::vector<absl::Duration> many;
   for (int k = 0; k < 100; ++k) few.push_back(absl::Milliseconds(k));
   for (int k = 0; k < 10000; ++k) many.push_back(absl::Milliseconds(k) / 100);
-  // Of 100 the 40th to the 60th.
+  // For 100 samples, the 40th to the 60th.
   EXPECT_EQ(MedianUncertainty(few), absl::Milliseconds(10));
   EXPECT_LE(MedianUncertainty(many) * 9, MedianUncertainty(few));
 }

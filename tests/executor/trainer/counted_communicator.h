@@ -14,9 +14,9 @@ namespace parplan {
 
 struct CallCount {
   int64_t calls = 0;
-  // Of these, those that go on while their caller does something else.
+  // Those among them that run while their caller does something else.
   int64_t started_calls = 0;
-  // Of whole buffers, as nccl-tests counts them.
+  // Bytes of whole buffers, as nccl-tests counts them.
   int64_t bytes = 0;
 };
 using Traffic = std::map<std::pair<std::string, Operation>, CallCount>;

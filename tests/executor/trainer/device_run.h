@@ -19,7 +19,7 @@
 
 namespace parplan {
 
-// What a rank computes with. Of one thread; outlives what it makes.
+// The device of a rank. Must be used from one thread and must outlive what it makes.
 class RankDevice {
  public:
   virtual ~RankDevice() = default;
@@ -30,7 +30,7 @@ class RankDevice {
 };
 
 struct DeviceRun {
-  // Of each step.
+  // One entry for each step.
   std::vector<double> losses;
   // [layer][name] whole tensors, row by row.
   std::map<std::pair<int, std::string>, std::vector<double>> parameters;

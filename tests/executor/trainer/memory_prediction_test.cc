@@ -14,8 +14,8 @@ namespace parplan {
 namespace {
 
 constexpr double kTolerance = 0.03;
-// Of the peak, what an item may differ by whatever it is. Where layouts change from layer to
-// layer, rows in two layouts are there for a moment, which nobody predicts.
+// Share of the peak by which any item may differ. If layouts change between layers, rows exist in
+// two layouts for a moment, which is not predicted.
 constexpr double kNegligible = 0.01;
 constexpr double kNegligibleWithChanges = 0.05;
 
@@ -69,7 +69,7 @@ class MemoryPredictionTest : public testing::TestWithParam<PlanCase> {
         const double expected = predicted[device][kItems[k]].as_double();
         const double actual = measured[device][kItems[k]].as_double();
         sum += expected;
-        // What is next to nothing may be next to nothing else.
+        // Negligible amounts may differ by negligible amounts.
         EXPECT_LE(std::abs(expected - actual), std::max(kTolerance * actual, negligible * peak))
             << kNames[k] << " of device " << device << ": " << expected << " predicted, " << actual
             << " measured, of " << peak;

@@ -33,8 +33,8 @@ TEST_P(ParityTest, SinglePrecisionSgd) {
 }
 
 TEST_P(ParityTest, SinglePrecisionAdam) {
-  // Encoders see the token they are to tell, so gradients vanish, and Adam makes full steps
-  // of what rounding leaves of them.
+  // Encoders see the token that they predict, so gradients vanish, and Adam takes full steps on
+  // what rounding leaves of them.
   const bool is_encoder = GetParam().other_model == SmallBert;
   ExpectParity({.type = ElementType::kFloat32, .optimizer = AdamSettings{}},
                is_encoder ? 1e-4 : 1e-5);

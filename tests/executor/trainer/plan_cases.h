@@ -19,7 +19,7 @@ struct PlanCase {
   bool is_tied = false;
   // Instead of a GPT.
   ModelSpec (*other_model)(int layer_count) = nullptr;
-  // Of 8 layers.
+  // For models of 8 layers.
   ModelSpec Model() const;
 };
 

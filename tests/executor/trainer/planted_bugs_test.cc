@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-// What is done instead of the call; false: it goes on as it is.
+// Replaces the call and returns true, or returns false to let the call proceed.
 using Tamper = std::function<bool(const GroupSpec& group, int call_number, CollectiveCall& call,
                                   Communicator& inner, absl::Status& status)>;
 
@@ -76,7 +76,7 @@ RunOptions WithKernels(
   return options;
 }
 
-// What a run of the case is off by; the tests of parity accept 1e-10.
+// Deviation of a run of this case; parity tests accept 1e-10.
 double Parity(const std::string& plan_case, const RunOptions& options) {
   const PlanCase c = PlanCaseNamed(plan_case);
   const ModelSpec model = c.Model();
@@ -106,7 +106,7 @@ Tamper Drop(const std::string& purpose, Operation operation, int call_number) {
              absl::Status&) {
     if (group.purpose != purpose || call.operation != operation) return false;
     if (call_number >= 0 && number != call_number) return false;
-    // What a rank would have without the others.
+    // The value that a rank would have without the others.
     const int64_t bytes = call.count * ElementSize(call.type);
     if (operation == Operation::kReduceScatter) {
       const char* const own = static_cast<const char*>(call.send) + inner.rank() * bytes;
@@ -245,7 +245,7 @@ TEST(PlantedBugs, StaleRecomputation) {
             kAccepted);
 }
 
-// Blocks of a message between stages that arrive in the place of others.
+// Blocks of a message between stages that arrive instead of others.
 TEST(PlantedBugs, MessagesOfAnotherMicroBatch) {
   RunOptions options;
   options.wrap_group = [](const GroupSpec& group, std::unique_ptr<Communicator> inner) {

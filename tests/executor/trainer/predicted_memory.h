@@ -1,4 +1,4 @@
-// What the planner expects plans for small models to need, item by item.
+// The memory that the planner predicts for plans of small models, item by item.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_TRAINER_PREDICTED_MEMORY_H_
 #define PARPLAN_TESTS_EXECUTOR_TRAINER_PREDICTED_MEMORY_H_

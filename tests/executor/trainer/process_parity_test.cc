@@ -21,7 +21,7 @@
 namespace parplan {
 namespace {
 
-// What tells a process of this program that it is a rank, and of which plan.
+// Environment variable that makes a process of this program a rank, and names its plan.
 constexpr char kCaseVariable[] = "PARPLAN_TEST_PLAN_CASE";
 
 // Losses and parameters as bytes: the rank is this program, so layouts follow from the plan.

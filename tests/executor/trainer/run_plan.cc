@@ -36,7 +36,7 @@ void AddPart(const RankPart::Piece& piece, std::vector<double>& whole, bool& agr
 struct Distance {
   void Add(const std::vector<double>& a, const std::vector<double>& b) {
     for (size_t i = 0; i < b.size(); ++i) {
-      // Nobody had it: as far off as can be.
+      // No rank had it: the largest possible deviation.
       difference += std::isnan(a[i]) ? HUGE_VAL : (a[i] - b[i]) * (a[i] - b[i]);
       size += b[i] * b[i];
     }
@@ -127,7 +127,7 @@ RunOutcome RunPlan(const Plan& plan, const ModelSpec& model, const RunOptions& o
     if (part.ok()) {
       parts[fabric.rank()] = *std::move(part);
     } else {
-      // So that nobody waits for this rank.
+      // Keeps other ranks from waiting for this one.
       fabric.Abort(std::string(part.status().message()));
     }
   });
@@ -175,7 +175,7 @@ double DifferenceOf(const RunOutcome& parallel, const RunOutcome& serial, Elemen
                                                                                  whole);
   }
   for (const auto& [unused, distance] : distances) {
-    // What is not a number is as far off as can be.
+    // NaN counts as the largest possible deviation.
     if (!(distance.Relative() <= most)) most = distance.Relative();
   }
   return std::isnan(most) ? HUGE_VAL : most;

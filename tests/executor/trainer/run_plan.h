@@ -23,7 +23,7 @@ struct RunOptions {
   int step_count = 3;
   // The ranks of a group in place of its own; may be empty.
   std::function<std::vector<int>(const GroupSpec& group, int rank)> regroup;
-  // What tests put around communicators and kernels of a rank; may be empty.
+  // Wrappers that tests put around communicators and kernels of a rank; may be empty.
   std::function<std::unique_ptr<Communicator>(const GroupSpec& group,
                                               std::unique_ptr<Communicator> inner)>
       wrap_group;
@@ -41,11 +41,11 @@ struct RunOutcome {
   std::vector<ArrayUsage> peaks;
 };
 
-// What one rank has in the end.
+// The state of one rank at the end.
 struct RankPart {
   struct Piece {
     int layer = 0;
-    // As LayoutOfParameters makes it; where it is in the whole tensor.
+    // Layout as LayoutOfParameters makes it: the part's place in the whole tensor.
     ParameterTensor tensor;
     std::vector<double> values;
   };

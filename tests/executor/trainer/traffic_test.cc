@@ -1,9 +1,10 @@
-// What the cost model prices is what the executor does: as many collectives of each kind in a
-// step, of as many bytes. No clock is asked.
+// Checks that the executor does what the cost model prices: equally many collectives of each kind
+// in a step, of equally many bytes. No clock is used.
 //
-// The model says times, not counts. So it is asked with profiles in which nothing takes time
-// but one kind of collective, a second a call or a second a byte: the time is then the count. Where
-// layers take for ever instead, what they can hide is hidden, and the count is that of the rest.
+// The model returns times, not counts. So it gets profiles in which only one kind of collective
+// takes time, one second for each call or for each byte: the time is then the count. If layers take
+// infinitely long instead, everything that they can hide is hidden, and the count is that of the
+// rest.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,7 +106,7 @@ PlanningProblem ProblemOf(const ModelSpec& model, int device_count, Collective c
       kBatch, {.allow_estimates = true});
 }
 
-// Of a device in one step.
+// Counts of a device in one step.
 struct Predicted {
   double tensor = 0.0;
   double gradient = 0.0;
@@ -216,7 +217,7 @@ TEST_P(TrafficTest, IsWhatThePredictionPrices) {
           counted.bytes -= shared.bytes;
         }
         EXPECT_NEAR(static_cast<double>(counted.calls), predicted_calls, 1e-6) << purpose;
-        // What fills parameters up to equal shares.
+        // Padding of parameters to equal shares.
         const double filling = 4.0 * c.plan.device_count * static_cast<double>(counted.calls);
         EXPECT_NEAR(static_cast<double>(counted.bytes), predicted_bytes, filling + 1e-6) << purpose;
       };
@@ -230,8 +231,7 @@ TEST_P(TrafficTest, IsWhatThePredictionPrices) {
   }
 }
 
-// What the model takes to be hidden by passes is what the executor does beside them, and it
-// waits for the rest.
+// The executor overlaps with passes what the model assumes to be hidden, and waits for the rest.
 TEST_P(TrafficTest, IsHiddenWhereThePredictionHidesIt) {
   const Case& c = GetParam();
   const ModelSpec model = SmallGpt(kDecoders);

@@ -69,7 +69,7 @@ Message ReadMessage(const std::string& path) {
   return message;
 }
 
-// What was called, how it went, and what was promised. Safe to use from any thread.
+// Records the calls, their results, and what was acknowledged. Safe to use from any thread.
 class Record {
  public:
   explicit Record(const std::string& journal) : journal_(journal, std::ios::app) {}
@@ -189,7 +189,7 @@ class Caller {
       return false;
     }
     record_.Promise(stored.name());
-    // Nobody else uploads for this node.
+    // No other caller uploads for this node.
     v1::ListProfilesRequest list;
     list.set_parent(parent);
     list.set_page_size(1);

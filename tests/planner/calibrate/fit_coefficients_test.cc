@@ -173,7 +173,7 @@ TEST(FitCoefficients, AChildGoesWithItsParentAndShrinksTowardsIt) {
   EXPECT_LT(value(0), value(1));
   EXPECT_GT(value(2), 0.95);
   EXPECT_LT(value(2), value(0));
-  // A family nobody measured is as the others on average.
+  // A family without measurements gets the average of the others.
   EXPECT_NEAR(value(3), value(0), 1e-12);
   EXPECT_EQ(fit->parameters[3].evidence_count, 0);
   EXPECT_EQ(fit->parameters[1].evidence_count, 20);
@@ -220,7 +220,7 @@ TEST(FitParameters, PublishedRunsMoveFamiliesAndClustersOnlyThemselves) {
   using Scopes = std::vector<CalibrationScope>;
   EXPECT_EQ(scopes({{"ampere", ""}, {"ampere", ""}}, {}, kReductionRamp),
             (Scopes{{}, {"ampere", "", {}}}));
-  // Of this family something is known beforehand.
+  // This family has a prior of its own.
   EXPECT_EQ(scopes({{"ampere", ""}}, {}, kMatrixEfficiency), (Scopes{{"ampere", "", {}}}));
   EXPECT_EQ(scopes({{"unknown", ""}, {"ampere", ""}}, {}, kMatrixEfficiency),
             (Scopes{{"ampere", "", {}}, {}, {"unknown", "", {}}}));

@@ -21,7 +21,7 @@ namespace {
 using enum SearchDimension;
 using testing::HasSubstr;
 
-// Four devices, five layers; two plans may be told beside the best.
+// Four devices, five layers; the result may have two plans in addition to the best.
 SyntheticOptions Options() {
   SyntheticOptions options{.device_count = 4, .decoder_count = 3};
   options.global_batch_size = 4;

@@ -62,7 +62,7 @@ TEST(RanksPerNode, SeesGroupsThatLieAcrossTheEdge) {
   EXPECT_EQ(RanksOf(3, 1, 4), 2);
   // 0 to 7 on nodes of six: six and two; 8 to 15 four and four.
   EXPECT_EQ(RanksOf(8, 1, 6), 4);
-  // What divides a node, or is whole nodes, does not.
+  // A group that divides a node, or consists of whole nodes, does not.
   EXPECT_EQ(RanksOf(3, 2, 6), 3);
   EXPECT_EQ(RanksOf(2, 3, 6), 2);
   EXPECT_EQ(RanksOf(12, 1, 6), 6);

@@ -135,7 +135,7 @@ TEST(CostModel, ShardedGradientsAreScatteredEveryMicroBatch) {
   EXPECT_NEAR(cost.gradient_sync.milliseconds(), 0.25 * 1.0, 1e-12);
 }
 
-// What a level adds to the step and to every micro-batch, in milliseconds.
+// Milliseconds that a level adds to the step and to every micro-batch.
 struct Added {
   double forward = 0.0;
   double backward = 0.0;
@@ -153,7 +153,7 @@ Added AddedBy(ShardingLevel level, bool overlaps_sync, bool overlaps_gather,
   strategy.sharding_level = level;
   const CostModel costs = *CostModel::Create(SmallProblem({}, rules));
   const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 2, 1);
-  // Of one sample, the passes take 1 and 3 ms.
+  // For one sample the passes take 1 and 3 ms.
   return {cost.forward.milliseconds() - 1.0, cost.backward.milliseconds() - 3.0,
           cost.gradient_sync.milliseconds()};
 }

@@ -21,7 +21,7 @@ constexpr int kDevices = 8;
 struct World {
   LayerDefinition decoder = TestDecoder(1024, 16, 512);
   LayerDefinition head;
-  // Of the decoder; nothing of the others is measured.
+  // Measurements of the decoder; the other layers have none.
   std::vector<LayerTimingPoint> timings;
   std::vector<LayerMemoryPoint> memories;
   bool measured_head = false;

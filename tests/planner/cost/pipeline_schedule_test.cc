@@ -204,7 +204,7 @@ TEST(StepTime, HidesTheSynchronisationOfEarlierChunks) {
   PipelineRules rules = {.schedule = Schedule::kInterleaved, .virtual_stage_count = 2};
   const double late = StepTime(rules, stages, 8).value();
   rules.early_gradient_sync = true;
-  // Of the two chunks of device 0, which ends last, the second is long done.
+  // The chunk of device 0 that ends last is the first; the second ended long before.
   EXPECT_DOUBLE_EQ(StepTime(rules, stages, 8).value(), late - 1.0);
 }
 

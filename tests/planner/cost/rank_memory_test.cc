@@ -84,7 +84,7 @@ TEST(MemoryOfRank, OfAHeavyFirstChunkPeaksAfterTheFirstBackwardPass) {
                                              RuntimeTraits(), Coefficients());
   EXPECT_EQ(heavy_last.allocated[MemoryItemKind::kActivations], Bytes::Of(7 + 40));
 
-  // What a chunk needs while it runs counts with what is kept at that moment: the
+  // The memory that a chunk needs while it runs is added to what is kept at that moment: the
   // backward passes of chunk 0 find 8 + 1 of 11 in flight.
   LayerMemory embedding = Leaves(10);
   embedding.running = Bytes::Of(1000);
@@ -147,7 +147,7 @@ TEST(FootprintOf, SplitsMatricesAndPaddedTablesAndKeepsNormsWhole) {
   EXPECT_EQ(count(Table(LayerKind::kHead, 512, 50257, 128, false)), 50688 / 4 * 512 + 512);
 }
 
-// What the sizes do not describe is on every rank, with experts as without.
+// Parameters that the sizes do not describe are on every rank, with or without experts.
 TEST(FootprintOf, TakesAGivenCountOfALayerWithExperts) {
   LayerDefinition layer = TestDecoder(1024, 16, 512);
   layer.expert_count = 8;
@@ -216,9 +216,9 @@ TEST(MemoryOfRank, OfAHandWorkedExample) {
   EXPECT_EQ(rank.allocated[MemoryItemKind::kMasterParameters].count(), 4 * parameters);
   // 34 s h / t = 106,954,752 bytes a layer and micro-batch; 96 of them.
   EXPECT_EQ(rank.allocated[MemoryItemKind::kActivations].count(), int64_t{96} * 106954752);
-  // What selective recomputation brings back, 5 a s^2 / t = 251,658,240, and the
-  // gradients inside: e s h / t, and that of scores before and after softmax less the
-  // feed-forward tensors that are gone: 6,291,456 + 201,326,592 - 50,331,648.
+  // Selective recomputation restores 5 a s^2 / t = 251,658,240, and the gradients inside: e s h /
+  // t, and those of scores before and after softmax less the feed-forward tensors that are gone:
+  // 6,291,456 + 201,326,592 - 50,331,648.
   EXPECT_EQ(rank.allocated[MemoryItemKind::kTransient].count(),
             251658240 + 6291456 + 201326592 - 50331648);
 }

@@ -15,7 +15,7 @@ namespace parplan {
 // The layer between embedding and head. Tokens are 2, the hidden size is 4, so one sample's
 // activations between layers are 2 * 4 * 2 = 16 bytes in bf16.
 inline constexpr int kDecoder = 1;
-// Of what overlaps.
+// Slow-down of work that overlaps.
 inline constexpr double kSlowdown = 1.25;
 
 // On a node of four devices, for batches of 16: 1 ms forward and 3 ms backward per sample at

@@ -43,7 +43,7 @@ Seconds ContextTime(const CostModel& costs, const Strategy& strategy, int64_t mi
       .time[TimeItemKind::kContextParallel];
 }
 
-// Of the problem's coefficients, as the cost model makes it.
+// Made from the problem's coefficients, as in the cost model.
 FabricTime FabricOf(const PlanningProblem& problem) {
   return FabricTime(problem.hardware()->fabric,
                     problem.calibration().Resolve(problem.hardware()->device.device_family,
@@ -168,7 +168,7 @@ TEST(Ulysses, TakesLongerOverSlowerLinks) {
   EXPECT_EQ(ContextTime(slower, within, 2), ContextTime(costs, within, 2));
 }
 
-// Of one stage, all layers under one strategy, in micro-batches of all eight samples.
+// A plan of one stage with one strategy for all layers, in micro-batches of all eight samples.
 absl::Status Check(const PlanningProblem& problem, const Strategy& strategy) {
   return CheckPlanStructure(problem, PlanOf(problem, {.strategy = strategy}));
 }

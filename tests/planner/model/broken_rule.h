@@ -1,4 +1,4 @@
-// What tests break a value with, to see that its Create refuses it.
+// Changes with which tests break a value, to verify that its Create refuses it.
 
 #ifndef PARPLAN_TESTS_PLANNER_MODEL_BROKEN_RULE_H_
 #define PARPLAN_TESTS_PLANNER_MODEL_BROKEN_RULE_H_
@@ -13,7 +13,7 @@ namespace parplan {
 template <typename Raw>
 struct BrokenRule {
   friend void PrintTo(const BrokenRule& rule, std::ostream* out) { *out << rule.name; }
-  // Of the test.
+  // Name of the test.
   std::string name;
   // That the error names.
   std::string field;

@@ -164,7 +164,7 @@ TEST(CalibrationRange, IsOfTheNarrowestClassThatKnowsEnough) {
   EXPECT_EQ(count({kStep, Confidence::kEstimated, "hopper", TensorParallelReach::kAcrossNodes}),
             200);
   EXPECT_EQ(count({kStep, Confidence::kMeasured, "ampere", within}), 500);
-  // Of memory it knows nothing.
+  // It has no values for memory.
   EXPECT_EQ(calibration.Range({kMemory, Confidence::kMeasured}).basis, "measured: prior");
 }
 

@@ -15,8 +15,8 @@
 namespace parplan {
 namespace {
 
-// What a device keeps at most, counted pass by pass; and the most it needs, with the
-// extra of a chunk while a backward pass of it runs.
+// The most that a device keeps, counted pass by pass, and the most that it needs, with the extra
+// memory of a chunk during its backward passes.
 struct Counted {
   Bytes peak;
   Bytes needed = Bytes::Of(std::numeric_limits<int64_t>::min());

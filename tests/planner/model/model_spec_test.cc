@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(All, LayerDefinitionRules, testing::ValuesIn(BrokenLaye
                            return info.param.name;
                          });
 
-// What ModelSpec::Create takes.
+// Arguments of ModelSpec::Create.
 struct RawModel {
   std::string model_id = "llama-2-7b";
   std::vector<LayerDefinition> definitions;

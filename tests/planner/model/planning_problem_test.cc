@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-// What PlanningProblem::Create is made from.
+// Arguments of PlanningProblem::Create.
 struct RawProblem {
   int layer_count = 4;
   int group_count = 1;

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// What Topology::Create takes.
+// Arguments of Topology::Create.
 struct RawTopology {
   std::string cluster = "lab";
   std::vector<NodeGroup> node_groups;

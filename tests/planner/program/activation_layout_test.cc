@@ -86,7 +86,7 @@ TEST(ActivationLayoutTest, EveryRowIsHeldEquallyOften) {
   }
 }
 
-// Where the planner says that nothing moves, ranks hold the same as before.
+// If the planner predicts no movement, ranks hold the same as before.
 TEST(ActivationLayoutTest, IsTheSameWhereTheCostModelMovesNothing) {
   const CostModel::MoveTimes moves = {Seconds::Of(1.0), Seconds::Of(2.0)};
   int free_count = 0;

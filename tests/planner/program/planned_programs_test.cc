@@ -1,4 +1,4 @@
-// What planners give for target `parplan` the executor runs.
+// Checks that the executor runs the plans that planners make for the target `parplan`.
 
 #include <gtest/gtest.h>
 

@@ -37,8 +37,8 @@ inline constexpr ShardingLevel kZero3 = ShardingLevel::kParameters;
 Plan PlanOf(const ModelSpec& model, int device_count, const std::vector<int>& stage_layer_counts,
             const std::vector<Strategy>& strategies, int64_t batch, int64_t micro_batch_count);
 
-// What `PlanOf` gave, changed: GPipe's schedule; two stages on each device, of which there are half
-// as many then; recomputation in all layers but the first and the last, which are no transformers.
+// Variants of a plan of `PlanOf`: with GPipe's schedule; with two stages on each of half as many
+// devices; with recomputation in all layers but the first and the last, which are not transformers.
 Plan WithGpipe(Plan plan);
 Plan Interleaved(Plan plan);
 Plan Recomputing(Plan plan, RecomputeLevel level = RecomputeLevel::kFull);

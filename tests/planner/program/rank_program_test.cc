@@ -51,8 +51,8 @@ TEST(RankProgramTest, EveryLayerIsCoveredOnce) {
   }
 }
 
-// All members of a group have it, and groups come in the same order everywhere, so nobody
-// waits in a circle for a group to be made.
+// All members of a group have it, and groups have the same order on all ranks, so the making of
+// groups cannot deadlock.
 TEST(RankProgramTest, GroupsAgreeAmongTheirMembers) {
   const ModelSpec model = SmallGpt(6, /*is_tied=*/true);
   for (const int ranks : {1, 2, 4, 6}) {

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kSamples = 12;
 constexpr int64_t kTokens = 24;
 
-// What a row is worth, so that each can be told from any other.
+// The value of a row; different for every row.
 int64_t ValueOf(int64_t sample, int64_t token) { return sample * 1000 + token; }
 
 using Rows = std::vector<int64_t>;

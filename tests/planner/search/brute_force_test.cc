@@ -107,7 +107,7 @@ TEST_P(ExactTwin, AnswersAsBruteForce) {
     const double ours = PerSample(found->plan, found->prediction).value();
     EXPECT_LE(found->search.bound.value() / static_cast<double>(found->plan.global_batch_size),
               best * (1.0 + 1e-9));
-    // What the allocator keeps for later is in no sum of layers: there a proof may fail.
+    // The allocator's reserve is in no sum over layers, so a proof may fail there.
     const RuntimeTraits& runtime = problem.rules().runtime;
     const bool sums_are_whole = !runtime.widens_gradients_in_step &&
                                 !runtime.flatten_gradient_buckets && !runtime.keep_stage_outputs;

@@ -22,11 +22,11 @@
 namespace parplan {
 namespace {
 
-// What they promise besides the laws of all.
+// Planners for which more memory or faster links never give a slower plan.
 //
-// Answer alone over their space: `exact`, the grids, and those without a pipeline. The
-// others solve stages one by one and cut them by balance, so that with more memory, or
-// faster links, another cut may come first that is slower.
+// `exact`, the grids and the planners without a pipeline search their whole space. The others solve
+// stages one by one and cut them by balance, so that with more memory or faster links another,
+// slower cut may come first.
 const std::set<std::string>& Monotone() {
   static const auto* const names =
       new std::set<std::string>{"exact", "dp", "sdp", "tp", "dp+tp", "megatron", "fsdp-best"};
@@ -311,7 +311,7 @@ TEST_P(Conformance, WhoeverWatchesCanStopIt) {
         if (std::holds_alternative<StoppedEmpty>(*result)) {
           EXPECT_EQ(limit, cancels ? SearchLimit::kCancelled : SearchLimit::kTime);
         }
-        // What is not asked for time may be faster before the end.
+        // A planner that does not minimise time may find a faster plan before its last.
         if (GetParam() == "min-memory-ilp") continue;
         EXPECT_GE(PerSample(*result).value(), PerSample(whole).value() * (1.0 - 1e-9));
       }

@@ -1,4 +1,4 @@
-// What `exact` answers at every memory, against all plans.
+// Compares the answers of `exact` at every memory limit with all plans.
 
 #include <algorithm>
 #include <cstdint>
@@ -103,8 +103,8 @@ TEST(MemoryFront, IsThatOfAllPlansInSteps) {
     const std::optional<PlanningResult> result = SearchExact(problem, costs, {});
     const auto* const found = result.has_value() ? std::get_if<PlanFound>(&*result) : nullptr;
     if (found == nullptr) continue;
-    // What is said to be incomplete promises nothing. That is so only where the least memory
-    // of all plans is not settled.
+    // An incomplete answer promises nothing. It is allowed only if the least memory of all plans is
+    // not settled.
     if (!found->notes.empty()) {
       EXPECT_FALSE(SumsAreWhole(problem) &&
                    problem.dimensions().has(SearchDimension::kEndStrategies));

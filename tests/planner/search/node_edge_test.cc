@@ -66,7 +66,7 @@ TEST(NodeEdge, MessagesThatLeaveTheNodeTakeAsLongAsTheNetworkDoes) {
   EXPECT_THAT(SendsOf(4, 2, 4), ElementsAre(in, out, in));
   // Two nodes of four, two devices a stage.
   EXPECT_THAT(SendsOf(8, 4, 4), ElementsAre(in, out, in));
-  // As large as a node: every message leaves.
+  // A group as large as a node: every message leaves the node.
   EXPECT_THAT(SendsOf(8, 2, 4), ElementsAre(out, out, out));
   // Two nodes of three, two devices a stage: the middle one lies on both, and of each
   // message one of two leaves.
@@ -75,8 +75,8 @@ TEST(NodeEdge, MessagesThatLeaveTheNodeTakeAsLongAsTheNetworkDoes) {
   EXPECT_THAT(SendsOf(12, 4, 4), ElementsAre(out, out, out));
 }
 
-// Of twelve devices groups of four lie within nodes of four and of twelve, and not all within
-// nodes of six.
+// Groups of four of twelve devices lie within nodes of four and of twelve devices, but not all
+// within nodes of six.
 TEST(NodeEdge, GroupsThatLieAcrossItExchangeOverTheNetwork) {
   const auto exchange = [](int devices_per_node) {
     const PlanningProblem problem = EstimatedProblem({.device_count = 12,

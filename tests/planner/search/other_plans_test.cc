@@ -1,4 +1,4 @@
-// Plans besides the best one, against all plans.
+// Compares plans other than the best one with all plans.
 
 #include <algorithm>
 #include <cstdint>
@@ -31,8 +31,8 @@ bool HasShape(const Plan& plan, const PlanShape& shape) {
          plan.schedule == shape.schedule && plan.virtual_stage_count == shape.virtual_stage_count;
 }
 
-// Of every batch, depth, number of micro-batches and schedule whose best plan is faster than
-// the last plan given, that best plan is given.
+// For every batch, depth, number of micro-batches and schedule whose best plan is faster than the
+// last returned plan, that best plan is returned.
 TEST(OtherPlans, HaveTheBestOfEveryShape) {
   int64_t shape_count = 0;
   for (uint64_t seed = 30'000; seed < 30'060; ++seed) {

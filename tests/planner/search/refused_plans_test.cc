@@ -41,7 +41,7 @@ TEST_P(RefusedPlans, AnswersFitAndBoundsHold) {
     const BruteForceAnswer fastest = EveryStage(roomy, costs);
     if (!fastest.best) continue;
     const Bytes needed = fastest.best->prediction.peak_memory_upper;
-    // What the same plan needs where nothing is beside the layers.
+    // The memory that the same plan needs without anything but its layers.
     rules.runtime.widens_gradients_in_step = false;
     rules.runtime.flatten_gradient_buckets = false;
     rules.runtime.keep_stage_outputs = false;
@@ -78,7 +78,7 @@ TEST_P(RefusedPlans, AnswersFitAndBoundsHold) {
         ++optimal_count;
         EXPECT_LE(ours, best * (1 + 1e-9));
       } else {
-        // What is not proved is near: the plan is within its gap.
+        // A plan that is not proved optimal is within its gap.
         EXPECT_LE(ours * (1 - found->search.gap_ratio), best * (1 + 1e-9));
       }
     }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kTolerance = 1e-12;
 
-// What a random stage looks like.
+// Dimensions of a random stage.
 struct Shape {
   int max_layer_count = 5;
   int max_kind_count = 3;
@@ -382,7 +382,7 @@ TEST(SolveFront, OfWaysThatAreKnownOnlyFasterOnesAreFound) {
       const bool is_found = std::any_of(
           found.choices.begin(), found.choices.end(),
           [&](const StageChoice& choice) { return Matches(stage, choice, all.choices[k]); });
-      // As fast as what is known is no better.
+      // A plan as fast as the known one is no improvement.
       if (known[k] != 1.0) {
         EXPECT_EQ(is_found, known[k] == 0.0 || known[k] > 1.0);
       }

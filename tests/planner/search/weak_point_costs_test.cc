@@ -120,8 +120,8 @@ TEST(WeakPoint2, AnswersChargeTheSlowestStage) {
   }
 }
 
-// Of two kinds of layers the first has gradients that take a second to synchronise, the
-// second loses half its speed by tensor parallelism. Best is each in its own way.
+// Two kinds of layers: the first has gradients that take a second to synchronise, the second loses
+// half of its speed by tensor parallelism. The best plan treats each in its own way.
 TEST(WeakPoint3, LayoutsChangeAtTheirPriceInSearchAndStep) {
   HandMadeOptions options{
       .layers = {{.count = 2, .milliseconds = 10, .parameter_count = 240'000'000},
@@ -284,7 +284,7 @@ TEST(WeakPoint8, SeveralKindsOfLayersCostWhatTheyAre) {
   EXPECT_GT(one_kind, 8 * 2 * 6e-3);
   EXPECT_DOUBLE_EQ(step_of({{.count = 4, .milliseconds = 2}, {.count = 4, .milliseconds = 2}}),
                    one_kind);
-  // As T5 with short decoders: each kind its own time, whichever comes first.
+  // Like T5 with short decoders: each kind has its own time, whichever comes first.
   HandMadeOptions options{.layers = {{.milliseconds = 8}, {.hidden_size = 96, .milliseconds = 1}},
                           .device_count = 2};
   const PlanningProblem problem = HandMadeProblem(options);

@@ -57,7 +57,7 @@ TEST(WeakPoint10, IntegerProgrammesAnswerOnSixDevices) {
   }
 }
 
-// Where memory leaves nothing but tensor parallelism, with a profile of either kind.
+// Memory permits only tensor parallelism; with a profile of either kind.
 TEST(WeakPoint10, TensorParallelismNeedsNoSequenceParallelism) {
   for (const bool sequence_parallel : {false, true}) {
     HandMadeOptions options{.layers = {{.count = 4, .parameter_count = 240'000'000}},
@@ -124,7 +124,7 @@ TEST(WeakPoint12, NothingFitsHasAReasonAndWhatWouldDo) {
   }
 }
 
-// Two ranks that share the tokens do half the work each and more than nothing besides.
+// Two ranks that share the tokens do half of the work each, plus something more.
 TEST(WeakPoint12, ContextParallelismIsNotTwiceAsSlow) {
   const PlanningProblem problem = EstimatedProblem({.device_count = 8,
                                                     .decoder_count = 4,

@@ -171,7 +171,7 @@ TEST(WeakPoint22, SearchesPruneAcrossCandidates) {
   EXPECT_LT(2 * found->search.expanded_state_count, StatesOneByOne(problem));
 }
 
-// Where nothing fits no candidate is searched: states are those that say what would do.
+// If nothing fits, no candidate is searched: the states are those that find a sufficient memory.
 TEST(WeakPoint22, NothingFitsEndsEarly) {
   const PlanningProblem problem = SyntheticProblem();
   ASSERT_OK_AND_ASSIGN(const PlanningResult result,

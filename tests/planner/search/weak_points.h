@@ -1,4 +1,4 @@
-// What the tests of weak points share.
+// Common parts of the tests of weak points (docs/galvatron.md).
 
 #ifndef PARPLAN_TESTS_PLANNER_SEARCH_WEAK_POINTS_H_
 #define PARPLAN_TESTS_PLANNER_SEARCH_WEAK_POINTS_H_

@@ -34,7 +34,7 @@ v1::AgentHello Hello(const std::string& node, const std::string& host) {
   return hello;
 }
 
-// What an agent hears first of each kind.
+// The first message of each kind that an agent receives.
 class Heard {
  public:
   LeaseAgentOptions OptionsFor(const std::string& node) {
@@ -79,7 +79,7 @@ agent::v1::ProbePlan PairPlan() {
   return plan;
 }
 
-// Of a node without devices, so that no measurement gets as far as ranks.
+// Options of a node without devices, so that no measurement reaches its ranks.
 LinkProbeOptions Options(const std::string& node, const std::string& host) {
   LinkProbeOptions options;
   options.hello = Hello(node, host);
@@ -99,7 +99,7 @@ TEST(LinkProbe, ItsHostIsForOthersAndNotWhereItListens) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
   Heard heard;
   LeaseAgent other({.target = harness.address()}, heard.OptionsFor("b"));
-  // An address of nobody (RFC 5737), as that of a router that passes connections on.
+  // An address that is not in use (RFC 5737), like that of a router that forwards connections.
   LinkProbe probe({.target = harness.address()}, Options("a", "192.0.2.1"), *wakes);
   AwaitAgents(harness, 2);
   ASSERT_TRUE(probe.Begin(PairPlan(), {"a", "b"}));

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-// Nobody sleeps that long in a test.
+// Longer than any test sleeps.
 constexpr absl::Duration kLong = absl::Hours(1);
 
 TEST(WakeSet, WakesForCallsOfOtherThreads) {

@@ -53,7 +53,7 @@ TEST(ToTopology, GivesGpusOfTwoSocketsTwoTiersWithoutNvlink) {
   EXPECT_THAT(ToTopology(inventory, Gpus())->link_tiers(),
               ElementsAre(LinkTier{"pcie", 4}, LinkTier{"socket", 8}));
   EXPECT_THAT(ToTopology(inventory, Gpus(4))->link_tiers(), ElementsAre(LinkTier{"pcie", 4}));
-  // A driver that tells nothing.
+  // A driver that reports nothing.
   for (auto& row : inventory.gpus.common_ancestors) row.assign(8, -1);
   EXPECT_THAT(ToTopology(inventory, Gpus())->link_tiers(), ElementsAre(LinkTier{"socket", 8}));
 }
@@ -72,7 +72,7 @@ TEST(ToTopology, MakesADeviceOfEachCore) {
             Bytes::Of(int64_t{24} << 30));
 }
 
-// Else the executor refuses plans for the topology that the agent told.
+// Otherwise the executor would refuse plans for the topology that the agent reported.
 TEST(ToTopology, OfThisMachineIsThatOfTheCpuBackEnd) {
   ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory());
   TopologyOptions options;

@@ -31,7 +31,7 @@ using testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Minutes(5);
 
-// What the agent of one node heard, and waiting for it.
+// Records the callbacks of one node's agent, and waits for them.
 class Node {
  public:
   Node(RpcHarness& harness, const std::string& id) : Node(harness.address(), id) {}

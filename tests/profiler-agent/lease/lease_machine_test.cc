@@ -154,7 +154,7 @@ TEST_F(LeaseMachineTest, ALeaseThatNobodyRenewsEndsByTheOwnClock) {
   for (int second = 1; second <= 60; ++second) last = machine.Tick(kNow + absl::Seconds(second));
   ASSERT_THAT(Kinds(last), testing::Contains(Kind::kEnded));
   EXPECT_EQ(last[0].end.cause(), v1::LEASE_END_CAUSE_EXPIRED);
-  // What the server says later is no second end.
+  // A later message of the server does not end the lease again.
   EXPECT_THAT(machine.Received(Ended("l"), kNow + absl::Seconds(61)), IsEmpty());
 }
 
@@ -247,7 +247,7 @@ TEST_F(LeaseMachineTest, AnotherReplicaWouldRefuseTheAgentToo) {
 TEST_F(LeaseMachineTest, LooksForABetterReplicaNowAndThen) {
   const absl::Duration first = NextLook(kNow);
   EXPECT_EQ(first, kNow + absl::Seconds(225));  // 3 minutes and a quarter.
-  // Nobody looks twice at once.
+  // No second check starts while one is running.
   EXPECT_EQ(NextLook(first), absl::InfiniteDuration());
   const absl::Duration later = first + absl::Seconds(10);
   EXPECT_THAT(machine.Looked(false, later), IsEmpty());
@@ -326,7 +326,7 @@ TEST(LeaseMachineLaws, HoldOverRandomLives) {
             break;
           case Kind::kDisconnect:
             ASSERT_TRUE(has_stream);
-            // It moves: nobody loses a lease by that.
+            // The stream moves without ending a lease.
             if (was_connected) {
               ASSERT_THAT(held, IsEmpty());
               ASSERT_THAT(asked, IsEmpty());

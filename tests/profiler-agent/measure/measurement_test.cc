@@ -38,7 +38,7 @@ agent::v1::ProbePlan PlanFor(int rank_count, const std::string& backend = "cpu")
   return plan;
 }
 
-// Of this machine, with ranks of this test, whatever else runs here.
+// Options for this machine, with ranks of this test, whatever else runs here.
 MeasurementOptions OptionsFor(const std::string& role) {
   ::setenv(kRoleVariable, role.c_str(), 1);
   MeasurementOptions options;
@@ -155,7 +155,7 @@ TEST_F(MeasureNodeTest, RefusesBusyGpusUnlessTold) {
 }
 
 TEST_F(MeasureNodeTest, StopsWhenSomebodyComesToTheGpus) {
-  // Free when it begins; the library then tells of a process.
+  // Free at the start; later the library reports a process.
   MeasurementOptions options = OptionsFor("pause");
   options.device_type = DeviceType::kCuda;
   options.even_if_busy = false;
@@ -186,7 +186,7 @@ TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverTellsIdsOfTheNode) {
   ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(options.inventory));
   ::setenv("PARPLAN_FAKE_NVML_NOTES", notes.c_str(), 1);
   EXPECT_OK(MeasureNode(inventory, PlanFor(2, "cuda"), options));
-  // With one rank the second process is somebody else.
+  // With one rank the second process belongs to someone else.
   std::filesystem::remove(notes);
   const absl::StatusOr<v1::Profile> stopped = MeasureNode(inventory, PlanFor(1, "cuda"), options);
   EXPECT_TRUE(IsBusyRefusal(stopped.status())) << stopped.status();

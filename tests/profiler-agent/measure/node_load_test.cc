@@ -58,7 +58,7 @@ TEST(StrangersOn, AreCountedWhereIdsAreOfTheNode) {
   EXPECT_EQ(StrangersOn(GpusWith({{900001, 900002}, {900001}}), {11, 12}, false), "");
   EXPECT_EQ(StrangersOn(GpusWith({{900001}, {900002, 900003}}), {11, 12}, false),
             "3 processes use the GPUs, but the measurement has only 2");
-  // What the driver keeps for itself says nothing.
+  // Memory that the driver keeps for itself does not count.
   std::vector<GpuState> silent(2);
   EXPECT_EQ(StrangersOn(silent, {11, 12}, false), "");
 }

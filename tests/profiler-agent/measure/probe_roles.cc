@@ -29,7 +29,7 @@ int PlayProbeRole(const char* plan_path) {
     while (true) ::pause();
   }
   if (role == "seen") {
-    // Of two GPUs, three times.
+    // Reads the two GPUs three times.
     constexpr uintmax_t kNoteCount = 6;
     std::error_code error;
     uintmax_t count = 0;

@@ -1,4 +1,4 @@
-// What this test's program does when it is started as a rank of a probe.
+// The roles that this test's program plays when it is started as a rank of a probe.
 
 #ifndef PARPLAN_TESTS_PROFILER_AGENT_MEASURE_PROBE_ROLES_H_
 #define PARPLAN_TESTS_PROFILER_AGENT_MEASURE_PROBE_ROLES_H_

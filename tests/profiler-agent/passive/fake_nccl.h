@@ -39,7 +39,7 @@ class OpenPlugin {
   void* const library_;
 };
 
-// A folder the plugin is told of by its environment.
+// A folder that the plugin gets through its environment.
 class SpoolFolder {
  public:
   SpoolFolder() {

@@ -87,7 +87,7 @@ TEST(NcclProfiler, VersionFourSaysTheSame) {
     int mask = 0;
     ASSERT_EQ(profiler.init(&context, &mask, "name", 7, 1, 2, 0, nullptr), nccl::kSuccess);
     EventV4 event = Collective<EventV4>("AllReduce", 8, "ncclFloat64");
-    // The seven bytes behind the type are nobody's.
+    // The seven bytes after the type are padding.
     std::memset(reinterpret_cast<char*>(&event) + 1, 0xEE, 7);
     RunOperation(profiler, context, event, 2, 1000, 4000);
     EXPECT_EQ(profiler.finalize(context), nccl::kSuccess);

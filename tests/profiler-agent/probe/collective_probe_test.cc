@@ -60,7 +60,7 @@ CollectiveProbeOptions FewSamples() {
   return options;
 }
 
-// What each rank of `rank_count` makes of `work`.
+// Runs `work` on each of `rank_count` ranks and returns the results.
 template <typename Work>
 std::vector<std::string> OnRanks(int rank_count, const Work& work) {
   std::vector<std::string> answers(rank_count);
@@ -107,8 +107,9 @@ TEST(CollectiveProbe, TimesEveryCollectiveOfEveryShape) {
 
 TEST(CollectiveProbe, RefusesWhatItCannotMeasure) {
   OnRanks(2, [](CollectiveProbe& probe) {
-    EXPECT_THAT(probe.Measure({Collective::kAllReduce, 3, 1, 4096}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("do not cover all 2 ranks")));
+    EXPECT_THAT(
+        probe.Measure({Collective::kAllReduce, 3, 1, 4096}),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("do not cover all 2 ranks")));
     EXPECT_THAT(probe.Measure({Collective::kAllGather, 2, 1, 4}),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("message_size_bytes")));
     EXPECT_THAT(probe.Measure({Collective::kAllReduce, 2, 1, 0}),

@@ -118,7 +118,7 @@ TEST(WholeProbe, KeepsToItsBudget) {
   EXPECT_LE(plan.collectives_size() * limit, absl::Seconds(90));
   EXPECT_LE(plan.layers_size() * *DurationFromProto(plan.layer_time_limit(), ""),
             absl::Seconds(180));
-  // Where there is time, twice as many sizes.
+  // With more time there are twice as many sizes.
   request.time_budget = absl::Minutes(10);
   ASSERT_OK_AND_ASSIGN(const ProbePlan longer, WholeProbe(request));
   EXPECT_GT(longer.collectives_size(), plan.collectives_size());
@@ -180,7 +180,7 @@ TEST(IncrementalProbe, AsksForMemoryAloneWhereTheTimesAreKnown) {
   EXPECT_TRUE(plan.layers(0).memory_only());
   EXPECT_EQ(plan.layers(0).tensor_parallel_degree(), degree);
   EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(whole, MergedProfile(stored, AnswerTo(whole, 1)), {})));
-  // Where times are missing too, memory comes with them.
+  // If times are missing too, memory is measured with them.
   stored.clear_layer_timings();
   const ProbePlan both = IncrementalProbe(whole, stored, {});
   EXPECT_EQ(both.layers_size(), whole.layers_size());

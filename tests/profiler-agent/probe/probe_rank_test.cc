@@ -52,7 +52,7 @@ agent::v1::ProbePlan SmallPlan() {
 
 TEST(RunProbe, AnswersAllThatIsAsked) {
   const agent::v1::ProbePlan plan = SmallPlan();
-  // What the ranks of parplan-exec report.
+  // The context memory that ranks of parplan-exec report.
   const Bytes context = CpuContextMemory();
   const auto profiles = Probe(plan, 2);
   ASSERT_OK(profiles[0]);

@@ -53,7 +53,7 @@ TEST(UploadQueue, SetsDamagedOnesAside) {
     ASSERT_OK_AND_ASSIGN(const auto queue, UploadQueue::Open(folder));
     for (const char* const id : {"a", "b", "c"}) ASSERT_OK(queue->Push(Upload(id)));
   }
-  // Torn in the middle, and a file of somebody else.
+  // A truncated record, and a file of another program.
   std::filesystem::resize_file(folder + "/00000000000000000001.record", 90);
   std::ofstream(folder + "/notes.record") << "?";
   ASSERT_OK_AND_ASSIGN(const auto queue, UploadQueue::Open(folder));

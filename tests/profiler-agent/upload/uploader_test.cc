@@ -19,10 +19,10 @@ namespace {
 using testing::ElementsAre;
 
 constexpr BackoffOptions kQuick = {absl::Microseconds(10), absl::Milliseconds(1)};
-// Nobody sleeps that long in a test.
+// Longer than any test sleeps.
 constexpr BackoffOptions kSlow = {absl::Hours(1), absl::Hours(1)};
 
-// Answers attempts as it was told to, then with OK.
+// Answers attempts with the given results, then with OK.
 class ScriptedServer {
  public:
   void Answer(absl::Status status) {
@@ -39,7 +39,7 @@ class ScriptedServer {
     }
     return status;
   }
-  // As an observer: after an attempt was counted.
+  // Used as an observer: called after an attempt was counted.
   void SeeEnd() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);

@@ -109,7 +109,7 @@ TEST_F(PlanVerifierTest, AKeyIdIsAHintAndNeverTrusted) {
   forged.mutable_signatures(0)->set_key_id(trusted_.public_key().key_id());
   EXPECT_EQ(Refusal(forged), Reason::kSignatureInvalid);
 
-  // A trusted signature holds under any name, and is told by its true one.
+  // A trusted signature is valid under any key name, and is reported under its true one.
   const PlanVerifier both(Trusting({&trusted_, &other_}));
   for (const std::string& hint : {other_.public_key().key_id(), std::string(), std::string("?")}) {
     v1::SignedPlan plan = Sign(MakePayload(), {&trusted_});

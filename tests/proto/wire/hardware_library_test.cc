@@ -263,7 +263,7 @@ TEST(BuiltInHardware, KnowsTheNamesOfPublishedRuns) {
   for (const auto& [name, device_id] : names) EXPECT_EQ(Device(name).device_id, device_id) << name;
 }
 
-// What each of `devices_per_node` devices has when all send.
+// The share of each of `devices_per_node` devices when all send.
 double Share(const LinkDescription& link, int devices_per_node) {
   if (link.bytes_per_second_per_node == 0.0) return link.bytes_per_second_per_device;
   return std::min(link.bytes_per_second_per_device,

@@ -63,7 +63,7 @@ void Fill(const StoreAddress& address) {
   // One that is failed, and may still report.
   ASSERT_OK(store->CreateExecution(SampleExecution(plan.name, "abandoned")));
   ASSERT_OK(store->FailSilentExecutions(SampleTime(60), SampleTime(90), "abandoned", 10));
-  // The last number of a list belongs to nobody now.
+  // The last number of a list is unused now.
   ASSERT_OK(store->PutProfile(SampleProfile("c", "n", "last")));
   ASSERT_OK(store->DeleteProfile(SampleProfile("c", "n", "last").name));
 }

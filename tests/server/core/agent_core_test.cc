@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Keeps what it is told.
+// Records the messages that it receives.
 class RecordingPeer : public AgentPeer {
  public:
   void Tell(v1::ConnectAgentResponse message) override {
@@ -35,7 +35,7 @@ class RecordingPeer : public AgentPeer {
     waiting_.clear();
   }
 
-  // What was flushed since the last time.
+  // Returns the messages flushed since the last call.
   std::vector<v1::ConnectAgentResponse> Take() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(told_, {});
@@ -293,8 +293,8 @@ TEST_F(AgentCoreTest, MessagesThatBreakARuleNameTheirField) {
   EXPECT_OK(a.session->Add(v1::ConnectAgentRequest()));
 }
 
-// Agents come, ask, open, return and go from many threads; whatever happens, at the end
-// nobody is there and every lease has ended.
+// Agents connect, request, open, return and disconnect from many threads. In the end no agent is
+// connected and every lease has ended.
 TEST_F(AgentCoreTest, ManyThreadsLeaveNothingBehind) {
   constexpr int kThreads = 6;
   std::atomic<int> granted = 0;

@@ -30,7 +30,8 @@ class AnswerCheckTest : public CoreTest {
     return request;
   }
 
-  // Asks and expects to be told of a mistake of the planner; counted, not signed, not kept.
+  // Sends a request and expects an error that names a defect of the planner: counted, not signed,
+  // not stored.
   void ExpectRefused(const v1::CreatePlanRequest& request, const char* told) {
     SCOPED_TRACE(told);
     const int64_t searched = planner.search_count;
@@ -73,7 +74,7 @@ TEST_F(AnswerCheckTest, APlanWithAFalsePromiseIsNeitherSignedNorStored) {
   EXPECT_OK(Ask(RichQuestion()).status());
 }
 
-// What a space does not have is no answer within it, however right its numbers are.
+// A plan outside the space is no answer within it, however right its numbers are.
 TEST_F(AnswerCheckTest, APlanOutsideTheSpaceAskedForIsNotSigned) {
   StartMeasured(Small());
   v1::CreatePlanRequest narrow = Question(Small());

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr char kCluster[] = "clusters/synthetic";
 
-// `matrix_efficiency` is what tells one from another.
+// The values of `matrix_efficiency` distinguish calibrations.
 v1::Calibration Sample(double matrix_efficiency) {
   v1::Calibration calibration;
   v1::CalibrationProvenance& provenance = *calibration.mutable_provenance();

@@ -82,7 +82,7 @@ class CoreTest : public testing::Test {
   std::unique_ptr<ServerCore> core_;
 };
 
-// What the signed bytes say.
+// Returns the payload in the signed bytes.
 v1::PlanPayload PayloadOf(const v1::Plan& plan);
 
 }  // namespace parplan

@@ -208,7 +208,7 @@ TEST_F(ExecutionCoreTest, WhatWasAbandonedIsClosedTheWayItsJobSays) {
   EXPECT_EQ(observer.closed().size(), 4u);
 }
 
-// As a sidecar does when its pod ends, or only itself.
+// As a sidecar does when its pod ends, or when it ends alone.
 TEST_F(ExecutionCoreTest, WhatItsReporterAbandonsRunsAgainWhenWindowsCome) {
   ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
   v1::FailExecutionRequest request;
@@ -226,7 +226,7 @@ TEST_F(ExecutionCoreTest, WhatItsReporterAbandonsRunsAgainWhenWindowsCome) {
   EXPECT_EQ(Get(opened.name())->state(), v1::Execution::RUNNING);
   ASSERT_OK(Complete(opened.name()).status());
   EXPECT_EQ(ReasonOf(core().executions().Fail(request).status()), Reason::kExecutionState);
-  // What its job has failed stays failed.
+  // An execution that its job failed stays failed.
   ASSERT_OK_AND_ASSIGN(const v1::Execution broken, Open("broken"));
   ASSERT_OK(Fail(broken.name()).status());
   request.set_name(broken.name());
@@ -257,7 +257,7 @@ TEST_F(ExecutionCoreTest, MaintenanceComesOftenEnoughForTheSilenceThatIsSet) {
 TEST_F(ExecutionCoreTest, WhatIsNotThereIsNotFound) {
   EXPECT_THAT(Get(plan_name_ + "/executions/none"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(Get("nonsense"), StatusIs(absl::StatusCode::kInvalidArgument));
-  // What is not there is named by the field of the request that names it.
+  // A missing resource is named by the field of the request that names it.
   EXPECT_THAT(Get(plan_name_ + "/executions/none"),
               StatusIs(absl::StatusCode::kNotFound, StartsWith("`name`: there is no execution ")));
   EXPECT_THAT(

@@ -108,7 +108,7 @@ TEST(ExecutionFigures, StagesAreMeasuredByTheirOwnRanks) {
       const ExecutionFigures figures,
       FiguresOfWindows({Record(first), Record(second), Record(silent), Record(other)}, execution));
   AddFigures(figures, &execution);
-  // A window that tells no phases says nothing of them; a phase left out beside others is 0.
+  // A window without phases has no information on them; a phase missing among others is 0.
   EXPECT_THAT(Phases(execution.stages(0).measured_phase_durations()),
               ElementsAre(Pair(v1::PHASE_FORWARD, 11), Pair(v1::PHASE_PIPELINE, 2)));
   EXPECT_THAT(Phases(execution.stages(1).measured_phase_durations()),
@@ -215,7 +215,7 @@ TEST(PredictedStages, PhasesAddUpToTheStep) {
                           Pair(v1::PHASE_OPTIMIZER, 5), Pair(v1::PHASE_IDLE, 10)));
 }
 
-// What is refused, and by which field.
+// Invalid windows, and the field that the error names.
 TEST(WindowRules, NameTheFieldThatBreaksOne) {
   const auto field = [](const auto& change) {
     v1::MeasuredWindow window = Window(0, 0);

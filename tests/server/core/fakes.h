@@ -25,7 +25,7 @@
 
 namespace parplan {
 
-// Stands still unless told.
+// Moves only when a test advances it.
 class FakeClock : public Clock {
  public:
   absl::Time Now() const override {
@@ -44,7 +44,7 @@ class FakeClock : public Clock {
     steady_ += duration;
   }
 
-  // Somebody sets the time of day, forward or back; no time passes.
+  // Sets the time of day, forward or back, without passing time.
   void Jump(absl::Duration duration) {
     const std::lock_guard<std::mutex> lock(mutex_);
     now_ += duration;
@@ -155,13 +155,13 @@ class RecordingObserver : public Observer {
   std::vector<LeaseOutcome> lease_ends() const { return Copy(lease_ends_); }
   std::vector<SnapshotReport> profiles() const { return Copy(profiles_); }
   std::vector<SnapshotReport> snapshots() const { return Copy(snapshots_); }
-  // Clusters with what they have stored, as told.
+  // Stored content of clusters, as reported.
   std::vector<std::pair<std::string, std::vector<StoredKind>>> stored_kinds() const {
     return Copy(stored_kinds_);
   }
   std::vector<std::optional<absl::Time>> calibrations() const { return Copy(calibrations_); }
   std::vector<absl::Time> key_expiries() const { return Copy(key_expiries_); }
-  // Of a cluster, as told last; -1 when never.
+  // Last reported number of agents of a cluster; -1 if there was none.
   int agents_of(const std::string& cluster) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = cluster_agents_.find(cluster);
@@ -235,8 +235,8 @@ class RecordingObserver : public Observer {
   std::vector<std::pair<bool, std::optional<double>>> closed_;
 };
 
-// Counts searches, and holds each at its beginning while the gate is shut: until
-// it opens, or the search is told to stop.
+// Counts searches, and holds each at its start while the gate is shut: until the gate opens or the
+// search is told to stop.
 class GatedPlanner {
  public:
   absl::StatusOr<PlanningResult> operator()(const PlanningProblem& problem,

@@ -178,7 +178,7 @@ TEST_F(SingleFlightTest, StopsALittleBeforeTheLastDeadlineAndAnswersThem) {
   EXPECT_FALSE(started[0]->ShouldStop());
   clock.Advance(absl::Milliseconds(200));
   EXPECT_TRUE(started[0]->ShouldStop());
-  // Somebody with more time gets a flight of their own.
+  // A caller with a longer limit gets a flight of its own.
   const auto patient = Ask("a", Call());
   ASSERT_EQ(started.size(), 2u);
   started[0]->Finish(7);

@@ -214,7 +214,7 @@ TEST_F(LeaseKeeperTest, TheSameAgentTakesThePlaceOfItsEarlierStream) {
               ElementsAre(To(1, Kind::kEnded), To(2, Kind::kEnded), To(1, Kind::kDisconnected)));
   EXPECT_EQ(news[1].outcome, LeaseOutcome::kAgentLost);
   EXPECT_EQ(keeper.agent_count(), 3);
-  // What comes late over the earlier stream does nothing.
+  // Late messages of the earlier stream have no effect.
   EXPECT_THAT(keeper.Disconnect(1), IsEmpty());
   EXPECT_THAT(Grant(1, Question({"a"})), IsEmpty());
 }
@@ -261,9 +261,9 @@ TEST_F(LeaseKeeperTest, ListsTheAgentsOfAClusterByNode) {
   EXPECT_TRUE(keeper.List("other", kStart)[0].is_busy);
 }
 
-// Everything at random, beside a model of what each connection was told. At all times a
-// node is in one lease at most and all nodes of a lease are connected; every lease ends for
-// everybody who heard of it, once, and no later than it may.
+// Random events, compared with a model of what each connection received. At all times a node is in
+// at most one lease and all nodes of a lease are connected. Every lease ends once for everyone who
+// knows of it, and in time.
 TEST(LeaseKeeperLaws, HoldOverRandomLives) {
   int ended_count = 0;
   for (int seed = 0; seed < 200; ++seed) {

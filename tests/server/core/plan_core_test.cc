@@ -29,7 +29,7 @@ class PlanCoreTest : public CoreTest {
   }
 };
 
-// The payload without what tells one issue of a plan from another.
+// The payload without the fields that differ between two issues of a plan.
 std::string TimelessPayload(const v1::Plan& plan) {
   v1::PlanPayload payload = PayloadOf(plan);
   payload.clear_plan();

@@ -32,7 +32,7 @@ class TurnTable {
     changed_.wait(lock, [&] { return waiting_.size() == count; });
   }
 
-  // From now on nobody knows whose turn it is.
+  // From now on turns are unavailable.
   void Break() {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_broken_ = true;
@@ -123,7 +123,7 @@ class ReplicasTest : public CoreTest {
   }
   void TearDown() override {
     planner.is_open = true;
-    // What one waits for, the other may hold.
+    // Each may wait for a turn that the other holds.
     first.reset();
     second.reset();
   }
@@ -192,7 +192,7 @@ TEST_F(ReplicasTest, AServerThatWasStartedAgainSearchesNothingTwice) {
   EXPECT_EQ(planner.search_count, 1);
 }
 
-// Somebody else wrote it into the store, or the keys of a server are its own.
+// Another server stored it, or the server has keys of its own.
 TEST_F(ReplicasTest, AnAnswerThatNoTrustedKeySignedIsNotSignedAgain) {
   ASSERT_OK_AND_ASSIGN(KeyStore keys, KeyStore::OpenOrCreate(MakeTestFolder(), clock.Now()));
   ServerCore stranger(store().OpenAgain(), std::make_unique<KeyRing>(std::move(keys), clock.Now()),

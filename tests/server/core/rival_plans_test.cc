@@ -1,5 +1,5 @@
-// What an answer has beside its plan: other plans, notes, what would do where nothing
-// fits, and the threads it took.
+// Tests the parts of an answer other than its plan: alternative plans, notes, what would suffice if
+// nothing fits, and the number of threads.
 
 #include <atomic>
 #include <string>

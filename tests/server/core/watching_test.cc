@@ -1,4 +1,4 @@
-// What the core tells those who watch, end to end.
+// Tests the metrics that the core reports, end to end.
 
 #include <algorithm>
 #include <string>
@@ -51,7 +51,7 @@ TEST_F(WatchingTest, AProfileIsToldWhenItIsStoredAndWhenPlansRestOnIt) {
   }
 }
 
-// Another server on the store tells the same, and of what it did not take itself.
+// Another server on the same store reports the same, including what it did not receive itself.
 TEST_F(WatchingTest, WhatIsStoredIsToldByEveryServerAndAgainWhenItChanges) {
   StartMeasured();
   const SnapshotReport stored = observer.profiles()[0];

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What a log of `level` has of a call that ended with `code` for `reason`.
+// Returns what a log of `level` contains for a call that ended with `code` for `reason`.
 std::string LineOf(const std::string& level, absl::StatusCode code, Reason reason) {
   testing::internal::CaptureStderr();
   CallRecord record;

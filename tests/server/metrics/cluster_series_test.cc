@@ -52,7 +52,7 @@ TEST_F(ClusterSeriesTest, TellsTheStalestKindOfNodeThatIsStored) {
   EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 2000"));
   series.ProfileStored(Report("V100", 400, 0.0));
   EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 400"));
-  // What is stored holds, also where newer profiles were deleted, by another replica perhaps.
+  // The store decides, even if newer profiles were deleted, perhaps by another replica.
   series.ProfilesSeen("lab", {{"A100", 8, At(700)}, {"H100", 8, At(3000)}});
   EXPECT_THAT(Text(), HasSubstr("_timestamp_seconds{cluster=\"lab\"} 700"));
   // The one that was stale has left the cluster.

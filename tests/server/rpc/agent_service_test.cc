@@ -156,7 +156,7 @@ TEST_F(AgentServiceTest, BytesThatAreNoMessageEndTheStreamAndNoOther) {
 TEST_F(AgentServiceTest, AnAgentThatReadsNothingHoldsUpNobody) {
   const auto a = Connect(Hello("a"));
   const auto deaf = client.Connect(Hello("deaf"));
-  // Far more answers than are kept for it; nobody else waits.
+  // Far more answers than are kept for one caller; no other caller waits.
   for (int i = 0; i < 2000; ++i) {
     v1::ConnectAgentRequest question = Ask({"deaf", "nobody"});
     question.mutable_request_lease()->set_request_id(std::string(64, 'r'));

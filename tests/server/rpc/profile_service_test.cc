@@ -121,8 +121,8 @@ TEST(ProfileService, AMessageBeyondTheLimitOfTheTransportStoresNothing) {
   EXPECT_EQ(ProfileCount(harness), 0);
 }
 
-// What a broken connection leaves must not look like a whole profile: every
-// message was sent, only the half-close is missing.
+// A broken connection must not look like a complete profile: every message was sent, only the
+// half-close is missing.
 TEST(ProfileService, AStreamThatIsNotClosedWellStoresNothing) {
   RpcHarness harness;
   const std::vector<v1::UploadProfileRequest> messages =

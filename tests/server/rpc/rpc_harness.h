@@ -38,8 +38,8 @@ class ShiftedClock : public Clock {
   absl::Duration shift_;  // Guarded by mutex_.
 };
 
-// `FindPlan` behind a gate. While the gate is shut a search waits in front of it,
-// asking `should_stop` as a search does, and gives up empty when told to.
+// `FindPlan` behind a gate. While the gate is shut, a search waits before it, calls `should_stop`
+// as a search does, and ends without a plan when that returns true.
 class GatedPlanner {
  public:
   // The planner to give to a core; the gate outlives it.
@@ -92,7 +92,7 @@ class RpcHarness {
   ShiftedClock& clock() { return clock_; }
   PrometheusObserver& observer() { return observer_; }
 
-  // Of the calls that have ended, in that order.
+  // Records of ended calls, in the order of their ends.
   std::vector<CallRecord> records() const;
 
  private:

@@ -1,4 +1,4 @@
-// What every store does with calibrations and with which of them is active.
+// Conformance of every store: calibrations, and which of them is active.
 
 #include <string>
 #include <vector>
@@ -46,7 +46,7 @@ TEST_P(StoreConformance, ACalibrationsRequestIdWithOtherContentIsRefused) {
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(ReasonOf(result), Reason::kRequestIdReused);
   EXPECT_THAT(store().GetCalibration(other.name), StatusIs(absl::StatusCode::kNotFound));
-  // It belongs to one cluster, and the empty one to nobody.
+  // It belongs to one cluster, and the empty one to none.
   other = SampleCalibration("other", "other");
   other.request_id = first.request_id;
   EXPECT_THAT(store().PutCalibration(other), IsOkAndHolds(other));

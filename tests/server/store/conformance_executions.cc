@@ -1,4 +1,4 @@
-// What every store does with executions and their windows.
+// Conformance of every store: executions and their windows.
 
 #include <string>
 #include <vector>
@@ -212,7 +212,7 @@ TEST_P(StoreConformance, AnAbandonedExecutionThatReportsRunsAgain) {
   execution.window_count = 2;
   execution.report_time = SampleTime(90);
   EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(execution));
-  // It is as any other that runs: silent from now on, and closed for good when somebody says so.
+  // It is like any other running one: silent from now on, and closed for good by a later call.
   EXPECT_THAT(store().FailSilentExecutions(SampleTime(89), SampleTime(99), "abandoned", 9),
               IsOkAndHolds(testing::IsEmpty()));
   EXPECT_EQ(store().FailSilentExecutions(SampleTime(90), SampleTime(99), "abandoned", 9)->size(),
@@ -240,7 +240,7 @@ TEST_P(StoreConformance, AnExecutionIsAbandonedByName) {
   ASSERT_OK_AND_ASSIGN(const ExecutionRecord again, store().GetExecution(running.execution));
   EXPECT_EQ(again.state, ExecutionState::kRunning);
   EXPECT_EQ(again.failure_reason, "");
-  // What is closed is not abandoned any more.
+  // A closed execution is no longer abandoned.
   ASSERT_OK(store().SetExecutionState(running.execution, ExecutionState::kRunning,
                                       ExecutionState::kSucceeded, SampleTime(95), ""));
   EXPECT_EQ(ReasonOf(store().SetExecutionState(running.execution, ExecutionState::kRunning,

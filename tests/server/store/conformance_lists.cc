@@ -1,4 +1,4 @@
-// What every store does with lists: pages, tokens, order.
+// Conformance of every store: lists, pages, tokens and order.
 
 #include <string>
 #include <vector>

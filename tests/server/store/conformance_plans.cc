@@ -1,4 +1,4 @@
-// What every store does with plans.
+// Conformance of every store: plans.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// What every store does with profiles.
+// Conformance of every store: profiles.
 
 #include <set>
 #include <string>

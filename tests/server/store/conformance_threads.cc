@@ -1,4 +1,4 @@
-// What every store does when many threads use it at once.
+// Conformance of every store: use by many threads at once.
 
 #include <atomic>
 #include <cstdint>

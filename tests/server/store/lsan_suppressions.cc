@@ -1,8 +1,8 @@
-// What LeakSanitizer need not tell. Debian's libpqxx forgets the result of a statement during
-// which the connection breaks, some kilobytes, since it asks the broken connection for its
-// encoding before it takes the result over.
+// Suppressions for LeakSanitizer. Debian's libpqxx leaks the result of a statement during which the
+// connection breaks, some kilobytes, because it asks the broken connection for its encoding before
+// it takes over the result.
 //
-// To be listed among the sources of a test; the tool asks for it by name.
+// List this file among the sources of a test; the sanitizer finds the function by name.
 extern "C" const char* __lsan_default_suppressions();
 
 extern "C" const char* __lsan_default_suppressions() { return "leak:libpqxx-6\n"; }

@@ -68,7 +68,7 @@ TEST_F(PostgresFailures, ADatabaseThatIsAwayIsUnavailable) {
   EXPECT_THAT(store->CountPlans("c"), IsOkAndHolds(0));
 }
 
-// The session ends while it commits: nobody but the database knows whether it did.
+// The session ends during a commit: only the database knows whether it was committed.
 TEST_F(PostgresFailures, ACommitWhoseAnswerIsLostIsUnavailableAndMayBeRepeated) {
   ASSERT_OK_AND_ASSIGN(const auto store, Open());
   postgres().Execute(

@@ -47,7 +47,7 @@ TEST(PostgresKill, NothingAcknowledgedIsLostAndNothingHalfIsSeen) {
         } else if (status.code() == absl::StatusCode::kUnavailable) {
           ++in_doubt;
         } else {
-          // Nobody need wait for this one any more.
+          // No call needs to wait for this one any more.
           errors.push_back(status.ToString());
           count += kKillCount * kWritesBetweenKills;
           return;

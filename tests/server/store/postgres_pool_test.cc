@@ -150,7 +150,7 @@ TEST(PostgresPool, ACommitThatHasNoAnswerMayHaveHappened) {
   EXPECT_THAT(hung, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("may or may not")));
 }
 
-// A transaction that is given up tells the database so, which may hang just then.
+// An abandoned transaction sends a rollback to the database, which may hang just then.
 TEST(PostgresPool, WhoGivesUpDoesNotWaitForADatabaseThatHangs) {
   const auto pool = OpenHurried();
   Stopped server;
@@ -172,8 +172,8 @@ TEST(PostgresPool, WhatIsUnhurriedTakesAsLongAsItTakes) {
   }));
 }
 
-// More threads than connections, which break again and again: every write counts once, but
-// for those that nobody knows of.
+// More threads than connections, which break repeatedly: every write counts once, except those with
+// an unknown result.
 TEST(PostgresPool, ThreadsShareConnectionsThatBreak) {
   constexpr int kThreadCount = 6;
   constexpr int kRoundCount = 25;

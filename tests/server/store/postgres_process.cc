@@ -66,8 +66,8 @@ bool IsOpenToAll(const std::filesystem::path& folder) {
   }
 }
 
-// Where other tests have their folders, unless the names of sockets would be too long there or
-// the user PostgreSQL runs as is kept out.
+// The folder for tests, unless socket names would be too long there or PostgreSQL's user cannot
+// enter it.
 std::string MakeFolder() {
   constexpr char kName[] = "/parplan-postgres-XXXXXX";
   constexpr char kSocket[] = "/.s.PGSQL.5432.lock";

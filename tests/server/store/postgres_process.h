@@ -19,10 +19,11 @@ class PostgresProcess {
   PostgresProcess& operator=(const PostgresProcess&) = delete;
   ~PostgresProcess();
 
-  // Of the user that may do everything. `parameters` are of libpq, as `name=value&name=value`.
+  // URI of the superuser. `parameters` are those of libpq, as `name=value&name=value`.
   std::string uri(const std::string& parameters = "") const;
 
-  // As a power cut would, and starts it again, which takes back what was not committed.
+  // Ends the server as a power cut would, and starts it again, which rolls back what was not
+  // committed.
   void KillAndStart();
 
   // Ends it in an orderly way; `Start` goes on where it was.

@@ -67,7 +67,7 @@ TEST(PostgresTurns, AFreeTurnIsGranted) {
   EXPECT_NE(Ask(*turns, "b").get(), nullptr);
 }
 
-// Nobody polls here, so it is the notification that wakes.
+// There is no polling here, so the notification wakes the waiting thread.
 TEST(PostgresTurns, WhoWaitsIsWokenWhenATurnIsGivenBack) {
   const auto holder = Open();
   const auto waiter = Open(absl::Hours(1));

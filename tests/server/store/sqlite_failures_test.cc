@@ -144,7 +144,7 @@ TEST(SqliteFailures, AFileInPlaceOfTheDirectoryIsRefused) {
   EXPECT_THAT(store, StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr("directory")));
 }
 
-// Root may write anywhere, so the store is opened by a child that is nobody.
+// Root may write anywhere, so a child process of the user `nobody` opens the store.
 std::string OpenAsNobody(const std::string& folder) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";

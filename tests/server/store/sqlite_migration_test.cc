@@ -1,5 +1,4 @@
-// What an older server stored, opened by this one: `.dump` of databases as those
-// servers left them, one for each schema that was released.
+// Opens databases of older servers, one for each released schema, from their `.dump`.
 
 #include <sqlite3.h>
 
@@ -100,7 +99,7 @@ COMMIT;
 
 constexpr size_t kSampleSize = 20;
 
-// What schema 2 adds to it.
+// Additions of schema 2.
 constexpr char kSchema2[] = R"sql(
 BEGIN TRANSACTION;
 INSERT INTO schema_version VALUES(2,'calibrations and which of them are active',1795262050979085920);
@@ -153,7 +152,7 @@ void ExpectRecordsOfSchema1(Store& store) {
   execution.bytes.resize(kSampleSize);
   execution.window_count = 2;
   ASSERT_OK_AND_ASSIGN(const ExecutionRecord stored, store.GetExecution(execution.name));
-  // Nobody knows when it last reported: it begins to be silent when the store is opened.
+  // Its last report is unknown: silence counts from the opening of the store.
   EXPECT_GT(stored.report_time, absl::Now() - absl::Hours(24));
   execution.report_time = stored.report_time;
   EXPECT_EQ(stored, execution);

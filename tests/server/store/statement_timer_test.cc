@@ -88,7 +88,7 @@ TEST(StatementTimer, AConnectionWhoseStatementEndedIsLeftAlone) {
   EXPECT_FALSE(answered->IsCut());
 }
 
-// As libpq does when its connection breaks; the number soon belongs to something else.
+// A descriptor is closed and its number reused, as happens when a connection of libpq breaks.
 TEST(StatementTimer, ADescriptorThatWasUsedAgainIsLeftAlone) {
   StatementTimer timer(absl::Milliseconds(200));
   Connection broken;

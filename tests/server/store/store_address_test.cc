@@ -1,4 +1,4 @@
-// What people may write for the place of the store.
+// Tests the accepted forms of a store address.
 
 #include "server/store/store_address.h"
 

@@ -37,7 +37,7 @@ class StoreConformance : public testing::TestWithParam<MakeStoreHome> {
     Reopen();
   }
 
-  // As a server that ends and starts again.
+  // Reopens the store, like a server that restarts.
   void Reopen() {
     store_.reset();
     absl::StatusOr<std::unique_ptr<Store>> store = home_->Open();

@@ -1,5 +1,5 @@
-// Records for tests of the store. The bytes of a record follow from its name, so
-// a test can tell a whole record from half of one by looking at it alone.
+// Records for tests of the store. The bytes of a record follow from its name, so a test can
+// distinguish a whole record from half of one by looking at it alone.
 
 #ifndef PARPLAN_TESTS_SERVER_STORE_STORE_SAMPLES_H_
 #define PARPLAN_TESTS_SERVER_STORE_STORE_SAMPLES_H_

@@ -43,8 +43,8 @@ AccuracyRow MemoryRow(int64_t predicted, int64_t upper, std::optional<int64_t> m
   return row;
 }
 
-// Errors -10 % and +25 %; two runs failed, of which one is refused; of three that
-// did not fail, one is refused; of one nobody knows.
+// Errors of -10 % and +25 %. Two runs failed, one of which is refused; of three that did not fail,
+// one is refused; the outcome of one is unknown.
 TEST(FiguresOf, FollowsHandWorkedMemory) {
   const AccuracyFigures figures = FiguresOfRows(
       {MemoryRow(45, 60, 50, false), MemoryRow(100, 110, 80, false),
@@ -159,7 +159,7 @@ TEST(Evaluate, JoinsPredictionsWithWhatWasMeasured) {
       EvaluateRow(With(GptRow(), R"("validation")", R"("memory-validation")"), {}, three);
   EXPECT_FALSE(memory.rows[0].TimeError().has_value());
   EXPECT_TRUE(memory.rows[0].MemoryError().has_value());
-  // What has a time has run, also when nobody says so.
+  // A run with a time has run, even if its source does not say so.
   EXPECT_EQ(EvaluateRow(With(GptRow(), R"("oom": false)", R"("oom": null)"), {}, three)
                 .rows[0]
                 .out_of_memory,

@@ -38,7 +38,7 @@ TEST(OracleCase, EveryPlanOfTheEngineIsOneOfTheSpaceItIsComparedIn) {
   EXPECT_GE(count, 13);
 }
 
-// A case of one model, nobody's, on four devices.
+// A case of an invented model on four devices.
 json Case() {
   return json::parse(R"({
     "id": "made-up",

@@ -84,8 +84,8 @@ TEST(OracleSearch, DifferencesOfTheModelsAddUp) {
     double sum = engine.said.value();
     for (const Difference& difference : engine.differences) sum += difference.time.value();
     EXPECT_NEAR(sum, engine.prediction->step.value(), 1e-9 * sum);
-    // What is left once everything itemised is ours: host time alone, none for measured
-    // devices; blocking messages and the shared table's sum are not in these cases.
+    // The rest once everything itemised is ours: host time alone, none for measured devices;
+    // blocking messages and the shared table's sum are not in these cases.
     const double rest = engine.differences.back().time.value();
     EXPECT_LE(std::abs(rest), 0.01 * sum);
   }

@@ -95,7 +95,7 @@ TEST(CostOfLayerIn2022, AddsAnExposedGatherForSharding) {
   EXPECT_NEAR(cost.layer_ms(), 56.4754, 1e-3);
 }
 
-// What outlasts the backward pass (26.645 - 9.167 ms) is shared by two stages.
+// The part that outlasts the backward pass (26.645 - 9.167 ms) is shared by two stages.
 TEST(CostOfLayerIn2022, CountsThePipelinesGradientRemainderOnce) {
   ASSERT_OK_AND_ASSIGN(const Galvatron2022LayerCost cost, BertCost(2, DataParallel(4), 8));
   EXPECT_NEAR(cost.layer_ms(), 32.3463, 1e-3);

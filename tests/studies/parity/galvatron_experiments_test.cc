@@ -1,6 +1,6 @@
-// The experiments that the authors of Galvatron suggest (papers.md 1.7, 2.5), on estimated
-// devices: nobody measured these models here, so the claims are about plans under our own
-// cost model, not about hours of training.
+// The experiments that the authors of Galvatron suggest (docs/papers.md), on estimated devices.
+// These models were not measured here, so the claims are about plans under our own cost model, not
+// about hours of training.
 
 #include <gtest/gtest.h>
 

@@ -21,7 +21,7 @@ TEST(LogEvent, WritesALineOfJson) {
   EXPECT_EQ(first["level"], "warning");
   EXPECT_EQ(first["event"], "rank said");
   EXPECT_EQ(first["rank"], "3");
-  // What is not UTF-8 is replaced.
+  // Bytes that are not UTF-8 are replaced.
   EXPECT_EQ(first["line"], "two\nlines \xef\xbf\xbd \"quoted\"");
   EXPECT_THAT(first["time"].get<std::string>(),
               testing::MatchesRegex("[0-9]+-..-..T..:..:......Z"));

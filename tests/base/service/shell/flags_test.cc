@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Parses `words`; empty where they are taken, else what is told of them.
+// Parses `words` and returns the error text; empty if they are accepted.
 std::string Parse(CLI::App& app, std::vector<std::string> words) {
   // CLI11 takes them from the back.
   std::vector<std::string> backwards(words.rbegin(), words.rend());

@@ -44,7 +44,7 @@ TEST(RunResultsTest, ReadsWhatARunWrote) {
   EXPECT_NEAR(run.PeakError(), 0.05, 1e-12);
   EXPECT_EQ(run.first_loss, 5.5);
   EXPECT_EQ(run.last_loss, 4.0);
-  // What either side names, by name.
+  // Everything that either side names, by name.
   ASSERT_EQ(run.items.size(), 4);
   EXPECT_EQ(run.items[0].name, "activations");
   EXPECT_EQ(run.items[0].measured_bytes, 1100);

@@ -53,7 +53,7 @@ TEST(ExecutionText, SetsMeasuredBesidePredicted) {
   EXPECT_THAT(text, HasSubstr("stage 0, ranks 0 to 1\n"));
   EXPECT_THAT(text,
               HasSubstr("  forward                             80 ms          88 ms    1.100\n"));
-  // Measured, and not among what was told; and not measured at all.
+  // A phase that was predicted and took no time, and an item that was not measured.
   EXPECT_THAT(text,
               HasSubstr("  optimizer                            4 ms           0 ms    0.000\n"));
   EXPECT_THAT(text,

@@ -1,4 +1,4 @@
-// What `planctl hardware` says of every entry.
+// Checks the output of `planctl hardware` for every entry.
 
 #include "clients/planctl/view/hardware_view.h"
 

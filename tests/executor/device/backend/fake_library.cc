@@ -1,2 +1,2 @@
-// What a fake plugin needs and does not find.
+// A library that a fake plugin needs and does not find.
 extern "C" int fake_library_function() { return 1; }

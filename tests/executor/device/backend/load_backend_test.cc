@@ -1,4 +1,4 @@
-// What is missing is told apart, by plugins with one fault each.
+// Checks that each fault of a plugin has its own error, with plugins that have one fault each.
 
 #include "executor/device/backend/load_backend.h"
 

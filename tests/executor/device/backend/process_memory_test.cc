@@ -50,7 +50,7 @@ TEST(CpuContextMemory, IsThatOfTheLibraryOfKernelsAlone) {
   if (CpuKernelLibraryPath().empty()) GTEST_SKIP() << "oneDNN is a part of this program";
   const Bytes before = CpuContextMemory();
   EXPECT_GT(before, Bytes());
-  // Neither what a program holds besides nor making kernels changes it.
+  // Neither other memory of a program nor making kernels changes it.
   constexpr int64_t kSize = int64_t{16} << 20;
   const std::vector<char> filled(kSize, 'x');
   const std::unique_ptr<LayerKernels> kernels = MakeCpuKernels(ElementType::kFloat32);

@@ -62,7 +62,7 @@ class Simulation {
       if (rank.step < rank.program.steps.size()) return false;
       rank.Copy(rank.program.final_copies);
     }
-    // Nothing was sent that nobody received.
+    // Every message that was sent was received.
     for (const auto& [unused, way] : ways_) {
       if (!way.empty()) return false;
     }
@@ -106,7 +106,7 @@ class Simulation {
   std::map<std::pair<int, int>, std::deque<int64_t>> ways_;
 };
 
-// An element that tells where it is from.
+// An element that encodes its origin.
 int64_t ElementOf(int rank, int64_t index) { return (rank + 1) * 1'000'003 + index * 17; }
 
 Elements Filled(int rank, int64_t count) {

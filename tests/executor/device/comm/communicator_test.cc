@@ -1,4 +1,4 @@
-// What every communicator must do, on all transports and numbers of ranks.
+// Conformance of every communicator, over all transports and numbers of ranks.
 
 #include "executor/device/comm/communicator.h"
 

@@ -44,7 +44,7 @@ struct Draw {
   ElementType type;
   int64_t count;
   int root;
-  // Of a send; `to` is another rank.
+  // Receiver of a send; another rank than the root.
   int to;
   Reduction reduction;
 };
@@ -81,7 +81,7 @@ std::vector<char> MakeValues(ElementType type, int64_t count, uint64_t seed) {
   return bytes;
 }
 
-// What a rank sends and receives, in elements.
+// Number of elements that a rank sends and receives.
 struct Sizes {
   int64_t sent = 0;
   int64_t received = 0;

@@ -153,7 +153,7 @@ TEST_P(LostRankTest, EndsTheWaitOfTheOthersAndNamesIt) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer cannot follow a process that forks among threads";
 #endif
-  // The child is made while this process has one thread, and told the address by a pipe.
+  // The child is forked while this process has one thread, and receives the address through a pipe.
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();

@@ -21,15 +21,15 @@ constexpr size_t kStackBytes = size_t{256} << 10;
 enum class FiberState { kReady, kAtBlock, kAtWarp, kDone };
 
 struct Fiber {
-  // Where it begins, and where it goes on: jumps are ten times as fast as changes of context,
-  // which ask the system for signals' masks.
+  // Contexts for the start and for continuing: jumps are ten times as fast as context switches,
+  // which ask the system for signal masks.
   ucontext_t context;
   jmp_buf place;
   bool has_begun = false;
   std::unique_ptr<char[]> stack;
   FiberState state = FiberState::kDone;
   uint32_t bits = 0;
-  // Of MultiplyTiles.
+  // Operands of MultiplyTiles.
   uint32_t a[4] = {};
   uint32_t b[2] = {};
   dim3 thread;
@@ -129,7 +129,7 @@ void RunEmulated(dim3 grid, dim3 block, int shared_bytes, bool reverses,
     if (fiber.stack == nullptr) fiber.stack = std::make_unique<char[]>(kStackBytes);
     fiber.thread = dim3(i % block.x, i / block.x % block.y, i / (block.x * block.y));
   }
-  // Memory that nobody wrote is no number.
+  // Memory that was never written is NaN.
   runner.shared.assign(shared_bytes + 16, '\xff');
   emulated_place.block_size = block;
   emulated_place.grid_size = grid;

@@ -64,7 +64,7 @@ T FromFloat(float x) {
 inline uint32_t Join(Bfloat16 low, Bfloat16 high) {
   return low.bits | static_cast<uint32_t>(high.bits) << 16;
 }
-// As the instruction's description in language.h has it.
+// Behaves as the description of the instruction in language.h.
 void MultiplyTiles(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
 inline int EmulatedLane() { return static_cast<int>(emulated_place.thread.x) % 32; }

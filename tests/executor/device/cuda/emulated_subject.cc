@@ -20,7 +20,7 @@ namespace {
 class EmulatedQueue : public cuda::KernelQueue {
  public:
   explicit EmulatedQueue(bool reverses) : reverses_(reverses) {}
-  // What RunEmulated is told of the order.
+  // Order of threads passed to RunEmulated.
   void* stream() override { return reverses_ ? this : nullptr; }
   void* Scratch(int64_t byte_count) override {
     // Nothing of the last operation is left.

@@ -1,4 +1,4 @@
-// Which kernels the cases are about here: the emulated ones, in both orders of threads.
+// The kernels under test here: the emulated ones, in both orders of threads.
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-// A CUDA runtime and an NCCL of the process's own memory and threads, so that what our host code
-// does with them is run where there is no GPU; they can be told to fail.
+// A CUDA runtime and an NCCL made of the process's own memory and threads, so that our host code
+// for them runs without a GPU. Tests can make them fail.
 //
-// Work is done when it is given, but an operation of NCCL, when the last of its ranks has come
-// to it; until then its stream, and those that wait for it, stand. As in NCCL, operations of a
-// communicator run in the order of their start.
+// Work is done when it is submitted. An operation of NCCL is done when the last of its ranks has
+// submitted it; until then its stream, and the streams that wait for it, block. As in NCCL, the
+// operations of a communicator run in the order in which they started.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
 #define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
@@ -14,13 +14,13 @@
 
 namespace parplan {
 
-// Of all communicators; set before they are made.
+// Settings of all communicators; set before they are made.
 struct FakeNccl {
   // So many questions after each call are answered with `ncclInProgress`.
   std::atomic<int> patience = 0;
-  // What an attempt to make one gives.
+  // Result of an attempt to make a communicator.
   std::atomic<ncclResult_t> make_result = ncclSuccess;
-  // What is said of one that is made.
+  // Asynchronous error of an existing communicator.
   std::atomic<ncclResult_t> state = ncclSuccess;
   // Counted.
   std::atomic<int> made = 0;
@@ -28,7 +28,7 @@ struct FakeNccl {
   std::atomic<int> aborted = 0;
 };
 FakeNccl& TheFakeNccl();
-// As it was in the beginning.
+// Restores the initial state.
 void ResetFakeNccl();
 
 }  // namespace parplan

@@ -47,7 +47,7 @@ struct Launch {
   std::shared_ptr<fake::Token> token;
 };
 
-// What the ranks of a communicator share.
+// State shared by the ranks of a communicator.
 struct Clique {
   int size = 0;
   int joined = 0;
@@ -126,7 +126,7 @@ struct ncclComm {
   int rank = 0;
   int patience = 0;
   int split_count = 0;
-  // Where a split puts the part, once all have come to it.
+  // Place of the new communicator, once all ranks have joined the split.
   ncclComm_t* part = nullptr;
   std::pair<int, int> own;
   // Not over yet.
@@ -184,7 +184,7 @@ void Split(ncclComm_t comm) {
 ncclResult_t End(ncclComm_t comm) {
   const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
   comm->clique->is_aborted = true;
-  // What runs ends, with anything in its buffers.
+  // Running operations end and leave arbitrary data in their buffers.
   for (const auto& token : comm->tokens) token->is_over = true;
   for (auto& queue : comm->clique->launches) queue.clear();
   parplan::fake::changed.notify_all();

@@ -100,7 +100,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind,
                             cudaStream_t stream) {
-  // What is copied must be there.
+  // The copied range must be allocated.
   const cudaError_t waited = ::cudaStreamSynchronize(stream);
   std::memcpy(to, from, size);
   return waited;

@@ -23,7 +23,7 @@ struct Token {
 using Tokens = std::vector<std::shared_ptr<Token>>;
 
 struct Stream {
-  // What it waits for.
+  // The work that it waits for.
   Tokens tokens;
 };
 struct Event {

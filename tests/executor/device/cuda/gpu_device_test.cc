@@ -146,7 +146,7 @@ TEST(GpuGroups, AnAbortEndsNccl) {
   });
 }
 
-// What happens to the job reaches who waits for NCCL.
+// A failure of the job reaches ranks that wait for NCCL.
 TEST(GpuGroups, TheEndOfTheJobEndsNccl) {
   PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   OnRanks(1, *backend, absl::Minutes(5), [](Gpu& gpu, JobFabric& fabric) {
@@ -196,8 +196,8 @@ TEST(GpuGroups, RanksThatShareAGpuGoThroughTheHost) {
   });
 }
 
-// Where there are several GPUs: NCCL between two of them, in patterns that would stop if one
-// way waited for another.
+// With several GPUs: NCCL between two of them, in patterns that would deadlock if one direction
+// waited for the other.
 TEST(GpuGroups, NcclSendsBothWaysAtOnce) {
   PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   if (backend->device_count() < 2) GTEST_SKIP() << "needs two GPUs";

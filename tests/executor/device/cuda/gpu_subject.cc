@@ -1,4 +1,4 @@
-// Which kernels the cases are about here: those of the machine's first GPU.
+// The kernels under test here: those of the machine's first GPU.
 
 #include <gtest/gtest.h>
 

@@ -28,7 +28,7 @@ class KernelSubject {
   virtual DeviceMemory& memory() = 0;
 };
 
-// Which of the subjects a binary has: another number where it makes a difference how they run.
+// One of the subjects of a binary. The variant differs where it matters how kernels run.
 struct SubjectChoice {
   ElementType type = ElementType::kFloat32;
   int variant = 0;
@@ -51,7 +51,7 @@ class KernelTwins {
   }
 
   ElementType type() const { return subject_.kernels().type(); }
-  // What a result may differ by, of 1 and itself.
+  // Allowed difference of a result, relative to the larger of 1 and the result.
   double tolerance() const { return type() == ElementType::kBfloat16 ? 1e-2 : 1e-4; }
 
   // An array of these numbers, rounded to the subject's type on both sides.
@@ -59,11 +59,11 @@ class KernelTwins {
   Twin PutStatistics(const Numbers& numbers) {
     return PutAs(subject_.kernels().statistics_type(), numbers);
   }
-  // Of random numbers.
+  // An array of random numbers.
   Twin Random(int64_t count, uint32_t seed, double deviation = 1.0) {
     return Put(RandomNumbers(count, seed, deviation));
   }
-  // Of `count` numbers that a kernel is to replace.
+  // An array of `count` numbers that a kernel is to replace.
   Twin Room(int64_t count) { return Put(Numbers(count, 7.0)); }
   Twin RoomForStatistics(int64_t count) { return PutStatistics(Numbers(count, 7.0)); }
 

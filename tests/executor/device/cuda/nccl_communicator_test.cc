@@ -1,4 +1,4 @@
-// What our host code does with NCCL, over a fake one: threads, ways, deadlines and ends.
+// Tests our host code for NCCL over a fake NCCL: threads, streams, deadlines and shutdown.
 
 #include "executor/device/cuda/nccl_communicator.h"
 
@@ -25,7 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Floats = std::vector<float>;
 
-// A job that loses its patience when it is told to.
+// A job whose patience ends when a test says so.
 class TestContext : public RankContext {
  public:
   explicit TestContext(JobFabric& fabric) : fabric_(fabric) {}
@@ -114,7 +114,7 @@ TEST_F(NcclCommunicatorTest, Collectives) {
     const CommunicatorStats stats = group.Stats();
     EXPECT_EQ(stats.entries[static_cast<int>(Operation::kAllGather)].byte_count, 12);
   });
-  // What ends in peace is not cut off.
+  // A communicator that ends normally is not aborted.
   EXPECT_EQ(TheFakeNccl().aborted, 0);
 }
 
@@ -203,7 +203,7 @@ TEST_F(NcclCommunicatorTest, AnOperationThatOthersDoNotCallEndsAtTheDeadline) {
     }
     Floats sum = {1.0f};
     job.is_hasty = true;
-    // On its way for all that the host knows; the device tells in the end.
+    // Still running as far as the host knows; the device reports the error at the end.
     EXPECT_OK(group.AllReduce(kType, sum.data(), 1));
     EXPECT_THAT(queue.Synchronize(),
                 StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all-reduce of all")));

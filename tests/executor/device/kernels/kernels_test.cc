@@ -308,7 +308,7 @@ TEST_F(KernelsTest, RotationsTellDistances) {
   const double slow = 4.0 * std::pow(10000.0, -4.0 / 6.0);
   const int next = kSamples * kStride;
   EXPECT_NEAR(turned[next + 2], one[2] * std::cos(slow) - one[5] * std::sin(slow), 1e-12);
-  // What lies between rows stays.
+  // Memory between rows is not changed.
   EXPECT_EQ(turned[12], one[12]);
   const Numbers back = rotated(3, kTokens, true, turned);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(back[i], x[i], 1e-13);

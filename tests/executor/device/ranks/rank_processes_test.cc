@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-// What ranks say, to be waited for.
+// Collects the lines that ranks print, so that a test can wait for them.
 class Lines {
  public:
   std::function<void(int, absl::string_view)> Listener() {

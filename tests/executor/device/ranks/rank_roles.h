@@ -1,4 +1,4 @@
-// What this test's program does when it is started as a rank.
+// The roles that this test's program plays when it is started as a rank.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_RANKS_RANK_ROLES_H_
 #define PARPLAN_TESTS_EXECUTOR_DEVICE_RANKS_RANK_ROLES_H_

@@ -83,7 +83,7 @@ Partition Best(const Layers& layers, Value value) {
   });
 }
 
-// What the rules of the paper reach, found by looking at every partition again and again.
+// The result of the paper's rules, found by examining every partition repeatedly.
 std::set<Partition> Reachable(const Layers& layers, const Partition& start, Bytes most_memory) {
   std::set<Partition> reached;
   if (layers.Figures(start)) reached.insert(start);

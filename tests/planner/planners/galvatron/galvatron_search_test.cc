@@ -25,7 +25,7 @@ std::optional<PlanningResult> Search(const PlanningProblem& problem, GalvatronVa
   return SearchGalvatron(problem, *costs, variant, control);
 }
 
-// What every answer must be, whatever the problem.
+// Checks what holds for every answer, whatever the problem.
 void ExpectHonest(const PlanningProblem& problem, GalvatronVariant variant, int& found_count,
                   int& nothing_count) {
   const std::optional<PlanningResult> result = Search(problem, variant);

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-// Of LAPACK, which CBC calls as well.
+// A function of LAPACK, which CBC calls too.
 extern "C" void dgetrf_(const int* rows, const int* columns, double* matrix,
                         const int* leading_dimension, int* pivots, int* info);
 

@@ -88,7 +88,7 @@ TEST(GraphOfModel, FoldsUpToThreeLayersWithoutTyingAny) {
   }
 }
 
-// What is tied is the optimum of what is not.
+// Folding equal layers does not change the optimum.
 TEST(GraphOfModel, LosesNothingByFolding) {
   for (const bool tied : {false, true}) {
     const PlanningProblem problem = SmallProblem(8, 7, tied);

@@ -103,7 +103,7 @@ TEST(OptionTable, MovesActivationsAsTheCostModelDoes) {
   }
 }
 
-// No device of the node can be told from another, so one of many layouts is left.
+// All devices of the node are equivalent, so one of many layouts remains.
 TEST(OptionTable, KeepsFewLayouts) {
   const PlanningProblem problem = EstimatedProblem(TwoNodes());
   const CostModel costs = *CostModel::Create(problem);
@@ -274,8 +274,9 @@ bool InMenus(const std::vector<LayerMenus>& all, const std::vector<Strategy>& st
   });
 }
 
-// What dominance, layouts and masks leave out of the declared space never helps: every
-// plan of it is matched, in time and memory, by one of the table, which are all in it.
+// Options of the declared space that dominance, layouts and masks remove never help: every plan of
+// the space is matched in time and memory by a plan of the table, whose plans all belong to the
+// space.
 TEST(OptionTable, LosesNoPlanWorthHaving) {
   constexpr uint64_t kSeedCount = 300;
   int plan_count = 0;

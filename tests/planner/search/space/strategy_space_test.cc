@@ -288,7 +288,7 @@ TEST(StrategySpace, OfGalvatronHasPowersOfTwoAndOneInnerAxisALayer) {
   EXPECT_THAT(odd.Strategies(1, 4, 12), IsEmpty());
 }
 
-// What is known of the strategies of one definition is known of those that are like it.
+// Knowledge about the strategies of one definition applies to equal definitions.
 TEST(StrategySpace, HasTheSameStrategiesOfDefinitionsThatAreAlike) {
   int alike_count = 0;
   for (uint64_t seed = 30'000; seed < 30'200; ++seed) {

@@ -68,7 +68,7 @@ TEST_P(PathCountsTest, AverageOfEqualStagesIsTheirStep) {
   }
 }
 
-// What rates ask for is what passes give, where no path would need a negative weight.
+// The rates equal what passes give, if no path would need a negative weight.
 TEST_P(PathCountsTest, LayersAddAsMuchInEveryStage) {
   constexpr uint64_t kSeed = 19;
   std::mt19937_64 random(kSeed);

@@ -64,7 +64,7 @@ TEST_P(PipelineBoundTest, IsNeverAboveTheSimulatedStep) {
       if (!blocking && bound >= step * (1.0 - 1e-12)) ++equal;
     }
   }
-  // Of random messages, often longer than passes; without messages see below.
+  // Messages are random, often longer than passes; the case without messages is below.
   const double share = static_cast<double>(equal) / kTrials;
   RecordProperty("equal_share", std::to_string(share));
   if (GetParam() == Schedule::kGpipe) {
@@ -74,8 +74,8 @@ TEST_P(PipelineBoundTest, IsNeverAboveTheSimulatedStep) {
   }
 }
 
-// Where messages take no time and stages are about alike, or all alike with messages, it is
-// the step.
+// The bound equals the step if messages take no time and stages are about alike, or if all stages
+// are alike with messages.
 TEST_P(PipelineBoundTest, IsTheSimulatedStepOfUsualPipelines) {
   constexpr uint64_t kSeed = 5;
   std::mt19937_64 random(kSeed);
