@@ -58,8 +58,8 @@ void Bind(const PlanQuestion& question, const std::string& name, absl::Time issu
 
 }  // namespace
 
-std::string StoredPlanKey(const PlanQuestion& question, const PlannerAnswer& answer) {
-  if (answer.is_complete) return question.binding_key;
+std::string StoredPlanKey(const PlanQuestion& question, bool is_complete) {
+  if (is_complete) return question.binding_key;
   return Sha256Hex(
       absl::StrCat("parplan limited 1\n", question.binding_key, "\n", question.flight_key));
 }
@@ -70,8 +70,7 @@ std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time) {
       .substr(0, kIdLength);
 }
 
-std::string StoredAnswerKey(const PlanQuestion& question, const PlannerAnswer& answer) {
-  if (!answer.is_complete) return "";
+std::string StoredAnswerKey(const PlanQuestion& question) {
   return Sha256Hex(absl::StrCat("parplan answer 1\n", question.answer_key));
 }
 
@@ -103,14 +102,15 @@ v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found
   return payload;
 }
 
-v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
-                      const PlanFound& found, const std::string& name, absl::Time issue_time) {
+v1::Plan UnsignedPlan(const PlanQuestion& question, const SearchedPlan& searched,
+                      const std::string& name, absl::Time issue_time) {
+  const PlanFound& found = searched.found;
   v1::Plan plan;
   plan.set_name(name);
   *plan.mutable_spec() = question.spec;
-  *plan.mutable_search() = SearchSummaryToProto(found.search, ToSeconds(answer.cpu_duration),
-                                                ToSeconds(answer.wall_duration));
-  plan.mutable_comparisons()->Add(answer.comparisons.begin(), answer.comparisons.end());
+  *plan.mutable_search() = SearchSummaryToProto(found.search, ToSeconds(searched.cpu_duration),
+                                                ToSeconds(searched.wall_duration));
+  plan.mutable_comparisons()->Add(searched.comparisons.begin(), searched.comparisons.end());
   const ModelSpec& model = question.problem.model();
   for (const PredictedPlan& rival : found.alternatives) {
     *plan.add_alternatives() = RivalPlanToProto(rival, model);

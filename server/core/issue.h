@@ -16,14 +16,13 @@
 
 namespace parplan {
 
-// What the store finds the plan by: the binding key of the question, or, for a
-// search that a limit ended, a key that no question asks for. Lower-case
-// hexadecimal.
-std::string StoredPlanKey(const PlanQuestion& question, const PlannerAnswer& answer);
+// Returns the key by which the store finds the plan, in lower-case hexadecimal: the binding key of
+// the question if its answer is complete, else a key that no question asks for.
+std::string StoredPlanKey(const PlanQuestion& question, bool is_complete);
 
-// What plans of equal answers have in common, whomever they are for: their questions have
-// the same `answer_key`. Empty for a search that a limit ended. Lower-case hexadecimal.
-std::string StoredAnswerKey(const PlanQuestion& question, const PlannerAnswer& answer);
+// Returns the key that plans of equal complete answers share, whomever they are for: their
+// questions have the same `answer_key`. Lower-case hexadecimal.
+std::string StoredAnswerKey(const PlanQuestion& question);
 
 // The id of a plan issued at `issue_time`: from the question, the job and the
 // time, so that a plan issued again after the first has expired is another one.
@@ -34,8 +33,8 @@ v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found
                             const std::string& name, absl::Time issue_time);
 
 // The plan as it is stored, but for its signed part.
-v1::Plan UnsignedPlan(const PlanQuestion& question, const PlannerAnswer& answer,
-                      const PlanFound& found, const std::string& name, absl::Time issue_time);
+v1::Plan UnsignedPlan(const PlanQuestion& question, const SearchedPlan& searched,
+                      const std::string& name, absl::Time issue_time);
 
 // The same two of a plan that was issued before for an equal question, perhaps for another
 // job: what the planner said is taken over, the rest is of this question.

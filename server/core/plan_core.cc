@@ -128,10 +128,8 @@ PlanCore::SharedAnswer PlanCore::FindAnswer(const PlanQuestion& question) {
 }
 
 PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
-  PlannerAnswer answer;
-  answer.is_complete = true;
   const absl::StatusOr<std::optional<PlanRecord>> record =
-      to_.store.FindPlanByAnswer(question.cluster, StoredAnswerKey(question, answer));
+      to_.store.FindPlanByAnswer(question.cluster, StoredAnswerKey(question));
   if (!record.ok() || !record->has_value()) return nullptr;
   absl::StatusOr<v1::Plan> plan = ParseStored<v1::Plan>((*record)->bytes, (*record)->name);
   if (!plan.ok()) return nullptr;
@@ -143,7 +141,8 @@ PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
   if (!to_.keys.Verifier()->Verify(plan->signed_plan(), expected, (*record)->create_time).ok()) {
     return nullptr;
   }
-  answer.issued = std::make_shared<const v1::Plan>(*std::move(plan));
+  PlannerAnswer answer{IssuedPlan{std::make_shared<const v1::Plan>(*std::move(plan))},
+                       /*is_complete=*/true};
   const auto shared = std::make_shared<const PlannerAnswer>(std::move(answer));
   answers_.Put(question.answer_key, shared, AnswerBytes(*shared));
   return shared;
@@ -214,8 +213,7 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
 
 absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
                                            const PlannerAnswer& answer) {
-  const NothingFits* const nothing = std::get_if<NothingFits>(&answer.result);
-  if (answer.issued == nullptr && nothing != nullptr) {
+  if (const auto* nothing = std::get_if<NothingFits>(&answer.result)) {
     return NothingFitsError(question.problem, question.options.planner, *nothing);
   }
   const std::lock_guard<std::mutex> lock(
@@ -230,20 +228,20 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
 absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
                                               const PlannerAnswer& answer) {
   const absl::Time now = to_.clock.Now();
-  const std::string plan_key = StoredPlanKey(question, answer);
+  const std::string plan_key = StoredPlanKey(question, answer.is_complete);
   const PlanName name{question.cluster, NewPlanId(plan_key, now)};
   v1::Plan plan;
   v1::PlanPayload payload;
-  if (answer.issued != nullptr) {
-    PARPLAN_ASSIGN_OR_RETURN(payload,
-                             ParseStored<v1::PlanPayload>(answer.issued->signed_plan().payload(),
-                                                          answer.issued->name()));
+  if (const auto* issued = std::get_if<IssuedPlan>(&answer.result)) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        payload,
+        ParseStored<v1::PlanPayload>(issued->plan->signed_plan().payload(), issued->plan->name()));
     payload = PayloadAgain(question, std::move(payload), name.ToString(), now);
-    plan = UnsignedPlanAgain(question, *answer.issued, name.ToString(), now);
+    plan = UnsignedPlanAgain(question, *issued->plan, name.ToString(), now);
   } else {
-    const PlanFound& found = std::get<PlanFound>(answer.result);
-    payload = MakePayload(question, found, name.ToString(), now);
-    plan = UnsignedPlan(question, answer, found, name.ToString(), now);
+    const auto& searched = std::get<SearchedPlan>(answer.result);
+    payload = MakePayload(question, searched.found, name.ToString(), now);
+    plan = UnsignedPlan(question, searched, name.ToString(), now);
   }
   PARPLAN_ASSIGN_OR_RETURN(*plan.mutable_signed_plan(),
                            to_.keys.Sign(payload.SerializeAsString(), now));
@@ -253,7 +251,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   record.cluster = question.cluster;
   record.plan_id = name.plan;
   record.plan_key = plan_key;
-  record.answer_key = StoredAnswerKey(question, answer);
+  if (answer.is_complete) record.answer_key = StoredAnswerKey(question);
   record.request_id = question.request_id;
   record.job_id = question.job_id;
   record.topology_digest = question.topology_digest;

@@ -70,51 +70,51 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
   if (!search.result.ok()) return search.result.status();
 
   const SearchSummary summary = SummaryOf(*search.result);
-  PlannerAnswer answer;
-  answer.cpu_duration = search.cpu;
-  answer.wall_duration = search.wall;
-  answer.is_complete = IsComplete(summary);
+  bool is_complete = IsComplete(summary);
+  std::vector<v1::PlannerComparison> comparisons;
   if (order.compare_baselines) {
     setup.on_progress = nullptr;
     const auto run_baseline = [&](const PlanningProblem& asked, const std::string& name) {
       limits.time_limit = end - clock.Steady();
       FinishedSearch baseline = RunSearch(planner, asked, name, limits, setup, clock);
       Report(name, baseline, absl::ZeroDuration(), observer);
-      if (baseline.result.ok() && !IsComplete(SummaryOf(*baseline.result))) {
-        answer.is_complete = false;
+      if (baseline.result.ok()) {
+        is_complete = is_complete && IsComplete(SummaryOf(*baseline.result));
       }
       return std::move(baseline.result);
     };
     PARPLAN_ASSIGN_OR_RETURN(
-        answer.comparisons,
-        CompareWithBaselines(problem, order.planner, *search.result, run_baseline));
+        comparisons, CompareWithBaselines(problem, order.planner, *search.result, run_baseline));
   }
   if (PlanFound* found = std::get_if<PlanFound>(&*search.result)) {
-    answer.result = std::move(*found);
-  } else if (NothingFits* nothing = std::get_if<NothingFits>(&*search.result)) {
-    answer.result = std::move(*nothing);
-  } else {
-    return StoppedError(summary);
+    return PlannerAnswer{
+        SearchedPlan{std::move(*found), std::move(comparisons), search.cpu, search.wall},
+        is_complete};
   }
-  return answer;
+  if (NothingFits* nothing = std::get_if<NothingFits>(&*search.result)) {
+    return PlannerAnswer{std::move(*nothing), is_complete};
+  }
+  return StoppedError(summary);
 }
 
 size_t AnswerBytes(const PlannerAnswer& answer) {
-  size_t bytes = sizeof(PlannerAnswer);
-  if (answer.issued != nullptr) bytes += answer.issued->SpaceUsedLong();
-  for (const v1::PlannerComparison& comparison : answer.comparisons) {
+  if (const auto* issued = std::get_if<IssuedPlan>(&answer.result)) {
+    return sizeof(PlannerAnswer) + issued->plan->SpaceUsedLong();
+  }
+  const auto* const searched = std::get_if<SearchedPlan>(&answer.result);
+  if (searched == nullptr) return sizeof(PlannerAnswer);
+  const PlanFound& found = searched->found;
+  size_t bytes = sizeof(PlannerAnswer) + BytesOf(found.plan, found.prediction);
+  for (const v1::PlannerComparison& comparison : searched->comparisons) {
     bytes += comparison.SpaceUsedLong();
   }
-  if (const PlanFound* found = std::get_if<PlanFound>(&answer.result)) {
-    bytes += BytesOf(found->plan, found->prediction);
-    for (const PredictedPlan& rival : found->alternatives) {
-      bytes += BytesOf(rival.plan, rival.prediction);
-    }
-    for (const PredictedPlan& rival : found->memory_front) {
-      bytes += BytesOf(rival.plan, rival.prediction);
-    }
-    for (const std::string& note : found->notes) bytes += sizeof(note) + note.size();
+  for (const PredictedPlan& rival : found.alternatives) {
+    bytes += BytesOf(rival.plan, rival.prediction);
   }
+  for (const PredictedPlan& rival : found.memory_front) {
+    bytes += BytesOf(rival.plan, rival.prediction);
+  }
+  for (const std::string& note : found.notes) bytes += sizeof(note) + note.size();
   return bytes;
 }
 

@@ -24,17 +24,26 @@
 
 namespace parplan {
 
-// What the planner answered, checked. Immutable; not bound to any job.
-struct PlannerAnswer {
-  std::variant<PlanFound, NothingFits> result;
+// A plan that this server's planner found, and what it took.
+struct SearchedPlan {
+  PlanFound found;
+  // One row for each planner compared; empty unless the order compares the baselines.
   std::vector<v1::PlannerComparison> comparisons;
   absl::Duration cpu_duration;
   absl::Duration wall_duration;
-  // No limit ended the search: the same question always gets this answer.
+};
+
+// A plan that a server on the same store issued before, for any job, its signature checked. Not
+// null.
+struct IssuedPlan {
+  std::shared_ptr<const v1::Plan> plan;
+};
+
+// An answer to a question, whoever asks: checked, and not bound to a job. Never changes.
+struct PlannerAnswer {
+  std::variant<SearchedPlan, NothingFits, IssuedPlan> result;
+  // Whether no limit ended the search, so that the same question always gets this answer.
   bool is_complete = false;
-  // Where another server searched: a plan it issued, for whomever, its signature checked.
-  // `result` says nothing then.
-  std::shared_ptr<const v1::Plan> issued;
 };
 
 // What one search of the server may use, and who listens.

@@ -118,16 +118,17 @@ absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::Devi
 
 v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer) {
   v1::ShapeOption option;
-  if (const PlanFound* found = std::get_if<PlanFound>(&answer.result)) {
+  if (const auto* searched = std::get_if<SearchedPlan>(&answer.result)) {
+    const PlanFound& found = searched->found;
     option.set_feasible(true);
-    *option.mutable_step_duration() = DurationToProto(found->prediction.step);
-    option.set_samples_per_second(found->prediction.samples_per_second);
-    option.set_peak_memory_bytes(found->prediction.peak_memory.count());
-    option.set_pipeline_parallel_degree(found->plan.pipeline_parallel_degree());
-    option.set_gist(PlanGist(found->plan));
+    *option.mutable_step_duration() = DurationToProto(found.prediction.step);
+    option.set_samples_per_second(found.prediction.samples_per_second);
+    option.set_peak_memory_bytes(found.prediction.peak_memory.count());
+    option.set_pipeline_parallel_degree(found.plan.pipeline_parallel_degree());
+    option.set_gist(PlanGist(found.plan));
     int same_node = 1;
     int same_switch = 1;
-    for (const StagePlan& stage : found->plan.stages) {
+    for (const StagePlan& stage : found.plan.stages) {
       same_switch = std::max(same_switch, stage.rank_count);
       for (const StageLayerRun& run : stage.layer_runs) {
         same_node = std::max(same_node, TensorParallelSpan(run.strategy));
@@ -135,7 +136,7 @@ v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer) {
     }
     option.set_same_node_device_count(same_node);
     option.set_same_switch_device_count(same_switch);
-    option.set_confidence(PredictionToProto(found->prediction).confidence());
+    option.set_confidence(PredictionToProto(found.prediction).confidence());
     return option;
   }
   const int64_t needed = std::get<NothingFits>(answer.result).smallest_device_memory.count();

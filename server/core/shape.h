@@ -34,8 +34,7 @@ std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count);
 
-// What the planner answered, as an option: everything but `offer_index` and
-// `device_count`.
+// Returns an answer of `ExecuteOrder` as an option, without `offer_index` and `device_count`.
 v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
 
 // The index of what to ask for, by the rule of
