@@ -1,30 +1,46 @@
-// Conversion of a question of the contract to a problem of the planner.
+// A question of the contract as values of the planner.
+//
+//   PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(request.spec(), "spec"));
+//   // Check limits on the values, find the measurements of asked.topology, then:
+//   PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem, ProblemFor(asked, knowledge, "spec"));
 
 #ifndef PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "parplan/v1/plan.pb.h"
+#include "planner/model/model_spec.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/profile_snapshot.h"
+#include "planner/model/topology.h"
+#include "proto/wire/rules_wire.h"
 
 namespace parplan {
 
-// Returns the problem of `spec` with the given knowledge; `OptionsFromProto` reads planner name and
-// limits. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`: for an empty
-// `field` `model.layer_runs[0]`, for `spec` `spec.model.layer_runs[0]`. FAILED_PRECONDITION
-// (PROFILE_MISSING) if the profile has another device kind or node size.
-absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec, Knowledge knowledge,
-                                                absl::string_view field = "");
+// A `v1::PlanSpec`, converted and each part checked by itself.
+struct AskedPlan {
+  PlanningOptions options;
+  std::shared_ptr<const ModelSpec> model;
+  std::shared_ptr<const Topology> topology;
+  // Samples a step; checked by `ProblemFor`.
+  int64_t global_batch_size = 0;
+};
 
-// Returns the problem with `rules` instead of `spec.options`, which is ignored: for given plans,
-// which may have properties that a search cannot be asked for.
-absl::StatusOr<PlanningProblem> ProblemWithRules(const v1::PlanSpec& spec,
-                                                 const PlanningRules& rules, Knowledge knowledge,
-                                                 absl::string_view field = "");
+// Converts options, model and topology, in this order. Returns INVALID_ARGUMENT (SPEC_INVALID) with
+// the path of the field below `field` (empty: `model.layer_runs[0]`; `spec`:
+// `spec.model.layer_runs[0]`).
+absl::StatusOr<AskedPlan> AskedPlanFromProto(const v1::PlanSpec& spec,
+                                             absl::string_view field = "");
+
+// Returns the problem of `asked` with the measurements and data sheets of `knowledge`. Errors of
+// what was asked as `AskedPlanFromProto`; FAILED_PRECONDITION (PROFILE_MISSING) if the profile is
+// of another device kind or node size.
+absl::StatusOr<PlanningProblem> ProblemFor(const AskedPlan& asked, Knowledge knowledge,
+                                           absl::string_view field = "");
 
 }  // namespace parplan
 

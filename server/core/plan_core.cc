@@ -12,7 +12,6 @@
 #include "proto/wire/digest.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/issue.h"
-#include "server/core/request_rules.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
@@ -31,12 +30,14 @@ void PlanCore::CreatePlan(std::shared_ptr<CallContext> context,
 void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
                           const v1::CreatePlanRequest& request, ProgressListener progress,
                           PlanDone done) {
+  const absl::StatusOr<ClusterName> parent = ReadParent(request);
+  if (!parent.ok()) return done(parent.status());
   std::string request_key = RequestKey(request);
-  absl::StatusOr<SharedPlan> ready = FindRetried(request);
-  if (ready.ok() && *ready == nullptr) ready = FindReady(request, request_key);
+  absl::StatusOr<SharedPlan> ready = FindRetried(*parent, request);
+  if (ready.ok() && *ready == nullptr) ready = FindReady(*parent, request_key);
   if (!ready.ok() || *ready != nullptr) return done(std::move(ready));
   const absl::StatusOr<SharedQuestion> read =
-      ReadQuestion(request, std::move(request_key), to_.knowledge, to_.limits);
+      ReadQuestion(request, *parent, std::move(request_key), to_.knowledge, to_.limits);
   if (!read.ok()) return done(read.status());
   const SharedQuestion& question = *read;
   absl::StatusOr<SharedPlan> stored = FindStored(*question);
@@ -63,12 +64,11 @@ bool PlanCore::HasLifeLeft(absl::Time issue_time, absl::Time expire_time) const 
          expire_time - now >= kMinLifeLeft * (expire_time - issue_time);
 }
 
-absl::StatusOr<SharedPlan> PlanCore::FindReady(const v1::CreatePlanRequest& request,
+absl::StatusOr<SharedPlan> PlanCore::FindReady(const ClusterName& parent,
                                                const std::string& request_key) {
   const std::optional<ReadyPlan> ready = ready_plans_.Get(request_key);
   SharedPlan plan;
   if (ready.has_value() && HasLifeLeft(ready->issue_time, ready->expire_time)) {
-    PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
     PARPLAN_ASSIGN_OR_RETURN(const KnowledgeVersion version, to_.knowledge.Version(parent.cluster));
     if (ready->version == version) plan = ready->plan;
   }
@@ -76,10 +76,9 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const v1::CreatePlanRequest& requ
   return plan;
 }
 
-absl::StatusOr<SharedPlan> PlanCore::FindRetried(const v1::CreatePlanRequest& request) {
+absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
+                                                 const v1::CreatePlanRequest& request) {
   if (request.request_id().empty()) return SharedPlan();
-  PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), false, "request_id"));
-  PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
   PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
                            to_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
   if (!record.has_value()) return SharedPlan();

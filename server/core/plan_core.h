@@ -107,13 +107,13 @@ class PlanCore {
   };
 
   // A plan of memory that answers the request; null when there is none.
-  absl::StatusOr<SharedPlan> FindReady(const v1::CreatePlanRequest& request,
-                                       const std::string& request_key);
+  absl::StatusOr<SharedPlan> FindReady(const ClusterName& parent, const std::string& request_key);
 
   // The plan stored under the `request_id` of the request, when this is a retry
   // and the plan has not expired; null when it is none. INVALID_ARGUMENT
   // (REQUEST_ID_REUSED) when that plan answers another question.
-  absl::StatusOr<SharedPlan> FindRetried(const v1::CreatePlanRequest& request);
+  absl::StatusOr<SharedPlan> FindRetried(const ClusterName& parent,
+                                         const v1::CreatePlanRequest& request);
 
   // A plan of the store that answers the question; null when there is none.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);

@@ -13,10 +13,7 @@
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/field_path.h"
-#include "proto/wire/model_wire.h"
 #include "proto/wire/problem_wire.h"
-#include "proto/wire/resource_name.h"
-#include "proto/wire/topology_wire.h"
 #include "proto/wire/version.h"
 #include "server/core/request_rules.h"
 
@@ -54,12 +51,11 @@ absl::StatusOr<absl::Duration> ReadTimeToLive(const v1::CreatePlanRequest& reque
   return std::min(asked, limits.max_time_to_live);
 }
 
-// What of the request can be wrong without any measurement being looked at.
-absl::StatusOr<Topology> CheckSpec(const v1::PlanSpec& spec, const std::string& cluster,
-                                   const Limits& limits) {
-  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(spec.model(), "spec.model"));
-  PARPLAN_RETURN_IF_ERROR(CheckModelSize(model, limits, "spec.model"));
-  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyFromProto(spec.topology(), "spec.topology"));
+// Checks what does not depend on any measurement.
+absl::Status CheckAsked(const AskedPlan& asked, const std::string& cluster, const Limits& limits) {
+  PARPLAN_RETURN_IF_ERROR(CheckPlannerName(asked.options.planner, "spec.options"));
+  PARPLAN_RETURN_IF_ERROR(CheckModelSize(*asked.model, limits, "spec.model"));
+  const Topology& topology = *asked.topology;
   if (topology.cluster() != cluster) {
     return FieldError(
         Reason::kSpecInvalid, "parent",
@@ -74,7 +70,7 @@ absl::StatusOr<Topology> CheckSpec(const v1::PlanSpec& spec, const std::string& 
                       absl::StrCat("must have at most ", limits.max_device_count,
                                    " devices (Capabilities.max_device_count)"));
   }
-  return topology;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -103,9 +99,15 @@ absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::
                                  " layers (Capabilities.max_layer_count)"));
 }
 
+absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(ClusterName parent, ClusterName::Parse(request.parent()));
+  PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), false, "request_id"));
+  return parent;
+}
+
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
-    const v1::CreatePlanRequest& request, std::string request_key, KnowledgeKeeper& knowledge,
-    const Limits& limits) {
+    const v1::CreatePlanRequest& request, const ClusterName& parent, std::string request_key,
+    KnowledgeKeeper& knowledge, const Limits& limits) {
   if (static_cast<int64_t>(request_key.size()) > limits.max_request_bytes) {
     return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
                      absl::StrCat("the request has ", request_key.size(), " bytes; at most ",
@@ -113,26 +115,22 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
                      {{"limit", absl::StrCat(limits.max_request_bytes)},
                       {"value", absl::StrCat(request_key.size())}});
   }
-  PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
   PARPLAN_RETURN_IF_ERROR(CheckCharacterCount(request.job_id(), kMaxJobIdCharacters, "job_id"));
-  PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), false, "request_id"));
   PARPLAN_ASSIGN_OR_RETURN(const absl::Duration time_to_live, ReadTimeToLive(request, limits));
   if (!request.has_spec()) return FieldError(Reason::kSpecInvalid, "spec", "is required");
-  PARPLAN_ASSIGN_OR_RETURN(PlanningOptions options,
-                           OptionsFromProto(request.spec().options(), "spec.options"));
-  PARPLAN_RETURN_IF_ERROR(CheckPlannerName(options.planner, "spec.options"));
-  PARPLAN_ASSIGN_OR_RETURN(const Topology topology,
-                           CheckSpec(request.spec(), parent.cluster, limits));
+  PARPLAN_ASSIGN_OR_RETURN(AskedPlan asked, AskedPlanFromProto(request.spec(), "spec"));
+  PARPLAN_RETURN_IF_ERROR(CheckAsked(asked, parent.cluster, limits));
 
   // Read before the snapshot: if a profile arrives between the two, the answer is
   // remembered under a revision that is already gone, and no harm is done.
   PARPLAN_ASSIGN_OR_RETURN(KnowledgeVersion version, knowledge.Version(parent.cluster));
-  PARPLAN_ASSIGN_OR_RETURN(
-      JobKnowledge known,
-      knowledge.Find(topology, version, options.rules.allow_estimates, "spec.topology"));
+  PARPLAN_ASSIGN_OR_RETURN(JobKnowledge known,
+                           knowledge.Find(*asked.topology, version,
+                                          asked.options.rules.allow_estimates, "spec.topology"));
   PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
-                           ProblemFromSpec(request.spec(), std::move(known.knowledge), "spec"));
+                           ProblemFor(asked, std::move(known.knowledge), "spec"));
 
+  PlanningOptions options = std::move(asked.options);
   options.search_time_limit = std::min(
       options.search_time_limit.value_or(limits.max_search_duration), limits.max_search_duration);
   auto question =

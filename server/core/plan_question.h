@@ -15,6 +15,7 @@
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/model/planning_problem.h"
+#include "proto/wire/resource_name.h"
 #include "proto/wire/rules_wire.h"
 #include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
@@ -60,13 +61,20 @@ struct PlanQuestion {
 // questions. (Protobuf gives equal messages equal bytes within one process.)
 std::string RequestKey(const v1::CreatePlanRequest& request);
 
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field; FAILED_PRECONDITION
-// (PROFILE_MISSING) when no such node was measured and no estimate is wanted or
-// can be had; RESOURCE_EXHAUSTED
-// (UPLOAD_TOO_LARGE); the store's errors.
+// Returns the cluster that the request names, and checks its `request_id`: all that is needed to
+// look for a plan made before. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
+absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request);
+
+// Reads the rest of a request whose `parent` is read: converts it to values once, checks these
+// against `limits`, and adds what `knowledge` has of the nodes. `request_key` is `RequestKey` of
+// the request.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field; FAILED_PRECONDITION (PROFILE_MISSING) if no
+// such node was measured and no estimate is wanted or possible; RESOURCE_EXHAUSTED
+// (UPLOAD_TOO_LARGE) for a request above `Limits::max_request_bytes`; the errors of the store.
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
-    const v1::CreatePlanRequest& request, std::string request_key, KnowledgeKeeper& knowledge,
-    const Limits& limits);
+    const v1::CreatePlanRequest& request, const ClusterName& parent, std::string request_key,
+    KnowledgeKeeper& knowledge, const Limits& limits);
 
 // Rules of options that need the list of planners. `field` names the options.
 absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field);

@@ -111,7 +111,7 @@ void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapeP
   if (ready != nullptr) return done(std::move(ready));
 
   const absl::StatusOr<SharedQuestion> question =
-      ReadQuestion(request, *version, std::move(request_key));
+      ReadQuestion(request, *parent, *version, std::move(request_key));
   if (!question.ok()) return done(question.status());
   const bool shared = flights_.Join(
       absl::StrCat(version->ToString(), "\n", (*question)->request_key), context, nullptr,
@@ -121,10 +121,10 @@ void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapeP
 }
 
 absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
-    const v1::ShapePlanRequest& request, KnowledgeVersion version, std::string request_key) const {
+    const v1::ShapePlanRequest& request, const ClusterName& parent, KnowledgeVersion version,
+    std::string request_key) const {
   auto question = std::make_shared<Question>();
-  PARPLAN_ASSIGN_OR_RETURN(ClusterName parent, ClusterName::Parse(request.parent()));
-  question->cluster = std::move(parent.cluster);
+  question->cluster = parent.cluster;
   PARPLAN_ASSIGN_OR_RETURN(question->options, OptionsFromProto(request.options(), "options"));
   PARPLAN_RETURN_IF_ERROR(CheckPlannerName(question->options.planner, "options"));
   PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(request.model(), "model"));

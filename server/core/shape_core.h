@@ -14,6 +14,7 @@
 #include "base/system/clock.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/find_plan.h"
+#include "proto/wire/resource_name.h"
 #include "server/core/call_context.h"
 #include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
@@ -67,7 +68,7 @@ class ShapeCore {
   using ShapeFlight = std::shared_ptr<Flight<SharedShape>>;
 
   absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request,
-                                              KnowledgeVersion version,
+                                              const ClusterName& parent, KnowledgeVersion version,
                                               std::string request_key) const;
   SharedShape FindReady(const std::string& request_key, const KnowledgeVersion& version);
   absl::Status StartSearch(const SharedQuestion& question, const ShapeFlight& flight);

@@ -60,9 +60,11 @@ void ReadSpec(const v1::PlanSpec& spec) {
   }
   absl::StatusOr<ProfileSnapshot> snapshot = SnapshotFor(spec);
   if (!snapshot.ok()) return;
-  const absl::StatusOr<PlanningProblem> problem = ProblemFromSpec(
-      spec, {std::make_shared<const ProfileSnapshot>(*std::move(snapshot))}, "spec");
-  PARPLAN_CHECK(!problem.ok() || (model.ok() && topology.ok() && options.ok()));
+  const absl::StatusOr<AskedPlan> asked = AskedPlanFromProto(spec, "spec");
+  PARPLAN_CHECK(asked.ok() == (model.ok() && topology.ok() && options.ok()));
+  if (!asked.ok()) return;
+  ProblemFor(*asked, {std::make_shared<const ProfileSnapshot>(*std::move(snapshot))}, "spec")
+      .IgnoreError();
 }
 
 void ReadPayload(const v1::PlanPayload& payload) {

@@ -21,7 +21,6 @@
 #include "proto/wire/problem_wire.h"
 #include "proto/wire/published_calibration.h"
 #include "proto/wire/rules_wire.h"
-#include "proto/wire/topology_wire.h"
 #include "proto/wire/version.h"
 #include "solve/compare_planners.h"
 #include "solve/run_search.h"
@@ -75,11 +74,11 @@ SearchFunction SearchUnder(const PlanningOptions& options, const SearchWatch& wa
   };
 }
 
-// The problem of `spec` under `rules`, which stand in the place of its own.
-absl::StatusOr<PlanningProblem> ProblemUnder(
-    PlanningRules rules, const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
-    const std::shared_ptr<const Calibration>& calibration) {
-  PARPLAN_ASSIGN_OR_RETURN(const Topology topology, TopologyFromProto(spec.topology(), "topology"));
+// Returns the problem of `asked` with what is known of its devices (offline_planner.h).
+absl::StatusOr<PlanningProblem> ProblemOf(AskedPlan asked, const std::vector<v1::Profile>& profiles,
+                                          const std::shared_ptr<const Calibration>& calibration) {
+  const Topology& topology = *asked.topology;
+  PlanningRules& rules = asked.options.rules;
   if (topology.node_groups().size() != 1) {
     return FieldError(Reason::kSpecInvalid, "topology.node_groups",
                       "must have exactly one group; plan for each kind of node by itself");
@@ -97,7 +96,7 @@ absl::StatusOr<PlanningProblem> ProblemUnder(
                        "`planctl hardware list` in the cluster file"));
     }
     rules.allow_estimates = true;
-    return ProblemWithRules(spec, rules, std::move(knowledge));
+    return ProblemFor(asked, std::move(knowledge));
   }
   const bool can_estimate = rules.allow_estimates && knowledge.hardware != nullptr;
   std::vector<const v1::Profile*> newest_first;
@@ -109,7 +108,7 @@ absl::StatusOr<PlanningProblem> ProblemUnder(
   } else if (!can_estimate || !IsProfileMissing(snapshot.status())) {
     return snapshot.status();
   }
-  return ProblemWithRules(spec, rules, std::move(knowledge));
+  return ProblemFor(asked, std::move(knowledge));
 }
 
 int LargestTensorParallelDegree(const Plan& plan) {
@@ -122,11 +121,10 @@ int LargestTensorParallelDegree(const Plan& plan) {
   return degree;
 }
 
-// The rules of `options` as far as they leave open what `plan` does.
-absl::StatusOr<PlanningRules> RulesOfPlan(const v1::PlanningOptions& options, const Plan& plan,
+// Returns `asked`, with what it leaves open set to what `plan` does.
+absl::StatusOr<PlanningRules> RulesOfPlan(const PlanningRules& asked, const Plan& plan,
                                           int devices_per_node) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions read, OptionsFromProto(options));
-  PlanningRules rules = RulesForOnePlan(read.rules, /*planner=*/"");
+  PlanningRules rules = RulesForOnePlan(asked, /*planner=*/"");
   rules.schedule = plan.schedule;
   rules.dimensions = DimensionSet::All();
   rules.target = Target::kParplan;
@@ -159,17 +157,17 @@ absl::Status NoPlanOfThese(const absl::Status& broken) {
 absl::StatusOr<PlanningProblem> OfflineProblem(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
-  return ProblemUnder(options.rules, spec, profiles, calibration);
+  PARPLAN_ASSIGN_OR_RETURN(AskedPlan asked, AskedPlanFromProto(spec));
+  return ProblemOf(std::move(asked), profiles, calibration);
 }
 
 absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
                                      const std::vector<v1::Profile>& profiles,
                                      const std::shared_ptr<const Calibration>& calibration,
                                      const SearchWatch& watch) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
-                           OfflineProblem(spec, profiles, calibration));
+  PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(spec));
+  const PlanningOptions& options = asked.options;
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOf(asked, profiles, calibration));
   PARPLAN_ASSIGN_OR_RETURN(const LocalSearch search,
                            SearchHere(problem, options.planner, options, watch));
   if (const auto* nothing = std::get_if<NothingFits>(&search.result)) {
@@ -202,20 +200,19 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
 absl::StatusOr<PlanningProblem> ProblemOfPlan(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration) {
-  v1::PlanSpec question = spec;
-  if (question.global_batch_size() == 0) question.set_global_batch_size(plan.global_batch_size);
-  if (question.global_batch_size() != plan.global_batch_size) {
+  PARPLAN_ASSIGN_OR_RETURN(AskedPlan asked, AskedPlanFromProto(spec));
+  if (asked.global_batch_size == 0) asked.global_batch_size = plan.global_batch_size;
+  if (asked.global_batch_size != plan.global_batch_size) {
     return FieldError(
         Reason::kSpecInvalid, "--batch",
-        absl::StrCat("is ", question.global_batch_size(), ", and the plan is for ",
+        absl::StrCat("is ", asked.global_batch_size, ", and the plan is for ",
                      plan.global_batch_size, " samples a step; leave the flag out, or plan anew"));
   }
-  const int devices_per_node =
-      spec.topology().node_groups().empty() ? 1 : spec.topology().node_groups(0).devices_per_node();
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningRules rules,
-                           RulesOfPlan(spec.options(), plan, devices_per_node));
+  const int devices_per_node = asked.topology->node_groups().front().devices_per_node;
+  PARPLAN_ASSIGN_OR_RETURN(asked.options.rules,
+                           RulesOfPlan(asked.options.rules, plan, devices_per_node));
   PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
-                           ProblemUnder(rules, question, profiles, calibration));
+                           ProblemOf(std::move(asked), profiles, calibration));
   if (const absl::Status broken = CheckPlanStructure(problem, plan); !broken.ok()) {
     return NoPlanOfThese(broken);
   }
@@ -236,9 +233,9 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration, const SearchWatch& watch) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(spec.options()));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
-                           OfflineProblem(spec, profiles, calibration));
+  PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(spec));
+  const PlanningOptions& options = asked.options;
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOf(asked, profiles, calibration));
   const SearchFunction search = SearchUnder(options, watch);
   std::vector<v1::PlannerComparison> rows;
   for (const std::string& name : PlannerNames()) {

@@ -26,7 +26,7 @@ namespace parplan::planctl {
 // alone, whether or not `spec.options` allows estimates: nothing else can be meant.
 // Other devices need a profile: INVALID_ARGUMENT (SPEC_INVALID) naming `--profile`.
 
-// The problem of `spec`. Errors as `ProblemFromSpec`, `KnownHardware` and
+// The problem of `spec`. Errors as `AskedPlanFromProto`, `KnownHardware` and
 // `SnapshotOfNodes`.
 absl::StatusOr<PlanningProblem> OfflineProblem(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "proto/wire/profile_wire.h"
 #include "tests/proto/wire/small_profile.h"
 #include "tests/support/rejection.h"
@@ -43,7 +44,14 @@ v1::PlanSpec SmallSpec() {
   return spec;
 }
 
-TEST(ProblemFromSpec, CarriesEveryPart) {
+// Both steps at once.
+absl::StatusOr<PlanningProblem> ProblemFromSpec(const v1::PlanSpec& spec, Knowledge knowledge,
+                                                absl::string_view field = "") {
+  PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(spec, field));
+  return ProblemFor(asked, std::move(knowledge), field);
+}
+
+TEST(AskedPlanFromProto, CarriesEveryPart) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_options()->set_memory_headroom_ratio(0.5);
   spec.mutable_options()->set_micro_batch_count(4);
@@ -56,7 +64,7 @@ TEST(ProblemFromSpec, CarriesEveryPart) {
   EXPECT_EQ(problem.profile().layers().size(), 1u);
 }
 
-TEST(ProblemFromSpec, NamesFieldsFromTheCallersMessageOn) {
+TEST(AskedPlanFromProto, NamesFieldsFromTheCallersMessageOn) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_model()->mutable_layer_runs(0)->set_layer_count(0);
   EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}).status()),
@@ -91,18 +99,21 @@ TEST(ProblemFromSpec, NamesFieldsFromTheCallersMessageOn) {
             "SPEC_INVALID spec.topology.node_groups[0].device_kind");
 }
 
-TEST(ProblemWithRules, DoesNotReadThoseOfTheSpec) {
+TEST(AskedPlanFromProto, RefusesASpaceThatIsUnknown) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_options()->set_space("abacus");
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+  EXPECT_EQ(Rejection(AskedPlanFromProto(spec, "spec").status()),
             "SPEC_INVALID spec.options.space");
-  PlanningRules rules;
-  rules.schedule = Schedule::kInterleaved;
-  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemWithRules(spec, rules, {Snapshot()}));
-  EXPECT_TRUE(problem.rules() == rules);
 }
 
-TEST(ProblemFromSpec, NeedsAProfileOfTheNodes) {
+TEST(ProblemFor, TakesRulesThatNoRequestMayAskFor) {
+  ASSERT_OK_AND_ASSIGN(AskedPlan asked, AskedPlanFromProto(SmallSpec()));
+  asked.options.rules.schedule = Schedule::kInterleaved;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemFor(asked, {Snapshot()}));
+  EXPECT_TRUE(problem.rules() == asked.options.rules);
+}
+
+TEST(ProblemFor, NeedsAProfileOfTheNodes) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_topology()->mutable_node_groups(0)->set_device_kind("Other");
   EXPECT_THAT(ProblemFromSpec(spec, {Snapshot()}), StatusIs(absl::StatusCode::kFailedPrecondition));
