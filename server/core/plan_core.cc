@@ -16,11 +16,11 @@
 
 namespace parplan {
 
-PlanCore::PlanCore(Neighbours neighbours)
-    : to_(std::move(neighbours)),
-      ready_plans_(to_.limits.plan_cache_bytes),
-      answers_(to_.limits.result_cache_bytes),
-      flights_(to_.clock) {}
+PlanCore::PlanCore(Dependencies dependencies)
+    : dependencies_(std::move(dependencies)),
+      ready_plans_(dependencies_.limits.plan_cache_bytes),
+      answers_(dependencies_.limits.result_cache_bytes),
+      flights_(dependencies_.clock) {}
 
 void PlanCore::CreatePlan(std::shared_ptr<CallContext> context,
                           const v1::CreatePlanRequest& request, PlanDone done) {
@@ -36,14 +36,14 @@ void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
   absl::StatusOr<SharedPlan> ready = FindRetried(*parent, request);
   if (ready.ok() && *ready == nullptr) ready = FindReady(*parent, request_key);
   if (!ready.ok() || *ready != nullptr) return done(std::move(ready));
-  const absl::StatusOr<SharedQuestion> read =
-      ReadQuestion(request, *parent, std::move(request_key), to_.knowledge, to_.limits);
+  const absl::StatusOr<SharedQuestion> read = ReadQuestion(
+      request, *parent, std::move(request_key), dependencies_.knowledge, dependencies_.limits);
   if (!read.ok()) return done(read.status());
   const SharedQuestion& question = *read;
   absl::StatusOr<SharedPlan> stored = FindStored(*question);
   if (!stored.ok() || *stored != nullptr) return done(std::move(stored));
   const SharedAnswer known = FindAnswer(*question);
-  to_.observer.CacheLookedUp(CacheKind::kResult, known != nullptr);
+  dependencies_.observer.CacheLookedUp(CacheKind::kResult, known != nullptr);
   if (known != nullptr) return done(Issue(*question, *known));
 
   const bool shared = flights_.Join(
@@ -53,11 +53,11 @@ void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
         done(Issue(*question, **answer));
       },
       [this, question](const PlanFlight& flight) { return StartSearch(question, flight); });
-  if (shared) to_.observer.SearchShared();
+  if (shared) dependencies_.observer.SearchShared();
 }
 
 bool PlanCore::HasLifeLeft(absl::Time issue_time, absl::Time expire_time) const {
-  const absl::Time now = to_.clock.Now();
+  const absl::Time now = dependencies_.clock.Now();
   // A clock that was set back would make the plan one from the future, which
   // verifiers refuse.
   return now >= issue_time - PlanVerifier::kIssueTimeTolerance &&
@@ -69,18 +69,20 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const ClusterName& parent,
   const std::optional<ReadyPlan> ready = ready_plans_.Get(request_key);
   SharedPlan plan;
   if (ready.has_value() && HasLifeLeft(ready->issue_time, ready->expire_time)) {
-    PARPLAN_ASSIGN_OR_RETURN(const KnowledgeVersion version, to_.knowledge.Version(parent.cluster));
+    PARPLAN_ASSIGN_OR_RETURN(const KnowledgeVersion version,
+                             dependencies_.knowledge.Version(parent.cluster));
     if (ready->version == version) plan = ready->plan;
   }
-  to_.observer.CacheLookedUp(CacheKind::kPlan, plan != nullptr);
+  dependencies_.observer.CacheLookedUp(CacheKind::kPlan, plan != nullptr);
   return plan;
 }
 
 absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
                                                  const v1::CreatePlanRequest& request) {
   if (request.request_id().empty()) return SharedPlan();
-  PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
-                           to_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::optional<PlanRecord> record,
+      dependencies_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
   if (!record.has_value()) return SharedPlan();
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
   if (record->job_id != request.job_id() ||
@@ -89,7 +91,7 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
                      "request_id was used for another question; use a new one",
                      {{"requestId", request.request_id()}});
   }
-  if (record->expire_time <= to_.clock.Now()) {
+  if (record->expire_time <= dependencies_.clock.Now()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kPlanExpired,
                      "the plan made for this request_id has expired; ask again with a new one",
                      {{"expireTime", absl::FormatTime(absl::RFC3339_sec, record->expire_time,
@@ -100,9 +102,10 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
 }
 
 absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
-                           to_.store.FindPlanByKey(question.cluster, question.binding_key,
-                                                   question.job_id, to_.clock.Now()));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const std::optional<PlanRecord> record,
+      dependencies_.store.FindPlanByKey(question.cluster, question.binding_key, question.job_id,
+                                        dependencies_.clock.Now()));
   if (!record.has_value() || !HasLifeLeft(record->create_time, record->expire_time)) {
     return SharedPlan();
   }
@@ -128,7 +131,7 @@ PlanCore::SharedAnswer PlanCore::FindAnswer(const PlanQuestion& question) {
 
 PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
   const absl::StatusOr<std::optional<PlanRecord>> record =
-      to_.store.FindPlanByAnswer(question.cluster, StoredAnswerKey(question));
+      dependencies_.store.FindPlanByAnswer(question.cluster, StoredAnswerKey(question));
   if (!record.ok() || !record->has_value()) return nullptr;
   absl::StatusOr<v1::Plan> plan = ParseStored<v1::Plan>((*record)->bytes, (*record)->name);
   if (!plan.ok()) return nullptr;
@@ -137,7 +140,9 @@ PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
   ExpectedAudience expected;
   expected.cluster = question.cluster;
   expected.topology_digest = question.topology_digest;
-  if (!to_.keys.Verifier()->Verify(plan->signed_plan(), expected, (*record)->create_time).ok()) {
+  if (!dependencies_.keys.Verifier()
+           ->Verify(plan->signed_plan(), expected, (*record)->create_time)
+           .ok()) {
     return nullptr;
   }
   PlannerAnswer answer{IssuedPlan{std::make_shared<const v1::Plan>(*std::move(plan))},
@@ -154,8 +159,8 @@ absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFli
     flight->Finish(known);
     return absl::OkStatus();
   }
-  if (to_.turns == nullptr) return QueueSearch(question, flight, nullptr);
-  to_.turns->Ask(
+  if (dependencies_.turns == nullptr) return QueueSearch(question, flight, nullptr);
+  dependencies_.turns->Ask(
       Sha256Hex(question->flight_key), [flight] { return !flight->ShouldStop(); },
       [this, question, flight](std::unique_ptr<Turn> turn) {
         const absl::Status queued = QueueSearch(question, flight, std::move(turn));
@@ -166,21 +171,21 @@ absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFli
 
 absl::Status PlanCore::QueueSearch(const SharedQuestion& question, const PlanFlight& flight,
                                    std::shared_ptr<Turn> turn) {
-  const absl::Duration submitted = to_.clock.Steady();
+  const absl::Duration submitted = dependencies_.clock.Steady();
   SearchPool::Task task;
   // The task holds the turn, and the pool drops the task when it is done.
   task.run = [this, question, flight, submitted,
               turn = std::move(turn)](const std::function<bool()>& stopping) {
-    if (to_.turns != nullptr) {
+    if (dependencies_.turns != nullptr) {
       if (const SharedAnswer issued = FindIssued(*question)) {
-        to_.observer.SearchShared();
+        dependencies_.observer.SearchShared();
         return flight->Finish(issued);
       }
     }
-    flight->Finish(Search(*question, to_.clock.Steady() - submitted, *flight, stopping));
+    flight->Finish(Search(*question, dependencies_.clock.Steady() - submitted, *flight, stopping));
   };
   task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
-  return to_.pool.Submit(std::move(task));
+  return dependencies_.pool.Submit(std::move(task));
 }
 
 absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& question,
@@ -191,16 +196,17 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
   SearchOrder order;
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
-  order.time_limit = question.options.search_time_limit.value_or(to_.limits.max_search_duration);
+  order.time_limit =
+      question.options.search_time_limit.value_or(dependencies_.limits.max_search_duration);
   order.compare_baselines = question.options.compare_baselines;
   order.queue_duration = queue_duration;
-  order.helpers = &to_.pool.helpers();
+  order.helpers = &dependencies_.pool.helpers();
   order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
   order.on_progress = [&flight](const v1::SearchProgress& progress) {
     flight.ReportProgress(progress);
   };
-  absl::StatusOr<PlannerAnswer> answer =
-      ExecuteOrder(to_.planner, question.problem, order, to_.clock, to_.observer);
+  absl::StatusOr<PlannerAnswer> answer = ExecuteOrder(
+      dependencies_.planner, question.problem, order, dependencies_.clock, dependencies_.observer);
   if (!answer.ok()) {
     const bool is_timeout = answer.status().code() == absl::StatusCode::kDeadlineExceeded;
     return is_timeout && stopping() ? SearchPool::DrainingError() : answer.status();
@@ -226,7 +232,7 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
 
 absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
                                               const PlannerAnswer& answer) {
-  const absl::Time now = to_.clock.Now();
+  const absl::Time now = dependencies_.clock.Now();
   const std::string plan_key = StoredPlanKey(question, answer.is_complete);
   const PlanName name{question.cluster, NewPlanId(plan_key, now)};
   v1::Plan plan;
@@ -243,7 +249,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
     plan = UnsignedPlan(question, searched, name.ToString(), now);
   }
   PARPLAN_ASSIGN_OR_RETURN(*plan.mutable_signed_plan(),
-                           to_.keys.Sign(payload.SerializeAsString(), now));
+                           dependencies_.keys.Sign(payload.SerializeAsString(), now));
 
   PlanRecord record;
   record.name = name.ToString();
@@ -258,17 +264,17 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   record.bytes = plan.SerializeAsString();
   record.create_time = now;
   record.expire_time = now + question.time_to_live;
-  absl::StatusOr<PlanRecord> stored = to_.store.PutPlan(record);
+  absl::StatusOr<PlanRecord> stored = dependencies_.store.PutPlan(record);
   if (stored.status().code() == absl::StatusCode::kAlreadyExists) {
     // The same question at the same instant: the plan of that name answers it.
-    stored = to_.store.GetPlan(record.name);
+    stored = dependencies_.store.GetPlan(record.name);
   }
   PARPLAN_RETURN_IF_ERROR(stored.status());
   if (stored->bytes != record.bytes) {
     // Another call with this request_id was first; or as above.
     PARPLAN_ASSIGN_OR_RETURN(plan, ParseStored<v1::Plan>(stored->bytes, stored->name));
   } else {
-    to_.observer.PlanIssued(ReportOf(question, plan, payload, now));
+    dependencies_.observer.PlanIssued(ReportOf(question, plan, payload, now));
   }
   if (answer.is_complete) Remember(question, *stored, plan);
   return std::make_shared<const v1::Plan>(std::move(plan));

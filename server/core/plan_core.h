@@ -50,7 +50,7 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 class PlanCore {
  public:
   // All outlive the core; the pool is drained before the core goes.
-  struct Neighbours {
+  struct Dependencies {
     Store& store;
     KnowledgeKeeper& knowledge;
     KeyRing& keys;
@@ -62,7 +62,7 @@ class PlanCore {
     // Where several servers share the store; null for one.
     Turns* turns = nullptr;
   };
-  explicit PlanCore(Neighbours neighbours);
+  explicit PlanCore(Dependencies dependencies);
 
   PlanCore(const PlanCore&) = delete;
   PlanCore& operator=(const PlanCore&) = delete;
@@ -150,7 +150,7 @@ class PlanCore {
   // Signs and stores a new plan.
   absl::StatusOr<SharedPlan> IssueNew(const PlanQuestion& question, const PlannerAnswer& answer);
 
-  Neighbours to_;
+  Dependencies dependencies_;
   LruCache<ReadyPlan> ready_plans_;
   LruCache<SharedAnswer> answers_;
   SingleFlight<SharedAnswer> flights_;

@@ -35,7 +35,7 @@ VerifyOutcome OutcomeOf(v1::VerifyPlanResponse::Verdict verdict) {
 
 absl::StatusOr<v1::Plan> PlanCore::GetPlan(const v1::GetPlanRequest& request) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanName name, PlanName::Parse(request.name()));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, to_.store.GetPlan(name.ToString()));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, dependencies_.store.GetPlan(name.ToString()));
   return ParseStored<v1::Plan>(record.bytes, record.name);
 }
 
@@ -43,7 +43,8 @@ absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansReq
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
   PARPLAN_ASSIGN_OR_RETURN(
       const Page<PlanRecord> page,
-      to_.store.ListPlans(parent.cluster, PageRequest{request.page_size(), request.page_token()}));
+      dependencies_.store.ListPlans(parent.cluster,
+                                    PageRequest{request.page_size(), request.page_token()}));
   v1::ListPlansResponse response;
   for (const PlanRecord& record : page.records) {
     PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record.bytes, record.name));
@@ -62,8 +63,8 @@ v1::VerifyPlanResponse PlanCore::VerifyPlan(const v1::VerifyPlanRequest& request
   expected.job_id = request.job_id();
   expected.node_name = request.node_name();
   expected.topology_digest = request.topology_digest();
-  const absl::StatusOr<VerifiedPlan> verified =
-      to_.keys.Verifier()->Verify(request.signed_plan(), expected, to_.clock.Now());
+  const absl::StatusOr<VerifiedPlan> verified = dependencies_.keys.Verifier()->Verify(
+      request.signed_plan(), expected, dependencies_.clock.Now());
   v1::VerifyPlanResponse response;
   response.set_verdict(VerdictOf(verified.status()));
   if (verified.ok()) {
@@ -73,12 +74,12 @@ v1::VerifyPlanResponse PlanCore::VerifyPlan(const v1::VerifyPlanRequest& request
     response.set_detail(std::string(verified.status().message()));
     response.set_key_id(SigningKeyIdOf(verified.status()));
   }
-  to_.observer.PlanVerified(OutcomeOf(response.verdict()));
+  dependencies_.observer.PlanVerified(OutcomeOf(response.verdict()));
   return response;
 }
 
 v1::Capabilities PlanCore::GetCapabilities() const {
-  const Limits& limits = to_.limits;
+  const Limits& limits = dependencies_.limits;
   v1::Capabilities capabilities;
   capabilities.set_server_version(kVersion);
   capabilities.add_api_versions("parplan.v1");
@@ -95,7 +96,8 @@ v1::Capabilities PlanCore::GetCapabilities() const {
   capabilities.set_max_agent_count(limits.max_agent_count);
   capabilities.set_max_lease_node_count(limits.max_lease_node_count);
   *capabilities.mutable_max_lease_duration() = DurationToProto(limits.max_lease_duration);
-  *capabilities.mutable_verification_keys() = to_.keys.Bundle(to_.clock.Now()).ToProto();
+  *capabilities.mutable_verification_keys() =
+      dependencies_.keys.Bundle(dependencies_.clock.Now()).ToProto();
   return capabilities;
 }
 

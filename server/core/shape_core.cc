@@ -94,20 +94,20 @@ struct ShapeCore::Question {
   std::string request_key;
 };
 
-ShapeCore::ShapeCore(Neighbours neighbours)
-    : to_(std::move(neighbours)),
-      ready_shapes_(to_.limits.shape_cache_bytes),
-      flights_(to_.clock) {}
+ShapeCore::ShapeCore(Dependencies dependencies)
+    : dependencies_(std::move(dependencies)),
+      ready_shapes_(dependencies_.limits.shape_cache_bytes),
+      flights_(dependencies_.clock) {}
 
 void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
                           ShapeDone done) {
   const absl::StatusOr<ClusterName> parent = ClusterName::Parse(request.parent());
   if (!parent.ok()) return done(parent.status());
-  const absl::StatusOr<KnowledgeVersion> version = to_.knowledge.Version(parent->cluster);
+  const absl::StatusOr<KnowledgeVersion> version = dependencies_.knowledge.Version(parent->cluster);
   if (!version.ok()) return done(version.status());
   std::string request_key = ShapeKey(request);
   SharedShape ready = FindReady(request_key, *version);
-  to_.observer.CacheLookedUp(CacheKind::kShape, ready != nullptr);
+  dependencies_.observer.CacheLookedUp(CacheKind::kShape, ready != nullptr);
   if (ready != nullptr) return done(std::move(ready));
 
   const absl::StatusOr<SharedQuestion> question =
@@ -117,7 +117,7 @@ void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapeP
       absl::StrCat(version->ToString(), "\n", (*question)->request_key), context, nullptr,
       [done](const absl::StatusOr<SharedShape>& response) { done(response); },
       [this, &question](const auto& flight) { return StartSearch(*question, flight); });
-  if (shared) to_.observer.SearchShared();
+  if (shared) dependencies_.observer.SearchShared();
 }
 
 absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
@@ -128,22 +128,23 @@ absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
   PARPLAN_ASSIGN_OR_RETURN(question->options, OptionsFromProto(request.options(), "options"));
   PARPLAN_RETURN_IF_ERROR(CheckPlannerName(question->options.planner, "options"));
   PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(request.model(), "model"));
-  PARPLAN_RETURN_IF_ERROR(CheckModelSize(model, to_.limits, "model"));
+  PARPLAN_RETURN_IF_ERROR(CheckModelSize(model, dependencies_.limits, "model"));
   question->model = std::make_shared<const ModelSpec>(std::move(model));
   const int offer_count = request.offers_size();
-  if (offer_count < 1 || offer_count > to_.limits.max_offer_count) {
+  if (offer_count < 1 || offer_count > dependencies_.limits.max_offer_count) {
     return FieldError(Reason::kSpecInvalid, "offers",
-                      absl::StrCat("must have 1 to ", to_.limits.max_offer_count,
+                      absl::StrCat("must have 1 to ", dependencies_.limits.max_offer_count,
                                    " entries; it has ", offer_count));
   }
   for (int i = 0; i < offer_count; ++i) {
-    PARPLAN_RETURN_IF_ERROR(CheckOffer(request.offers(i), JoinPath("", "offers", i), to_.limits));
+    PARPLAN_RETURN_IF_ERROR(
+        CheckOffer(request.offers(i), JoinPath("", "offers", i), dependencies_.limits));
     question->offers.push_back(request.offers(i));
   }
   question->global_batch_size = request.global_batch_size();
-  question->time_limit =
-      std::min(question->options.search_time_limit.value_or(to_.limits.max_search_duration),
-               to_.limits.max_search_duration);
+  question->time_limit = std::min(
+      question->options.search_time_limit.value_or(dependencies_.limits.max_search_duration),
+      dependencies_.limits.max_search_duration);
   question->version = std::move(version);
   question->request_key = std::move(request_key);
   return question;
@@ -160,21 +161,22 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
     flight->Finish(ready);
     return absl::OkStatus();
   }
-  const absl::Duration submitted = to_.clock.Steady();
+  const absl::Duration submitted = dependencies_.clock.Steady();
   SearchPool::Task task;
   task.run = [this, question, flight, submitted](const std::function<bool()>& stopping) {
-    flight->Finish(Shape(*question, *flight, to_.clock.Steady() - submitted, stopping));
+    flight->Finish(Shape(*question, *flight, dependencies_.clock.Steady() - submitted, stopping));
   };
   task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
-  return to_.pool.Submit(std::move(task));
+  return dependencies_.pool.Submit(std::move(task));
 }
 
 absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,
                                              int device_count, const SearchOrder& order) {
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, OfferTopology(question.cluster, offer, device_count));
-  PARPLAN_ASSIGN_OR_RETURN(JobKnowledge known,
-                           to_.knowledge.Find(topology, question.version,
-                                              question.options.rules.allow_estimates, "offers"));
+  PARPLAN_ASSIGN_OR_RETURN(
+      JobKnowledge known,
+      dependencies_.knowledge.Find(topology, question.version,
+                                   question.options.rules.allow_estimates, "offers"));
   // An option tells of one plan.
   PlanningRules rules = question.options.rules;
   rules.top_plan_count = 1;
@@ -184,18 +186,19 @@ absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1:
       PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
                               std::move(known.knowledge), question.global_batch_size,
                               std::move(rules)));
-  return ExecuteOrder(to_.planner, problem, order, to_.clock, to_.observer);
+  return ExecuteOrder(dependencies_.planner, problem, order, dependencies_.clock,
+                      dependencies_.observer);
 }
 
 absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<SharedShape>& flight,
                                              absl::Duration queue_duration,
                                              const std::function<bool()>& stopping) {
-  const absl::Duration end = to_.clock.Steady() + question.time_limit;
+  const absl::Duration end = dependencies_.clock.Steady() + question.time_limit;
   SearchOrder order;
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
   order.queue_duration = queue_duration;
-  order.helpers = &to_.pool.helpers();
+  order.helpers = &dependencies_.pool.helpers();
   order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
 
   auto response = std::make_shared<v1::ShapePlanResponse>();
@@ -208,7 +211,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
     for (const int device_count : DeviceCounts(question.offers[i])) {
       if (stopping()) return SearchPool::DrainingError();
       if (flight.ShouldStop()) return Flight<SharedShape>::TimedOut();
-      order.time_limit = end - to_.clock.Steady();
+      order.time_limit = end - dependencies_.clock.Steady();
       any_tried = true;
       const absl::StatusOr<PlannerAnswer> answer =
           Try(question, question.offers[i], device_count, order);

@@ -38,7 +38,7 @@ using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 class ShapeCore {
  public:
   // All outlive the core; the pool is drained before the core goes.
-  struct Neighbours {
+  struct Dependencies {
     KnowledgeKeeper& knowledge;
     SearchPool& pool;
     const Clock& clock;
@@ -46,7 +46,7 @@ class ShapeCore {
     const Limits& limits;
     PlannerFunction planner = &FindPlan;
   };
-  explicit ShapeCore(Neighbours neighbours);
+  explicit ShapeCore(Dependencies dependencies);
 
   ShapeCore(const ShapeCore&) = delete;
   ShapeCore& operator=(const ShapeCore&) = delete;
@@ -82,7 +82,7 @@ class ShapeCore {
   absl::StatusOr<PlannerAnswer> Try(const Question& question, const v1::DeviceOffer& offer,
                                     int device_count, const SearchOrder& order);
 
-  Neighbours to_;
+  Dependencies dependencies_;
   LruCache<ReadyShape> ready_shapes_;
   SingleFlight<SharedShape> flights_;
 };
