@@ -8,7 +8,7 @@
 namespace parplan::planctl {
 namespace {
 
-void AddAllCommands(CLI::App& app, const Session& session, Action& action) {
+void AddAllCommands(Command app, const Session& session, Action& action) {
   AddPlanCommand(app, session, action);
   AddShapeCommand(app, session, action);
   AddCompareCommand(app, session, action);

@@ -24,7 +24,7 @@ bool NamesAdminCommand(int argc, const char* const* argv) {
 }
 
 int RunAdminCommand(int argc, const char* const* argv) {
-  const auto add_commands = [](CLI::App& app, const shell::Session& session,
+  const auto add_commands = [](shell::Command app, const shell::Session& session,
                                shell::Action& action) {
     AddKeysCommand(app, session, action);
     AddStoreCommand(app, session, action);

@@ -17,8 +17,8 @@ bool NamesAdminCommand(int argc, const char* const* argv);
 int RunAdminCommand(int argc, const char* const* argv);
 
 // Each adds one command with its commands; `session` and `action` outlive the parsing.
-void AddKeysCommand(CLI::App& app, const shell::Session& session, shell::Action& action);
-void AddStoreCommand(CLI::App& app, const shell::Session& session, shell::Action& action);
+void AddKeysCommand(shell::Command app, const shell::Session& session, shell::Action& action);
+void AddStoreCommand(shell::Command app, const shell::Session& session, shell::Action& action);
 
 }  // namespace parplan
 

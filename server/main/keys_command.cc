@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
@@ -149,21 +148,21 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
 
 }  // namespace
 
-void AddKeysCommand(CLI::App& app, const Session& session, shell::Action& action) {
+void AddKeysCommand(shell::Command app, const Session& session, shell::Action& action) {
   auto flags = std::make_shared<KeysFlags>();
-  CLI::App* keys =
-      app.add_subcommand("keys", "Shows, makes and rotates the signing keys of a server");
-  keys->footer(
+  shell::Command keys =
+      app.AddCommand("keys", "Shows, makes and rotates the signing keys of a server");
+  keys.Footer(
       "A rotation: `generate` publishes a key that waits; hand out the bundle; some days later "
       "`rotate` lets it sign beside the older one, which retires after 7 days.\nExample:\n"
       "  parplan-server keys list --data-dir /var/lib/parplan");
-  keys->require_subcommand(1);
+  keys.RequireCommand();
   const auto add = [&](const char* name, const char* help, auto run) {
-    CLI::App* command = keys->add_subcommand(name, help);
-    command->footer(std::string("Example:\n  parplan-server keys ") + name +
-                    " --data-dir /var/lib/parplan");
-    command->add_option("--data-dir", flags->data_folder, "Data folder of the server")->required();
-    command->callback([&session, &action, flags, run] {
+    shell::Command command = keys.AddCommand(name, help);
+    command.Footer(std::string("Example:\n  parplan-server keys ") + name +
+                   " --data-dir /var/lib/parplan");
+    command.AddOption("--data-dir", flags->data_folder, "Data folder of the server").Required();
+    command.OnChosen([&session, &action, flags, run] {
       action = [&session, flags, run] { return run(session, *flags); };
     });
   };
@@ -171,12 +170,12 @@ void AddKeysCommand(CLI::App& app, const Session& session, shell::Action& action
   add("list", "Show the keys", List);
   add("rotate", "Let the waiting key, or a new one, sign", Rotate);
   add("bundle", "Print the public keys, those of several servers as one bundle", Bundle);
-  CLI::App* bundle = keys->get_subcommand("bundle");
-  bundle->get_option("--data-dir")->required(false);
+  shell::Command bundle = keys.GetCommand("bundle");
+  bundle.GetOption("--data-dir").Required(false);
   bundle
-      ->add_option("--bundle", flags->bundle_paths,
-                   "Bundles that go in as well, of other servers; a later one counts")
-      ->type_name("FILE");
+      .AddOption("--bundle", flags->bundle_paths,
+                 "Bundles that go in as well, of other servers; a later one counts")
+      .TypeName("FILE");
 }
 
 }  // namespace parplan

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
@@ -73,31 +72,31 @@ absl::Status Restore(const Session& session, const StoreFlags& flags) {
 
 }  // namespace
 
-void AddStoreCommand(CLI::App& app, const Session& session, shell::Action& action) {
+void AddStoreCommand(shell::Command app, const Session& session, shell::Action& action) {
   auto flags = std::make_shared<StoreFlags>();
-  CLI::App* store =
-      app.add_subcommand("store", "Makes, backs up, checks and restores the records of a server");
-  store->footer(
+  shell::Command store =
+      app.AddCommand("store", "Makes, backs up, checks and restores the records of a server");
+  store.Footer(
       "A store is sqlite:FOLDER, the data folder of a server, or postgres://USER@HOST/DATABASE; "
       "the password of the latter comes from PGPASSFILE. A backup can be restored to either.\n"
       "Example:\n  parplan-server store backup --store sqlite:/var/lib/parplan --file "
       "parplan.backup");
-  store->require_subcommand(1);
+  store.RequireCommand();
   const auto add = [&](const char* name, const char* help, bool has_store, bool has_file,
                        auto run) {
-    CLI::App* command = store->add_subcommand(name, help);
-    command->footer(absl::StrCat("Example:\n  parplan-server store ", name,
-                                 has_store ? " --store sqlite:/var/lib/parplan" : "",
-                                 has_file ? " --file parplan.backup" : ""));
+    shell::Command command = store.AddCommand(name, help);
+    command.Footer(absl::StrCat("Example:\n  parplan-server store ", name,
+                                has_store ? " --store sqlite:/var/lib/parplan" : "",
+                                has_file ? " --file parplan.backup" : ""));
     if (has_store) {
-      command->add_option("--store", flags->store, "sqlite:FOLDER or postgres://...")
-          ->type_name("ADDRESS")
-          ->required();
+      command.AddOption("--store", flags->store, "sqlite:FOLDER or postgres://...")
+          .TypeName("ADDRESS")
+          .Required();
     }
     if (has_file) {
-      command->add_option("--file", flags->file, "The backup")->type_name("FILE")->required();
+      command.AddOption("--file", flags->file, "The backup").TypeName("FILE").Required();
     }
-    command->callback([&session, &action, flags, run] {
+    command.OnChosen([&session, &action, flags, run] {
       action = [&session, flags, run] { return run(session, *flags); };
     });
     return command;
@@ -108,7 +107,7 @@ void AddStoreCommand(CLI::App& app, const Session& session, shell::Action& actio
       BackUp);
   add("check", "Read a backup and compare it with what it says it holds", false, true, CheckFile);
   add("restore", "Put a backup into an empty store; no server may run on it", true, true, Restore)
-      ->add_flag("--replace", flags->replace, "Into one that is not empty: what it holds is lost");
+      .AddFlag("--replace", flags->replace, "Into one that is not empty: what it holds is lost");
 }
 
 }  // namespace parplan

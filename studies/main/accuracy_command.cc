@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -71,19 +69,19 @@ absl::Status Accuracy(const Session& session, const AccuracyFlags& flags) {
 
 }  // namespace
 
-void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action) {
+void AddAccuracyCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<AccuracyFlags>();
-  CLI::App* command = app.add_subcommand(
-      "accuracy", "Compare predictions with measured runs that others published");
-  command->footer(
+  Command command =
+      app.AddCommand("accuracy", "Compare predictions with measured runs that others published");
+  command.Footer(
       "How to read it: docs/accuracy.md.\nExample:\n"
       "  parplan-study accuracy runs.json --source vtrain-multi --html accuracy.html");
-  command->add_option("runs", flags->runs_path, "File of schema published_runs/1")->required();
-  command->add_option("--source", flags->sources, "Only rows of this source; may be repeated");
-  command->add_option("--calibration", flags->calibration_path,
-                      "Calibration file; `priors` for none [what published runs taught]");
-  command->add_option("--html", flags->html_path, "Also write a page with scatter plots");
-  command->callback([&session, &action, flags] {
+  command.AddOption("runs", flags->runs_path, "File of schema published_runs/1").Required();
+  command.AddOption("--source", flags->sources, "Only rows of this source; may be repeated");
+  command.AddOption("--calibration", flags->calibration_path,
+                    "Calibration file; `priors` for none [what published runs taught]");
+  command.AddOption("--html", flags->html_path, "Also write a page with scatter plots");
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Accuracy(session, *flags); };
   });
 }

@@ -8,16 +8,17 @@
 namespace parplan::study {
 
 using shell::Action;
+using shell::Command;
 using shell::Note;
 using shell::Print;
 using shell::Session;
 
 // Each adds one command to `app`. `session` and `action` outlive the parsing; the command chosen
 // sets `action`.
-void AddAccuracyCommand(CLI::App& app, const Session& session, Action& action);
-void AddOracleCommand(CLI::App& app, const Session& session, Action& action);
-void AddParityCommand(CLI::App& app, const Session& session, Action& action);
-void AddIlpCommand(CLI::App& app, const Session& session, Action& action);
+void AddAccuracyCommand(Command app, const Session& session, Action& action);
+void AddOracleCommand(Command app, const Session& session, Action& action);
+void AddParityCommand(Command app, const Session& session, Action& action);
+void AddIlpCommand(Command app, const Session& session, Action& action);
 
 }  // namespace parplan::study
 

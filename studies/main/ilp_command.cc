@@ -8,14 +8,12 @@
 #include <variant>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/view/text_layout.h"
 #include "planner/find_plan.h"
 #include "planner/model/planning_problem.h"
@@ -27,7 +25,6 @@
 namespace parplan::study {
 namespace {
 
-using planctl::Positive;
 using planctl::Wrap;
 // Shapes of the Megatron family (Narayanan et al., SC'21, table 1), and BERT-Large
 // (Devlin et al.); parameter counts agree with the names.
@@ -246,14 +243,14 @@ absl::Status Table(const Session& session, const TableFlags& flags) {
 
 }  // namespace
 
-void AddIlpCommand(CLI::App& app, const Session& session, Action& action) {
+void AddIlpCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<TableFlags>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.AddCommand(
       "ilp", "Memory and step time of the minimal-memory planner on its authors' models");
-  command->footer("Example:\n  parplan-study ilp --device a100-sxm-80gb --batch 8");
-  command->add_option("--device", flags->device, "Device of the library [a100-sxm-80gb]");
-  command->add_option("--batch", flags->batch, "Samples a step [8]")->check(Positive());
-  command->callback([&session, &action, flags] {
+  command.Footer("Example:\n  parplan-study ilp --device a100-sxm-80gb --batch 8");
+  command.AddOption("--device", flags->device, "Device of the library [a100-sxm-80gb]");
+  command.AddOption("--batch", flags->batch, "Samples a step [8]").Check(shell::Positive());
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Table(session, *flags); };
   });
 }

@@ -8,7 +8,7 @@
 namespace parplan::study {
 namespace {
 
-void AddAllCommands(CLI::App& app, const Session& session, Action& action) {
+void AddAllCommands(Command app, const Session& session, Action& action) {
   AddAccuracyCommand(app, session, action);
   AddOracleCommand(app, session, action);
   AddParityCommand(app, session, action);

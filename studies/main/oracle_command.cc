@@ -7,11 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "studies/main/command.h"
 #include "studies/oracle/oracle_comparison.h"
@@ -19,9 +16,7 @@
 namespace parplan::study {
 namespace {
 
-using planctl::Positive;
 using planctl::ReadFile;
-using planctl::Risk;
 struct OracleFlags {
   std::vector<std::string> paths;
   std::string folder;
@@ -59,30 +54,30 @@ absl::Status Oracle(const Session& session, const OracleFlags& flags) {
 
 }  // namespace
 
-void AddOracleCommand(CLI::App& app, const Session& session, Action& action) {
+void AddOracleCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<OracleFlags>();
   flags->options.now = Now;
-  CLI::App* command = app.add_subcommand(
-      "oracle", "Compare with plans that the public Galvatron search engine chose");
-  command->footer(
+  Command command =
+      app.AddCommand("oracle", "Compare with plans that the public Galvatron search engine chose");
+  command.Footer(
       "How to read it: docs/measurements/oracle.md.\nExample:\n"
       "  parplan-study oracle galvatron_oracle/cases/*.json");
-  command->add_option("cases", flags->paths, "Case files")->required();
-  command->add_option("--folder", flags->folder,
-                      "Where the files a case names are [the folder above the case's]");
-  command->add_option("--planner", flags->options.planner, "Planner to compare with [exact]");
+  command.AddOption("cases", flags->paths, "Case files").Required();
+  command.AddOption("--folder", flags->folder,
+                    "Where the files a case names are [the folder above the case's]");
+  command.AddOption("--planner", flags->options.planner, "Planner to compare with [exact]");
   command
-      ->add_option("--risk", flags->options.out_of_memory_risk,
-                   "Accepted probability of running out of memory [0.5, as the engine has no "
-                   "such caution]")
-      ->check(Risk());
+      .AddOption("--risk", flags->options.out_of_memory_risk,
+                 "Accepted probability of running out of memory [0.5, as the engine has no "
+                 "such caution]")
+      .Check(shell::Risk());
   command
-      ->add_option("--time-limit", flags->options.time_limit_seconds,
-                   "Seconds each search may take at most [none]")
-      ->check(Positive());
-  command->add_flag("--own-tables", flags->options.wants_own_tables,
-                    "Also look for better plans in the engine's own numbers");
-  command->callback([&session, &action, flags] {
+      .AddOption("--time-limit", flags->options.time_limit_seconds,
+                 "Seconds each search may take at most [none]")
+      .Check(shell::Positive());
+  command.AddFlag("--own-tables", flags->options.wants_own_tables,
+                  "Also look for better plans in the engine's own numbers");
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Oracle(session, *flags); };
   });
 }

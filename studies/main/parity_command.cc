@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -222,22 +221,22 @@ absl::Status Parity(const Session& session, const ParityFlags& flags) {
 
 }  // namespace
 
-void AddParityCommand(CLI::App& app, const Session& session, Action& action) {
+void AddParityCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ParityFlags>();
-  CLI::App* parity = app.add_subcommand(
+  Command parity = app.AddCommand(
       "parity", "What Galvatron of 2022 predicts with its constants, beside the published");
-  parity->footer(
+  parity.Footer(
       "Exit code 1 where a cell differs from --expect: another out of memory, or more than 1 % "
       "in samples a second.\n"
       "Example:\n  parplan-study parity --constants constants.json --model bert-huge-32 \\\n"
       "    --expect predicted_throughput.json");
-  parity->add_option("--constants", flags->constants_path, "Profiled constants, a JSON file")
-      ->required();
-  parity->add_option("--model", flags->model, "One model of the file [all]");
-  parity->add_option("--hardware", flags->hardware, "Hardware of the file [rtx_titan_8]");
-  parity->add_option("--expect", flags->expect_path, "Published predictions, a JSON file");
-  parity->add_option("--budget", flags->budgets_gb, "GB a device, several times [8 12 16 20]");
-  parity->callback([&session, &action, flags] {
+  parity.AddOption("--constants", flags->constants_path, "Profiled constants, a JSON file")
+      .Required();
+  parity.AddOption("--model", flags->model, "One model of the file [all]");
+  parity.AddOption("--hardware", flags->hardware, "Hardware of the file [rtx_titan_8]");
+  parity.AddOption("--expect", flags->expect_path, "Published predictions, a JSON file");
+  parity.AddOption("--budget", flags->budgets_gb, "GB a device, several times [8 12 16 20]");
+  parity.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Parity(session, *flags); };
   });
 }

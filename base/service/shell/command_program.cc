@@ -4,9 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <memory>
-
-#include <CLI/CLI.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -32,31 +30,27 @@ int Code(ExitCode code) { return static_cast<int>(code); }
 
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv) {
-  CLI::App app{program.description, program.name};
-  app.set_version_flag("--version", absl::StrCat(program.name, " ", program.version));
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.footer(program.footer);
+  CommandLine line(program.description, program.name);
+  line.SetVersion(absl::StrCat(program.name, " ", program.version));
+  Command root = line.root();
+  root.RequireCommand().PassOptionsUp().Footer(program.footer);
   Session session;
   std::string format = "text";
-  app.add_option("--format", format, "text or json: one object on standard output [text]")
-      ->check(CLI::IsMember({"text", "json"}));
-  app.add_flag("--quiet", session.quiet, "No progress and notes on standard error");
+  root.AddOption("--format", format, "text or json: one object on standard output [text]")
+      .Check(OneOf({"text", "json"}));
+  root.AddFlag("--quiet", session.quiet, "No progress and notes on standard error");
   Action action;
-  add_commands(app, session, action);
+  add_commands(root, session, action);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // `--help` and `--version` end here as well, with code 0.
-    if (app.exit(error) == 0) return Code(ExitCode::kOk);
-    if (AsksForJson(argc, argv)) {
+  ArgumentError wrong;
+  if (const std::optional<int> exit_code = line.Parse(argc, argv, &wrong)) {
+    if (*exit_code != 0 && AsksForJson(argc, argv)) {
       const absl::Status status =
           MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
-                    absl::StrCat(error.get_name(), ": ", error.what()));
+                    absl::StrCat(wrong.kind, ": ", wrong.message));
       std::printf("%s\n", ErrorJson(status).c_str());
     }
-    return Code(ExitCode::kBadInput);
+    return *exit_code;
   }
   session.json = format == "json";
   absl::Status status;
@@ -85,19 +79,14 @@ void Note(const Session& session, absl::string_view text) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
 }
 
-void AddMovedCommand(CLI::App& app, Action& action, const std::string& name,
+void AddMovedCommand(Command program, Action& action, const std::string& name,
                      const std::string& replacement) {
-  CLI::App* const command = app.add_subcommand(name, absl::StrCat("Moved to `", replacement, "`"));
-  // Without a group a command is not listed by the help.
-  command->group("");
-  command->allow_extras();
-  // The help of a command that is gone has nothing to say; the error has.
-  command->set_help_flag();
-  command->add_flag("-h,--help")->group("");
-  command->callback([&app, &action, name, replacement] {
-    action = [&app, name, replacement] {
+  Command command = program.AddCommand(name, absl::StrCat("Moved to `", replacement, "`"));
+  command.HideAndIgnoreArguments();
+  command.OnChosen([program, &action, name, replacement] {
+    action = [program, name, replacement] {
       return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
-                       absl::StrCat("`", app.get_name(), " ", name, "` is now `", replacement,
+                       absl::StrCat("`", program.name(), " ", name, "` is now `", replacement,
                                     "`; it takes the same arguments"));
     };
   });

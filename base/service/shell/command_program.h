@@ -14,11 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-
-// CLI11 is headers only and takes seconds to compile; only the sources that add options include it.
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "base/service/shell/command_line.h"
 
 namespace parplan::shell {
 
@@ -35,9 +31,9 @@ struct Session {
 // The work of a command, called once its arguments are read.
 using Action = std::function<absl::Status()>;
 
-// Adds commands to `app`. Each command, once chosen, sets `action`. `session` and `action` outlive
-// the parsing.
-using AddCommands = std::function<void(CLI::App& app, const Session& session, Action& action)>;
+// Adds commands to the program. Each command, once chosen, sets `action`. `session` and `action`
+// outlive the parsing.
+using AddCommands = std::function<void(Command program, const Session& session, Action& action)>;
 
 struct CommandProgram {
   std::string name;
@@ -63,7 +59,7 @@ void Note(const Session& session, absl::string_view text);
 
 // Adds a hidden command `name` that only says, as INVALID_ARGUMENT (SPEC_INVALID), which command
 // line replaces it; takes any arguments.
-void AddMovedCommand(CLI::App& app, Action& action, const std::string& name,
+void AddMovedCommand(Command program, Action& action, const std::string& name,
                      const std::string& replacement);
 
 }  // namespace parplan::shell

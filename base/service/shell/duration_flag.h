@@ -3,16 +3,16 @@
 #ifndef PARPLAN_BASE_SERVICE_SHELL_DURATION_FLAG_H_
 #define PARPLAN_BASE_SERVICE_SHELL_DURATION_FLAG_H_
 
-#include <CLI/CLI.hpp>
-
 #include "absl/time/time.h"
+#include "base/service/shell/command_line.h"
 
 namespace parplan {
 
-// Adds a flag such as `--drain-time`. While the command line is parsed, a text that is no duration
-// above 0 is a CLI::ValidationError; `target` must live until then, and keeps its value if the flag
+// Adds the flag `name`, such as `--drain-time`. A value that is not a duration above 0 is refused
+// while the command line is parsed. `target` must live until then and stays as it is if the flag
 // is not given.
-void AddDurationFlag(CLI::App& app, const char* name, absl::Duration& target, const char* help);
+void AddDurationFlag(shell::Command command, const char* name, absl::Duration& target,
+                     const char* help);
 
 }  // namespace parplan
 

@@ -5,10 +5,7 @@
 
 #include <string>
 
-// Declared here because CLI11 is headers only, which take seconds to compile.
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "base/service/shell/command_line.h"
 
 namespace parplan {
 
@@ -24,9 +21,9 @@ struct WatchOptions {
 };
 
 // Adds --listen, --metrics-listen, --port-file and --metrics-port-file to the group `group` of the
-// help, which shows the values of `watch` as defaults. `off` gives an empty address. `watch` must
-// live until the command line is parsed.
-void AddWatchFlags(CLI::App& app, const char* group, WatchOptions& watch);
+// help. What is in `watch` is told as the default; `off` gives an empty address. `watch` lives
+// until the command line is parsed.
+void AddWatchFlags(shell::Command command, const char* group, WatchOptions& watch);
 
 }  // namespace parplan
 

@@ -2,15 +2,17 @@
 
 namespace parplan {
 
-void AddTlsFlags(CLI::App& app, const char* group, ChannelOptions& channel) {
-  app.add_flag("--tls", channel.use_tls, "Speak TLS; set by the flags below")->group(group);
-  app.add_option("--tls-ca", channel.ca_file, "CA certificates (PEM) [the system's]")->group(group);
-  app.add_option("--tls-certificate", channel.certificate_file, "Own certificate (PEM)")
-      ->group(group);
-  app.add_option("--tls-key", channel.key_file, "Key of the own certificate (PEM)")->group(group);
-  app.add_option("--tls-server-name", channel.server_name,
+void AddTlsFlags(shell::Command command, const char* group, ChannelOptions& channel) {
+  command.AddFlag("--tls", channel.use_tls, "Speak TLS; set by the flags below").Group(group);
+  command.AddOption("--tls-ca", channel.ca_file, "CA certificates (PEM) [the system's]")
+      .Group(group);
+  command.AddOption("--tls-certificate", channel.certificate_file, "Own certificate (PEM)")
+      .Group(group);
+  command.AddOption("--tls-key", channel.key_file, "Key of the own certificate (PEM)").Group(group);
+  command
+      .AddOption("--tls-server-name", channel.server_name,
                  "Name in the server's certificate [that of the address]")
-      ->group(group);
+      .Group(group);
 }
 
 }  // namespace parplan

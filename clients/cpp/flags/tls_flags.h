@@ -3,8 +3,7 @@
 #ifndef PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_
 #define PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_
 
-#include <CLI/CLI.hpp>
-
+#include "base/service/shell/command_line.h"
 #include "clients/cpp/channel.h"
 
 namespace parplan {
@@ -12,7 +11,7 @@ namespace parplan {
 // Adds --tls, --tls-ca, --tls-certificate, --tls-key and --tls-server-name to the group `group` of
 // the help. The files are looked at by MakeChannel. `channel` lives until the command line is
 // parsed.
-void AddTlsFlags(CLI::App& app, const char* group, ChannelOptions& channel);
+void AddTlsFlags(shell::Command command, const char* group, ChannelOptions& channel);
 
 }  // namespace parplan
 

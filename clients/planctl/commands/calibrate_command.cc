@@ -212,29 +212,29 @@ absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
 
 }  // namespace
 
-void AddCalibrateCommand(CLI::App& app, const Session& session, Action& action) {
+void AddCalibrateCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<CalibrateFlags>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.AddCommand(
       "calibrate", "Fit the cost model's coefficients to measured runs (docs/calibration.md)");
-  command->footer(
+  command.Footer(
       "Example:\n  planctl calibrate --runs runs.json --out calibration.json\n"
       "  planctl calibrate --executions executions.json --from calibration.json "
       "--out lab.calibration.json");
-  command->add_option("--runs", flags->runs_path, "Published runs, schema published_runs/1");
-  command->add_option("--executions", flags->executions_path,
-                      "Executions of a cluster, as ListExecutions gives them in JSON");
-  command->add_option("--from", flags->from_path,
-                      "Calibration to begin with [with --runs built-in priors, else that of "
-                      "published runs, as servers without an active one]");
-  command->add_option("--under", flags->under_paths,
-                      "Other calibrations that executions were predicted under");
-  command->add_option("--time-slice", flags->time_slice,
-                      "Runs whose steps are fitted [" + flags->time_slice + "]");
-  command->add_option("--memory-slice", flags->memory_slice,
-                      "Runs whose memory is fitted [" + flags->memory_slice + "]");
-  command->add_option("--time", flags->fit_time, "When this is, for the provenance [now]");
-  command->add_option("--out", flags->out_path, "Calibration file to write")->required();
-  command->callback([&session, &action, flags] {
+  command.AddOption("--runs", flags->runs_path, "Published runs, schema published_runs/1");
+  command.AddOption("--executions", flags->executions_path,
+                    "Executions of a cluster, as ListExecutions gives them in JSON");
+  command.AddOption("--from", flags->from_path,
+                    "Calibration to begin with [with --runs built-in priors, else that of "
+                    "published runs, as servers without an active one]");
+  command.AddOption("--under", flags->under_paths,
+                    "Other calibrations that executions were predicted under");
+  command.AddOption("--time-slice", flags->time_slice,
+                    "Runs whose steps are fitted [" + flags->time_slice + "]");
+  command.AddOption("--memory-slice", flags->memory_slice,
+                    "Runs whose memory is fitted [" + flags->memory_slice + "]");
+  command.AddOption("--time", flags->fit_time, "When this is, for the provenance [now]");
+  command.AddOption("--out", flags->out_path, "Calibration file to write").Required();
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return RunCalibrate(session, *flags); };
   });
 }

@@ -163,41 +163,41 @@ absl::Status ActivateNamed(const Session& session, const CalibrationFlags& flags
 
 }  // namespace
 
-void AddCalibrationCommand(CLI::App& app, const Session& session, Action& action) {
+void AddCalibrationCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<CalibrationFlags>();
-  CLI::App* calibration =
-      app.add_subcommand("calibration", "What a server has learned from measured runs");
-  calibration->require_subcommand(1);
-  calibration->footer(
+  Command calibration =
+      app.AddCommand("calibration", "What a server has learned from measured runs");
+  calibration.RequireCommand();
+  calibration.Footer(
       "Example:\n  planctl calibration upload c.calibration.json --cluster a100-8 --activate");
-  const auto finish = [&](CLI::App* command, const char* example, auto run) {
-    command->footer(std::string("Example:\n  ") + example);
-    flags->server.AddTo(*command);
-    command->callback([&session, &action, flags, run] {
+  const auto finish = [&](Command command, const char* example, auto run) {
+    command.Footer(std::string("Example:\n  ") + example);
+    flags->server.AddTo(command);
+    command.OnChosen([&session, &action, flags, run] {
       action = [&session, flags, run] { return run(session, *flags); };
     });
   };
-  CLI::App* upload = calibration->add_subcommand("upload", "Upload a calibration file");
-  upload->add_option("file", flags->file_path, "File of `planctl calibrate`")->required();
-  upload->add_option("--cluster", flags->cluster, "Cluster whose plans may rest on it")->required();
-  upload->add_flag("--activate", flags->activate, "Let new plans rest on it");
-  upload->add_option("--request-id", flags->request_id, "UUID that makes a retry free [random]");
+  Command upload = calibration.AddCommand("upload", "Upload a calibration file");
+  upload.AddOption("file", flags->file_path, "File of `planctl calibrate`").Required();
+  upload.AddOption("--cluster", flags->cluster, "Cluster whose plans may rest on it").Required();
+  upload.AddFlag("--activate", flags->activate, "Let new plans rest on it");
+  upload.AddOption("--request-id", flags->request_id, "UUID that makes a retry free [random]");
   finish(upload, "planctl calibration upload c.calibration.json --cluster a100-8 --activate",
          Upload);
 
-  CLI::App* list = calibration->add_subcommand("list", "List calibrations, newest first");
-  list->add_option("--cluster", flags->cluster, "Cluster")->required();
+  Command list = calibration.AddCommand("list", "List calibrations, newest first");
+  list.AddOption("--cluster", flags->cluster, "Cluster").Required();
   finish(list, "planctl calibration list --cluster a100-8", List);
 
-  CLI::App* show = calibration->add_subcommand("show", "Print a calibration as a file");
-  show->add_option("name", flags->name, "clusters/{c}/calibrations/{k}")->required();
+  Command show = calibration.AddCommand("show", "Print a calibration as a file");
+  show.AddOption("name", flags->name, "clusters/{c}/calibrations/{k}").Required();
   finish(show, "planctl calibration show clusters/a100-8/calibrations/k", Show);
 
-  CLI::App* activate =
-      calibration->add_subcommand("activate", "Choose what new plans of a cluster rest on");
-  activate->add_option("name", flags->name, "clusters/{c}/calibrations/{k}");
-  activate->add_flag("--built-in", flags->built_in, "None: the priors inside the program");
-  activate->add_option("--cluster", flags->cluster, "Cluster, with --built-in");
+  Command activate =
+      calibration.AddCommand("activate", "Choose what new plans of a cluster rest on");
+  activate.AddOption("name", flags->name, "clusters/{c}/calibrations/{k}");
+  activate.AddFlag("--built-in", flags->built_in, "None: the priors inside the program");
+  activate.AddOption("--cluster", flags->cluster, "Cluster, with --built-in");
   finish(activate, "planctl calibration activate clusters/a100-8/calibrations/k", ActivateNamed);
 }
 

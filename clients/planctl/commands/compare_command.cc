@@ -62,24 +62,23 @@ absl::Status Compare(const Session& session, const CompareFlags& flags) {
 
 }  // namespace
 
-void AddCompareCommand(CLI::App& app, const Session& session, Action& action) {
+void AddCompareCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<CompareFlags>();
-  CLI::App* command =
-      app.add_subcommand("compare", "Run every planner and baseline on the same question");
-  command->footer(
+  Command command =
+      app.AddCommand("compare", "Run every planner and baseline on the same question");
+  command.Footer(
       "Example:\n  planctl compare --offline --model m.model.json --cluster c.cluster.json "
       "--profile p.profile.json --batch 64");
-  flags->question.AddTo(*command, /*with_planner=*/false);
-  flags->question.AddLimitsTo(*command);
-  command->get_option("--time-limit")
-      ->description("Seconds each planner searches at most [--offline: 20]");
-  CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
-  flags->search.AddTo(*command)->needs(offline);
+  flags->question.AddTo(command, /*with_planner=*/false);
+  flags->question.AddLimitsTo(command);
+  command.GetOption("--time-limit").Help("Seconds each planner searches at most [--offline: 20]");
+  shell::Option offline = command.AddFlag("--offline", flags->offline, "Plan in this process");
+  flags->search.AddTo(command).Needs(offline);
   // A server has profiles and a calibration of its own.
-  command->get_option("--profile")->needs(offline);
-  command->get_option("--calibration")->needs(offline);
-  flags->server.AddTo(*command);
-  command->callback([&session, &action, flags] {
+  command.GetOption("--profile").Needs(offline);
+  command.GetOption("--calibration").Needs(offline);
+  flags->server.AddTo(command);
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Compare(session, *flags); };
   });
 }

@@ -5,20 +5,19 @@
 
 namespace parplan::planctl {
 
-void AddCompletionCommand(CLI::App& app, const Session& session, Action& action) {
-  CLI::App* completion =
-      app.add_subcommand("completion", "Completion of these commands by a shell");
-  completion->footer(
+void AddCompletionCommand(Command app, const Session& session, Action& action) {
+  Command completion = app.AddCommand("completion", "Completion of these commands by a shell");
+  completion.Footer(
       "Packages install it; elsewhere, for this shell only:\n"
       "  source <(planctl completion bash)\n  planctl completion fish | source");
-  completion->require_subcommand(1);
+  completion.RequireCommand();
   const auto add = [&](const char* shell, auto script) {
-    CLI::App* command = completion->add_subcommand(shell, std::string("The script for ") + shell);
-    command->footer(std::string("Example:\n  planctl completion ") + shell);
+    Command command = completion.AddCommand(shell, std::string("The script for ") + shell);
+    command.Footer(std::string("Example:\n  planctl completion ") + shell);
     // The commands are all there once it runs.
-    command->callback([&app, &session, &action, script] {
-      action = [&app, &session, script] {
-        return Print(session, script(app.get_name(), CommandTree(app)));
+    command.OnChosen([app, &session, &action, script] {
+      action = [app, &session, script] {
+        return Print(session, script(app.name(), CommandTree(app)));
       };
     });
   };

@@ -38,28 +38,27 @@ absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
 
 }  // namespace
 
-void AddEvaluateCommand(CLI::App& app, const Session& session, Action& action) {
+void AddEvaluateCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<EvaluateFlags>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.AddCommand(
       "evaluate", "Predict time and memory of a given plan: ours, or a Galvatron strategy file");
-  command->footer(
+  command.Footer(
       "A plan that does not fit is an answer too: see `fits` in the JSON.\nExample:\n"
       "  planctl evaluate galvatron_config_x.json --model x.model.json --cluster x.cluster.json "
       "--profile x.profile.json");
-  command->add_option("plan", flags->plan_path, "Plan file")->required();
-  command->add_option("--report", flags->report_path, "Also write the HTML page");
-  command->add_flag("--ulysses-as-data-parallel", flags->galvatron.ulysses_as_data_parallel,
-                    "Take Ulysses groups of a Galvatron plan as data-parallel ones");
-  command->add_option("--galvatron-micro-batches", flags->galvatron.micro_batch_count,
-                      "In the place of `chunks` of a Galvatron plan");
-  flags->question.AddTo(*command, /*with_planner=*/false);
+  command.AddOption("plan", flags->plan_path, "Plan file").Required();
+  command.AddOption("--report", flags->report_path, "Also write the HTML page");
+  command.AddFlag("--ulysses-as-data-parallel", flags->galvatron.ulysses_as_data_parallel,
+                  "Take Ulysses groups of a Galvatron plan as data-parallel ones");
+  command.AddOption("--galvatron-micro-batches", flags->galvatron.micro_batch_count,
+                    "In the place of `chunks` of a Galvatron plan");
+  flags->question.AddTo(command, /*with_planner=*/false);
   // The plan says how it is run.
   for (const char* name : {"--batch-step", "--batch-from", "--schedule", "--space", "--target"}) {
-    command->remove_option(command->get_option(name));
+    command.RemoveOption(name);
   }
-  command->get_option("--batch")->required(false)->description(
-      "Samples per optimizer step [the plan's]");
-  command->callback([&session, &action, flags] {
+  command.GetOption("--batch").Required(false).Help("Samples per optimizer step [the plan's]");
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Evaluate(session, *flags); };
   });
 }

@@ -77,27 +77,26 @@ absl::Status Show(const Session& session, const ExecutionsFlags& flags) {
 
 }  // namespace
 
-void AddExecutionsCommand(CLI::App& app, const Session& session, Action& action) {
+void AddExecutionsCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ExecutionsFlags>();
-  CLI::App* executions =
-      app.add_subcommand("executions", "What jobs measured beside what was predicted");
-  executions->require_subcommand(1);
-  executions->footer("Example:\n  planctl executions list --cluster lab");
-  const auto finish = [&](CLI::App* command, const char* example, auto run) {
-    command->footer(std::string("Example:\n  ") + example);
-    flags->server.AddTo(*command);
-    command->callback([&session, &action, flags, run] {
+  Command executions = app.AddCommand("executions", "What jobs measured beside what was predicted");
+  executions.RequireCommand();
+  executions.Footer("Example:\n  planctl executions list --cluster lab");
+  const auto finish = [&](Command command, const char* example, auto run) {
+    command.Footer(std::string("Example:\n  ") + example);
+    flags->server.AddTo(command);
+    command.OnChosen([&session, &action, flags, run] {
       action = [&session, flags, run] { return run(session, *flags); };
     });
   };
-  CLI::App* list = executions->add_subcommand("list", "List executions, newest first");
-  list->add_option("--plan", flags->plan, "Of this plan: clusters/{c}/plans/{p}");
-  list->add_option("--cluster", flags->cluster, "Of all plans of this cluster");
+  Command list = executions.AddCommand("list", "List executions, newest first");
+  list.AddOption("--plan", flags->plan, "Of this plan: clusters/{c}/plans/{p}");
+  list.AddOption("--cluster", flags->cluster, "Of all plans of this cluster");
   finish(list, "planctl --format json executions list --cluster lab > executions.json", List);
 
-  CLI::App* show =
-      executions->add_subcommand("show", "Phases and memory of one execution, stage by stage");
-  show->add_option("name", flags->name, "clusters/{c}/plans/{p}/executions/{e}")->required();
+  Command show =
+      executions.AddCommand("show", "Phases and memory of one execution, stage by stage");
+  show.AddOption("name", flags->name, "clusters/{c}/plans/{p}/executions/{e}").Required();
   finish(show, "planctl executions show clusters/lab/plans/p/executions/e", Show);
 }
 

@@ -88,11 +88,11 @@ absl::Status Report(const Session& session, const PlanFileFlags& flags) {
 
 }  // namespace
 
-void AddExplainCommand(CLI::App& app, const Session& session, Action& action) {
+void AddExplainCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ExplainFlags>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.AddCommand(
       "explain", "Say what a plan does and what limits it, and why it is not another");
-  command->footer(
+  command.Footer(
       "Why it is not another is answered in this process and needs the question: --model, "
       "--cluster and, where there is one, --profile.\nExample:\n"
       "  planctl explain plan.dsse.json\n"
@@ -100,35 +100,34 @@ void AddExplainCommand(CLI::App& app, const Session& session, Action& action) {
       "c.cluster.json\n"
       "  planctl explain plan.dsse.json --why-not dp+tp --sensitivities --model m.model.json "
       "--cluster c.cluster.json");
-  command->add_option("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
-      ->required();
-  command->add_option("--rival", flags->rival_path,
-                      "Another plan file, also of Galvatron: where the two differ");
-  command->add_option("--why-not", flags->why_not,
-                      "A planner; may be given several times: where its plan differs, or what it "
-                      "lacks");
-  command->add_flag("--sensitivities", flags->sensitivities,
-                    "What 10 % more memory, bandwidth or speed would buy");
-  flags->question.AddTo(*command, /*with_planner=*/true);
-  flags->search.AddTo(*command);
+  command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
+      .Required();
+  command.AddOption("--rival", flags->rival_path,
+                    "Another plan file, also of Galvatron: where the two differ");
+  command.AddOption("--why-not", flags->why_not,
+                    "A planner; may be given several times: where its plan differs, or what it "
+                    "lacks");
+  command.AddFlag("--sensitivities", flags->sensitivities,
+                  "What 10 % more memory, bandwidth or speed would buy");
+  flags->question.AddTo(command, /*with_planner=*/true);
+  flags->search.AddTo(command);
   for (const char* name : {"--model", "--cluster"}) {
-    command->get_option(name)->required(false);
+    command.GetOption(name).Required(false);
   }
-  command->get_option("--batch")->required(false)->description(
-      "Samples per optimizer step [the plan's]");
-  command->callback([&session, &action, flags] {
+  command.GetOption("--batch").Required(false).Help("Samples per optimizer step [the plan's]");
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Explain(session, *flags); };
   });
 }
 
-void AddReportCommand(CLI::App& app, const Session& session, Action& action) {
+void AddReportCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<PlanFileFlags>();
-  CLI::App* command = app.add_subcommand("report", "Write a plan as one HTML page");
-  command->footer("Example:\n  planctl report plan.dsse.json --out plan.html");
-  command->add_option("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
-      ->required();
-  command->add_option("--out", flags->output_path, "The page")->required();
-  command->callback([&session, &action, flags] {
+  Command command = app.AddCommand("report", "Write a plan as one HTML page");
+  command.Footer("Example:\n  planctl report plan.dsse.json --out plan.html");
+  command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
+      .Required();
+  command.AddOption("--out", flags->output_path, "The page").Required();
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Report(session, *flags); };
   });
 }

@@ -36,20 +36,19 @@ absl::Status Export(const Session& session, const ExportFlags& flags) {
 
 }  // namespace
 
-void AddExportCommand(CLI::App& app, const Session& session, Action& action) {
+void AddExportCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ExportFlags>();
-  CLI::App* command = app.add_subcommand("export", "Write a plan as a file of another runtime");
-  command->footer(
+  Command command = app.AddCommand("export", "Write a plan as a file of another runtime");
+  command.Footer(
       "Refuses what the other format can't hold, and says why.\nExample:\n"
       "  planctl export plan.dsse.json --model llama2-7b.model.json --to galvatron --out "
       "galvatron_config.json");
-  command->add_option("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
-      ->required();
-  command->add_option("--model", flags->model_path, "Model file the plan was made for")->required();
-  command->add_option("--to", flags->target, "Runtime: galvatron")
-      ->check(CLI::IsMember({"galvatron"}));
-  command->add_option("--out", flags->output_path, "File to write [standard output]");
-  command->callback([&session, &action, flags] {
+  command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
+      .Required();
+  command.AddOption("--model", flags->model_path, "Model file the plan was made for").Required();
+  command.AddOption("--to", flags->target, "Runtime: galvatron").Check(shell::OneOf({"galvatron"}));
+  command.AddOption("--out", flags->output_path, "File to write [standard output]");
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Export(session, *flags); };
   });
 }

@@ -32,22 +32,22 @@ absl::Status Show(const Session& session, const std::string& name) {
 
 }  // namespace
 
-void AddHardwareCommand(CLI::App& app, const Session& session, Action& action) {
-  CLI::App* hardware =
-      app.add_subcommand("hardware", "Data sheets of devices and fabrics inside this program");
-  hardware->footer("Example:\n  planctl hardware show a100-sxm-80gb");
-  hardware->require_subcommand(1);
-  CLI::App* list = hardware->add_subcommand("list", "Devices, systems and links");
-  list->footer("Example:\n  planctl hardware list");
-  list->callback([&session, &action] { action = [&session] { return List(session); }; });
+void AddHardwareCommand(Command app, const Session& session, Action& action) {
+  Command hardware =
+      app.AddCommand("hardware", "Data sheets of devices and fabrics inside this program");
+  hardware.Footer("Example:\n  planctl hardware show a100-sxm-80gb");
+  hardware.RequireCommand();
+  Command list = hardware.AddCommand("list", "Devices, systems and links");
+  list.Footer("Example:\n  planctl hardware list");
+  list.OnChosen([&session, &action] { action = [&session] { return List(session); }; });
 
   auto name = std::make_shared<std::string>();
-  CLI::App* show = hardware->add_subcommand("show", "Every value of one, and its sources");
-  show->footer(
+  Command show = hardware.AddCommand("show", "Every value of one, and its sources");
+  show.Footer(
       "Example:\n  planctl hardware show \"NVIDIA H100 80GB HBM3\"\n"
       "  planctl hardware show nvlink-4+hdr-4x200");
-  show->add_option("name", *name, "Device or fabric, or another name of it")->required();
-  show->callback(
+  show.AddOption("name", *name, "Device or fabric, or another name of it").Required();
+  show.OnChosen(
       [&session, &action, name] { action = [&session, name] { return Show(session, *name); }; });
 }
 

@@ -1,9 +1,10 @@
 // `planctl import galvatron|hf`: files of others as files of ours.
 
+#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -22,44 +23,46 @@
 namespace parplan::planctl {
 namespace {
 
-const std::map<std::string, v1::Optimizer> kOptimizers = {{"adam", v1::OPTIMIZER_ADAM},
-                                                          {"sgd", v1::OPTIMIZER_SGD}};
-const std::map<std::string, v1::LayerKind> kLayerKinds = {{"decoder", v1::LAYER_KIND_DECODER},
-                                                          {"encoder", v1::LAYER_KIND_ENCODER}};
-const std::map<std::string, v1::FeedForwardKind> kFeedForwardKinds = {
+const std::vector<std::pair<std::string, v1::Optimizer>> kOptimizers = {
+    {"adam", v1::OPTIMIZER_ADAM}, {"sgd", v1::OPTIMIZER_SGD}};
+const std::vector<std::pair<std::string, v1::LayerKind>> kLayerKinds = {
+    {"decoder", v1::LAYER_KIND_DECODER}, {"encoder", v1::LAYER_KIND_ENCODER}};
+const std::vector<std::pair<std::string, v1::FeedForwardKind>> kFeedForwardKinds = {
     {"gelu", v1::FEED_FORWARD_KIND_GELU}, {"swiglu", v1::FEED_FORWARD_KIND_SWIGLU}};
 
-std::map<std::string, v1::Precision> PrecisionsByName() {
-  std::map<std::string, v1::Precision> precisions;
+std::vector<std::pair<std::string, v1::Precision>> PrecisionsByName() {
+  std::vector<std::pair<std::string, v1::Precision>> precisions;
   for (const PrecisionTraits& traits : KnownPrecisions()) {
-    precisions.emplace(std::string(traits.name), PrecisionToProto(traits.precision));
+    precisions.emplace_back(std::string(traits.name), PrecisionToProto(traits.precision));
   }
+  std::sort(precisions.begin(), precisions.end());
   return precisions;
 }
 
 // Flags of a model that files may leave open.
-void AddModelFlags(CLI::App& command, ModelFlags& flags) {
+void AddModelFlags(Command command, ModelFlags& flags) {
   const char* group = "Model (wins over files)";
   const auto add = [&command, group](const char* name, auto& value, const char* help) {
-    return command.add_option(name, value, help)->group(group);
+    return command.AddOption(name, value, help).Group(group);
   };
   add("--model-id", flags.model_id, "Name of the model");
-  add("--layers", flags.layer_counts, "Layers, one number a run")->delimiter(',');
-  add("--sequence-length", flags.sequence_lengths, "Tokens per sample")->delimiter(',');
+  add("--layers", flags.layer_counts, "Layers, one number a run").Delimiter(',');
+  add("--sequence-length", flags.sequence_lengths, "Tokens per sample").Delimiter(',');
   add("--hidden-size", flags.hidden_size, "Width of the residual stream");
   add("--attention-heads", flags.attention_head_count, "Attention heads");
   add("--key-value-heads", flags.key_value_head_count, "Key/value heads");
   add("--head-size", flags.head_size, "Width of one head");
   add("--feed-forward-size", flags.feed_forward_size, "Width of the feed-forward part");
   add("--vocabulary-size", flags.vocabulary_size, "Rows of the embedding table");
-  add("--layer-kind", flags.layer_kind, "decoder or encoder")
-      ->transform(CLI::CheckedTransformer(kLayerKinds));
-  add("--feed-forward-kind", flags.feed_forward_kind, "gelu or swiglu")
-      ->transform(CLI::CheckedTransformer(kFeedForwardKinds));
-  add("--precision", flags.precision, "fp32, bf16 or fp16 [bf16]")
-      ->transform(CLI::CheckedTransformer(PrecisionsByName()));
-  add("--optimizer", flags.optimizer, "adam or sgd [adam]")
-      ->transform(CLI::CheckedTransformer(kOptimizers));
+  command.AddChoice("--layer-kind", flags.layer_kind, kLayerKinds, "decoder or encoder")
+      .Group(group);
+  command
+      .AddChoice("--feed-forward-kind", flags.feed_forward_kind, kFeedForwardKinds,
+                 "gelu or swiglu")
+      .Group(group);
+  command.AddChoice("--precision", flags.precision, PrecisionsByName(), "fp32, bf16 or fp16 [bf16]")
+      .Group(group);
+  command.AddChoice("--optimizer", flags.optimizer, kOptimizers, "adam or sgd [adam]").Group(group);
   add("--tied-embedding", flags.tied_embedding, "Whether the head shares the table (true, false)");
 }
 
@@ -167,55 +170,55 @@ absl::Status RunHuggingFace(const Session& session, const HuggingFaceCommandFlag
 
 }  // namespace
 
-void AddImportCommand(CLI::App& app, const Session& session, Action& action) {
-  CLI::App* import = app.add_subcommand("import", "Turn files of others into files of ours");
-  import->require_subcommand(1);
-  import->footer(
+void AddImportCommand(Command app, const Session& session, Action& action) {
+  Command import = app.AddCommand("import", "Turn files of others into files of ours");
+  import.RequireCommand();
+  import.Footer(
       "`planctl import galvatron --help` lists the files it takes.\nExample:\n"
       "  planctl import hf config.json --out llama.model.json");
 
   auto galvatron = std::make_shared<GalvatronCommandFlags>();
-  CLI::App* command = import->add_subcommand(
+  Command command = import.AddCommand(
       "galvatron", "Galvatron's computation, memory and hardware JSON, all releases");
-  command->footer(
+  command.Footer(
       "Example:\n  planctl import galvatron --computation computation_profiling_bf16_x.json "
       "--memory memory_profiling_bf16_x.json --allreduce allreduce_bandwidth_1nodes_8gpus_per_node"
       ".json --p2p p2p_bandwidth_1nodes_8gpus_per_node.json --overlap overlap_coefficient.json "
       "--profile-out x.profile.json --model-out x.model.json --cluster-out x.cluster.json");
-  command->add_option("--computation", galvatron->times, "Computation (forward) times");
-  command->add_option("--memory", galvatron->memory, "Memory");
-  command->add_option("--model-config", galvatron->model_config,
-                      "meta_configs/*.json, or the config.json of the model");
-  command->add_option("--allreduce", galvatron->all_reduce, "All-reduce bandwidths");
-  command->add_option("--p2p", galvatron->send_receive, "Point-to-point bandwidths");
-  command->add_option("--overlap", galvatron->overlap, "Overlap coefficient");
-  command->add_option("--sp-time", galvatron->tables, "Collective times by message size");
-  command->add_option("--node-count", galvatron->import.nodes.node_count, "Nodes of the files");
-  command->add_option("--devices-per-node", galvatron->import.nodes.devices_per_node,
-                      "Devices per node of the files");
-  command->add_option("--device-kind", galvatron->import.device_kind, "Model of the device");
-  command->add_option("--device-memory-bytes", galvatron->import.device_memory_bytes,
-                      "Memory of a device");
-  command->add_option("--cluster", galvatron->import.cluster, "Name of the cluster");
-  command->add_option("--source", galvatron->import.source,
-                      "Where the files come from: publication, version, licence");
-  command->add_option("--profile-out", galvatron->profile_path, "Profile file to write");
-  command->add_option("--model-out", galvatron->model_path, "Model file to write");
-  command->add_option("--cluster-out", galvatron->cluster_path, "Cluster file to write");
-  AddModelFlags(*command, galvatron->import.model);
-  command->callback([&session, &action, galvatron] {
+  command.AddOption("--computation", galvatron->times, "Computation (forward) times");
+  command.AddOption("--memory", galvatron->memory, "Memory");
+  command.AddOption("--model-config", galvatron->model_config,
+                    "meta_configs/*.json, or the config.json of the model");
+  command.AddOption("--allreduce", galvatron->all_reduce, "All-reduce bandwidths");
+  command.AddOption("--p2p", galvatron->send_receive, "Point-to-point bandwidths");
+  command.AddOption("--overlap", galvatron->overlap, "Overlap coefficient");
+  command.AddOption("--sp-time", galvatron->tables, "Collective times by message size");
+  command.AddOption("--node-count", galvatron->import.nodes.node_count, "Nodes of the files");
+  command.AddOption("--devices-per-node", galvatron->import.nodes.devices_per_node,
+                    "Devices per node of the files");
+  command.AddOption("--device-kind", galvatron->import.device_kind, "Model of the device");
+  command.AddOption("--device-memory-bytes", galvatron->import.device_memory_bytes,
+                    "Memory of a device");
+  command.AddOption("--cluster", galvatron->import.cluster, "Name of the cluster");
+  command.AddOption("--source", galvatron->import.source,
+                    "Where the files come from: publication, version, licence");
+  command.AddOption("--profile-out", galvatron->profile_path, "Profile file to write");
+  command.AddOption("--model-out", galvatron->model_path, "Model file to write");
+  command.AddOption("--cluster-out", galvatron->cluster_path, "Cluster file to write");
+  AddModelFlags(command, galvatron->import.model);
+  command.OnChosen([&session, &action, galvatron] {
     action = [&session, galvatron] { return RunGalvatron(session, *galvatron); };
   });
 
   auto hugging_face = std::make_shared<HuggingFaceCommandFlags>();
-  command = import->add_subcommand("hf", "A Hugging Face config.json as a model file");
-  command->footer(
+  command = import.AddCommand("hf", "A Hugging Face config.json as a model file");
+  command.Footer(
       "Example:\n  planctl import hf config.json --sequence-length 4096 --out "
       "llama.model.json");
-  command->add_option("config", hugging_face->config_path, "config.json")->required();
-  command->add_option("--out", hugging_face->model_path, "Model file to write")->required();
-  AddModelFlags(*command, hugging_face->model);
-  command->callback([&session, &action, hugging_face] {
+  command.AddOption("config", hugging_face->config_path, "config.json").Required();
+  command.AddOption("--out", hugging_face->model_path, "Model file to write").Required();
+  AddModelFlags(command, hugging_face->model);
+  command.OnChosen([&session, &action, hugging_face] {
     action = [&session, hugging_face] { return RunHuggingFace(session, *hugging_face); };
   });
 }

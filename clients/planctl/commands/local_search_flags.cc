@@ -12,11 +12,11 @@ constexpr int kMaxThreadCount = 256;
 
 }  // namespace
 
-CLI::Option* LocalSearchFlags::AddTo(CLI::App& command) {
+shell::Option LocalSearchFlags::AddTo(shell::Command command) {
   return command
-      .add_option("--threads", thread_count,
-                  "Threads that search; the plan does not depend on them [all processors]")
-      ->check(CLI::Range(1, kMaxThreadCount));
+      .AddOption("--threads", thread_count,
+                 "Threads that search; the plan does not depend on them [all processors]")
+      .Check(shell::Between(1, kMaxThreadCount));
 }
 
 SearchWatch LocalSearchFlags::Watch() const {

@@ -3,8 +3,7 @@
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_LOCAL_SEARCH_FLAGS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_LOCAL_SEARCH_FLAGS_H_
 
-#include <CLI/CLI.hpp>
-
+#include "base/service/shell/command_line.h"
 #include "clients/planctl/offline/local_search.h"
 
 namespace parplan::planctl {
@@ -14,7 +13,7 @@ struct LocalSearchFlags {
   int thread_count = 0;
 
   // Adds `--threads` and gives it, so that the caller can say what it needs.
-  CLI::Option* AddTo(CLI::App& command);
+  shell::Option AddTo(shell::Command command);
 
   // A watch with these threads that an `InterruptWatch` cancels.
   SearchWatch Watch() const;

@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/commands/interrupt.h"
 #include "clients/planctl/commands/local_search_flags.h"
 #include "clients/planctl/commands/progress.h"
@@ -94,10 +93,10 @@ absl::Status RunPlan(const Session& session, const PlanFlags& flags) {
 
 }  // namespace
 
-void AddPlanCommand(CLI::App& app, const Session& session, Action& action) {
+void AddPlanCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<PlanFlags>();
-  CLI::App* command = app.add_subcommand("plan", "Plan a model on a cluster");
-  command->footer(
+  Command command = app.AddCommand("plan", "Plan a model on a cluster");
+  command.Footer(
       "From a server the plan is signed; with --offline it is made in this process and is not: "
       "from "
       "--profile files or, without any, from data sheets.\nExample:\n"
@@ -105,25 +104,25 @@ void AddPlanCommand(CLI::App& app, const Session& session, Action& action) {
       "127.0.0.1:9477 --out plan.dsse.json\n"
       "  planctl plan --offline --model m.model.json --cluster c.cluster.json --profile "
       "p.profile.json --batch 64");
-  flags->question.AddTo(*command, /*with_planner=*/true);
-  flags->question.AddAnswersTo(*command);
-  CLI::Option* offline = command->add_flag("--offline", flags->offline, "Plan in this process");
-  flags->search.AddTo(*command)->needs(offline);
+  flags->question.AddTo(command, /*with_planner=*/true);
+  flags->question.AddAnswersTo(command);
+  shell::Option offline = command.AddFlag("--offline", flags->offline, "Plan in this process");
+  flags->search.AddTo(command).Needs(offline);
   // A server has profiles and a calibration of its own.
-  command->get_option("--profile")->needs(offline);
-  command->get_option("--calibration")->needs(offline);
-  command->add_flag("--compare", flags->compare, "Also run the baselines");
-  command->add_option("--job", flags->job_id, "Job the plan is bound to")->excludes(offline);
+  command.GetOption("--profile").Needs(offline);
+  command.GetOption("--calibration").Needs(offline);
+  command.AddFlag("--compare", flags->compare, "Also run the baselines");
+  command.AddOption("--job", flags->job_id, "Job the plan is bound to").Excludes(offline);
   command
-      ->add_option("--valid-hours", flags->time_to_live_hours,
-                   "How long the plan is valid [the server's default]")
-      ->check(Positive())
-      ->excludes(offline);
-  command->add_option("--out", flags->output_path,
-                      "Write the plan: a DSSE envelope, or unsigned JSON with --offline");
-  command->add_option("--report", flags->report_path, "Also write the HTML page");
-  flags->server.AddTo(*command);
-  command->callback([&session, &action, flags] {
+      .AddOption("--valid-hours", flags->time_to_live_hours,
+                 "How long the plan is valid [the server's default]")
+      .Check(shell::Positive())
+      .Excludes(offline);
+  command.AddOption("--out", flags->output_path,
+                    "Write the plan: a DSSE envelope, or unsigned JSON with --offline");
+  command.AddOption("--report", flags->report_path, "Also write the HTML page");
+  flags->server.AddTo(command);
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return RunPlan(session, *flags); };
   });
 }

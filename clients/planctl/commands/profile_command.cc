@@ -108,41 +108,40 @@ absl::Status Delete(const Session& session, const ProfileFlags& flags) {
 
 }  // namespace
 
-void AddProfileCommand(CLI::App& app, const Session& session, Action& action) {
+void AddProfileCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ProfileFlags>();
-  CLI::App* profile = app.add_subcommand("profile", "Measurements of a server");
-  profile->require_subcommand(1);
-  profile->footer(
+  Command profile = app.AddCommand("profile", "Measurements of a server");
+  profile.RequireCommand();
+  profile.Footer(
       "Example:\n  planctl profile upload p.profile.json --cluster a100-8 --node node-0");
-  const auto finish = [&](CLI::App* command, const char* example, auto run) {
-    command->footer(std::string("Example:\n  ") + example);
-    flags->server.AddTo(*command);
-    command->callback([&session, &action, flags, run] {
+  const auto finish = [&](Command command, const char* example, auto run) {
+    command.Footer(std::string("Example:\n  ") + example);
+    flags->server.AddTo(command);
+    command.OnChosen([&session, &action, flags, run] {
       action = [&session, flags, run] { return run(session, *flags); };
     });
   };
-  CLI::App* upload =
-      profile->add_subcommand("upload", "Upload a profile file, whole or not at all");
-  upload->add_option("file", flags->file_path, "Profile file (docs/files.md)")->required();
-  upload->add_option("--cluster", flags->cluster, "Cluster of the node")->required();
-  upload->add_option("--node", flags->node, "Node that was measured")->required();
-  upload->add_option("--request-id", flags->request_id, "UUID that makes a retry free [random]");
+  Command upload = profile.AddCommand("upload", "Upload a profile file, whole or not at all");
+  upload.AddOption("file", flags->file_path, "Profile file (docs/files.md)").Required();
+  upload.AddOption("--cluster", flags->cluster, "Cluster of the node").Required();
+  upload.AddOption("--node", flags->node, "Node that was measured").Required();
+  upload.AddOption("--request-id", flags->request_id, "UUID that makes a retry free [random]");
   finish(upload, "planctl profile upload p.profile.json --cluster a100-8 --node node-0", Upload);
 
-  CLI::App* list = profile->add_subcommand("list", "List profiles, newest first");
-  list->add_option("--cluster", flags->cluster, "Cluster")->required();
-  list->add_option("--node", flags->node, "Only of this node");
+  Command list = profile.AddCommand("list", "List profiles, newest first");
+  list.AddOption("--cluster", flags->cluster, "Cluster").Required();
+  list.AddOption("--node", flags->node, "Only of this node");
   finish(list, "planctl profile list --cluster a100-8", List);
 
-  CLI::App* show = profile->add_subcommand("show", "Print a profile as a file");
-  show->add_option("name", flags->name, "clusters/{c}/nodes/{n}/profiles/{p}")->required();
+  Command show = profile.AddCommand("show", "Print a profile as a file");
+  show.AddOption("name", flags->name, "clusters/{c}/nodes/{n}/profiles/{p}").Required();
   finish(show, "planctl profile show clusters/a100-8/nodes/node-0/profiles/p", Show);
 
-  CLI::App* remove = profile->add_subcommand(
+  Command remove = profile.AddCommand(
       "delete",
       "Delete profiles, such as those of nodes that were taken out; new plans do without");
-  remove->add_option("names", flags->names, "clusters/{c}/nodes/{n}/profiles/{p}, any number")
-      ->required();
+  remove.AddOption("names", flags->names, "clusters/{c}/nodes/{n}/profiles/{p}, any number")
+      .Required();
   finish(remove, "planctl profile delete clusters/a100-8/nodes/node-0/profiles/p", Delete);
 }
 

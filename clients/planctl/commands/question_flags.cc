@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/runtime_traits.h"
@@ -51,88 +50,88 @@ v1::Schedule ScheduleOf(const std::string& name) {
 
 }  // namespace
 
-void QuestionFlags::AddTo(CLI::App& command, bool with_planner) {
-  command.add_option("--model", model_path, "Model file (docs/files.md)")->required();
-  command.add_option("--cluster", cluster_path, "Cluster file (docs/files.md)")->required();
-  command.add_option("--batch", global_batch_size, "Samples per optimizer step over the whole job")
-      ->required();
-  command.add_option("--profile", profile_paths,
-                     "Profile file; may be given several times, the first wins");
-  command.add_option("--nodes", node_count, "Use so many nodes instead of the file's")
-      ->check(Positive());
+void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
+  command.AddOption("--model", model_path, "Model file (docs/files.md)").Required();
+  command.AddOption("--cluster", cluster_path, "Cluster file (docs/files.md)").Required();
+  command.AddOption("--batch", global_batch_size, "Samples per optimizer step over the whole job")
+      .Required();
+  command.AddOption("--profile", profile_paths,
+                    "Profile file; may be given several times, the first wins");
+  command.AddOption("--nodes", node_count, "Use so many nodes instead of the file's")
+      .Check(shell::Positive());
   command
-      .add_option("--headroom", memory_headroom_ratio,
-                  "Share of device memory left free besides what --risk keeps [0]")
-      ->check(Share());
+      .AddOption("--headroom", memory_headroom_ratio,
+                 "Share of device memory left free besides what --risk keeps [0]")
+      .Check(shell::Share());
   command
-      .add_option("--risk", out_of_memory_risk,
-                  "Accepted probability of running out of memory [0.01]")
-      ->check(Risk());
+      .AddOption("--risk", out_of_memory_risk,
+                 "Accepted probability of running out of memory [0.01]")
+      .Check(shell::Risk());
   command
-      .add_option("--runtime", runtime,
-                  absl::StrCat("What will train: ", RuntimeNames(), " [parplan]"))
-      ->check(NotEmpty());
-  command.add_option("--calibration", calibration_path,
-                     "Calibration file, without a server (docs/calibration.md)");
-  command.add_option("--max-tensor-parallel", max_tensor_parallel_degree,
-                     "Largest tensor-parallel degree [devices of a node]");
-  command.add_option("--max-pipeline-parallel", max_pipeline_parallel_degree,
-                     "Largest pipeline degree [no limit]");
-  command.add_option("--micro-batches", micro_batch_count, "Micro-batches per step [search]");
+      .AddOption("--runtime", runtime,
+                 absl::StrCat("What will train: ", RuntimeNames(), " [parplan]"))
+      .Check(shell::NotEmpty());
+  command.AddOption("--calibration", calibration_path,
+                    "Calibration file, without a server (docs/calibration.md)");
+  command.AddOption("--max-tensor-parallel", max_tensor_parallel_degree,
+                    "Largest tensor-parallel degree [devices of a node]");
+  command.AddOption("--max-pipeline-parallel", max_pipeline_parallel_degree,
+                    "Largest pipeline degree [no limit]");
+  command.AddOption("--micro-batches", micro_batch_count, "Micro-batches per step [search]");
   command
-      .add_option("--schedule", schedule,
-                  absl::StrCat("Only this pipeline schedule: ",
-                               absl::StrJoin(ScheduleNames(), ", "), " [search]"))
-      ->check(CLI::IsMember(ScheduleNames()));
+      .AddOption("--schedule", schedule,
+                 absl::StrCat("Only this pipeline schedule: ", absl::StrJoin(ScheduleNames(), ", "),
+                              " [search]"))
+      .Check(shell::OneOf(ScheduleNames()));
   command
-      .add_option("--space", space,
-                  "What may vary: `all` or `none`, then names to add and, with `-`, to take "
-                  "away: all,-gpipe (docs/search.md) [all]")
-      ->check(NotEmpty());
+      .AddOption("--space", space,
+                 "What may vary: `all` or `none`, then names to add and, with `-`, to take "
+                 "away: all,-gpipe (docs/search.md) [all]")
+      .Check(shell::NotEmpty());
   command
-      .add_option(
+      .AddOption(
           "--target", target,
           absl::StrCat("Only plans that this program can run: ", TargetNames(), " [parplan]"))
-      ->check(NotEmpty());
-  CLI::Option* from =
+      .Check(shell::NotEmpty());
+  shell::Option from =
       command
-          .add_option("--batch-from", smallest_global_batch_size,
-                      "Search the batch too, for the least time a sample: from this one up to "
-                      "--batch")
-          ->check(Positive());
-  command.add_option("--batch-step", global_batch_size_step, "From one batch to the next [1]")
-      ->check(Positive())
-      ->needs(from);
-  command.add_flag("--no-recompute", disable_recompute, "Never recompute activations");
-  command.add_flag("--no-sharding", disable_sharded_data_parallel, "Never shard parameters");
-  command.add_flag("--allow-estimates", allow_estimates,
-                   "Fill missing measurements from the nearest ones and from data sheets, and "
-                   "say so");
+          .AddOption("--batch-from", smallest_global_batch_size,
+                     "Search the batch too, for the least time a sample: from this one up to "
+                     "--batch")
+          .Check(shell::Positive());
+  command.AddOption("--batch-step", global_batch_size_step, "From one batch to the next [1]")
+      .Check(shell::Positive())
+      .Needs(from);
+  command.AddFlag("--no-recompute", disable_recompute, "Never recompute activations");
+  command.AddFlag("--no-sharding", disable_sharded_data_parallel, "Never shard parameters");
+  command.AddFlag("--allow-estimates", allow_estimates,
+                  "Fill missing measurements from the nearest ones and from data sheets, and "
+                  "say so");
   if (!with_planner) return;
   command
-      .add_option("--planner", planner,
-                  absl::StrCat("Planner [", kDefaultPlanner, "]; see docs/search.md"))
-      ->check(NotEmpty());
+      .AddOption("--planner", planner,
+                 absl::StrCat("Planner [", kDefaultPlanner, "]; see docs/search.md"))
+      .Check(shell::NotEmpty());
   command
-      .add_option("--ilp-alpha", ilp_alpha_bytes_per_second,
-                  "What a second of a step weighs for --planner min-memory-ilp, bytes [least "
-                  "memory, then least time]")
-      ->check(NotNegative());
+      .AddOption("--ilp-alpha", ilp_alpha_bytes_per_second,
+                 "What a second of a step weighs for --planner min-memory-ilp, bytes [least "
+                 "memory, then least time]")
+      .Check(shell::NotNegative());
   AddLimitsTo(command);
 }
 
-void QuestionFlags::AddLimitsTo(CLI::App& command) {
-  command.add_option("--time-limit", search_time_limit, "Seconds to search at most")
-      ->check(Positive());
-  command.add_option("--max-states", max_state_count, "Partial plans to make at most")
-      ->check(Positive());
+void QuestionFlags::AddLimitsTo(shell::Command command) {
+  command.AddOption("--time-limit", search_time_limit, "Seconds to search at most")
+      .Check(shell::Positive());
+  command.AddOption("--max-states", max_state_count, "Partial plans to make at most")
+      .Check(shell::Positive());
 }
 
-void QuestionFlags::AddAnswersTo(CLI::App& command) {
-  command.add_option("--top", top_plan_count, "So many distinct plans, the best first [1]")
-      ->check(CLI::Range(1, kMaxTopPlanCount));
-  command.add_flag("--front", wants_memory_front,
-                   "Also the plans of which none is both faster and smaller than another");
+void QuestionFlags::AddAnswersTo(shell::Command command) {
+  command.AddOption("--top", top_plan_count, "So many distinct plans, the best first [1]")
+      .Check(shell::Between(1, kMaxTopPlanCount));
+  command.AddFlag("--front", wants_memory_front,
+                  "Also the plans of which none is both faster and smaller than another");
 }
 
 absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "absl/status/statusor.h"
+#include "base/service/shell/command_line.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "planner/model/calibration.h"
@@ -54,11 +53,11 @@ struct QuestionFlags {
   bool wants_memory_front = false;
 
   // Adds the flags. `with_planner`: also those that choose planner and limits.
-  void AddTo(CLI::App& command, bool with_planner);
+  void AddTo(shell::Command command, bool with_planner);
   // The limits alone.
-  void AddLimitsTo(CLI::App& command);
+  void AddLimitsTo(shell::Command command);
   // For more plans than one.
-  void AddAnswersTo(CLI::App& command);
+  void AddAnswersTo(shell::Command command);
 
   // Reads the files and puts the question together. INVALID_ARGUMENT (SPEC_INVALID)
   // naming the flag or the field of the file.

@@ -29,14 +29,12 @@ absl::Status ShowRuns(const Session& session, const std::vector<std::string>& pa
 
 }  // namespace
 
-void AddRunsCommand(CLI::App& app, const Session& session, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("runs", "Set what runs measured beside what was predicted");
-  command->footer("Example:\n  planctl runs best.results.json dp.results.json");
+void AddRunsCommand(Command app, const Session& session, Action& action) {
+  Command command = app.AddCommand("runs", "Set what runs measured beside what was predicted");
+  command.Footer("Example:\n  planctl runs best.results.json dp.results.json");
   auto paths = std::make_shared<std::vector<std::string>>();
-  command->add_option("RESULTS", *paths, "Files that parplan-exec --results has written")
-      ->required();
-  command->callback([&session, &action, paths] {
+  command.AddOption("RESULTS", *paths, "Files that parplan-exec --results has written").Required();
+  command.OnChosen([&session, &action, paths] {
     action = [&session, paths] { return ShowRuns(session, *paths); };
   });
 }

@@ -6,13 +6,13 @@
 
 namespace parplan::planctl {
 
-void ServerFlags::AddTo(CLI::App& command) {
+void ServerFlags::AddTo(shell::Command command) {
   const char* group = "Server";
-  command.add_option("--server", channel.target, "Address [127.0.0.1:9477]")
-      ->envname("PARPLAN_SERVER")
-      ->group(group);
-  command.add_option("--timeout", timeout_seconds, "Seconds to wait for an answer [60]")
-      ->group(group);
+  command.AddOption("--server", channel.target, "Address [127.0.0.1:9477]")
+      .Variable("PARPLAN_SERVER")
+      .Group(group);
+  command.AddOption("--timeout", timeout_seconds, "Seconds to wait for an answer [60]")
+      .Group(group);
   AddTlsFlags(command, group, channel);
 }
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include <grpcpp/channel.h>
-#include <CLI/CLI.hpp>
 
 #include "absl/status/statusor.h"
+#include "base/service/shell/command_line.h"
 #include "clients/cpp/channel.h"
 
 namespace parplan::planctl {
@@ -19,7 +19,7 @@ struct ServerFlags {
   double timeout_seconds = 60.0;
 
   // Adds the flags; the address also comes from PARPLAN_SERVER.
-  void AddTo(CLI::App& command);
+  void AddTo(shell::Command command);
 
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
   CallOptions Call() const;

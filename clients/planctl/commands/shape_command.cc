@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/view/text_layout.h"
@@ -122,25 +121,25 @@ absl::Status Shape(const Session& session, const ShapeFlags& flags) {
 
 }  // namespace
 
-void AddShapeCommand(CLI::App& app, const Session& session, Action& action) {
+void AddShapeCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ShapeFlags>();
-  CLI::App* command =
-      app.add_subcommand("shape", "Say how many devices of a cluster a job can and should ask for");
-  command->footer(
+  Command command =
+      app.AddCommand("shape", "Say how many devices of a cluster a job can and should ask for");
+  command.Footer(
       "Every node group of the cluster file is an offer.\nExample:\n"
       "  planctl shape --model m.model.json --cluster c.cluster.json --batch 64 --max-devices 64");
-  flags->question.AddTo(*command, /*with_planner=*/true);
+  flags->question.AddTo(command, /*with_planner=*/true);
   // A shape rests on what the server has.
-  command->remove_option(command->get_option("--profile"));
-  command->remove_option(command->get_option("--calibration"));
-  command->add_option("--min-devices", flags->min_device_count, "Fewest devices [1]")
-      ->check(Positive());
+  command.RemoveOption("--profile");
+  command.RemoveOption("--calibration");
+  command.AddOption("--min-devices", flags->min_device_count, "Fewest devices [1]")
+      .Check(shell::Positive());
   command
-      ->add_option("--max-devices", flags->max_device_count,
-                   "Most devices [those of the cluster file]")
-      ->check(Positive());
-  flags->server.AddTo(*command);
-  command->callback([&session, &action, flags] {
+      .AddOption("--max-devices", flags->max_device_count,
+                 "Most devices [those of the cluster file]")
+      .Check(shell::Positive());
+  flags->server.AddTo(command);
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Shape(session, *flags); };
   });
 }

@@ -277,19 +277,19 @@ absl::Status NodeEpilog(const std::string& config_path) {
   return absl::OkStatus();
 }
 
-void AddHook(CLI::App& app, Action& action, const char* name, const char* what, const char* setting,
+void AddHook(Command app, Action& action, const char* name, const char* what, const char* setting,
              absl::Status (*run)(const std::string&)) {
   auto config_path = std::make_shared<std::string>("/etc/parplan/slurm.json");
-  CLI::App* command = app.add_subcommand(name, what);
-  command->footer(absl::StrCat("For ", setting, " in slurm.conf; see docs/slurm.md."));
-  command->add_option("--config", *config_path, "Configuration [/etc/parplan/slurm.json]");
-  command->callback(
+  Command command = app.AddCommand(name, what);
+  command.Footer(absl::StrCat("For ", setting, " in slurm.conf; see docs/slurm.md."));
+  command.AddOption("--config", *config_path, "Configuration [/etc/parplan/slurm.json]");
+  command.OnChosen(
       [&action, config_path, run] { action = [config_path, run] { return run(*config_path); }; });
 }
 
 }  // namespace
 
-void AddSlurmCommands(CLI::App& app, Action& action) {
+void AddSlurmCommands(Command app, Action& action) {
   AddHook(app, action, "slurm-prolog", "Ask for the plan of a Slurm job, on the controller",
           "PrologSlurmctld", &Prolog);
   AddHook(app, action, "slurm-node-prolog", "Verify the plan of a Slurm job, on a node of it",

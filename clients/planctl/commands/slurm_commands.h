@@ -3,14 +3,12 @@
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SLURM_COMMANDS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SLURM_COMMANDS_H_
 
-#include <CLI/CLI.hpp>
-
 #include "clients/planctl/commands/command.h"
 
 namespace parplan::planctl {
 
 // `slurm-prolog`, `slurm-node-prolog`, `slurm-epilog`, `slurm-node-epilog`.
-void AddSlurmCommands(CLI::App& app, Action& action);
+void AddSlurmCommands(Command app, Action& action);
 
 }  // namespace parplan::planctl
 

@@ -92,23 +92,23 @@ absl::Status Verify(const Session& session, const VerifyFlags& flags) {
 
 }  // namespace
 
-void AddVerifyCommand(CLI::App& app, const Session& session, Action& action) {
+void AddVerifyCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<VerifyFlags>();
-  CLI::App* command =
-      app.add_subcommand("verify", "Check a signed plan against keys installed beforehand");
-  command->footer(
+  Command command =
+      app.AddCommand("verify", "Check a signed plan against keys installed beforehand");
+  command.Footer(
       "Checks bytes, type, content, time, audience, topology, in this order. Exit code 5 when "
       "one fails.\nExample:\n  planctl verify plan.dsse.json --trust trust-bundle.jwks.json "
       "--cluster a100-8 --job 4711");
-  command->add_option("plan", flags->plan_path, "Envelope (DSSE, JSON)")->required();
-  command->add_option("--trust", flags->trust_path, "Trust bundle (JWKS)")->required();
-  command->add_option("--cluster", flags->cluster, "Refuse plans of other clusters");
-  command->add_option("--job", flags->job_id, "Refuse plans of other jobs");
-  command->add_option("--node", flags->node_name, "Refuse plans without this node");
-  command->add_option("--topology", flags->topology_path,
-                      "Cluster file; refuse plans made for another");
-  command->add_option("--at", flags->at, "Check as if it were this time (RFC 3339) [now]");
-  command->callback([&session, &action, flags] {
+  command.AddOption("plan", flags->plan_path, "Envelope (DSSE, JSON)").Required();
+  command.AddOption("--trust", flags->trust_path, "Trust bundle (JWKS)").Required();
+  command.AddOption("--cluster", flags->cluster, "Refuse plans of other clusters");
+  command.AddOption("--job", flags->job_id, "Refuse plans of other jobs");
+  command.AddOption("--node", flags->node_name, "Refuse plans without this node");
+  command.AddOption("--topology", flags->topology_path,
+                    "Cluster file; refuse plans made for another");
+  command.AddOption("--at", flags->at, "Check as if it were this time (RFC 3339) [now]");
+  command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Verify(session, *flags); };
   });
 }

@@ -1,5 +1,7 @@
 #include "clients/planctl/completion/command_tree.h"
 
+#include <CLI/CLI.hpp>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -64,9 +66,9 @@ void AddNode(const CLI::App& app, const CommandNode& above, const std::string& n
 
 }  // namespace
 
-std::vector<CommandNode> CommandTree(const CLI::App& app) {
+std::vector<CommandNode> CommandTree(const shell::Command& program) {
   std::vector<CommandNode> nodes;
-  AddNode(app, CommandNode(), "", nodes);
+  AddNode(program.app(), CommandNode(), "", nodes);
   return nodes;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "base/service/shell/command_line.h"
 
 namespace parplan::planctl {
 
@@ -38,8 +38,8 @@ struct CommandNode {
   std::vector<CommandValue> positionals;
 };
 
-// `app` first, then its sub-commands, each before its own.
-std::vector<CommandNode> CommandTree(const CLI::App& app);
+// Lists the program first, then its sub-commands, each before its own.
+std::vector<CommandNode> CommandTree(const shell::Command& program);
 
 }  // namespace parplan::planctl
 

@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "absl/time/time.h"
+#include "base/service/shell/command_line.h"
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/watch_flags.h"
 
@@ -17,39 +16,27 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Parses `words` and returns the error text; empty if they are accepted.
-std::string Parse(CLI::App& app, std::vector<std::string> words) {
-  // CLI11 takes them from the back.
-  std::vector<std::string> backwards(words.rbegin(), words.rend());
-  try {
-    app.parse(backwards);
-  } catch (const CLI::ParseError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 class DurationFlagTest : public testing::Test {
  protected:
-  DurationFlagTest() { AddDurationFlag(app_, "--pause", pause_, "How long [5m]"); }
+  DurationFlagTest() { AddDurationFlag(line_.root(), "--pause", pause_, "How long [5m]"); }
 
-  CLI::App app_;
+  shell::CommandLine line_{"", "program"};
   absl::Duration pause_ = absl::Minutes(5);
 };
 
 TEST_F(DurationFlagTest, LeavesItsDefault) {
-  EXPECT_THAT(Parse(app_, {}), IsEmpty());
+  EXPECT_THAT(line_.ParseWords({}), IsEmpty());
   EXPECT_EQ(pause_, absl::Minutes(5));
 }
 
 TEST_F(DurationFlagTest, TakesDurations) {
-  EXPECT_THAT(Parse(app_, {"--pause", "1h30m"}), IsEmpty());
+  EXPECT_THAT(line_.ParseWords({"--pause", "1h30m"}), IsEmpty());
   EXPECT_EQ(pause_, absl::Minutes(90));
 }
 
 TEST_F(DurationFlagTest, RefusesWhatIsNone) {
   for (const char* const text : {"soon", "30", "5 m"}) {
-    EXPECT_THAT(Parse(app_, {std::string("--pause=") + text}),
+    EXPECT_THAT(line_.ParseWords({std::string("--pause=") + text}),
                 AllOf(HasSubstr("--pause"), HasSubstr("30s")))
         << text;
   }
@@ -57,29 +44,30 @@ TEST_F(DurationFlagTest, RefusesWhatIsNone) {
 
 TEST_F(DurationFlagTest, RefusesWhatIsNotAboveZero) {
   for (const char* const text : {"0s", "-3m"}) {
-    EXPECT_THAT(Parse(app_, {std::string("--pause=") + text}), HasSubstr("is not above 0")) << text;
+    EXPECT_THAT(line_.ParseWords({std::string("--pause=") + text}), HasSubstr("is not above 0"))
+        << text;
   }
   EXPECT_EQ(pause_, absl::Minutes(5));
 }
 
 class WatchFlagsTest : public testing::Test {
  protected:
-  WatchFlagsTest() { AddWatchFlags(app_, "Server", watch_); }
+  WatchFlagsTest() { AddWatchFlags(line_.root(), "Server", watch_); }
 
-  CLI::App app_;
+  shell::CommandLine line_{"", "program"};
   WatchOptions watch_ = {.health_listen = "127.0.0.1:1", .metrics_listen = "127.0.0.1:2"};
 };
 
 TEST_F(WatchFlagsTest, TellTheirDefaults) {
-  EXPECT_THAT(app_.help(), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("127.0.0.1:2")));
-  EXPECT_THAT(Parse(app_, {}), IsEmpty());
+  EXPECT_THAT(line_.root().help(), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("127.0.0.1:2")));
+  EXPECT_THAT(line_.ParseWords({}), IsEmpty());
   EXPECT_EQ(watch_.health_listen, "127.0.0.1:1");
   EXPECT_EQ(watch_.metrics_listen, "127.0.0.1:2");
 }
 
 TEST_F(WatchFlagsTest, GiveWhatIsAskedFor) {
-  EXPECT_THAT(Parse(app_, {"--listen", "unix:/s", "--metrics-listen", "off", "--port-file", "p",
-                           "--metrics-port-file", "m"}),
+  EXPECT_THAT(line_.ParseWords({"--listen", "unix:/s", "--metrics-listen", "off", "--port-file",
+                                "p", "--metrics-port-file", "m"}),
               IsEmpty());
   EXPECT_EQ(watch_.health_listen, "unix:/s");
   EXPECT_EQ(watch_.metrics_listen, "");

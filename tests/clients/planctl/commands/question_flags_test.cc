@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/commands/flag_checks.h"
 #include "clients/planctl/files.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/search_space.h"
@@ -27,18 +26,18 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The question of the flags, after those of the example.
+// The question of the flags, after those of the example. FAILED_PRECONDITION if the command line
+// refuses them.
 absl::StatusOr<v1::PlanSpec> Read(std::vector<std::string> arguments,
                                   const std::string& cluster = "a100-40g-8.cluster.json") {
   QuestionFlags flags;
-  CLI::App app;
-  flags.AddTo(app, /*with_planner=*/true);
-  flags.AddAnswersTo(app);
+  shell::CommandLine line("", "program");
+  flags.AddTo(line.root(), /*with_planner=*/true);
+  flags.AddAnswersTo(line.root());
   arguments.insert(arguments.end(), {"--model", ExamplePath("llama2-7b.model.json"), "--cluster",
                                      ExamplePath(cluster), "--batch", "64"});
-  // CLI11 takes a vector of arguments from its end.
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  app.parse(reversed);
+  const std::string wrong = line.ParseWords(arguments);
+  if (!wrong.empty()) return absl::FailedPreconditionError(wrong);
   return flags.ReadSpec();
 }
 
@@ -85,15 +84,16 @@ TEST(QuestionFlags, WhatIsNoSpaceTargetOrRangeIsRefusedByTheNameOfTheFlag) {
   EXPECT_THAT(Read({"--batch-from", "65"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--batch-from")));
   EXPECT_OK(Read({"--batch-from", "64"}));
-  EXPECT_THROW((void)Read({"--batch-step", "2"}), CLI::ParseError);
+  EXPECT_THAT(Read({"--batch-step", "2"}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::_));
 }
 
 TEST(QuestionFlags, HelpNamesEveryTarget) {
   QuestionFlags flags;
-  CLI::App app;
-  flags.AddTo(app, /*with_planner=*/false);
+  shell::CommandLine line("", "program");
+  flags.AddTo(line.root(), /*with_planner=*/false);
   for (const TargetLimits& target : KnownTargets()) {
-    EXPECT_THAT(app.help(), HasSubstr(std::string(target.name)));
+    EXPECT_THAT(line.root().help(), HasSubstr(std::string(target.name)));
   }
 }
 
@@ -151,10 +151,10 @@ TEST(QuestionFlags, WhatIsNotGivenIsLeftToTheContract) {
 
 TEST(QuestionFlags, HelpNamesEveryRuntimeThereIs) {
   QuestionFlags flags;
-  CLI::App app;
-  flags.AddTo(app, /*with_planner=*/false);
+  shell::CommandLine line("", "program");
+  flags.AddTo(line.root(), /*with_planner=*/false);
   for (const RuntimeTraits& runtime : KnownRuntimes()) {
-    EXPECT_THAT(app.help(), HasSubstr(runtime.runtime_id));
+    EXPECT_THAT(line.root().help(), HasSubstr(runtime.runtime_id));
   }
 }
 
@@ -189,7 +189,8 @@ TEST(QuestionFlags, ImpossibleNumbersAreRefused) {
                                                         {"--top", "0"},
                                                         {"--top", "101"},
                                                         {"--schedule", "zigzag"}}) {
-    EXPECT_THROW((void)Read({flag, value}), CLI::ParseError) << flag << " " << value;
+    EXPECT_THAT(Read({flag, value}), StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::_))
+        << flag << " " << value;
   }
 }
 
@@ -197,48 +198,40 @@ TEST(QuestionFlags, ImpossibleNumbersAreRefused) {
 TEST(QuestionFlags, AnEmptyNameIsRefused) {
   for (const char* flag : {"--space", "--target", "--runtime", "--planner", "--schedule"}) {
     SCOPED_TRACE(flag);
-    EXPECT_THROW((void)Read({flag, ""}), CLI::ParseError);
+    EXPECT_THAT(Read({flag, ""}), StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::_));
   }
-  EXPECT_EQ(NotEmpty()("all"), "");
-  EXPECT_THAT(NotEmpty()(""), HasSubstr("must not be empty"));
+  EXPECT_EQ(shell::NotEmpty()("all"), "");
+  EXPECT_THAT(shell::NotEmpty()(""), HasSubstr("must not be empty"));
 }
 
 TEST(FlagChecks, SayInOneSentenceWhatTheValueMustBe) {
   for (const char* wrong : {"-1", "x", "", "nan", "inf"}) {
     SCOPED_TRACE(wrong);
-    EXPECT_EQ(Positive()(wrong), "must be a number above 0");
-    EXPECT_EQ(Share()(wrong), "must be a number from 0 to below 1");
-    EXPECT_EQ(Risk()(wrong), "must be a number from 1e-06 to 0.5");
+    EXPECT_EQ(shell::Positive()(wrong), "must be a number above 0");
+    EXPECT_EQ(shell::Share()(wrong), "must be a number from 0 to below 1");
+    EXPECT_EQ(shell::Risk()(wrong), "must be a number from 1e-06 to 0.5");
   }
-  EXPECT_EQ(Positive()("0"), "must be a number above 0");
-  EXPECT_EQ(Risk()("0"), "must be a number from 1e-06 to 0.5");
-  EXPECT_EQ(Share()("1"), "must be a number from 0 to below 1");
-  EXPECT_EQ(Risk()("0.51"), "must be a number from 1e-06 to 0.5");
-  EXPECT_EQ(Positive()("1e-9"), "");
-  EXPECT_EQ(Share()("0"), "");
-  EXPECT_EQ(Risk()("0.5"), "");
+  EXPECT_EQ(shell::Positive()("0"), "must be a number above 0");
+  EXPECT_EQ(shell::Risk()("0"), "must be a number from 1e-06 to 0.5");
+  EXPECT_EQ(shell::Share()("1"), "must be a number from 0 to below 1");
+  EXPECT_EQ(shell::Risk()("0.51"), "must be a number from 1e-06 to 0.5");
+  EXPECT_EQ(shell::Positive()("1e-9"), "");
+  EXPECT_EQ(shell::Share()("0"), "");
+  EXPECT_EQ(shell::Risk()("0.5"), "");
 }
 
 TEST(FlagChecks, NoCommandHasTextsOfItsOwn) {
   Session session;
   Action action;
-  const std::vector<
-      std::pair<void (*)(CLI::App&, const Session&, Action&), std::vector<std::string>>>
+  const std::vector<std::pair<void (*)(Command, const Session&, Action&), std::vector<std::string>>>
       commands = {{&AddShapeCommand, {"shape", "--min-devices", "0"}},
                   {&AddShapeCommand, {"shape", "--max-devices", "0"}},
                   {&AddPlanCommand, {"plan", "--valid-hours", "0"}}};
   for (const auto& [add, arguments] : commands) {
     SCOPED_TRACE(arguments[0] + arguments[1]);
-    CLI::App app;
-    add(app, session, action);
-    std::string told;
-    try {
-      std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-      app.parse(reversed);
-    } catch (const CLI::ValidationError& error) {
-      told = error.what();
-    }
-    EXPECT_EQ(told, arguments[1] + ": must be a number above 0");
+    shell::CommandLine line("", "program");
+    add(line.root(), session, action);
+    EXPECT_EQ(line.ParseWords(arguments), arguments[1] + ": must be a number above 0");
   }
 }
 

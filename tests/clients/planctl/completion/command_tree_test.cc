@@ -19,17 +19,18 @@ using ::testing::IsEmpty;
 class CommandTreeTest : public ::testing::Test {
  protected:
   CommandTreeTest() {
-    app_.fallthrough();
-    app_.set_version_flag("--version", "1");
-    app_.add_option("--format", text_)->check(CLI::IsMember({"text", "json"}));
-    app_.add_flag("-q,--quiet", quiet_);
-    CLI::App* const keys = app_.add_subcommand("keys", "Keys of a server");
-    CLI::App* const rotate = keys->add_subcommand("rotate", "A new key");
-    rotate->add_option("--data-dir", text_, "The folder");
-    rotate->add_option("--days", number_);
-    rotate->add_option("key", text_);
-    app_.add_subcommand("hidden", "")->group("");
-    for (const CommandNode& node : CommandTree(app_)) nodes_[node.path] = node;
+    line_.SetVersion("1");
+    shell::Command program = line_.root();
+    program.PassOptionsUp();
+    program.AddOption("--format", text_).Check(shell::OneOf({"text", "json"}));
+    program.AddFlag("-q,--quiet", quiet_);
+    shell::Command keys = program.AddCommand("keys", "Keys of a server");
+    shell::Command rotate = keys.AddCommand("rotate", "A new key");
+    rotate.AddOption("--data-dir", text_, "The folder");
+    rotate.AddOption("--days", number_);
+    rotate.AddOption("key", text_);
+    program.AddCommand("hidden", "").HideAndIgnoreArguments();
+    for (const CommandNode& node : CommandTree(program)) nodes_[node.path] = node;
   }
 
   // The flag of a command; a flag without names where it has none.
@@ -42,7 +43,7 @@ class CommandTreeTest : public ::testing::Test {
     return {};
   }
 
-  CLI::App app_{"", "program"};
+  shell::CommandLine line_{"", "program"};
   std::string text_;
   int number_ = 0;
   bool quiet_ = false;
@@ -75,8 +76,9 @@ TEST_F(CommandTreeTest, FlagsOfTheProgramMayFollowItsCommands) {
 }
 
 TEST_F(CommandTreeTest, QuotesWhatFishReads) {
-  app_.add_subcommand("odd", "It's a \\ thing");
-  EXPECT_THAT(FishCompletion("program", CommandTree(app_)), HasSubstr("'It\\'s a \\\\ thing'"));
+  line_.root().AddCommand("odd", "It's a \\ thing");
+  EXPECT_THAT(FishCompletion("program", CommandTree(line_.root())),
+              HasSubstr("'It\\'s a \\\\ thing'"));
 }
 
 }  // namespace

@@ -1,0 +1,254 @@
+#include "base/service/shell/command_line.h"
+
+#include <cmath>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/numbers.h"
+
+namespace parplan::shell {
+namespace {
+
+constexpr int kUsageError = 2;
+
+std::optional<double> FiniteNumber(const std::string& text) {
+  double value = 0.0;
+  if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::string IsPositive(const std::string& text) {
+  const std::optional<double> value = FiniteNumber(text);
+  return value > 0.0 ? "" : "must be a number above 0";
+}
+
+std::string IsNotNegative(const std::string& text) {
+  const std::optional<double> value = FiniteNumber(text);
+  return value >= 0.0 ? "" : "must be a number from 0 on";
+}
+
+std::string IsShare(const std::string& text) {
+  const std::optional<double> value = FiniteNumber(text);
+  return value >= 0.0 && value < 1.0 ? "" : "must be a number from 0 to below 1";
+}
+
+std::string IsRisk(const std::string& text) {
+  const std::optional<double> value = FiniteNumber(text);
+  return value >= 1e-6 && value <= 0.5 ? "" : "must be a number from 1e-06 to 0.5";
+}
+
+std::string IsNotEmpty(const std::string& text) {
+  return text.empty() ? "must not be empty; leave the flag out for its default" : "";
+}
+
+}  // namespace
+
+ValueCheck::ValueCheck(std::function<std::string(const std::string&)> check,
+                       const std::string& type_name)
+    : validator_(std::make_shared<CLI::Validator>(
+          [check = std::move(check)](std::string& text) { return check(text); }, type_name)) {}
+
+ValueCheck::ValueCheck(std::shared_ptr<const CLI::Validator> validator)
+    : validator_(std::move(validator)) {}
+
+std::string ValueCheck::operator()(const std::string& text) const { return (*validator_)(text); }
+
+ValueCheck Positive() { return ValueCheck(IsPositive, "POSITIVE"); }
+ValueCheck NotNegative() { return ValueCheck(IsNotNegative, "NUMBER"); }
+ValueCheck Share() { return ValueCheck(IsShare, "SHARE"); }
+ValueCheck Risk() { return ValueCheck(IsRisk, "PROBABILITY"); }
+ValueCheck NotEmpty() { return ValueCheck(IsNotEmpty, "NAME"); }
+
+ValueCheck Between(int lowest, int highest) {
+  return ValueCheck(std::make_shared<const CLI::Validator>(CLI::Range(lowest, highest)));
+}
+
+ValueCheck Between(double lowest, double highest) {
+  return ValueCheck(std::make_shared<const CLI::Validator>(CLI::Range(lowest, highest)));
+}
+
+ValueCheck OneOf(std::vector<std::string> words) {
+  return ValueCheck(std::make_shared<const CLI::Validator>(CLI::IsMember(std::move(words))));
+}
+
+Option& Option::Required(bool required) {
+  option_->required(required);
+  return *this;
+}
+
+Option& Option::Check(const ValueCheck& check) {
+  option_->check(*check.validator_);
+  return *this;
+}
+
+Option& Option::Needs(const Option& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Option& Option::Excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option& Option::Group(const std::string& group) {
+  option_->group(group);
+  return *this;
+}
+
+Option& Option::Variable(const std::string& name) {
+  option_->envname(name);
+  return *this;
+}
+
+Option& Option::TypeName(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Option& Option::Help(const std::string& help) {
+  option_->description(help);
+  return *this;
+}
+
+Option& Option::ShowDefault() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Option& Option::ShowDefault(const std::string& text) {
+  option_->default_str(text);
+  return *this;
+}
+
+Option& Option::Delimiter(char delimiter) {
+  option_->delimiter(delimiter);
+  return *this;
+}
+
+bool Option::given() const { return option_->count() > 0; }
+
+Command Command::AddCommand(const std::string& name, const std::string& help) {
+  return Command(*app_->add_subcommand(name, help));
+}
+
+template <typename T>
+Option Command::AddOption(const std::string& name, T& value, const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddTextOption(const std::string& name,
+                              std::function<std::string(const std::string&)> read,
+                              const std::string& help) {
+  // The name without `-n,`, as errors have it.
+  const std::string shown = name.substr(name.rfind(',') + 1);
+  return Option(app_->add_option_function<std::string>(
+      name,
+      [shown, read = std::move(read)](const std::string& text) {
+        const std::string wrong = read(text);
+        if (!wrong.empty()) throw CLI::ValidationError(shown, wrong);
+      },
+      help));
+}
+
+Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) {
+  return Option(app_->add_flag(name, value, help));
+}
+
+Option Command::GetOption(const std::string& name) const { return Option(app_->get_option(name)); }
+
+void Command::RemoveOption(const std::string& name) { app_->remove_option(app_->get_option(name)); }
+
+Command Command::GetCommand(const std::string& name) const {
+  return Command(*app_->get_subcommand(name));
+}
+
+Command& Command::Footer(const std::string& text) {
+  app_->footer(text);
+  return *this;
+}
+
+Command& Command::RequireCommand() {
+  app_->require_subcommand(1);
+  return *this;
+}
+
+Command& Command::PassOptionsUp() {
+  app_->fallthrough();
+  return *this;
+}
+
+Command& Command::TakeLast() {
+  app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return *this;
+}
+
+Command& Command::OnChosen(std::function<void()> action) {
+  app_->callback(std::move(action));
+  return *this;
+}
+
+Command& Command::HideAndIgnoreArguments() {
+  app_->group("");
+  app_->allow_extras();
+  app_->set_help_flag();
+  app_->add_flag("-h,--help")->group("");
+  return *this;
+}
+
+std::string Command::name() const { return app_->get_name(); }
+
+std::string Command::help() const { return app_->help(); }
+
+CommandLine::CommandLine(const std::string& description, const std::string& name)
+    : app_(std::make_unique<CLI::App>(description, name)) {}
+
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::root() { return Command(*app_); }
+
+void CommandLine::SetVersion(const std::string& text) { app_->set_version_flag("--version", text); }
+
+std::optional<int> CommandLine::Parse(int argc, const char* const* argv, ArgumentError* error) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& thrown) {
+    // `--help` and `--version` end here as well, with code 0.
+    if (app_->exit(thrown, std::cout, std::cerr) == 0) return 0;
+    if (error != nullptr) *error = {thrown.get_name(), thrown.what()};
+    return kUsageError;
+  }
+  return std::nullopt;
+}
+
+int CommandLine::Refuse(const ArgumentError& error) const {
+  app_->exit(CLI::ValidationError(error.kind, error.message), std::cout, std::cerr);
+  return kUsageError;
+}
+
+std::string CommandLine::ParseWords(std::vector<std::string> words) {
+  // CLI11 takes them from the back.
+  std::vector<std::string> backwards(words.rbegin(), words.rend());
+  try {
+    app_->parse(backwards);
+  } catch (const CLI::ParseError& thrown) {
+    return thrown.what();
+  }
+  return "";
+}
+
+template Option Command::AddOption(const std::string&, std::string&, const std::string&);
+template Option Command::AddOption(const std::string&, int&, const std::string&);
+template Option Command::AddOption(const std::string&, int64_t&, const std::string&);
+template Option Command::AddOption(const std::string&, double&, const std::string&);
+template Option Command::AddOption(const std::string&, std::optional<std::string>&,
+                                   const std::string&);
+template Option Command::AddOption(const std::string&, std::optional<bool>&, const std::string&);
+template Option Command::AddOption(const std::string&, std::optional<int>&, const std::string&);
+template Option Command::AddOption(const std::string&, std::optional<int64_t>&, const std::string&);
+template Option Command::AddOption(const std::string&, std::vector<std::string>&,
+                                   const std::string&);
+template Option Command::AddOption(const std::string&, std::vector<int>&, const std::string&);
+
+}  // namespace parplan::shell
