@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// The value of one digit, -1 for any other character.
+// Returns the value of one digit; -1 for any other character.
 int DigitValue(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;

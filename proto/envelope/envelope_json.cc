@@ -39,8 +39,7 @@ std::string EnvelopeToJson(const v1::SignedPlan& signed_plan) {
     entry["sig"] = EncodeBase64(signature.sig());
     document["signatures"].push_back(std::move(entry));
   }
-  // A type or key id that is no UTF-8 is shown as well as can be; no verifier
-  // accepts it in either form.
+  // Replaces bytes of a type or key id that are not UTF-8; no verifier accepts either form.
   return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-// Windows are written in whole seconds, so they are kept in whole seconds.
+// Rounds to whole seconds, as windows are written.
 absl::Time FloorToSecond(absl::Time time) {
   return absl::FromUnixSeconds(absl::ToUnixSeconds(time));
 }
@@ -216,7 +216,7 @@ absl::StatusOr<std::string> KeyStore::RotateLocked(absl::Time now) {
     entry.info.status = entry.info.StatusAt(now);
     if (entry.info.status == KeyStatus::kActive) {
       ++signing_count;
-      // A clock that was set back could put `last` before the window.
+      // If the clock was set back, `last` may be before the window.
       const absl::Time end = std::max(last, entry.info.not_before + absl::Seconds(1));
       entry.info.not_after = std::min(entry.info.not_after, end);
       first_end = std::min(first_end, entry.info.not_after);

@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-// Encrypted files are refused; without this OpenSSL would ask the terminal.
+// Refuses encrypted files; without a callback OpenSSL would ask for a passphrase on the terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 }  // namespace

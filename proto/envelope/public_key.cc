@@ -21,7 +21,8 @@ const unsigned char* AsBytes(absl::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-// A public key has no passphrase; without this OpenSSL would ask the terminal.
+// Refuses passphrases, since a public key has none; without a callback OpenSSL would ask for one on
+// the terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxBundleBytes = size_t{1} << 20;
 constexpr Reason kReason = Reason::kSpecInvalid;
 
-// Checks that a member, where present, has the one value known here.
+// Checks that a member, if present, has the only supported value.
 absl::Status CheckConstant(const JsonValue& key, absl::string_view field, absl::string_view member,
                            absl::string_view only, bool required) {
   const JsonValue* const found = key.Find(member);

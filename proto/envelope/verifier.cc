@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-// A time of the payload; absent where it is not set or no time.
+// Returns a time of the payload; absent if it is not set or not valid.
 std::optional<absl::Time> ReadTime(bool is_set, const google::protobuf::Timestamp& timestamp) {
   if (!is_set || timestamp.nanos() < 0 || timestamp.nanos() > 999'999'999) return std::nullopt;
   const absl::Time time =
@@ -26,8 +26,8 @@ std::optional<absl::Time> ReadTime(bool is_set, const google::protobuf::Timestam
   return time;
 }
 
-// Text of an envelope for an error: short, without control characters, and cut
-// between characters of UTF-8.
+// Returns text of an envelope for an error: short, without control characters, and cut between
+// characters of UTF-8.
 std::string Printable(absl::string_view text) {
   constexpr size_t kMaxSize = 128;
   const bool is_long = text.size() > kMaxSize;
@@ -45,7 +45,7 @@ std::string Printable(absl::string_view text) {
 
 std::string Quote(absl::string_view text) { return absl::StrCat("`", Printable(text), "`"); }
 
-// The times a plan holds for.
+// The window in which a plan is valid.
 struct Validity {
   absl::Time issue_time;
   absl::Time expire_time;

@@ -99,7 +99,7 @@ absl::StatusOr<Calibration::Provenance> ProvenanceFromProto(
   return provenance;
 }
 
-// The instant `text` names, absent when it is no RFC 3339.
+// Returns the time of `text`; absent if it is not RFC 3339.
 std::optional<absl::Time> TimeOf(const std::string& text) {
   absl::Time time;
   std::string error;

@@ -100,7 +100,7 @@ std::string OptimizerLine(const v1::OptimizerTiming& timing) {
                         IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
 }
 
-// The lines of one measured layer, `layer` being its digest.
+// Returns the lines of one measured layer, whose digest is `layer`.
 void AppendLayerLines(const MeasuredLayer& measured, std::vector<std::string>& lines) {
   const std::string layer = LayerDigest(measured.definition, measured.precision);
   lines.push_back(CanonicalLine("layer", {layer}));
@@ -195,7 +195,7 @@ std::string ModelText(const ModelSpec& model) {
     words_of_definition.push_back(absl::StrCat(LayerDigest(definition, model.precision()), " ",
                                                IntegerWord(definition.sequence_length)));
   }
-  // Equal layers one after the other make one line, however they were written.
+  // Consecutive equal layers are one line, whatever runs they were given in.
   const std::vector<int>& layers = model.definition_of_layer();
   for (size_t first = 0; first < layers.size();) {
     const std::string& words = words_of_definition[layers[first]];
@@ -292,7 +292,7 @@ std::string PlanKey(absl::string_view model_digest, absl::string_view topology_d
           {StringWord(rules.dimensions.ToString()), StringWord(LimitsOf(rules.target).name),
            IntegerWord(rules.smallest_global_batch_size), IntegerWord(rules.global_batch_size_step),
            IntegerWord(rules.top_plan_count), FlagWord(rules.wants_memory_front)}),
-      // Absent where it is not asked for, so that older keys hold.
+      // Left out if not requested, so that older keys stay valid.
       rules.ilp_alpha_bytes_per_second.has_value()
           ? CanonicalLine("ilp_alpha", {NumberWord(*rules.ilp_alpha_bytes_per_second)})
           : "",

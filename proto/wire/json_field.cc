@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kLargestExactInteger = 9007199254740992.0;  // 2^53
 constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
-// A longer text in a message is cut.
+// Longest quotation in an error, in bytes; longer texts are cut.
 constexpr size_t kMaxQuoted = 60;
 
 template <typename... Words>
@@ -39,7 +39,7 @@ bool AllDigits(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
 
-// Edits (insert, remove, change one character) between two short words.
+// Returns the number of edits (insert, remove, change one character) between two short words.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -144,7 +144,7 @@ class MessageReader {
     }
   }
 
-  // Hands `result` to `set`, or its rule to the errors.
+  // Calls `set` with the value of `result`, or adds its rule to the errors.
   template <typename Value, typename Set>
   void Use(const absl::StatusOr<Value>& result, const JsonValue& value, const std::string& path,
            Set set) {
@@ -155,7 +155,7 @@ class MessageReader {
     }
   }
 
-  // One value: of a singular field, or a further one of a repeated field.
+  // Reads one value: that of a singular field, or the next one of a repeated field.
   void ReadOne(const JsonValue& value, const std::string& path, const FieldDescriptor& field,
                Message* message) {
     const Reflection& reflection = *message->GetReflection();
@@ -229,7 +229,7 @@ class MessageReader {
   std::string first_rule_;
 };
 
-// Protobuf indents by one space a level.
+// Doubles the indentation, which Protobuf makes one space per level.
 std::string DoubleIndentation(absl::string_view json) {
   std::string doubled;
   doubled.reserve(json.size() + json.size() / 8);

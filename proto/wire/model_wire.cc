@@ -21,7 +21,7 @@ static_assert(v1::FeedForwardKind_MAX == static_cast<int>(FeedForwardKind::kSwig
 static_assert(v1::Precision_MAX == kPrecisionCount);
 static_assert(v1::Optimizer_MAX == static_cast<int>(Optimizer::kSgd));
 
-// Model and layers are bounded before anything is allocated for them.
+// Checks the limits of a model before anything is allocated for it.
 absl::Status CheckSizes(const v1::ModelSpec& message, absl::string_view field) {
   if (message.layer_definitions_size() > kMaxLayerCount) {
     return FieldError(Reason::kSpecInvalid, JoinPath(field, "layer_definitions"),

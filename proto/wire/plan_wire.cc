@@ -44,7 +44,7 @@ absl::StatusOr<RankOrder> RankOrderFromProto(const v1::Strategy& message, absl::
                    "must name PARALLEL_AXIS_TENSOR and PARALLEL_AXIS_DATA once each");
 }
 
-// Degrees that older plans do not name: 0 means 1.
+// Returns a degree that older plans do not set: 0 means 1.
 absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_view field,
                                    Strategy& strategy) {
   const int context = std::max(message.context_parallel_degree(), 1);
@@ -80,7 +80,7 @@ absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_vie
   return absl::OkStatus();
 }
 
-// Layers that follow `next_layer`, which moves on.
+// Reads the layers from `next_layer` on, and advances it.
 absl::StatusOr<StageLayerRun> LayerRunFromProto(const v1::StageLayerRun& message,
                                                 absl::string_view field, int rank_count,
                                                 int64_t& next_layer) {
@@ -105,8 +105,7 @@ absl::StatusOr<StageLayerRun> LayerRunFromProto(const v1::StageLayerRun& message
   return run;
 }
 
-// A stage on the ranks that follow `next_rank`, which moves on, as does
-// `next_layer`.
+// Reads a stage on the ranks from `next_rank` on; advances it and `next_layer`.
 absl::StatusOr<StagePlan> StageFromProto(const v1::StagePlan& message, absl::string_view field,
                                          int64_t& next_rank, int64_t& next_layer) {
   if (message.first_rank() != next_rank) {
@@ -254,7 +253,7 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
   int64_t next_rank = 0;
   int64_t next_layer = 0;
   for (int i = 0; i < payload.stages_size(); ++i) {
-    // The next round of virtual stages begins on the first ranks again.
+    // The next group of virtual stages starts at rank 0 again.
     if (i % depth == 0) next_rank = 0;
     PARPLAN_ASSIGN_OR_RETURN(
         StagePlan stage,

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-// The planner counts kinds of items from 0, the contract from 1.
+// The planner numbers kinds of items from 0, the contract from 1.
 static_assert(v1::MemoryItemKind_MAX == kMemoryItemKindCount);
 static_assert(v1::TimeItemKind_MAX == kTimeItemKindCount);
 static_assert(v1::Bottleneck_MAX == static_cast<int>(Bottleneck::kPipelineBubble));
@@ -137,7 +137,7 @@ v1::StagePrediction StageToProto(const StagePrediction& stage) {
   return message;
 }
 
-// Plans of releases without ranges have none: both ends are then the prediction.
+// Plans of releases without ranges have none; both ends are then the prediction.
 absl::Status RangesFromProto(const v1::Prediction& message, absl::string_view field,
                              Prediction& prediction) {
   prediction.step_lower = prediction.step_upper = prediction.step;

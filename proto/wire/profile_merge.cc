@@ -30,7 +30,7 @@ absl::StatusOr<Origin> OriginFromProto(v1::Origin origin, const std::string& fie
   return EnumFromProto<Origin>(origin, field, kInvalid);
 }
 
-// The points of one layer; the first value of a key stays.
+// The points of one layer; the first value of a key is kept.
 struct LayerPoints {
   LayerDefinition definition;
   Precision precision = Precision::kBf16;
@@ -38,7 +38,7 @@ struct LayerPoints {
   std::map<std::tuple<int, bool, int>, LayerMemoryPoint> memories;
 };
 
-// Takes profiles newest first and keeps the first value of every key.
+// Adds profiles, newest first, and keeps the first value of every key.
 class ProfileMerger {
  public:
   absl::Status Add(const v1::Profile& profile) {
@@ -81,7 +81,7 @@ class ProfileMerger {
     return absl::OkStatus();
   }
 
-  // Everything but kind and size of the nodes and the digest.
+  // Returns the content, except for kind and size of the nodes and the digest.
   ProfileSnapshot::Content TakeContent() {
     ProfileSnapshot::Content content;
     for (auto& [digest, points] : layers_) {
@@ -208,9 +208,9 @@ class ProfileMerger {
     return absl::OkStatus();
   }
 
-  // Of the profile being added.
+  // Layers of the profile that is being added.
   Precision precision_ = Precision::kBf16;
-  // By layer digest, so that the order of profiles does not show.
+  // Keyed by layer digest, so that the order of profiles does not matter.
   std::map<std::string, LayerPoints> layers_;
   std::map<std::tuple<int, int, int, int64_t>, CollectivePoint> collectives_;
   std::map<std::tuple<int, int, int64_t>, OptimizerPoint> optimizers_;

@@ -28,16 +28,16 @@ static_assert(v1::Origin_MAX == static_cast<int>(Origin::kEstimated));
 static_assert(v1::Collective_MAX == static_cast<int>(Collective::kBroadcast));
 
 constexpr Reason kInvalid = Reason::kProfileInvalid;
-constexpr int kToldErrors = 10;
+constexpr int kReportedErrors = 10;
 
-// Above what any device holds of one layer, and small enough that sums stay exact.
+// Larger than the memory of one layer on any device, and small enough that sums are exact.
 constexpr int64_t kLargestSize = int64_t{1} << 44;
 constexpr char kSizeRule[] = "must be 0 to 2^44";
 constexpr Seconds kLongestTime = Seconds::Of(3600.0);
 
 bool IsSize(int64_t size) { return size >= 0 && size <= kLargestSize; }
 
-// Collects broken rules, up to kToldErrors of them in words.
+// Collects broken rules, with messages for the first kReportedErrors of them.
 class Findings {
  public:
   void Add(const std::string& field, absl::string_view rule) {
@@ -47,7 +47,7 @@ class Findings {
   void AddStatus(const absl::Status& status) {
     if (status.ok()) return;
     ++count_;
-    if (count_ > kToldErrors) return;
+    if (count_ > kReportedErrors) return;
     if (count_ == 1) first_ = status;
     lines_.emplace_back(status.message());
   }
@@ -59,8 +59,8 @@ class Findings {
   absl::Status ToStatus() const {
     if (count_ == 0) return absl::OkStatus();
     std::string message = absl::StrJoin(lines_, "\n");
-    if (count_ > kToldErrors) {
-      absl::StrAppend(&message, "\nand ", count_ - kToldErrors, " more");
+    if (count_ > kReportedErrors) {
+      absl::StrAppend(&message, "\nand ", count_ - kReportedErrors, " more");
     }
     const std::optional<ErrorDetail> detail = GetErrorDetail(first_);
     return MakeError(absl::StatusCode::kInvalidArgument, kInvalid, message, detail->metadata);
@@ -72,7 +72,7 @@ class Findings {
   std::vector<std::string> lines_;
 };
 
-// A definition of the profile: what names its layer, and its tokens a sample.
+// A definition of the profile: the key of its layer, and its tokens per sample.
 struct KnownLayer {
   std::string digest;
   int sequence_length = 0;
@@ -144,7 +144,7 @@ class ProfileRules {
         known = {LayerDigest(*definition, Precision::kFp32), definition->sequence_length};
       } else {
         findings_.AddStatus(definition.status());
-        // Not found wrong a second time where it is referred to.
+        // References to it are not reported as a second error.
         known = {absl::StrCat("#", i), 0};
       }
       if (!layers_.emplace(id, std::move(known)).second) {
@@ -154,7 +154,7 @@ class ProfileRules {
     }
   }
 
-  // The layer an entry refers to; null, and found wrong, when there is none.
+  // Returns the layer that an entry refers to; null, after reporting it, if there is none.
   const KnownLayer* FindLayer(const std::string& path, const std::string& id) {
     const auto found = layers_.find(id);
     if (found != layers_.end()) return &found->second;
@@ -163,7 +163,7 @@ class ProfileRules {
     return nullptr;
   }
 
-  // A time that must be there and above 0; 0 where it is not valid.
+  // Returns a time that must be set and above 0; 0 if it is not valid.
   Seconds CheckTime(bool present, const google::protobuf::Duration& duration,
                     const std::string& path) {
     if (!present) {

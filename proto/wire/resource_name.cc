@@ -24,7 +24,7 @@ bool IsNodeIdCharacter(char c) {
   return IsIdCharacter(c) || absl::ascii_isupper(c) || c == '.' || c == '_';
 }
 
-// The ids of `name`, which alternates the words of `collections` with ids.
+// Returns the ids of `name`, in which the words of `collections` alternate with ids.
 absl::StatusOr<std::vector<std::string>> ParseIds(absl::string_view name, absl::string_view field,
                                                   absl::Span<const absl::string_view> collections) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');

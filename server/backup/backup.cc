@@ -40,7 +40,7 @@ absl::Status Damaged(const std::string& path, const std::string& what) {
                    absl::StrCat("backup ", path, ": ", what, "; use another backup"));
 }
 
-// A file that goes with this object unless it was kept.
+// A new file, removed with this object unless it was kept.
 class NewFile {
  public:
   explicit NewFile(std::string path) : path_(std::move(path)) {}
@@ -55,7 +55,7 @@ class NewFile {
 
   const std::string& path() const { return path_; }
 
-  // Makes it, empty, for the owner alone.
+  // Creates the empty file, for the owner alone.
   absl::Status Make() const {
     const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) {
@@ -66,7 +66,7 @@ class NewFile {
     return absl::OkStatus();
   }
 
-  // Gives it its name, when all of it is on the disk. No other file may have it.
+  // Renames the file once it is on the disk. No other file may have the name.
   absl::Status Keep(const std::string& name) {
     const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     const bool flushed = file >= 0 && fsync(file) == 0;
@@ -83,12 +83,12 @@ class NewFile {
   const std::string path_;
 };
 
-// A database in one file, as backups are; `kWriter` of the store would make a log beside it.
+// Opens a backup, which is a single file; `kWriter` of the store would create a log beside it.
 absl::StatusOr<std::unique_ptr<SqliteConnection>> OpenBackup(const std::string& path) {
   return SqliteConnection::Open(path, Role::kReader, {});
 }
 
-// Copies all tables, and writes down what they hold.
+// Copies all tables, and records their counts and digest.
 absl::StatusOr<BackupSummary> CopyInto(SqliteConnection& file, RowSource& source) {
   BackupSummary summary;
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<SqliteRowSink> sink, SqliteRowSink::Begin(file));
@@ -133,7 +133,7 @@ absl::StatusOr<BackupSummary> WriteBackup(RowSource& source, const std::string& 
   {
     PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<SqliteConnection> file,
                              SqliteConnection::Open(staged.path(), Role::kWriter, {}));
-    // One file, without a log beside it.
+    // Uses no write-ahead log, so that the backup is a single file.
     PARPLAN_RETURN_IF_ERROR(file->Execute("PRAGMA journal_mode=DELETE"));
     PARPLAN_RETURN_IF_ERROR(MigrateSqlite(*file, absl::Now()));
     PARPLAN_ASSIGN_OR_RETURN(summary, CopyInto(*file, source));
@@ -142,15 +142,15 @@ absl::StatusOr<BackupSummary> WriteBackup(RowSource& source, const std::string& 
   return summary;
 }
 
-// One number of a database.
+// Reads one number from a database.
 absl::StatusOr<int64_t> ReadNumber(SqliteConnection& file, absl::string_view query) {
   PARPLAN_ASSIGN_OR_RETURN(SqliteStatement read, file.Prepare(query));
   PARPLAN_RETURN_IF_ERROR(read.Step().status());
   return read.Integer(0);
 }
 
-// The tables as they were when the backup was made, by an older release perhaps: those of
-// today without the columns that were not there.
+// Returns the tables as they were when the backup was made, perhaps by an older release: those of
+// this release without the columns that the backup does not have.
 absl::StatusOr<std::vector<StoreTable>> TablesOf(SqliteConnection& file, const std::string& path) {
   std::vector<StoreTable> tables;
   for (StoreTable table : StoreTables()) {
@@ -232,7 +232,7 @@ absl::Status Fill(SqliteConnection& file, RowSink& sink, const StoreAddress& to,
 }
 
 absl::Status FillSqlite(SqliteConnection& file, const StoreAddress& to, bool replace) {
-  // Makes the tables, and keeps servers out as long as it lives.
+  // Creates the tables, and locks out servers as long as it lives.
   SqliteStoreOptions options;
   options.directory = to.directory;
   options.reader_count = 1;
@@ -296,7 +296,7 @@ absl::StatusOr<BackupSummary> CheckBackup(const std::string& path) {
 absl::StatusOr<BackupSummary> RestoreStore(const std::string& path, const StoreAddress& to,
                                            bool replace) {
   PARPLAN_ASSIGN_OR_RETURN(const BackupSummary summary, CheckBackup(path));
-  // A copy that may be brought up to date.
+  // A copy that may be migrated to the newest schema.
   NewFile copy(absl::StrCat(path, ".restoring"));
   PARPLAN_RETURN_IF_ERROR(copy.Make());
   std::error_code error;

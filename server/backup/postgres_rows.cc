@@ -18,15 +18,15 @@ namespace {
 
 using Kind = TableColumn::Kind;
 
-// Rows that are in memory at once; a plan may have megabytes.
+// Number of rows in memory at once; a plan may have megabytes.
 constexpr int kFetchCount = 50;
 
-// A copy takes as long as it takes.
+// A copy has no limit of time.
 constexpr char kNoLimits[] =
     "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; "
     "SET LOCAL idle_in_transaction_session_timeout = 0";
 
-// What `body` does, and what it throws as a status.
+// Calls `body` and converts its exceptions to a status.
 template <typename Body>
 absl::Status Guarded(const Body& body) {
   try {
@@ -41,7 +41,7 @@ class Source : public RowSource {
   explicit Source(const std::string& uri) : session_(uri), transaction_(session_.connection()) {
     transaction_.exec(kNoLimits);
     if (transaction_.exec("SELECT to_regclass('schema_version')")[0][0].is_null()) return;
-    // The moment of a transaction is that of its first look at the data.
+    // A transaction sees the moment at which it first reads data.
     schema_ =
         IntegerOf(transaction_.exec("SELECT coalesce(max(version), 0) FROM schema_version")[0][0]);
   }
@@ -76,7 +76,7 @@ class Source : public RowSource {
   }
 
  private:
-  // Bytes decide, as in SQLite, whatever the language of the database.
+  // Compares bytes, as SQLite does, whatever the language of the database.
   static std::string CollatedOrder(const StoreTable& table) {
     return table.order == "cluster" ? "cluster COLLATE \"C\"" : table.order;
   }

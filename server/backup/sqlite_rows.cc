@@ -101,7 +101,7 @@ absl::Status SqliteRowSink::Add(const StoreTable& table, const TableRow& row) {
 }
 
 absl::Status SqliteRowSink::SetLastNumber(const StoreTable& table, int64_t number) {
-  // SQLite has a line for a table once a row was stored there, and needs none before.
+  // SQLite has an entry for a table once a row was stored in it, and needs none before.
   PARPLAN_ASSIGN_OR_RETURN(SqliteStatement forget,
                            connection_.Prepare("DELETE FROM sqlite_sequence WHERE name = ?1"));
   PARPLAN_RETURN_IF_ERROR(forget.Bind(1, table.name).Run());

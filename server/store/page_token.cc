@@ -11,8 +11,8 @@
 
 namespace parplan {
 
-// "<list>\n<sequence>" in web-safe base64. Nothing in it is secret, and nothing can
-// be had by forging one: it only chooses where in the named list a page begins.
+// A token is "<list>\n<sequence>" in web-safe base64. It has no secret, and forging one gains
+// nothing: it only selects the place in the named list where a page begins.
 std::string MakePageToken(absl::string_view list, int64_t last_sequence) {
   return absl::WebSafeBase64Escape(absl::StrCat(list, "\n", last_sequence));
 }

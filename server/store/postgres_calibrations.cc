@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-// What `ReadCalibration` reads.
+// Columns that `ReadCalibration` reads.
 constexpr char kColumns[] =
     "sequence, name, cluster, calibration_id, request_id, content_digest, create_time, bytes";
 
@@ -131,7 +131,7 @@ absl::StatusOr<ActiveCalibrationRecord> PostgresStore::ActivateCalibration(
       next.name = calibration->name;
       next.content_digest = calibration->content_digest;
     }
-    // Makes the row, if there is none, to have something to lock.
+    // Creates the row if there is none, so that it can be locked.
     transaction.exec_params(
         "INSERT INTO active_calibrations (cluster, calibration, activate_time) "
         "VALUES ($1, NULL, $2) ON CONFLICT (cluster) DO NOTHING",

@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-// What `ReadExecution` reads.
+// Columns that `ReadExecution` reads.
 constexpr char kColumns[] =
     "sequence, name, plan, execution_id, request_id, state, start_time, end_time, window_count, "
     "failure_reason, bytes, report_time";
@@ -42,7 +42,7 @@ std::optional<ExecutionRecord> ReadOne(const pqxx::result& rows) {
   return ReadExecution(rows.front());
 }
 
-// `lock` is empty or a locking clause.
+// Reads an execution by name. `lock` is empty or a locking clause.
 std::optional<ExecutionRecord> FindByName(pqxx::transaction_base& transaction,
                                           const std::string& name, const char* lock) {
   return ReadOne(transaction.exec_params(
@@ -69,7 +69,7 @@ void Insert(pqxx::transaction_base& transaction, const ExecutionRecord& executio
       ToStoredTime(execution.end_time), execution.failure_reason, ToBytea(execution.bytes));
 }
 
-// Whether it was failed for its silence alone.
+// Returns whether it was failed only for its silence.
 bool IsAbandoned(pqxx::transaction_base& transaction, const std::string& name) {
   return !transaction
               .exec_params("SELECT 1 FROM executions WHERE name = $1 AND abandoned = 1", name)
@@ -137,7 +137,7 @@ absl::StatusOr<ExecutionRecord> PostgresStore::SetExecutionState(absl::string_vi
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
     execution = FindByName(transaction, std::string(name), "FOR UPDATE");
     if (!execution.has_value()) return NotStoredError("execution", name);
-    // It is locked, so this is of the same moment.
+    // The row is locked, so this reads the same state.
     const bool runs =
         execution->state == ExecutionState::kRunning || IsAbandoned(transaction, execution->name);
     if ((runs ? ExecutionState::kRunning : execution->state) != expected) {
@@ -158,7 +158,7 @@ absl::StatusOr<std::vector<ExecutionRecord>> PostgresStore::FailSilentExecutions
   std::vector<ExecutionRecord> silent;
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
     silent.clear();
-    // Servers that do this at once share the work.
+    // Servers that do this at the same time take different rows.
     const pqxx::result rows = transaction.exec_params(
         absl::StrCat("SELECT ", kColumns,
                      " FROM executions WHERE state = 1 AND report_time <= $1 "

@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-// What `ReadPlan` reads.
+// Columns that `ReadPlan` reads.
 constexpr char kColumns[] =
     "sequence, name, cluster, plan_id, plan_key, request_id, job_id, topology_digest, "
     "profile_digest, create_time, expire_time, bytes, answer_key";
@@ -36,7 +36,7 @@ PlanRecord ReadPlan(const pqxx::row& row) {
           .expire_time = TimeOf(row[10])};
 }
 
-// The plan of the first row, if there is one.
+// Returns the plan of the first row, if there is one.
 std::optional<PlanRecord> ReadOne(const pqxx::result& rows) {
   if (rows.empty()) return std::nullopt;
   return ReadPlan(rows.front());
@@ -162,9 +162,9 @@ absl::StatusOr<int64_t> PostgresStore::CountPlans(absl::string_view cluster) {
 absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
   if (limit <= 0) return 0;
   int64_t deleted = 0;
-  // Replicas that do this at the same time take different plans. A plan that is executed
-  // just now is a foreign key in the way: the statement runs again and leaves it alone. An
-  // array is made once, which `limit` needs.
+  // Replicas that do this at the same time take different plans. If an execution of a plan is
+  // created meanwhile, its foreign key makes the statement fail; it runs again without that plan.
+  // The array is evaluated once, so that `limit` holds.
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) {
     deleted = static_cast<int64_t>(
         transaction

@@ -16,12 +16,12 @@
 namespace parplan {
 namespace {
 
-// Of one transaction. Each conflict means that another one got through.
+// Largest number of attempts of a transaction. Each conflict means that another one succeeded.
 constexpr int kMaxAttemptCount = 20;
 constexpr absl::Duration kConnectPause = absl::Milliseconds(100);
 
-// Commits wait for the disk whatever the database's default: what was acknowledged must
-// survive its kill. Stronger settings than `on` are left alone.
+// Makes commits wait for the disk whatever the default of the database is, since acknowledged
+// changes must survive its kill. Keeps settings that are stronger than `on`.
 constexpr char kSessionSetup[] =
     "SET client_min_messages = warning;"
     "SET client_encoding = 'UTF8';"
@@ -35,7 +35,7 @@ constexpr char kSessionSetup[] =
 
 bool HasClass(absl::string_view code, absl::string_view of) { return absl::StartsWith(code, of); }
 
-// What a person should do about a failure of the world; empty for other failures.
+// Returns advice for failures that a person can mend; empty for others.
 absl::string_view Remedy(absl::string_view code) {
   if (code == "53100") return "the disk of PostgreSQL is full: free some space and try again";
   if (code == "53300") {
@@ -91,14 +91,14 @@ absl::Status StatementError(const std::string& code, absl::string_view message) 
                                 what, ")"));
 }
 
-// In one line; libpq's messages have several.
+// Returns a message as one line; those of libpq have several.
 std::string OneLine(absl::string_view text) {
   std::string line(absl::StripAsciiWhitespace(text));
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
 }
 
-// A refusal that waiting will not change.
+// Returns whether `message` is a refusal that waiting cannot change.
 bool IsRefusal(absl::string_view message) {
   for (const absl::string_view sign :
        {"authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied",
@@ -126,7 +126,7 @@ PostgresFailure ReadPostgresFailure(const std::exception& error) {
     failure.status = Unavailable("other transactions were in the way: try again", message);
   } else if (const auto* statement = dynamic_cast<const pqxx::sql_error*>(&error)) {
     const std::string& code = statement->sqlstate();
-    // Unique and foreign keys: somebody else was first, and a second look will find it.
+    // Unique and foreign keys: another transaction was first; the next attempt sees its row.
     failure.is_conflict = code == "23505" || code == "23503" || HasClass(code, "40");
     failure.is_broken = HasClass(code, "57P") || HasClass(code, "08") || code.empty();
     failure.is_of_standby = code == "25006";
@@ -148,7 +148,7 @@ std::string WithPostgresDefaults(absl::string_view uri) {
   };
   add("connect_timeout", "5");
   add("application_name", "parplan-server");
-  // Of packets that nobody acknowledges; a host that vanished is noticed within half a minute.
+  // Limits unacknowledged packets, so that a vanished host is noticed within half a minute.
   add("tcp_user_timeout", "30000");
   add("keepalives_idle", "15");
   return full;
@@ -158,7 +158,7 @@ PostgresSession::PostgresSession(const std::string& uri, StatementTimer* timer)
     : connection_(uri), quiet_(connection_) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  // A session that breaks stays broken: another would lack the settings below, and locks.
+  // A broken session is not reconnected: a new one would lack the settings below and its locks.
   connection_.inhibit_reactivation(true);
 #pragma GCC diagnostic pop
   std::optional<StatementTimer::Scope> scope;
@@ -167,7 +167,7 @@ PostgresSession::PostgresSession(const std::string& uri, StatementTimer* timer)
   setup.exec(kSessionSetup);
 }
 
-// A session for the time of one attempt: given back, or dropped when it broke.
+// A session on loan for one attempt, returned to the pool or closed if it broke.
 class PostgresPool::Loan {
  public:
   Loan(PostgresPool* pool, std::unique_ptr<PostgresSession> session)
@@ -181,7 +181,7 @@ class PostgresPool::Loan {
         pool_->idle_.push_back(std::move(session_));
       } else {
         --pool_->connection_count_;
-        // They most likely broke together.
+        // The idle sessions probably broke at the same time.
         pool_->connection_count_ -= static_cast<int>(pool_->idle_.size());
         pool_->idle_.clear();
       }
@@ -243,7 +243,7 @@ absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
     std::unique_ptr<PostgresSession> session;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      // Statements that never end may have them all.
+      // Statements that never end may use all connections.
       const bool is_free = returned_.wait_for(
           lock, absl::ToChronoMilliseconds(options_.longest_wait),
           [this] { return !idle_.empty() || connection_count_ < options_.max_connection_count; });
@@ -274,7 +274,7 @@ absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
     }
     Loan loan(this, std::move(session));
     bool in_doubt = false;
-    // Outlives the transaction, the end of which is a statement as well.
+    // Outlives the transaction, whose end is a statement too.
     std::optional<StatementTimer::Scope> scope;
     if (is_hurried) scope.emplace(timer_, (*loan).connection().sock());
     try {
@@ -295,7 +295,7 @@ absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
         failure.is_broken = true;
         failure.status = Unavailable("PostgreSQL went away: try again", OneLine(error.what()));
       }
-      // The next one may find the primary, where the URI names several hosts.
+      // A new connection may find the primary, if the URI names several hosts.
       if (failure.is_broken || failure.is_of_standby) loan.Drop();
       if (failure.is_broken && in_doubt) {
         return Unavailable(
@@ -303,11 +303,11 @@ absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
             "the request with its request_id",
             OneLine(error.what()));
       }
-      // Who waited so long once is not made to wait again.
+      // A call that waited this long is not repeated.
       const bool may_do = (failure.is_broken || failure.is_conflict) && !is_cut;
       if (!may_do || attempt == kMaxAttemptCount) return failure.status;
     }
-    // The others are just being served; who comes again at once meets them again.
+    // Conflicting transactions are in progress; a pause avoids meeting them again.
     if (attempt > 2) absl::SleepFor(absl::Milliseconds(attempt));
   }
 }

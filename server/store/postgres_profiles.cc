@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-// What `ReadProfile` reads.
+// Columns that `ReadProfile` reads.
 constexpr char kColumns[] =
     "sequence, name, cluster, node, profile_id, device_kind, request_id, content_digest, "
     "create_time, bytes";
@@ -63,8 +63,9 @@ void Insert(pqxx::transaction_base& transaction, const ProfileRecord& profile) {
       ToBytea(profile.bytes));
 }
 
-// Transactions that change profiles of one cluster wait for one another here, until the
-// commit: so revisions and what they count become visible together and in order.
+// Raises the revision of a cluster, whose row stays locked until the commit: transactions that
+// change its profiles run one after the other, and revisions and the changes that they count become
+// visible together, in order.
 void RaiseRevision(pqxx::transaction_base& transaction, const std::string& cluster) {
   transaction.exec_params(
       "INSERT INTO profile_revisions AS r (cluster, revision) VALUES ($1, 1) "
@@ -128,7 +129,7 @@ absl::Status PostgresStore::DeleteProfile(absl::string_view name) {
 
 absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view cluster) {
   ProfileSet set;
-  // One statement sees one moment. Its first row is the revision alone.
+  // One statement sees one moment. Its first row has the revision only.
   PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
     const pqxx::result rows = transaction.exec_params(
         absl::StrCat("SELECT NULL AS sequence, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "

@@ -16,15 +16,15 @@ struct Migration {
   const char* statements;
 };
 
-// "parplan" as a number. Locks of PostgreSQL have numbers, one space of them a database.
+// "parplan" as a number: the id of an advisory lock, of which each database has one set.
 constexpr int64_t kMigrationLock = 0x706172706c616e;
 
-// Migration i leads from schema i to i + 1. One that was released is never changed; a new
-// one is added at the end.
+// Migration i changes schema i to i + 1. A released one is never edited; new ones are added at the
+// end.
 //
 // Names and types are those of the SQLite store, so that records can move from one to the
-// other. Nobody needs to read `bytes` to find a row: they are moved out of it, and not
-// compressed, since serialized messages hardly are smaller then.
+// other. `bytes` is not needed to find a row, so it is stored outside the row, and not compressed,
+// since serialized messages hardly become smaller.
 constexpr Migration kMigrations[] = {
     {"profiles, calibrations, plans, executions and their windows", R"sql(
 CREATE TABLE profiles (
@@ -125,7 +125,7 @@ CREATE TABLE windows (
   PRIMARY KEY (execution, rank, first_step)
 );
 )sql"},
-    // Before, nothing but the reason told them from others.
+    // Before this schema only the reason distinguished them.
     {"executions that were failed for their silence", R"sql(
 ALTER TABLE executions ADD COLUMN abandoned BIGINT NOT NULL DEFAULT 0;
 UPDATE executions SET abandoned = 1
@@ -147,10 +147,10 @@ int NewestPostgresSchema() { return static_cast<int>(std::size(kMigrations)); }
 
 absl::Status MigratePostgres(PostgresPool& pool, absl::Time now) {
   return pool.WriteUnhurried([now](pqxx::transaction_base& transaction) -> absl::Status {
-    // Another server may be at it, for as long as it takes.
+    // Another server may be migrating, which has no limit of time.
     transaction.exec("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0");
     transaction.exec_params("SELECT pg_advisory_xact_lock($1)", kMigrationLock);
-    // A user who may make no tables may still find them.
+    // A user without the right to create tables may find that they exist.
     const bool is_new = transaction.exec("SELECT to_regclass('schema_version')")[0][0].is_null();
     if (is_new) {
       transaction.exec(

@@ -22,7 +22,7 @@ absl::Duration SteadyNow() {
 
 }  // namespace
 
-// Gives back when it goes, on whatever thread that is.
+// A held turn, returned when the object is destroyed, on any thread.
 class PostgresTurns::HeldTurn : public Turn {
  public:
   HeldTurn(PostgresTurns* turns, std::string key, int64_t session)
@@ -35,7 +35,7 @@ class PostgresTurns::HeldTurn : public Turn {
   const int64_t session_;
 };
 
-// Hears which turns were given back.
+// Receives notifications of turns that were returned.
 class PostgresTurns::Listener : public pqxx::notification_receiver {
  public:
   Listener(pqxx::connection& connection, std::vector<std::string>& news)
@@ -68,7 +68,7 @@ PostgresTurns::~PostgresTurns() {
 }
 
 void PostgresTurns::Wake() {
-  // A full pipe wakes as well.
+  // A full pipe wakes the thread as well.
   [[maybe_unused]] const ssize_t written = write(wake_[1], "+", 1);
 }
 
@@ -122,7 +122,7 @@ void PostgresTurns::Work() {
       Disconnect();
     }
     if (ended) {
-      // What was asked before the end has been answered above, and nobody asks after it.
+      // Questions from before the end were answered above, and none can come after it.
       Disconnect();
       return;
     }
@@ -135,7 +135,7 @@ void PostgresTurns::Work() {
 }
 
 void PostgresTurns::Serve(std::deque<Question> asked, const std::vector<Return>& returned) {
-  // Questions first lie where `Disconnect` finds them, whatever is thrown below.
+  // Questions are stored first, so that `Disconnect` finds them if something throws below.
   std::vector<std::string> keys;
   for (Question& question : asked) {
     keys.push_back(question.key);
@@ -143,7 +143,7 @@ void PostgresTurns::Serve(std::deque<Question> asked, const std::vector<Return>&
   }
   if (!keys.empty() && !Connect()) return Disconnect();
   for (const Return& turn : returned) {
-    // A session that broke has given it back long ago.
+    // A broken session has released the turn already.
     if (session_ == nullptr || turn.session != session_number_) continue;
     const StatementTimer::Scope scope(timer_, session_->connection().sock());
     pqxx::nontransaction transaction(session_->connection());
@@ -209,7 +209,7 @@ bool PostgresTurns::Connect() {
 
 void PostgresTurns::Disconnect() {
   if (session_ != nullptr) {
-    // It tells the database that nobody listens.
+    // Its destructor tells the database to stop listening.
     const StatementTimer::Scope scope(timer_, session_->connection().sock());
     listener_.reset();
   }
@@ -223,7 +223,7 @@ void PostgresTurns::Disconnect() {
 }
 
 void PostgresTurns::WaitForNews() {
-  // What came while a statement ran lies in libpq, where poll does not see it.
+  // Notifications that arrived during a statement are in libpq, where poll does not see them.
   if (session_ != nullptr) session_->connection().get_notifs();
   if (!news_.empty()) return;
   pollfd waits[2] = {{.fd = wake_[0], .events = POLLIN, .revents = 0},

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-// Windows of one statement: a round trip for many of them, and a text of some megabytes.
+// Number of windows per statement: many per round trip, with a text of a few megabytes.
 constexpr size_t kBatchSize = 500;
 
 struct ExecutionKey {
@@ -27,7 +27,8 @@ struct ExecutionKey {
   bool is_abandoned = false;
 };
 
-// `lock` is empty or a locking clause. NOT_FOUND (RESOURCE_NOT_FOUND).
+// Reads the state of an execution. `lock` is empty or a locking clause. NOT_FOUND
+// (RESOURCE_NOT_FOUND).
 absl::StatusOr<ExecutionKey> FindExecution(pqxx::transaction_base& transaction,
                                            absl::string_view name, const char* lock) {
   const pqxx::result rows = transaction.exec_params(
@@ -41,7 +42,7 @@ absl::StatusOr<ExecutionKey> FindExecution(pqxx::transaction_base& transaction,
                       .is_abandoned = IntegerOf(rows[0][3]) != 0};
 }
 
-// An array of PostgreSQL with an element a window, as text.
+// Returns the text of a PostgreSQL array with one element per window.
 template <typename Element>
 std::string ArrayOf(absl::Span<const WindowRecord> windows, const Element& element) {
   std::string text = "{";
@@ -55,7 +56,7 @@ std::string HexOf(const std::string& bytes) {
   return absl::StrCat("\"\\\\x", absl::BytesToHexString(bytes), "\"");
 }
 
-// Gives how many of the windows were new.
+// Inserts windows and returns how many of them were new.
 int64_t Insert(pqxx::transaction_base& transaction, int64_t execution,
                absl::Span<const WindowRecord> windows) {
   return static_cast<int64_t>(
@@ -95,7 +96,7 @@ absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view exec
                                                           absl::Time report_time) {
   AppendResult result;
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
-    // Reports of one execution wait for one another, so that the count is right.
+    // Reports of one execution run one after the other, so that the count is right.
     PARPLAN_ASSIGN_OR_RETURN(const ExecutionKey key,
                              FindExecution(transaction, execution, "FOR UPDATE"));
     if (key.state != ExecutionState::kRunning && !key.is_abandoned) {
@@ -106,7 +107,7 @@ absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view exec
       result.stored_count += Insert(transaction, key.sequence, windows.subspan(begin, kBatchSize));
     }
     result.duplicate_count = static_cast<int64_t>(windows.size()) - result.stored_count;
-    // Duplicates alone need neither room nor a write.
+    // Duplicates alone need no write and cannot exceed the limit.
     if (result.stored_count == 0) return absl::OkStatus();
     if (key.window_count + result.stored_count > max_window_count) {
       return TooManyWindowsError(execution, max_window_count,

@@ -17,7 +17,7 @@ namespace {
 
 using Role = SqliteConnection::Role;
 
-// What `ReadCalibration` reads, `sequence` first.
+// Columns that `ReadCalibration` reads, `sequence` first.
 #define PARPLAN_CALIBRATION_COLUMNS \
   "sequence, name, cluster, calibration_id, request_id, content_digest, create_time, bytes"
 

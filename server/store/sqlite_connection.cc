@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-// What a person should do about a failure of the world; empty for other failures.
+// Returns advice for failures that a person can mend; empty for others.
 absl::string_view Remedy(int code) {
   switch (code & 0xff) {
     case SQLITE_FULL:
@@ -81,7 +81,7 @@ SqliteStatement::~SqliteStatement() {
 }
 
 void SqliteStatement::Reset() {
-  // Their codes repeat what `Step` gave already.
+  // The code repeats that of `Step`.
   sqlite3_reset(statement_);
   sqlite3_clear_bindings(statement_);
   bind_error_ = SQLITE_OK;
@@ -145,8 +145,8 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const s
                                                                          Role role,
                                                                          const Options& options) {
   sqlite3* handle = nullptr;
-  // Readers too open for writing, and are then forbidden to: a read-only
-  // connection to a WAL database fails where it would be the first to open it.
+  // Readers open the file for writing too and are then forbidden to write: a read-only
+  // connection fails if it is the first to open a WAL database.
   const int code =
       sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   if (handle == nullptr) return SqliteError(code, sqlite3_errstr(code), path);
@@ -154,10 +154,9 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const s
   if (code != SQLITE_OK) return connection->LastError(code);
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
-  // synchronous=FULL flushes the log at every commit. NORMAL would flush at
-  // checkpoints only: what was acknowledged would survive a killed process, which
-  // leaves its writes with the kernel, but not a power loss. The price is one
-  // flush a commit; benchmarks/store_benchmark measures both.
+  // synchronous=FULL flushes the log at every commit. NORMAL would flush at checkpoints only:
+  // acknowledged changes would survive a killed process, whose writes the kernel has, but not a
+  // power loss. The cost is one flush per commit; benchmarks/store_benchmark measures both.
   PARPLAN_RETURN_IF_ERROR(connection->Execute(
       absl::StrCat("PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA synchronous=",
                    options.flush_every_commit ? "FULL" : "NORMAL", ";")));
@@ -165,7 +164,7 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const s
     PARPLAN_RETURN_IF_ERROR(connection->Execute("PRAGMA query_only=ON;"));
     return connection;
   }
-  // The log is cut back to 64 MB after a burst.
+  // Truncates the log to 64 MB after a burst of writes.
   PARPLAN_RETURN_IF_ERROR(
       connection->Execute("PRAGMA journal_mode=WAL; PRAGMA journal_size_limit=67108864;"));
   if (options.max_page_count > 0) {
@@ -227,9 +226,8 @@ absl::Status SqliteTransaction::Commit() {
 }
 
 void SqliteTransaction::Rollback() {
-  // A full disk and other failures roll back by themselves; then there is nothing
-  // left to do. A rollback that fails leaves nothing behind either: the log holds
-  // no commit.
+  // A full disk and other failures have rolled back already. A rollback that fails leaves nothing
+  // behind either, since the log has no commit.
   if (sqlite3_get_autocommit(connection_->handle_) == 0) {
     connection_->Execute("ROLLBACK").IgnoreError();
   }

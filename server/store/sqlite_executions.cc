@@ -19,7 +19,7 @@ namespace {
 
 using Role = SqliteConnection::Role;
 
-// What `ReadExecution` reads, `sequence` first.
+// Columns that `ReadExecution` reads, `sequence` first.
 #define PARPLAN_EXECUTION_COLUMNS                                       \
   "sequence, name, plan, execution_id, request_id, state, start_time, " \
   "end_time, window_count, failure_reason, bytes, report_time"
@@ -87,7 +87,7 @@ absl::Status Insert(SqliteConnection& connection, const ExecutionRecord& executi
   return insert.Run();
 }
 
-// Whether it was failed for its silence alone.
+// Returns whether it was failed only for its silence.
 absl::StatusOr<bool> IsAbandoned(SqliteConnection& connection, absl::string_view name) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement find,

@@ -17,7 +17,7 @@ namespace {
 
 using Role = SqliteConnection::Role;
 
-// What `ReadPlan` reads, `sequence` first.
+// Columns that `ReadPlan` reads, `sequence` first.
 #define PARPLAN_PLAN_COLUMNS                                         \
   "sequence, name, cluster, plan_id, plan_key, request_id, job_id, " \
   "topology_digest, profile_digest, create_time, expire_time, bytes, answer_key"
@@ -37,7 +37,7 @@ PlanRecord ReadPlan(const SqliteStatement& row) {
           .expire_time = row.Time(10)};
 }
 
-// The plan of the first row, if there is one.
+// Returns the plan of the first row, if there is one.
 absl::StatusOr<std::optional<PlanRecord>> ReadOne(SqliteStatement& rows) {
   PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
   if (!found) return std::nullopt;

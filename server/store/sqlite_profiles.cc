@@ -17,7 +17,7 @@ namespace {
 
 using Role = SqliteConnection::Role;
 
-// What `ReadProfile` reads, `sequence` first.
+// Columns that `ReadProfile` reads, `sequence` first.
 #define PARPLAN_PROFILE_COLUMNS                                          \
   "sequence, name, cluster, node, profile_id, device_kind, request_id, " \
   "content_digest, create_time, bytes"

@@ -17,12 +17,12 @@ struct Migration {
   absl::string_view statements;
 };
 
-// Migration i leads from schema i to i + 1. One that was released is never
-// changed; a new one is added at the end.
+// Migration i changes schema i to i + 1. A released one is never edited; new ones
+// are added at the end.
 //
-// `sequence` numbers records in the order they are stored; AUTOINCREMENT keeps
-// the number of a deleted one from being used again, so page tokens stay right.
-// Large columns stand last: SQLite reads a row from the front and stops early.
+// `sequence` numbers records in the order in which they are stored. AUTOINCREMENT never
+// reuses the number of a deleted record, so page tokens stay valid. Large columns are last:
+// SQLite reads a row from the front and stops early.
 constexpr Migration kMigrations[] = {
     {"profiles, plans, executions and their windows", R"sql(
 CREATE TABLE profiles (
@@ -116,7 +116,7 @@ CREATE TABLE active_calibrations (
   activate_time INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 )sql"},
-    // The table is made anew because a column that is added comes last, behind `bytes`.
+    // The table is created again because an added column would come last, after `bytes`.
     {"what a window says of phases and memory items", R"sql(
 CREATE TABLE new_windows (
   execution INTEGER NOT NULL REFERENCES executions (sequence),
@@ -136,19 +136,19 @@ INSERT INTO new_windows
 DROP TABLE windows;
 ALTER TABLE new_windows RENAME TO windows;
 )sql"},
-    // Whoever reads the key of a plan reads its bytes as well, so it may stand behind them.
+    // Every reader of this key reads the bytes of the plan too, so it may come after them.
     {"plans by what they answer", R"sql(
 ALTER TABLE plans ADD COLUMN answer_key TEXT NOT NULL DEFAULT '';
 CREATE INDEX plans_by_answer ON plans (cluster, answer_key, sequence) WHERE answer_key <> '';
 )sql"},
-    // Nobody knows when those that run have last reported, so they begin to be silent now.
+    // The last reports of running executions are unknown, so their silence starts now.
     {"when an execution last reported", R"sql(
 ALTER TABLE executions ADD COLUMN report_time INTEGER NOT NULL DEFAULT 0;
 UPDATE executions SET report_time =
   CASE state WHEN 1 THEN CAST(strftime('%s', 'now') AS INTEGER) * 1000000000 ELSE end_time END;
 CREATE INDEX executions_by_silence ON executions (report_time, sequence) WHERE state = 1;
 )sql"},
-    // Before, nothing but the reason told them from others.
+    // Before this schema only the reason distinguished them.
     {"executions that were failed for their silence", R"sql(
 ALTER TABLE executions ADD COLUMN abandoned INTEGER NOT NULL DEFAULT 0;
 UPDATE executions SET abandoned = 1

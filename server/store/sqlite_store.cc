@@ -17,9 +17,8 @@
 namespace parplan {
 namespace {
 
-// Makes the file where absent, so that it has mode 0600 from its first moment, and
-// the directory remembers it after a power loss; SQLite gives the files beside it
-// the same mode.
+// Creates the file if it is absent, so that it has mode 0600 from the start and its name survives a
+// power loss. SQLite gives its other files the same mode.
 absl::Status MakeDatabaseFile(const std::string& directory, const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   const int file_error = errno;
@@ -64,7 +63,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const SqliteStore
 SqliteStore::Reader::Reader(SqliteStore* store) : store_(store) {
   std::unique_lock<std::mutex> lock(store->readers_mutex_);
   store->reader_returned_.wait(lock, [store] { return !store->idle_readers_.empty(); });
-  // The one used last has the warmest cache.
+  // The connection that was used last has the warmest cache.
   connection_ = std::move(store->idle_readers_.back());
   store->idle_readers_.pop_back();
 }

@@ -22,7 +22,7 @@ struct ExecutionKey {
   bool is_abandoned = false;
 };
 
-// NOT_FOUND (RESOURCE_NOT_FOUND).
+// Reads the state of an execution. NOT_FOUND (RESOURCE_NOT_FOUND).
 absl::StatusOr<ExecutionKey> FindExecution(SqliteConnection& connection, absl::string_view name) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement find,
@@ -36,7 +36,7 @@ absl::StatusOr<ExecutionKey> FindExecution(SqliteConnection& connection, absl::s
                       .is_abandoned = find.Integer(3) != 0};
 }
 
-// Gives how many of the windows were new.
+// Inserts windows and returns how many of them were new.
 absl::StatusOr<int64_t> Insert(SqliteConnection& connection, int64_t execution,
                                absl::Span<const WindowRecord> windows) {
   PARPLAN_ASSIGN_OR_RETURN(
@@ -97,7 +97,7 @@ absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execut
   }
   PARPLAN_ASSIGN_OR_RETURN(const int64_t stored_count, Insert(*writer_, key.sequence, windows));
   const int64_t duplicate_count = static_cast<int64_t>(windows.size()) - stored_count;
-  // Duplicates alone need neither room nor a write.
+  // Duplicates alone need no write and cannot exceed the limit.
   if (stored_count == 0) return AppendResult{.duplicate_count = duplicate_count};
   if (key.window_count + stored_count > max_window_count) {
     return TooManyWindowsError(execution, max_window_count, key.window_count + stored_count);

@@ -44,7 +44,7 @@ int64_t StatementTimer::Add(int socket) {
     was_idle = is_idle_;
     is_idle_ = false;
   }
-  // A thread that waits for the end of an earlier one looks at this one then.
+  // If the thread waits for the end of an earlier statement, it sees this one afterwards.
   if (was_idle) changed_.notify_all();
   return number;
 }
@@ -74,7 +74,7 @@ void StatementTimer::Work() {
       changed_.wait_until(lock, end, [this] { return ended_; });
       continue;
     }
-    // Whoever waits for an answer reads the end of the connection now.
+    // The caller that waits for an answer now reads the end of the connection.
     shutdown(first->second.socket, SHUT_RDWR);
     cut_.insert(first->first);
     statements_.erase(first);

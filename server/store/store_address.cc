@@ -21,7 +21,7 @@ namespace {
 
 constexpr absl::string_view kSqlitePrefix = "sqlite:";
 
-// With `%61` as `a`.
+// Decodes `%61` to `a`.
 std::string Unescape(absl::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -36,7 +36,7 @@ std::string Unescape(absl::string_view text) {
   return plain;
 }
 
-// Whether all ports of `HOST:PORT,HOST:PORT` are numbers.
+// Returns whether all ports of `HOST:PORT,HOST:PORT` are numbers.
 bool HasNumbersForPorts(absl::string_view hosts) {
   for (absl::string_view host : absl::StrSplit(hosts, ',')) {
     if (absl::StartsWith(host, "[")) host.remove_prefix(std::min(host.find(']'), host.size()));
@@ -48,8 +48,8 @@ bool HasNumbersForPorts(absl::string_view hosts) {
   return true;
 }
 
-// Whether the part before the host has a `:`, or a parameter is a password. A password may
-// hold a `/` or `?` that was not escaped; libpq then takes a part of it for a port, and shows it.
+// Returns whether the part before the host has a `:`, or a parameter is a password. A password may
+// contain an unescaped `/` or `?`; libpq then reads a part of it as a port, and shows it.
 bool HasPassword(absl::string_view uri) {
   const absl::string_view rest = uri.substr(uri.find("://") + 3);
   const absl::string_view path = rest.substr(0, rest.find('?'));
@@ -85,7 +85,7 @@ absl::StatusOr<StoreAddress> ParseStoreAddress(absl::string_view text, absl::str
     return address;
   }
   if (absl::ConsumePrefix(&text, kSqlitePrefix)) {
-    // Also the name of the file itself.
+    // The name of the file itself is accepted too.
     if (text == kSqliteFileName) text = ".";
     if (absl::ConsumeSuffix(&text, absl::StrCat("/", kSqliteFileName)) && text.empty()) text = "/";
     while (text.size() > 1 && absl::ConsumeSuffix(&text, "/")) {
