@@ -91,7 +91,7 @@ class OnceTest(AgentTest):
         for arguments, code, words in (
                 (["--once"], WRONG, "--out"),
                 (["--out", "x"], WRONG, "need --once"),
-                (["--once", "--out", "x", "--budget", "soon"], WRONG, "`soon` is no duration"),
+                (["--once", "--out", "x", "--budget", "soon"], WRONG, "`soon` is not a duration"),
                 (["--once", "--out", "x", "--cluster", "No Name"], WRONG, "--cluster"),
                 (["--once", "--out", "x", "--model", self.folder / "none.json"], WRONG,
                  "none.json"),
