@@ -16,10 +16,10 @@
 namespace parplan {
 namespace {
 
-// What is read first of a file that does not say its size, such as a pipe: that of its buffer.
+// Size of the first read from a file without a size, such as a pipe: that of the pipe's buffer.
 constexpr size_t kFirstReadBytes = size_t{64} << 10;
 
-// What a person can do about an error; empty where that depends on more than the error.
+// Returns advice about an error; empty if that depends on more than the error.
 absl::string_view AdviceFor(int error) {
   switch (error) {
     case ENOENT:
@@ -150,7 +150,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const ReadFileOpti
   if (options.takes_standard_input && path == "-") {
     return ReadDescriptor(STDIN_FILENO, "standard input", options.max_bytes);
   }
-  // Of a regular file O_NONBLOCK is ignored.
+  // O_NONBLOCK has no effect on regular files.
   const int flags = O_RDONLY | O_CLOEXEC | (options.takes_any_kind ? 0 : O_NONBLOCK);
   const FileDescriptor file(::open(path.c_str(), flags));
   if (!file.is_open()) return ErrnoToStatus(errno, "open", path);

@@ -17,7 +17,7 @@
 
 namespace parplan {
 
-// What a backup contains.
+// Summary of the contents of a backup.
 struct BackupSummary {
   // Names of tables and numbers of their rows, in the order of `StoreTables()`.
   std::vector<std::pair<std::string, int64_t>> row_counts;

@@ -21,8 +21,8 @@ struct WatchOptions {
 };
 
 // Adds --listen, --metrics-listen, --port-file and --metrics-port-file to the group `group` of the
-// help. What is in `watch` is told as the default; `off` gives an empty address. `watch` lives
-// until the command line is parsed.
+// help. The help shows the values of `watch` as defaults; `off` gives an empty address. `watch`
+// must live until the command line is parsed.
 void AddWatchFlags(shell::Command command, const char* group, WatchOptions& watch);
 
 }  // namespace parplan
