@@ -1,5 +1,5 @@
-// Streams of agents: reads what they say, asks the keeper of leases, tells them what it
-// decides, and watches the clock.
+// The streams of agents: reads their messages, lets the keeper of leases decide, sends out its
+// decisions, and wakes it when a deadline passes.
 
 #ifndef PARPLAN_SERVER_CORE_AGENT_CORE_H_
 #define PARPLAN_SERVER_CORE_AGENT_CORE_H_
@@ -23,28 +23,28 @@
 
 namespace parplan {
 
-// The other end of a stream, as the transport has it. Safe to use from any thread.
+// The agent's end of a stream, implemented by the transport. Safe to use from any thread.
 class AgentPeer {
  public:
   virtual ~AgentPeer() = default;
 
-  // Both take notice only and call nothing; what was noticed happens, in this order, at
-  // the next `Flush`. A closed stream takes no more.
+  // Both only queue: the message, or the end of the stream, is sent at the next `Flush`, in the
+  // order of the calls. Messages after `Close` are dropped.
   virtual void Tell(v1::ConnectAgentResponse message) = 0;
   virtual void Close(const absl::Status& status) = 0;
 
-  // Called without any lock of the core.
+  // Sends what is queued. Called without any lock of the core.
   virtual void Flush() = 0;
 };
 
 class AgentCore;
 
-// One stream. Its end ends the leases of its node. One thread at a time.
+// One stream. Its destruction ends the leases of its node. Used by one thread at a time.
 class AgentSession {
  public:
   ~AgentSession();
 
-  // One message. After an error the stream has to end with it.
+  // Handles one message. After an error the transport must end the stream with it.
   absl::Status Add(const v1::ConnectAgentRequest& request);
 
  private:
@@ -57,30 +57,29 @@ class AgentSession {
   AgentConnection connection_ = 0;  // 0 before the first message.
 };
 
-// Safe to use from any thread.
+// Serves the streams of all agents. Safe to use from any thread.
 class AgentCore {
  public:
-  // All outlive the core.
+  // The arguments outlive the core.
   AgentCore(const Clock& clock, Observer& observer, const Limits& limits);
-  // As `Drain`. No session may be left.
+  // Drains. REQUIRES: every session was destroyed.
   ~AgentCore();
 
-  // For one stream; the core holds `peer` until the session ends.
+  // Starts the session of one stream. The core holds `peer` until the session ends.
   std::unique_ptr<AgentSession> StartSession(std::shared_ptr<AgentPeer> peer);
 
   absl::StatusOr<v1::ListAgentsResponse> List(const v1::ListAgentsRequest& request);
 
-  // Ends what is over now, for tests with a clock of their own; a thread of the core calls
-  // it when it is time.
+  // Ends the leases and connections that are overdue. A thread of the core calls it at each
+  // deadline; tests with a clock of their own call it themselves.
   void Tick();
 
-  // Tells every agent that leases end, and ends all streams with UNAVAILABLE (DRAINING), as
-  // every stream that comes later.
+  // Ends all leases, and all streams, present and later ones, with UNAVAILABLE (DRAINING).
   void Drain();
 
  private:
   friend class AgentSession;
-  // Peers that have news.
+  // The peers to flush once the lock is released.
   class Round;
 
   absl::Status Greet(const v1::ConnectAgentRequest& request, AgentSession* session);

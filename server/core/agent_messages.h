@@ -1,4 +1,4 @@
-// Leases and agents between the contract and the keeper.
+// Converts messages about agents and leases between the contract and the keeper.
 
 #ifndef PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_
 #define PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_
@@ -11,11 +11,11 @@
 
 namespace parplan {
 
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field below `hello`.
+// Reads and checks `hello`. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it.
 absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello);
 
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field below `request_lease`. Rules that need
-// to know who asks are the keeper's.
+// Reads `request_lease` and checks the rules that do not depend on the agent that asks; the keeper
+// checks the others. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it.
 absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request);
 
 v1::ConnectAgentResponse WelcomeMessage(const Limits& limits);

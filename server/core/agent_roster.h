@@ -1,5 +1,4 @@
-// How many agents are connected, cluster by cluster, and when they were heard last: for those
-// who watch. Decides nothing.
+// Counts the connected agents of each cluster for the observer. Decides nothing.
 
 #ifndef PARPLAN_SERVER_CORE_AGENT_ROSTER_H_
 #define PARPLAN_SERVER_CORE_AGENT_ROSTER_H_
@@ -13,14 +12,15 @@
 
 namespace parplan {
 
-// Tells the observer of every change. Not safe to use from several threads.
+// Reports every change to the observer. Not thread-safe.
 class AgentRoster {
  public:
   // `observer` outlives the roster.
   explicit AgentRoster(Observer& observer) : observer_(observer) {}
 
   void Connected(AgentConnection connection, const std::string& cluster, absl::Time now);
-  // A message came. This and the next do nothing where the connection is not known (any more).
+  // Records a message of the agent. This and `Gone` ignore a connection that is not known, or not
+  // any more.
   void Heard(AgentConnection connection, absl::Time now);
   void Gone(AgentConnection connection);
 

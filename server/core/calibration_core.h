@@ -1,4 +1,4 @@
-// Keeps calibrations, and says which of them the plans of a cluster rest on.
+// Stores calibrations and knows which one is active in each cluster.
 
 #ifndef PARPLAN_SERVER_CORE_CALIBRATION_CORE_H_
 #define PARPLAN_SERVER_CORE_CALIBRATION_CORE_H_
@@ -19,31 +19,31 @@
 
 namespace parplan {
 
-// Errors are those listed in calibration_service.proto. Every method may wait for
-// the store's disk. Safe to use from any thread.
+// The methods of CalibrationService. Errors are those listed in calibration_service.proto. Every
+// method may wait for the store's disk. Safe to use from any thread.
 class CalibrationCore {
  public:
-  // All outlive the core.
+  // The arguments outlive the core.
   CalibrationCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
 
-  // Named by the digest of the content: `clusters/{cluster}/calibrations/` and the
-  // first 32 digits. So a plan says by itself where its calibration is.
+  // Stores a calibration under `clusters/{cluster}/calibrations/` and the first 32 digits of the
+  // digest of its content. So the digest in a plan leads to its calibration.
   absl::StatusOr<v1::Calibration> Upload(const v1::UploadCalibrationRequest& request);
   absl::StatusOr<v1::Calibration> Get(const v1::GetCalibrationRequest& request);
   absl::StatusOr<v1::ListCalibrationsResponse> List(const v1::ListCalibrationsRequest& request);
   absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request);
   absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request);
 
-  // Name of the cluster's active calibration; empty for none. Cheap.
+  // Returns the name of the cluster's active calibration; empty for none. Cheap.
   absl::StatusOr<std::string> ActiveName(absl::string_view cluster);
 
-  // What is stored under `name`; null for the empty name. Kept in memory, since it
-  // never changes. DATA_LOSS (STORE_UNAVAILABLE) when this server does not
-  // understand it: it is damaged, or a newer one stored it.
+  // Returns the calibration stored under `name`, null for the empty name. It is kept in memory,
+  // since it never changes. DATA_LOSS (STORE_UNAVAILABLE) if this server cannot read it, because it
+  // is damaged or was stored by a newer server.
   absl::StatusOr<std::shared_ptr<const Calibration>> Find(const std::string& name);
 
  private:
-  // What is active now, which is told.
+  // Returns what is active now and reports it to the observer.
   absl::StatusOr<ActiveCalibrationRecord> ReadActive(absl::string_view cluster);
 
   Store& store_;

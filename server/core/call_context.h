@@ -1,5 +1,4 @@
-// What a call brings besides its request: who it is in the logs, until when it
-// waits, and whether it still waits.
+// What a call has beside its request: an id for logs, a deadline, and whether it was cancelled.
 
 #ifndef PARPLAN_SERVER_CORE_CALL_CONTEXT_H_
 #define PARPLAN_SERVER_CORE_CALL_CONTEXT_H_
@@ -16,31 +15,31 @@
 
 namespace parplan {
 
-// Shared by the transport, which cancels, and the core, which asks. Safe to use
-// from any thread.
+// The state of one call, shared by the transport, which cancels it, and the core, which asks
+// whether it still waits. Safe to use from any thread.
 class CallContext {
  public:
-  // `time_left` counts from now on the steady clock; infinite for a call without
-  // a deadline.
+  // Creates the context of a call whose deadline is `time_left` from now on the steady clock;
+  // infinite for a call without a deadline.
   static std::shared_ptr<CallContext> Create(std::string request_id, absl::Duration time_left,
                                              const Clock& clock = Clock::Real());
 
-  // For logs: of the caller's metadata or made by the server. Not the
-  // `request_id` of the request message.
+  // Id for logs, from the caller's metadata or made by the server. Not the `request_id` of the
+  // request message.
   const std::string& request_id() const { return request_id_; }
 
-  // On the steady clock.
+  // Deadline on the steady clock.
   absl::Duration deadline() const { return deadline_; }
   bool IsPastDeadline() const { return clock_.Steady() >= deadline_; }
 
-  // The caller is gone: its connection broke, it cancelled, or the transport saw
-  // its deadline pass. Runs what `OnCancel` was given, on this thread, once.
+  // Marks the call as cancelled: its connection broke, the caller cancelled, or the transport saw
+  // the deadline pass. Runs the callbacks of `OnCancel` once, on this thread.
   void Cancel();
   bool cancelled() const;
 
-  // `callback` runs when the call is cancelled; at once, on this thread, when it
-  // is already. Gives a number for `RemoveOnCancel`. A callback that has begun on
-  // another thread goes on after `RemoveOnCancel`, so it owns what it touches.
+  // Registers a callback for the cancellation of the call; runs it at once, on this thread, if the
+  // call is cancelled already. Returns a number for `RemoveOnCancel`. A callback that has begun on
+  // another thread may outlast `RemoveOnCancel`, so it must own what it touches.
   int64_t OnCancel(std::function<void()> callback);
   void RemoveOnCancel(int64_t registration);
 

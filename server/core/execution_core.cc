@@ -172,15 +172,15 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
     if (now.ok() && now->state == wanted) return ToMessage(*now);
   }
   PARPLAN_RETURN_IF_ERROR(closed.status());
-  return TellClosed(*closed);
+  return ReportClosed(*closed);
 }
 
-absl::StatusOr<v1::Execution> ExecutionCore::TellClosed(const ExecutionRecord& record) {
+absl::StatusOr<v1::Execution> ExecutionCore::ReportClosed(const ExecutionRecord& record) {
   PARPLAN_ASSIGN_OR_RETURN(v1::Execution execution, ToMessage(record));
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(record.name));
   observer_.ExecutionClosed(name.cluster, record.state == ExecutionState::kSucceeded,
                             RatioOf(execution));
-  TellRatios(execution, name.cluster, observer_);
+  ReportRatios(execution, name.cluster, observer_);
   return execution;
 }
 
@@ -195,7 +195,7 @@ absl::Status ExecutionCore::FailSilent() {
     PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExecutionRecord> failed,
                              store_.FailSilentExecutions(now - silence, now, reason, kFailBatch));
     for (const ExecutionRecord& record : failed) {
-      PARPLAN_RETURN_IF_ERROR(TellClosed(record).status());
+      PARPLAN_RETURN_IF_ERROR(ReportClosed(record).status());
     }
     if (static_cast<int64_t>(failed.size()) < kFailBatch) return absl::OkStatus();
   }

@@ -1,4 +1,4 @@
-// Takes the measurements of executors and sets them beside the prediction.
+// Stores the measurements of executors and compares them with the prediction.
 
 #ifndef PARPLAN_SERVER_CORE_EXECUTION_CORE_H_
 #define PARPLAN_SERVER_CORE_EXECUTION_CORE_H_
@@ -24,15 +24,15 @@ namespace parplan {
 
 class ExecutionCore;
 
-// One stream of `ReportMetrics`. One thread at a time.
+// One stream of `ReportMetrics`. Used by one thread at a time.
 class ReportSession {
  public:
-  // Stores one window; it survives a crash once this returns OK. A window that
-  // is stored already is counted and changes nothing. After an error the session
-  // takes no more and repeats it; what came before is kept.
+  // Stores one window, which survives a crash once this returns OK. A window that is stored already
+  // is counted and changes nothing. After an error every further call returns it; windows stored
+  // before are kept.
   absl::Status Add(const v1::ReportMetricsRequest& request);
 
-  // What the stream stored.
+  // Returns what the stream stored.
   absl::StatusOr<v1::ReportMetricsResponse> Finish();
 
  private:
@@ -41,7 +41,7 @@ class ReportSession {
 
   absl::Status AddImpl(const v1::ReportMetricsRequest& request);
 
-  // Finds the execution the stream is about, and how many ranks it has.
+  // Finds the execution of the stream and the number of its ranks.
   absl::Status Open(const std::string& execution);
 
   ExecutionCore* const core_;
@@ -51,11 +51,11 @@ class ReportSession {
   v1::ReportMetricsResponse response_;
 };
 
-// Errors are those listed in execution_service.proto. Every method may wait for
-// the store's disk. Safe to use from any thread.
+// The methods of ExecutionService. Errors are those listed in execution_service.proto. Every method
+// may wait for the store's disk. Safe to use from any thread.
 class ExecutionCore {
  public:
-  // All outlive the core.
+  // The arguments outlive the core.
   ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
 
   absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request);
@@ -65,24 +65,24 @@ class ExecutionCore {
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request);
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);
 
-  // Abandons executions that nobody reported to for `Limits::longest_execution_silence`, in which
-  // this server was there all the time: failed, until they report again. Gives the first error.
+  // Marks executions as failed that received no report for `Limits::longest_execution_silence`, all
+  // of it while this server ran; a later report reopens them. Returns the first error.
   absl::Status FailSilent();
 
  private:
   friend class ReportSession;
 
-  // The message of a stored execution, measurements included.
+  // Returns the message of a stored execution, measurements included.
   absl::StatusOr<v1::Execution> ToMessage(const ExecutionRecord& record);
 
-  // Closes one that runs or was abandoned, or gives back one that is in `state` already.
+  // Closes an execution that runs or fell silent; returns one that is in `state` already.
   absl::StatusOr<v1::Execution> Close(const std::string& name, ExecutionState state,
                                       const std::string& failure_reason);
 
-  // The message of an execution that was just closed; the observer hears of it.
-  absl::StatusOr<v1::Execution> TellClosed(const ExecutionRecord& record);
+  // Returns the message of an execution that was just closed, and reports it to the observer.
+  absl::StatusOr<v1::Execution> ReportClosed(const ExecutionRecord& record);
 
-  // `opened`: what was known when the execution was opened.
+  // Returns the figures of the windows; `opened` is the message stored when the execution began.
   absl::StatusOr<std::shared_ptr<const ExecutionFigures>> FiguresOf(const ExecutionRecord& record,
                                                                     const v1::Execution& opened);
 
@@ -90,7 +90,7 @@ class ExecutionCore {
   const Clock& clock_;
   Observer& observer_;
   const Limits& limits_;
-  // By the steady clock.
+  // When the core was made, on the steady clock.
   const absl::Duration start_;
   // By name and number of windows, which only grows.
   LruCache<std::shared_ptr<const ExecutionFigures>> figures_;

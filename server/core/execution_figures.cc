@@ -188,7 +188,7 @@ absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord>
   return figures;
 }
 
-void TellRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer) {
+void ReportRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer) {
   constexpr double kLeastShare = 0.01;
   if (execution.has_measured_peak_memory_bytes() && execution.predicted_peak_memory_bytes() > 0) {
     observer.PeakMemoryMeasured(cluster,

@@ -1,4 +1,4 @@
-// What is predicted of the stages of an execution, and what its windows come to.
+// Figures of an execution: what was predicted for its stages, and what its windows measured.
 
 #ifndef PARPLAN_SERVER_CORE_EXECUTION_FIGURES_H_
 #define PARPLAN_SERVER_CORE_EXECUTION_FIGURES_H_
@@ -19,34 +19,35 @@
 
 namespace parplan {
 
-// The predicted half of `ExecutionStage`, one for each entry of the payload's
-// `Prediction.stages`. The phases of a stage add up to the step: what neither works,
-// synchronises nor waits for other stages is idle.
+// Returns the predicted half of an `ExecutionStage` for each of the payload's `Prediction.stages`.
+// The phases of a stage add up to the step: time without work, synchronisation or a wait for other
+// stages is idle time.
 std::vector<v1::ExecutionStage> PredictedStages(const v1::PlanPayload& payload);
 
-// Plain data.
+// What the windows of an execution measured.
 struct ExecutionFigures {
-  // Of all windows; absent while there is none, or none that tells memory.
+  // Over all windows; absent while no window reports the step, or the memory.
   std::optional<absl::Duration> median_step;
   std::optional<int64_t> peak_memory_bytes;
-  // The measured half, one for every stage asked for.
+  // The measured half, one for every stage of the execution.
   std::vector<v1::ExecutionStage> stages;
 
-  // What it holds, for caches.
+  // Returns the memory that the figures hold, in bytes.
   size_t SizeBytes() const;
 };
 
-// For the stages of `execution`, which may have none. Windows of ranks outside them
-// count for the whole only. DATA_LOSS (STORE_UNAVAILABLE) for a damaged window.
+// Computes the figures for the stages of `execution`, which may have none. Windows of ranks outside
+// the stages count only for the figures of the whole. DATA_LOSS (STORE_UNAVAILABLE) for a damaged
+// window.
 absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord> windows,
                                                   const v1::Execution& execution);
 
-// Tells the ratios of measured to predicted but that of the step, of an execution of the
-// cluster. Phases and items below 1 % of the step or the peak have none: their ratios say
-// nothing.
-void TellRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer);
+// Reports the ratios of measured to predicted values of an execution of the cluster, except that of
+// the step. Phases and memory items below 1 % of the step or the peak are left out: so small a
+// prediction makes any ratio large.
+void ReportRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer);
 
-// Sets what was measured beside what was predicted in `execution`, ratios included.
+// Writes the measured values and the ratios to the prediction into `execution`.
 void AddFigures(const ExecutionFigures& figures, v1::Execution* execution);
 
 }  // namespace parplan

@@ -1,5 +1,4 @@
-// The parts of a signed plan: what the caller asked, what the planner found, and
-// the names and times that bind the one to the other. Pure.
+// Makes the parts of a signed plan from the caller's question and the planner's answer. Pure.
 
 #ifndef PARPLAN_SERVER_CORE_ISSUE_H_
 #define PARPLAN_SERVER_CORE_ISSUE_H_
@@ -24,26 +23,26 @@ std::string StoredPlanKey(const PlanQuestion& question, bool is_complete);
 // questions have the same `answer_key`. Lower-case hexadecimal.
 std::string StoredAnswerKey(const PlanQuestion& question);
 
-// The id of a plan issued at `issue_time`: from the question, the job and the
-// time, so that a plan issued again after the first has expired is another one.
+// Returns the id of a plan issued at `issue_time`. It depends on question, job and time, so a plan
+// issued again after the first has expired gets another id.
 std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time);
 
-// What is signed. Equal questions give equal payloads but for name and times.
+// Returns what is signed. Equal questions have equal payloads except for name and times.
 v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found,
                             const std::string& name, absl::Time issue_time);
 
-// The plan as it is stored, but for its signed part.
+// Returns the plan as it is stored, without its signed part.
 v1::Plan UnsignedPlan(const PlanQuestion& question, const SearchedPlan& searched,
                       const std::string& name, absl::Time issue_time);
 
-// The same two of a plan that was issued before for an equal question, perhaps for another
-// job: what the planner said is taken over, the rest is of this question.
+// Return the same two for an answer whose plan was issued before, perhaps for another job: they
+// keep what the planner found and take the rest from `question`.
 v1::PlanPayload PayloadAgain(const PlanQuestion& question, v1::PlanPayload issued,
                              const std::string& name, absl::Time issue_time);
 v1::Plan UnsignedPlanAgain(const PlanQuestion& question, v1::Plan issued, const std::string& name,
                            absl::Time issue_time);
 
-// What the observer hears of a plan with this payload.
+// Returns the report to the observer for a plan with this payload.
 PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,
                     const v1::PlanPayload& payload, absl::Time now);
 

@@ -1,4 +1,4 @@
-// The server's signing keys, for many threads at once.
+// The server's signing keys, shared by threads.
 
 #ifndef PARPLAN_SERVER_CORE_KEY_RING_H_
 #define PARPLAN_SERVER_CORE_KEY_RING_H_
@@ -17,26 +17,27 @@
 
 namespace parplan {
 
-// A key store with a lock around it. Safe to use from any thread.
+// A `KeyStore` behind a lock. Safe to use from any thread.
 class KeyRing {
  public:
   KeyRing(KeyStore store, absl::Time now);
 
-  // Signs with every key that may sign at `now`. The error is the key store's
-  // (FAILED_PRECONDITION, STORE_UNAVAILABLE) when there is none.
+  // Signs with every key that may sign at `now`. The error of the key store (FAILED_PRECONDITION,
+  // STORE_UNAVAILABLE) if there is none.
   absl::StatusOr<v1::SignedPlan> Sign(std::string payload_bytes, absl::Time now);
 
-  // Checks with the keys of this ring, as an executor would.
+  // Returns a verifier that trusts the keys of this ring, as an executor would.
   std::shared_ptr<const PlanVerifier> Verifier() const;
 
-  // Every public key, to hand out.
+  // Returns every public key, to hand out.
   TrustBundle Bundle(absl::Time now) const;
   std::string bundle_path() const;
 
-  // Makes a new key when the old ones end soon. Call it at start and once a day.
+  // Makes a new key if the old ones end soon; returns whether it did. To be called at start and
+  // once a day.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
-  // Reads the folder again, after somebody else changed it.
+  // Reads the folder again, after another program changed it.
   absl::Status Reload(absl::Time now);
 
  private:

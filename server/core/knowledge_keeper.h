@@ -1,5 +1,5 @@
-// Brings together what is known of a job's devices besides the question:
-// measurements, data sheets and the active calibration.
+// Collects what is known about a job's devices: measurements, data sheets and the active
+// calibration.
 
 #ifndef PARPLAN_SERVER_CORE_KNOWLEDGE_KEEPER_H_
 #define PARPLAN_SERVER_CORE_KNOWLEDGE_KEEPER_H_
@@ -17,23 +17,24 @@
 
 namespace parplan {
 
-// What the plans of a cluster rest on at one moment. While it is the same, so is
-// what `KnowledgeKeeper::Find` gives.
+// The version of everything that the plans of a cluster rest on. While it is the same,
+// `KnowledgeKeeper::Find` returns the same.
 struct KnowledgeVersion {
   int64_t profile_revision = 0;
   // Name of the active calibration; empty for none.
   std::string calibration;
 
-  // For keys: equal texts, equal versions.
+  // Returns a text for keys; equal texts mean equal versions.
   std::string ToString() const;
   friend bool operator==(const KnowledgeVersion&, const KnowledgeVersion&) = default;
 };
 
+// What is known about the nodes of one job.
 struct JobKnowledge {
   Knowledge knowledge;
-  // The end of the newest measurement; InfinitePast when nothing was measured.
+  // End of the newest measurement; InfinitePast if nothing was measured.
   absl::Time newest_measurement = absl::InfinitePast();
-  // Of `knowledge.hardware` and `knowledge.calibration`; empty where they are null.
+  // Digests of `knowledge.hardware` and `knowledge.calibration`; empty if these are null.
   std::string hardware_digest;
   std::string calibration_digest;
 };
@@ -45,17 +46,15 @@ class KnowledgeKeeper {
   KnowledgeKeeper(ProfileKeeper& profiles, CalibrationCore& calibrations)
       : profiles_(profiles), calibrations_(calibrations) {}
 
-  // Cheap. The store's errors.
+  // Returns the present version. Cheap. The errors of the store.
   absl::StatusOr<KnowledgeVersion> Version(absl::string_view cluster);
 
-  // What is known of the job's node group. `version` was read before: its
-  // calibration is taken, whatever became active since, and profiles that came
-  // since may be in it.
+  // Returns what is known about the job's node group. `version` was read before: the calibration is
+  // its, whatever became active since; profiles stored since may be included.
   //
-  // INVALID_ARGUMENT (SPEC_INVALID) below `field` for an unknown fabric.
-  // FAILED_PRECONDITION (PROFILE_MISSING) when no such node was measured, unless
-  // `allow_estimates` is set and the device is in the library: then the profile is
-  // null. REQUIRES: one node group.
+  // INVALID_ARGUMENT (SPEC_INVALID) below `field` for an unknown fabric. FAILED_PRECONDITION
+  // (PROFILE_MISSING) if no such node was measured, unless `allow_estimates` is set and the device
+  // is in the library: then the profile is null. REQUIRES: `topology` has one node group.
   absl::StatusOr<JobKnowledge> Find(const Topology& topology, const KnowledgeVersion& version,
                                     bool allow_estimates, absl::string_view field);
 

@@ -190,7 +190,7 @@ absl::StatusOr<LeaseKeeper::News> LeaseKeeper::Open(AgentConnection connection,
     return Broken("open_lease.lease_id", "must be a lease that is not open yet");
   }
   lease->rendezvous_port = port;
-  TellAll(*lease, LeaseNews::Kind::kOpened, news);
+  NotifyAll(*lease, LeaseNews::Kind::kOpened, news);
   return news;
 }
 
@@ -207,7 +207,7 @@ absl::StatusOr<LeaseKeeper::News> LeaseKeeper::Renew(AgentConnection connection,
     return news;
   }
   lease->end = std::min(now + duration, lease->start + limits_.max_lease_duration);
-  TellAll(*lease, LeaseNews::Kind::kRenewed, news);
+  NotifyAll(*lease, LeaseNews::Kind::kRenewed, news);
   return news;
 }
 
@@ -289,7 +289,7 @@ std::vector<ConnectedAgent> LeaseKeeper::List(const std::string& cluster,
   return list;
 }
 
-void LeaseKeeper::TellAll(const NodeLease& lease, LeaseNews::Kind kind, News& news) const {
+void LeaseKeeper::NotifyAll(const NodeLease& lease, LeaseNews::Kind kind, News& news) const {
   for (const NodeLease::Node& node : lease.nodes) {
     if (!HasHeard(lease, node)) continue;
     news.push_back({.to = node.connection, .kind = kind, .lease = lease});

@@ -1,5 +1,5 @@
-// Which agents are connected and which nodes are lent: decisions only. Values and the
-// time come in, what to tell whom comes out; docs/adr/0010 says why it is so.
+// Decides which agents are connected and which nodes are lent. Pure: values and the time go in,
+// messages for connections come out (docs/adr/0010).
 
 #ifndef PARPLAN_SERVER_CORE_LEASE_KEEPER_H_
 #define PARPLAN_SERVER_CORE_LEASE_KEEPER_H_
@@ -20,10 +20,10 @@
 
 namespace parplan {
 
-// A stream of an agent. Chosen by the caller, never used twice.
+// Number of an agent's stream. Chosen by the caller, never used twice.
 using AgentConnection = int64_t;
 
-// Who an agent says it is; see `AgentHello` of the contract.
+// The facts an agent gives about itself: `AgentHello` of the contract.
 struct AgentFacts {
   std::string cluster;
   std::string node;
@@ -46,35 +46,36 @@ struct NodeLease {
   std::string request_id;
   std::string token;
   std::string task;
-  // In the order asked for.
+  // In the order of the request.
   std::vector<Node> nodes;
-  // Of `nodes`: the one that asked.
+  // Index in `nodes` of the node that asked.
   int host = 0;
-  // Where ranks meet; 0 until the lease is opened.
+  // Port on the host where ranks meet; 0 until the lease is opened.
   int rendezvous_port = 0;
-  // On the caller's clock.
+  // On the clock whose `now` the keeper is given.
   absl::Duration start;
   absl::Duration end;
 
   AgentConnection host_connection() const { return nodes[host].connection; }
 };
 
-// What one connection is to be told, or that it is over.
+// A message for one connection, or its end.
 struct LeaseNews {
   enum class Kind { kGranted, kOpened, kRenewed, kEnded, kDisconnected };
 
   AgentConnection to = 0;
   Kind kind = Kind::kGranted;
-  // Of all kinds but `kDisconnected`.
+  // Set for all kinds except `kDisconnected`.
   NodeLease lease;
-  // Of `kEnded`. `node` is empty where no node is the cause.
+  // Set for `kEnded`. `node` is empty if no node is the cause.
   LeaseOutcome outcome = LeaseOutcome::kReturned;
   std::string node;
   std::string detail;
-  // Of `kDisconnected`.
+  // Set for `kDisconnected`.
   absl::Status status;
 };
 
+// The refusal of a lease: its cause, and after how long to ask again.
 struct LeaseRefused {
   LeaseRefusalKind kind = LeaseRefusalKind::kNodeAbsent;
   std::string node;
@@ -82,10 +83,11 @@ struct LeaseRefused {
   absl::Duration retry;
 };
 
+// A request for a lease, read and checked (`ReadLeaseRequest`).
 struct LeaseQuestion {
   std::string request_id;
   std::vector<std::string> nodes;
-  // Zero: the default.
+  // 0 for `kDefaultLease`.
   absl::Duration duration;
   bool even_if_busy = false;
   std::string task;
@@ -97,15 +99,14 @@ struct ConnectedAgent {
   bool is_busy = false;
   absl::Duration connected_for;
   absl::Duration silent_for;
-  std::string lease_id;  // Empty: in none.
+  std::string lease_id;  // Empty if the node is in no lease.
 };
 
-// What holds at any time: a node is connected once and in at most one lease; all nodes
-// of a lease are connected; a lease ends by `max_lease_duration` after its grant at the
-// latest, provided somebody calls `Tick` at `NextDeadline`; each node that heard of it is
-// told of its end once.
+// Holds at any time: a node is connected once and in at most one lease; all nodes of a lease are
+// connected; a lease ends at most `max_lease_duration` after its grant, provided that `Tick` is
+// called at `NextDeadline`; each node that was told of a lease is told of its end, once.
 //
-// `now` is a time that never goes back. Not safe to use from several threads.
+// `now` must never decrease. Not thread-safe.
 class LeaseKeeper {
  public:
   using News = std::vector<LeaseNews>;
@@ -114,37 +115,37 @@ class LeaseKeeper {
 
   explicit LeaseKeeper(const Limits& limits) : limits_(limits) {}
 
-  // ALREADY_EXISTS (AGENT_CONNECTED) when another agent that is not silent is connected as
-  // this node: whoever is there stays, so that two machines with one name do not push
-  // each other out in turn. The same instance takes the place of its earlier connection,
-  // whose leases end. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) when as many are there as may
-  // be.
+  // Adds an agent. An agent that connects again (same instance) replaces its earlier connection,
+  // whose leases end. ALREADY_EXISTS (AGENT_CONNECTED) if another agent that is not silent is
+  // connected as this node: the one that is connected stays, so that two machines with one name do
+  // not replace each other in turn. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at
+  // `Limits::max_agent_count`.
   absl::StatusOr<News> Connect(AgentConnection connection, const AgentFacts& facts, bool is_busy,
                                absl::Duration now);
-  // The stream is over. Nothing happens when it is not known (any more).
+  // Removes the agent of a stream that ended. Does nothing if it is not known, or not any more.
   News Disconnect(AgentConnection connection);
-  // A sign of life; every message is one.
+  // Records a sign of life; every message is one.
   void Heard(AgentConnection connection, absl::Duration now);
   void SetBusy(AgentConnection connection, bool is_busy);
 
-  // All nodes or none. The lease has the name and the secret given. INVALID_ARGUMENT
+  // Lends all nodes of the question or none, under the id and the secret given. INVALID_ARGUMENT
   // (SPEC_INVALID) naming the field of `request_lease`.
   absl::StatusOr<std::variant<News, LeaseRefused>> Request(AgentConnection connection,
                                                            const LeaseQuestion& question,
                                                            const std::string& lease_id,
                                                            const std::string& token,
                                                            absl::Duration now);
-  // These say nothing of a lease that is not there: it may have ended while they were on
-  // their way. INVALID_ARGUMENT (SPEC_INVALID) from a node that may not do this.
+  // These three ignore a lease that does not exist: it may have ended while the message was on its
+  // way. INVALID_ARGUMENT (SPEC_INVALID) from a node that may not do this.
   absl::StatusOr<News> Open(AgentConnection connection, const std::string& lease_id, int port);
   absl::StatusOr<News> Renew(AgentConnection connection, const std::string& lease_id,
                              absl::Duration duration, absl::Duration now);
   absl::StatusOr<News> Return(AgentConnection connection, const std::string& lease_id,
                               const std::string& failure_reason);
 
-  // Ends what is over at `now`: leases, and connections that were silent too long.
+  // Ends leases that are over at `now`, and connections that were silent for too long.
   News Tick(absl::Duration now);
-  // When to call `Tick`; absent while there is nothing to wait for.
+  // Returns when to call `Tick`; absent while there is no deadline.
   std::optional<absl::Duration> NextDeadline() const;
 
   // Ends all leases and connections with `status`.
@@ -166,13 +167,14 @@ class LeaseKeeper {
   std::optional<LeaseRefused> FindObstacle(const std::string& cluster,
                                            const LeaseQuestion& question) const;
   absl::Status CheckQuestion(const AgentEntry& asking, const LeaseQuestion& question) const;
-  // The lease, when it is there; the connection must be in it, and its host if `as_host`.
+  // Returns the lease, or null if there is none. The connection must be in it, and be its host if
+  // `as_host`.
   absl::StatusOr<NodeLease*> Find(AgentConnection connection, const std::string& lease_id,
                                   bool as_host, const char* field);
-  void TellAll(const NodeLease& lease, LeaseNews::Kind kind, News& news) const;
+  void NotifyAll(const NodeLease& lease, LeaseNews::Kind kind, News& news) const;
   void EndLease(const std::string& lease_id, LeaseOutcome outcome, const std::string& node,
                 const std::string& detail, News& news);
-  // Takes an agent out, its leases first. It hears `farewell` unless that is OK.
+  // Removes an agent, its leases first. Its stream ends with `farewell` unless that is OK.
   void Remove(AgentConnection connection, const std::string& detail, const absl::Status& farewell,
               News& news);
 

@@ -1,4 +1,4 @@
-// A map that forgets what was not used for longest when it grows too large.
+// A map of bounded size that drops the entry that was unused for longest.
 
 #ifndef PARPLAN_SERVER_CORE_LRU_CACHE_H_
 #define PARPLAN_SERVER_CORE_LRU_CACHE_H_
@@ -13,14 +13,12 @@
 
 namespace parplan {
 
-// Keys are whole texts, not hashes of them, so two questions never meet by
-// chance. `Value` is cheap to copy, such as a shared pointer. Safe to use from
-// any thread.
+// Keys are whole texts and no hashes, so different questions never share an entry. `Value` must be
+// cheap to copy, for example a shared pointer. Safe to use from any thread.
 template <typename Value>
 class LruCache {
  public:
-  // Holds entries of at most `max_bytes` together, keys included; an entry larger
-  // than that is not kept.
+  // Keeps at most `max_bytes` of entries, keys included. A larger entry is not kept.
   explicit LruCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   LruCache(const LruCache&) = delete;
@@ -34,7 +32,7 @@ class LruCache {
     return found->second.value;
   }
 
-  // Replaces an entry of the same key. `value_bytes` is what the value holds.
+  // Adds an entry, or replaces the one of the same key. `value_bytes` is the memory of the value.
   void Put(const std::string& key, Value value, size_t value_bytes) {
     const size_t bytes = 2 * key.size() + value_bytes + kEntryBytes;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -57,7 +55,7 @@ class LruCache {
   }
 
  private:
-  // What the containers add to an entry, about.
+  // Memory that the two containers add to an entry: nodes, pointers and strings, rounded up.
   static constexpr size_t kEntryBytes = 200;
 
   struct Entry {

@@ -1,5 +1,5 @@
-// Answers questions with signed plans: validate, look up, search, check, sign,
-// store. The transport brings messages and takes messages; planner/ thinks.
+// Answers questions with signed plans: validates, looks up, searches, checks, signs, stores. The
+// transport (server/rpc) brings the messages; planner/ finds the plans.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_CORE_H_
 #define PARPLAN_SERVER_CORE_PLAN_CORE_H_
@@ -33,23 +33,23 @@
 
 namespace parplan {
 
-// Answers are shared and never changed; a transport serializes them as they are.
+// Immutable; a transport serializes it as it is.
 using SharedPlan = std::shared_ptr<const v1::Plan>;
 
-// Called exactly once: on the calling thread when the answer is at hand, else on
-// a worker's thread, or on the thread that cancels the call.
+// Called exactly once: on the calling thread if the answer is known, else on a worker's thread or
+// on the thread that cancels the call.
 using PlanDone = std::function<void(absl::StatusOr<SharedPlan>)>;
 
-// Called on a searching thread, any number of times, never once `PlanDone` has
-// begun. Returns quickly, since the search waits for it, and neither cancels the
-// call nor takes a lock that is held while somebody cancels it.
+// Called on a searching thread any number of times, and not any more once `PlanDone` has begun.
+// Must return quickly, since the search waits for it. Must neither cancel the call nor take a lock
+// that is held while the call is cancelled.
 using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 
-// Errors are those listed in plan_service.proto; besides, CANCELLED without a
-// reason for a call that was cancelled. Safe to use from any thread.
+// The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto, and
+// CANCELLED without a reason for a call that was cancelled. Safe to use from any thread.
 class PlanCore {
  public:
-  // All outlive the core; the pool is drained before the core goes.
+  // The references outlive the core; the pool is drained before the core is destroyed.
   struct Dependencies {
     Store& store;
     KnowledgeKeeper& knowledge;
@@ -59,7 +59,7 @@ class PlanCore {
     Observer& observer;
     const Limits& limits;
     PlannerFunction planner = &FindPlan;
-    // Where several servers share the store; null for one.
+    // Coordinates the searches of several servers on one store; null for a single server.
     Turns* turns = nullptr;
   };
   explicit PlanCore(Dependencies dependencies);
@@ -67,17 +67,16 @@ class PlanCore {
   PlanCore(const PlanCore&) = delete;
   PlanCore& operator=(const PlanCore&) = delete;
 
-  // A plan made before is returned at once, without a search, as long as it is
-  // for the same question, job, nodes and time to live, rests on the same
-  // profiles and calibration, and has at least `kMinLifeLeft` of its life before it. Equal
-  // questions in flight share one search, whoever asks. The search ends with the
-  // best plan so far shortly before the last waiting caller's deadline; a caller
-  // whose own deadline is earlier gets SEARCH_TIMED_OUT.
+  // Returns a signed plan. A plan made before is returned without a search if it is for the same
+  // question, job, nodes and time to live, rests on the same profiles and calibration, and has at
+  // least `kMinLifeLeft` of its life left. Equal questions in flight share one search, whoever
+  // asks. The search ends with the best plan so far shortly before the latest deadline of its
+  // callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
   void CreatePlan(std::shared_ptr<CallContext> context, const v1::CreatePlanRequest& request,
                   PlanDone done);
 
-  // As `CreatePlan`, and tells `progress` how the search goes. A caller that
-  // joins a search in flight hears of the rest of it.
+  // As `CreatePlan`, and reports the progress of the search. A caller that joins a search in flight
+  // receives the reports from then on.
   void SearchPlan(std::shared_ptr<CallContext> context, const v1::CreatePlanRequest& request,
                   ProgressListener progress, PlanDone done);
 
@@ -88,8 +87,10 @@ class PlanCore {
   v1::VerifyPlanResponse VerifyPlan(const v1::VerifyPlanRequest& request);
   v1::Capabilities GetCapabilities() const;
 
-  // Share of a plan's life that must lie before it for the plan to be given to
-  // another caller: one who asks for 24 hours gets at least 2.4.
+  // Share of a plan's life that must be left for the plan to be given to another caller: whoever
+  // asks for 24 hours gets at least 2.4. A larger share would search and sign again for callers
+  // that a plan still serves, a smaller one would hand out plans that end during a job's start. Not
+  // measured.
   static constexpr double kMinLifeLeft = 0.1;
 
  private:
@@ -97,54 +98,54 @@ class PlanCore {
   using SharedQuestion = std::shared_ptr<const PlanQuestion>;
   using PlanFlight = std::shared_ptr<Flight<SharedAnswer>>;
 
-  // A plan kept ready, marked `from_cache`.
+  // A signed plan in memory, marked `from_cache`.
   struct ReadyPlan {
-    // Of what the cluster's plans rested on when it was made.
+    // The version that the plan rests on.
     KnowledgeVersion version;
     absl::Time issue_time;
     absl::Time expire_time;
     SharedPlan plan;
   };
 
-  // A plan of memory that answers the request; null when there is none.
+  // Returns a plan in memory that answers the request; null if there is none.
   absl::StatusOr<SharedPlan> FindReady(const ClusterName& parent, const std::string& request_key);
 
-  // The plan stored under the `request_id` of the request, when this is a retry
-  // and the plan has not expired; null when it is none. INVALID_ARGUMENT
-  // (REQUEST_ID_REUSED) when that plan answers another question.
+  // Returns the plan stored under the `request_id` of the request if this is a retry; null if it is
+  // none. INVALID_ARGUMENT (REQUEST_ID_REUSED) if that plan answers another question;
+  // FAILED_PRECONDITION (PLAN_EXPIRED) if it has expired.
   absl::StatusOr<SharedPlan> FindRetried(const ClusterName& parent,
                                          const v1::CreatePlanRequest& request);
 
-  // A plan of the store that answers the question; null when there is none.
+  // Returns a stored plan that answers the question; null if there is none.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);
 
-  // Keeps a plan ready for equal requests and gives what they will get.
+  // Keeps a plan in memory for equal requests and returns it as they will get it.
   SharedPlan Remember(const PlanQuestion& question, const PlanRecord& record, v1::Plan plan);
 
-  // Whether a plan may be given to a caller now.
+  // Returns whether a plan of these times may be given to a caller now.
   bool HasLifeLeft(absl::Time issue_time, absl::Time expire_time) const;
 
-  // An answer of memory; null when there is none.
+  // Returns the answer to the question from memory; null if there is none.
   SharedAnswer FindAnswer(const PlanQuestion& question);
 
-  // An answer that another server, or this one before it was started again, issued a plan
-  // from; null when there is none that can be trusted.
+  // Returns the answer behind a plan that another server, or this one before a restart, issued;
+  // null if there is none whose signature holds.
   SharedAnswer FindIssued(const PlanQuestion& question);
 
-  // Puts the search of `question` into the queue, once no other server searches the same.
+  // Queues the search of `question` once no other server searches for the same.
   absl::Status StartSearch(const SharedQuestion& question, const PlanFlight& flight);
 
-  // Puts it there now. `turn` is held until every caller has its plan; it may be null.
+  // Queues the search now. `turn` is held until every caller has its plan; it may be null.
   absl::Status QueueSearch(const SharedQuestion& question, const PlanFlight& flight,
                            std::shared_ptr<Turn> turn);
 
-  // Runs on a worker: searches, checks, keeps the answer.
+  // Searches, checks and keeps the answer. Runs on a worker.
   absl::StatusOr<SharedAnswer> Search(const PlanQuestion& question, absl::Duration queue_duration,
                                       Flight<SharedAnswer>& flight,
                                       const std::function<bool()>& stopping);
 
-  // The answer as a signed and stored plan for one caller, or the plan an equal
-  // caller got a moment ago.
+  // Returns the answer as a signed and stored plan for one caller, or the plan that an equal caller
+  // got a moment ago.
   absl::StatusOr<SharedPlan> Issue(const PlanQuestion& question, const PlannerAnswer& answer);
 
   // Signs and stores a new plan.
@@ -154,7 +155,8 @@ class PlanCore {
   LruCache<ReadyPlan> ready_plans_;
   LruCache<SharedAnswer> answers_;
   SingleFlight<SharedAnswer> flights_;
-  // Equal plans of one server are issued one after the other; picked by binding key.
+  // Serialise the issuing of equal plans; picked by a hash of the binding key. With 16, different
+  // plans seldom wait for each other; not measured.
   std::array<std::mutex, 16> issue_mutexes_;
 };
 

@@ -1,5 +1,5 @@
-// A `CreatePlanRequest`, read and checked: the problem for the planner, and the
-// texts by which equal questions find each other.
+// A `CreatePlanRequest`, read and checked: the problem for the planner, and the keys by which equal
+// questions are recognised.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_QUESTION_H_
 #define PARPLAN_SERVER_CORE_PLAN_QUESTION_H_
@@ -22,7 +22,7 @@
 
 namespace parplan {
 
-// Immutable once read.
+// A question as the core works on it. Immutable once read.
 struct PlanQuestion {
   std::string cluster;
   std::string job_id;
@@ -31,34 +31,33 @@ struct PlanQuestion {
   v1::PlanSpec spec;
   PlanningOptions options;
   PlanningProblem problem;
-  // What the answer rests on, and where the newest of it is from.
+  // What the answer rests on, and the end of its newest measurement.
   KnowledgeVersion version;
   absl::Time newest_measurement;
 
-  // Of what is in `problem`. Empty: nothing was measured, the device is in no
-  // library, no calibration is active.
+  // Digests of the parts of `problem`. Empty if nothing was measured, the device is in no library,
+  // or no calibration is active.
   std::string model_digest;
   std::string topology_digest;
   std::string profile_digest;
   std::string hardware_digest;
   std::string calibration_digest;
 
-  // What is asked and of what, whoever asks: model, devices, measurements, data
-  // sheets, calibration, rules, planner (`PlanKey`), the names the answer is told in, and whether
-  // baselines are compared. Equal keys, equal answers of the planner, unless a limit ends the
-  // search.
+  // Identifies the question, whoever asks: `PlanKey` (model, devices, measurements, data sheets,
+  // calibration, rules, planner), the names used in the answer, and whether baselines are compared.
+  // Equal keys have equal answers, unless a limit ends the search.
   std::string answer_key;
-  // The same and the limits of the search: what may share a search.
+  // `answer_key` and the limits of the search. Questions with equal keys share a search.
   std::string flight_key;
-  // The same as `answer_key` and whom the plan is for: job and time to live.
-  // SHA-256, lower-case hexadecimal; the store finds plans by it.
+  // `answer_key`, job and time to live, as SHA-256 in lower-case hexadecimal. The store finds plans
+  // by it.
   std::string binding_key;
-  // The bytes of the request, `request_id` left out.
+  // `RequestKey` of the request.
   std::string request_key;
 };
 
-// The bytes of everything in `request` but its `request_id`: equal bytes, equal
-// questions. (Protobuf gives equal messages equal bytes within one process.)
+// Returns the bytes of everything in `request` except its `request_id`: equal bytes mean equal
+// requests. (Within one process Protobuf serializes equal messages to equal bytes.)
 std::string RequestKey(const v1::CreatePlanRequest& request);
 
 // Returns the cluster that the request names, and checks its `request_id`: all that is needed to
@@ -76,11 +75,12 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
     const v1::CreatePlanRequest& request, const ClusterName& parent, std::string request_key,
     KnowledgeKeeper& knowledge, const Limits& limits);
 
-// Rules of options that need the list of planners. `field` names the options.
+// Checks that there is a planner of this name. INVALID_ARGUMENT (SPEC_INVALID) with `planner` below
+// `field`, which names the options.
 absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field);
 
-// INVALID_ARGUMENT (SPEC_INVALID) when the model has more layers than the server
-// takes. `field` names the model.
+// Checks that the model has at most as many layers as the server accepts. INVALID_ARGUMENT
+// (SPEC_INVALID) below `field`, which names the model.
 absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::string_view field);
 
 }  // namespace parplan

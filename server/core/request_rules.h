@@ -1,4 +1,4 @@
-// Rules that requests of several services share.
+// Checks that requests of several services share.
 
 #ifndef PARPLAN_SERVER_CORE_REQUEST_RULES_H_
 #define PARPLAN_SERVER_CORE_REQUEST_RULES_H_
@@ -9,17 +9,18 @@
 
 namespace parplan {
 
-// INVALID_ARGUMENT (SPEC_INVALID) naming `field` when `text` has more than
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `field` if `text` has a NUL or more than
 // `max_count` characters of UTF-8.
 absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::string_view field);
 
-// INVALID_ARGUMENT (`reason`) naming `field` when `request_id` is too long to be
-// a UUID in any of its forms, or empty although it is required.
+// Returns INVALID_ARGUMENT (`reason`) naming `field` if `request_id` has a control character, is
+// too long for any form of a UUID, or is empty although required.
 absl::Status CheckRequestId(absl::string_view request_id, bool required, absl::string_view field,
                             Reason reason = Reason::kSpecInvalid);
 
-// An error of a store that begins with the field `name`, in which most requests name what it
-// is about, for a request that does so in `field`. Others stay as they are.
+// Returns `status`, an error of a store, with `field` in place of the field `name` at the start of
+// its message: stores assume that requests name a resource in `name`. Other errors stay as they
+// are.
 absl::Status NamingField(const absl::Status& status, absl::string_view field);
 
 }  // namespace parplan

@@ -1,5 +1,4 @@
-// The pure part of `ShapePlan`: which device counts to try, on what devices, and
-// what to recommend.
+// The pure part of `ShapePlan`: the device counts to try, their topology, and the recommendation.
 
 #ifndef PARPLAN_SERVER_CORE_SHAPE_H_
 #define PARPLAN_SERVER_CORE_SHAPE_H_
@@ -18,28 +17,28 @@
 
 namespace parplan {
 
-// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`, for
-// example `offers[0]`, when a rule of `DeviceOffer` is broken.
+// Checks the rules of `DeviceOffer`. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field
+// below `field`, for example `offers[0]`.
 absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
                         const Limits& limits);
 
-// Rising, without repetition: the powers of two and the two ends of the range,
-// as far as they are whole nodes or a divisor of one node. An end that is
-// neither moves into the range to the next count that is. Empty when no count of
-// the range is one. REQUIRES: passed `CheckOffer`.
+// Lists the device counts to try, ascending and without duplicates: the powers of two in the range
+// of the offer and the two ends of the range, if they are whole nodes or divide one node. An end
+// that is neither is replaced by the nearest count inside the range that is. Empty if the range has
+// no such count. REQUIRES: `offer` passed `CheckOffer`.
 std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 
-// The devices of a job that is given `device_count` of an offer: whole nodes, or
-// a part of one. REQUIRES: `device_count` is one of `DeviceCounts(offer)`.
+// Returns the topology of a job that is given `device_count` devices of an offer: whole nodes, or a
+// part of one. REQUIRES: `device_count` is one of `DeviceCounts(offer)`.
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count);
 
 // Returns an answer of `ExecuteOrder` as an option, without `offer_index` and `device_count`.
 v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
 
-// The index of what to ask for, by the rule of
-// `ShapePlanResponse.recommended_option_index`; of equal counts the faster step,
-// then the first. Absent when nothing fits.
+// Returns the index of the recommended option, by the rule of
+// `ShapePlanResponse.recommended_option_index`; among equal counts the faster step, then the first.
+// Absent if nothing fits.
 std::optional<int> RecommendedOption(
     const google::protobuf::RepeatedPtrField<v1::ShapeOption>& options);
 

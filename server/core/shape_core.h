@@ -1,5 +1,4 @@
-// Answers `ShapePlan`: what a job whose nodes are not chosen yet could do with
-// the devices on offer.
+// Answers `ShapePlan`: plans a job, whose nodes are not chosen yet, for the devices on offer.
 
 #ifndef PARPLAN_SERVER_CORE_SHAPE_CORE_H_
 #define PARPLAN_SERVER_CORE_SHAPE_CORE_H_
@@ -26,18 +25,18 @@
 
 namespace parplan {
 
-// Shared and never changed.
+// Immutable.
 using SharedShape = std::shared_ptr<const v1::ShapePlanResponse>;
 
-// Called exactly once: on the calling thread when the answer is at hand, else on
-// a worker's thread, or on the thread that cancels the call.
+// Called exactly once: on the calling thread if the answer is known, else on a worker's thread or
+// on the thread that cancels the call.
 using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 
-// Errors are those listed in plan_service.proto, and CANCELLED without a reason
-// for a call that was cancelled. Safe to use from any thread.
+// Errors are those listed in plan_service.proto, and CANCELLED without a reason for a call that was
+// cancelled. Safe to use from any thread.
 class ShapeCore {
  public:
-  // All outlive the core; the pool is drained before the core goes.
+  // The references outlive the core; the pool is drained before the core is destroyed.
   struct Dependencies {
     KnowledgeKeeper& knowledge;
     SearchPool& pool;
@@ -51,9 +50,9 @@ class ShapeCore {
   ShapeCore(const ShapeCore&) = delete;
   ShapeCore& operator=(const ShapeCore&) = delete;
 
-  // An answer given before is returned at once while the profiles and the
-  // calibration of the cluster are the same. All counts of all offers are one task of the pool,
-  // searched one after the other; `options.search_time_limit` is for all of them together.
+  // Plans for every device count of every offer, one after the other, as one task of the pool;
+  // `options.search_time_limit` is for all of them together. An earlier answer is returned at once
+  // while profiles and calibration of the cluster are the same.
   void ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
                  ShapeDone done);
 
@@ -73,12 +72,12 @@ class ShapeCore {
   SharedShape FindReady(const std::string& request_key, const KnowledgeVersion& version);
   absl::Status StartSearch(const SharedQuestion& question, const ShapeFlight& flight);
 
-  // Runs on a worker: tries everything there is to try, in order.
+  // Plans for every count of every offer, in order. Runs on a worker.
   absl::StatusOr<SharedShape> Shape(const Question& question, Flight<SharedShape>& flight,
                                     absl::Duration queue_duration,
                                     const std::function<bool()>& stopping);
 
-  // The planner's answer for one count of one offer.
+  // Plans for one count of one offer.
   absl::StatusOr<PlannerAnswer> Try(const Question& question, const v1::DeviceOffer& offer,
                                     int device_count, const SearchOrder& order);
 

@@ -1,4 +1,4 @@
-// What is told of measurements that plans rest on.
+// Facts about measurements that the observer is told.
 
 #ifndef PARPLAN_SERVER_CORE_SNAPSHOT_REPORT_H_
 #define PARPLAN_SERVER_CORE_SNAPSHOT_REPORT_H_
@@ -12,11 +12,11 @@
 
 namespace parplan {
 
-// When a profile was measured; when it was stored where its agent did not say.
+// Returns when a profile was measured, or when it was stored if its agent did not say.
 absl::Time MeasureTime(const v1::Profile& profile);
 
-// For each collective and reach that was measured, the best bus bandwidth over all shapes of
-// groups at the largest message of each. In the order of their enums.
+// Returns, for each collective and reach that was measured, the best bus bandwidth over all shapes
+// of groups, each at its largest message. In the order of their enums.
 std::vector<MeasuredBandwidth> BandwidthsOf(const ProfileSnapshot& snapshot, int devices_per_node);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// Messages as the store keeps them: bytes.
+// Parses messages that the store keeps as bytes.
 
 #ifndef PARPLAN_SERVER_CORE_STORED_MESSAGE_H_
 #define PARPLAN_SERVER_CORE_STORED_MESSAGE_H_
@@ -11,8 +11,7 @@
 
 namespace parplan {
 
-// The message that was stored under `name`. DATA_LOSS (STORE_UNAVAILABLE) when
-// the bytes are none.
+// Parses what was stored under `name`. DATA_LOSS (STORE_UNAVAILABLE) if the bytes are damaged.
 template <typename Message>
 absl::StatusOr<Message> ParseStored(const std::string& bytes, const std::string& name) {
   Message message;

@@ -1,4 +1,4 @@
-// The rules of `MeasuredWindow`, and what the store keeps of one.
+// Checks a `MeasuredWindow` and makes its record for the store.
 
 #ifndef PARPLAN_SERVER_CORE_WINDOW_RULES_H_
 #define PARPLAN_SERVER_CORE_WINDOW_RULES_H_
@@ -9,8 +9,8 @@
 
 namespace parplan {
 
-// Of a window of an execution on `device_count` devices. INVALID_ARGUMENT
-// (SPEC_INVALID) with the path of the field, beginning with `window.`.
+// Reads a window of an execution on `device_count` devices. INVALID_ARGUMENT (SPEC_INVALID) with
+// the path of the field, which begins with `window.`.
 absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count);
 
 }  // namespace parplan

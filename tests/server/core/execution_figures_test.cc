@@ -154,7 +154,7 @@ TEST(ExecutionFigures, ADamagedWindowIsNamedAsOne) {
               StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST(TellRatios, LeaveOutWhatIsSmallAndWhatWasNotMeasured) {
+TEST(ReportRatios, LeaveOutWhatIsSmallAndWhatWasNotMeasured) {
   v1::Execution execution = TwoStages();
   v1::ExecutionStage& stage = *execution.mutable_stages(0);
   const auto phase = [](v1::Phase phase, int64_t milliseconds, v1::PhaseDuration* entry) {
@@ -177,7 +177,7 @@ TEST(TellRatios, LeaveOutWhatIsSmallAndWhatWasNotMeasured) {
   item(v1::MEMORY_ITEM_KIND_CONTEXT, 10, stage.add_predicted_memory_items());
   item(v1::MEMORY_ITEM_KIND_LOGITS, 400, stage.add_measured_memory_items());
   RecordingObserver observer;
-  TellRatios(execution, "lab", observer);
+  ReportRatios(execution, "lab", observer);
   EXPECT_THAT(observer.phase_ratios(),
               ElementsAre(Pair(v1::PHASE_FORWARD, 1.1), Pair(v1::PHASE_PIPELINE, 0.0)));
   EXPECT_THAT(observer.item_ratios(), ElementsAre(Pair(v1::MEMORY_ITEM_KIND_LOGITS, 0.8)));
