@@ -27,8 +27,8 @@ constexpr absl::Duration kLongestWait = absl::Hours(1);
 
 }  // namespace
 
-// What one call of the core has to tell. Made before the lock is taken and flushed when it
-// is given back, since the transport may call back from within.
+// The messages of one call of the core. Created before the lock is taken, so that it is destroyed
+// and flushes after the lock is released: the transport may call the core from within `Flush`.
 class AgentCore::Round {
  public:
   explicit Round(AgentCore& core) : core_(core) {}
@@ -36,22 +36,22 @@ class AgentCore::Round {
     for (const std::shared_ptr<AgentPeer>& peer : touched_) peer->Flush();
   }
 
-  void Tell(AgentConnection connection, v1::ConnectAgentResponse message) {
+  void Send(AgentConnection connection, v1::ConnectAgentResponse message) {
     const auto found = core_.peers_.find(connection);
     if (found == core_.peers_.end()) return;
-    found->second->Tell(std::move(message));
+    found->second->Send(std::move(message));
     touched_.insert(found->second);
   }
 
-  // Also tells the observer, and wakes the watcher: deadlines may have changed.
-  void Tell(const LeaseKeeper::News& all) {
+  // Also reports to the observer and wakes the watcher, since deadlines may have changed.
+  void Send(const LeaseKeeper::News& all) {
     const absl::Duration now = core_.clock_.Steady();
     for (const LeaseNews& news : all) {
       if (news.kind == LeaseNews::Kind::kDisconnected) {
         Close(news.to, news.status);
         continue;
       }
-      Tell(news.to, NewsMessage(news, now));
+      Send(news.to, NewsMessage(news, now));
       if (news.kind == LeaseNews::Kind::kEnded && news.to == news.lease.host_connection()) {
         core_.observer_.LeaseEnded(news.outcome, now - news.lease.start);
       }
@@ -79,7 +79,7 @@ AgentSession::~AgentSession() {
 }
 
 absl::Status AgentSession::Add(const v1::ConnectAgentRequest& request) {
-  return connection_ == 0 ? core_->Greet(request, this) : core_->Obey(request, connection_);
+  return connection_ == 0 ? core_->Greet(request, this) : core_->Handle(request, connection_);
 }
 
 AgentCore::AgentCore(const Clock& clock, Observer& observer, const Limits& limits)
@@ -111,12 +111,12 @@ absl::Status AgentCore::Greet(const v1::ConnectAgentRequest& request, AgentSessi
   session->connection_ = last_connection_ = connection;
   peers_[connection] = std::move(session->peer_);
   roster_.Connected(connection, facts.cluster, clock_.Now());
-  round.Tell(connection, WelcomeMessage(limits_));
-  round.Tell(news);
+  round.Send(connection, WelcomeMessage(limits_));
+  round.Send(news);
   return absl::OkStatus();
 }
 
-absl::Status AgentCore::Obey(const v1::ConnectAgentRequest& request, AgentConnection connection) {
+absl::Status AgentCore::Handle(const v1::ConnectAgentRequest& request, AgentConnection connection) {
   Round round(*this);
   const std::lock_guard<std::mutex> lock(mutex_);
   const absl::Duration now = clock_.Steady();
@@ -156,7 +156,7 @@ absl::Status AgentCore::Obey(const v1::ConnectAgentRequest& request, AgentConnec
       // A message of a later release: a sign of life.
       return absl::OkStatus();
   }
-  round.Tell(news);
+  round.Send(news);
   return absl::OkStatus();
 }
 
@@ -167,9 +167,9 @@ absl::Status AgentCore::Ask(const v1::LeaseRequest& request, AgentConnection con
                                                               RandomSecret(), clock_.Steady()));
   if (const auto* const refused = std::get_if<LeaseRefused>(&answer)) {
     observer_.LeaseRefused(refused->kind);
-    round.Tell(connection, RefusalMessage(*refused, question.request_id));
+    round.Send(connection, RefusalMessage(*refused, question.request_id));
   } else {
-    round.Tell(std::get<LeaseKeeper::News>(answer));
+    round.Send(std::get<LeaseKeeper::News>(answer));
   }
   return absl::OkStatus();
 }
@@ -179,7 +179,7 @@ void AgentCore::Leave(AgentConnection connection) {
   const std::lock_guard<std::mutex> lock(mutex_);
   peers_.erase(connection);
   roster_.Gone(connection);
-  round.Tell(keeper_.Disconnect(connection));
+  round.Send(keeper_.Disconnect(connection));
 }
 
 absl::StatusOr<v1::ListAgentsResponse> AgentCore::List(const v1::ListAgentsRequest& request) {
@@ -196,14 +196,14 @@ void AgentCore::Tick() {
   Round round(*this);
   const std::lock_guard<std::mutex> lock(mutex_);
   const LeaseKeeper::News news = keeper_.Tick(clock_.Steady());
-  if (!news.empty()) round.Tell(news);
+  if (!news.empty()) round.Send(news);
 }
 
 void AgentCore::Drain() {
   Round round(*this);
   const std::lock_guard<std::mutex> lock(mutex_);
   draining_ = true;
-  round.Tell(keeper_.Close(SearchPool::DrainingError(), kDrainingDetail));
+  round.Send(keeper_.Close(SearchPool::DrainingError(), kDrainingDetail));
 }
 
 void AgentCore::Watch() {

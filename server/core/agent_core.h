@@ -30,7 +30,7 @@ class AgentPeer {
 
   // Both only queue: the message, or the end of the stream, is sent at the next `Flush`, in the
   // order of the calls. Messages after `Close` are dropped.
-  virtual void Tell(v1::ConnectAgentResponse message) = 0;
+  virtual void Send(v1::ConnectAgentResponse message) = 0;
   virtual void Close(const absl::Status& status) = 0;
 
   // Sends what is queued. Called without any lock of the core.
@@ -83,7 +83,7 @@ class AgentCore {
   class Round;
 
   absl::Status Greet(const v1::ConnectAgentRequest& request, AgentSession* session);
-  absl::Status Obey(const v1::ConnectAgentRequest& request, AgentConnection connection);
+  absl::Status Handle(const v1::ConnectAgentRequest& request, AgentConnection connection);
   absl::Status Ask(const v1::LeaseRequest& request, AgentConnection connection, Round& round);
   void Leave(AgentConnection connection);
   void Watch();

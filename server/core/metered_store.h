@@ -1,4 +1,4 @@
-// A store that tells how long its methods took and how they ended.
+// A store that reports duration and outcome of its methods to the observer.
 
 #ifndef PARPLAN_SERVER_CORE_METERED_STORE_H_
 #define PARPLAN_SERVER_CORE_METERED_STORE_H_

@@ -130,12 +130,12 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
   return loaded;
 }
 
-absl::Status ProfileKeeper::TellKinds() {
-  const std::lock_guard<std::mutex> lock(tell_mutex_);
+absl::Status ProfileKeeper::ReportKinds() {
+  const std::lock_guard<std::mutex> lock(report_mutex_);
   PARPLAN_ASSIGN_OR_RETURN(const auto revisions, store_.ProfileRevisions());
   absl::Status first;
   for (const auto& [cluster, revision] : revisions) {
-    int64_t& told = told_revisions_[cluster];
+    int64_t& told = reported_revisions_[cluster];
     if (told == revision) continue;
     const absl::StatusOr<std::vector<StoredKind>> kinds = KindsOf(cluster);
     first.Update(kinds.status());

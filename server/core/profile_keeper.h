@@ -1,4 +1,4 @@
-// Takes profiles in, whole or not at all, and hands out what the planner reads.
+// Stores profiles, whole or not at all, and merges them into the snapshots that the planner reads.
 
 #ifndef PARPLAN_SERVER_CORE_PROFILE_KEEPER_H_
 #define PARPLAN_SERVER_CORE_PROFILE_KEEPER_H_
@@ -27,22 +27,21 @@ namespace parplan {
 
 class ProfileKeeper;
 
-// One stream of `UploadProfile`. Collects in memory; nothing is visible to
-// anybody before `Finish` returns OK, and dropping a session leaves no trace.
-// One thread at a time.
+// One stream of `UploadProfile`. Collects in memory: nothing is visible before `Finish` returns OK,
+// and a session that is dropped leaves no trace. Used by one thread at a time.
 class UploadSession {
  public:
   ~UploadSession();
 
-  // Takes the header (first) or a piece (any time later). After an error the
-  // session takes no more. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as the
-  // messages add up to more than `Limits::max_upload_bytes`.
+  // Adds the header (first) or a piece (afterwards). After an error every further call returns it.
+  // RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as the messages together have more than
+  // `Limits::max_upload_bytes`.
   absl::Status Add(const v1::UploadProfileRequest& request);
 
-  // The client has half-closed: checks every rule of profile.proto and stores
-  // the profile. Once this returns OK the profile survives a crash. A
-  // `request_id` seen before gives the profile stored first when the content is
-  // equal, else INVALID_ARGUMENT (REQUEST_ID_REUSED).
+  // Checks every rule of profile.proto and stores the profile; to be called when the client has
+  // half-closed. Once this returns OK the profile survives a crash. For a `request_id` seen before
+  // returns the profile stored first if the content is equal, else INVALID_ARGUMENT
+  // (REQUEST_ID_REUSED).
   absl::StatusOr<v1::Profile> Finish();
 
  private:
@@ -53,13 +52,13 @@ class UploadSession {
   absl::Status AddImpl(const v1::UploadProfileRequest& request);
   absl::StatusOr<v1::Profile> FinishImpl();
 
-  // Tells the observer how the upload ended, once.
+  // Reports the end of the upload to the observer, once.
   void Report(const absl::Status& status);
 
   ProfileKeeper* keeper_;
   bool has_header_ = false;
   bool reported_ = false;
-  absl::Status failure_;  // The first error; given again by every later call.
+  absl::Status failure_;  // The first error; returned by every later call.
   std::string cluster_;
   std::string node_;
   std::string request_id_;
@@ -70,16 +69,15 @@ class UploadSession {
 // Merged measurements of one kind of node, as of one revision of the store.
 struct SnapshotHandle {
   std::shared_ptr<const ProfileSnapshot> snapshot;
-  // The end of the newest measurement in it; the time it was stored where the
-  // agent did not say.
+  // End of the newest measurement in it, or the time it was stored if the agent did not say.
   absl::Time newest_measurement;
 };
 
-// Errors are those listed in profile_service.proto. Every method may wait for the
-// store's disk. Safe to use from any thread.
+// The methods of ProfileService. Errors are those listed in profile_service.proto. Every method may
+// wait for the store's disk. Safe to use from any thread.
 class ProfileKeeper {
  public:
-  // All outlive the keeper and its sessions.
+  // The arguments outlive the keeper and its sessions.
   ProfileKeeper(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
 
   std::unique_ptr<UploadSession> StartUpload();
@@ -87,25 +85,24 @@ class ProfileKeeper {
   absl::StatusOr<v1::ListProfilesResponse> List(const v1::ListProfilesRequest& request);
   absl::Status Delete(const v1::DeleteProfileRequest& request);
 
-  // Changes whenever a profile of the cluster is added or deleted.
+  // Returns a number that changes whenever a profile of the cluster is added or deleted.
   absl::StatusOr<int64_t> Revision(absl::string_view cluster);
 
-  // All profiles of the cluster's nodes of this kind, merged; the same pointer
-  // until a profile is added or deleted. Where no node of this size was measured
-  // but larger ones were, the measurements within a part of the smallest of them
-  // (`PartOfNode` of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) when there is nothing,
-  // saying which kinds of node have been measured.
+  // Returns all profiles of the cluster's nodes of this kind, merged; the same pointer until a
+  // profile is added or deleted. If only larger nodes were measured, these are the measurements
+  // within a part of the smallest of them (`PartOfNode` of proto/wire). FAILED_PRECONDITION
+  // (PROFILE_MISSING) if nothing fits, listing the kinds of node that have been measured.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node);
 
-  // Tells the observer what every cluster has stored, where that changed since it was told.
-  // Gives the first error, and looks at the other clusters all the same.
-  absl::Status TellKinds();
+  // Reports to the observer what each cluster has stored, if that changed since the last report.
+  // Returns the first error, after the other clusters were tried as well.
+  absl::Status ReportKinds();
 
  private:
   friend class UploadSession;
 
-  // Reads and merges what the store has.
+  // A snapshot as `Load` read it from the store, and its revision.
   struct LoadedSnapshot {
     int64_t revision = 0;
     SnapshotHandle handle;
@@ -113,7 +110,7 @@ class ProfileKeeper {
   absl::StatusOr<LoadedSnapshot> Load(absl::string_view cluster, absl::string_view device_kind,
                                       int devices_per_node);
 
-  // The kinds of nodes of all profiles of the cluster, read a page at a time.
+  // Lists the kinds of nodes in all profiles of the cluster, which are read page by page.
   absl::StatusOr<std::vector<StoredKind>> KindsOf(const std::string& cluster);
 
   // Cluster, device kind, devices per node.
@@ -129,14 +126,14 @@ class ProfileKeeper {
   Observer& observer_;
   const Limits& limits_;
 
-  // Finds a snapshot of this revision; an empty handle when there is none.
+  // Returns the snapshot of this revision; an empty handle if there is none.
   SnapshotHandle FindCached(const SnapshotKey& key, int64_t revision);
   void Cache(const SnapshotKey& key, const LoadedSnapshot& loaded);
 
   std::mutex load_mutex_;  // One `Load` at a time: it may hold many profiles in memory.
 
-  std::mutex tell_mutex_;
-  std::map<std::string, int64_t> told_revisions_;  // By cluster; guarded by tell_mutex_.
+  std::mutex report_mutex_;
+  std::map<std::string, int64_t> reported_revisions_;  // By cluster; guarded by report_mutex_.
 
   std::mutex mutex_;
   int64_t use_count_ = 0;                            // Guarded by mutex_.

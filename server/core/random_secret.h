@@ -7,7 +7,7 @@
 
 namespace parplan {
 
-// 128 bits from the system's generator as 32 hexadecimal digits.
+// Returns 128 random bits of the system's generator as 32 hexadecimal digits.
 std::string RandomSecret();
 
 }  // namespace parplan

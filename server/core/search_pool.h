@@ -17,44 +17,43 @@
 
 namespace parplan {
 
-// Safe to use from any thread. First come, first served.
+// A first-in, first-out queue of searches and the threads that run them. Safe to use from any
+// thread.
 class SearchPool {
  public:
   struct Task {
-    // The work, on a worker's thread. `stopping` says whether the pool wants to
-    // end; a search asks it now and then.
+    // Does the work, on a worker's thread. `stopping` returns true once the pool ends; a search
+    // asks it now and then.
     std::function<void(const std::function<bool()>& stopping)> run;
-    // In the place of `run` when the pool ends before the task's turn.
+    // Called instead of `run` if the pool ends before the task's turn.
     std::function<void(const absl::Status& status)> drop;
   };
 
   // `observer` outlives the pool. REQUIRES: both counts are above 0.
   SearchPool(int worker_count, int max_queue_length, Observer& observer);
 
-  // As `Drain(0)`.
+  // Calls `Drain(0)`.
   ~SearchPool();
 
   SearchPool(const SearchPool&) = delete;
   SearchPool& operator=(const SearchPool&) = delete;
 
-  // UNAVAILABLE (DRAINING).
+  // Returns UNAVAILABLE (DRAINING).
   static absl::Status DrainingError();
 
-  // Puts a task into the queue. After OK exactly one of `run` and `drop` is
-  // called; after an error neither. RESOURCE_EXHAUSTED (QUEUE_FULL) with the
-  // `queueLength`; UNAVAILABLE (DRAINING).
+  // Queues a task. After OK exactly one of `run` and `drop` is called; after an error neither.
+  // RESOURCE_EXHAUSTED (QUEUE_FULL) with the `queueLength`; UNAVAILABLE (DRAINING).
   absl::Status Submit(Task task);
 
-  // Takes no more tasks from now on.
+  // Refuses new tasks from now on.
   void StopTaking();
 
-  // Takes no more tasks, waits up to `grace` until all are done, then lets
-  // `stopping` say true, drops what waits, and joins the threads. Not from a
-  // worker's thread.
+  // Refuses new tasks, waits up to `grace` until all are done, then lets `stopping` return true,
+  // drops the tasks that wait, and joins the threads. Must not be called on a worker's thread.
   void Drain(absl::Duration grace);
 
-  // One thread less than there are workers, for tasks that can be done by several: a
-  // lone search has as many threads as there are workers, and many searches share them.
+  // Returns the threads that help searches, one fewer than there are workers: a search that runs
+  // alone has as many threads as there are workers, and several searches share them.
   WorkerThreads& helpers() { return helpers_; }
 
  private:

@@ -50,7 +50,7 @@ absl::Status ServerCore::Maintain() {
   absl::Status first = keys_->RotateIfDue(now).status();
   observer_.SigningKeysSeen(LastExpiry(keys_->Bundle(now)));
   first.Update(executions_.FailSilent());
-  first.Update(profiles_.TellKinds());
+  first.Update(profiles_.ReportKinds());
   while (true) {
     const absl::StatusOr<int64_t> deleted =
         store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch);

@@ -1,5 +1,5 @@
-// The whole core, put together in the order in which its parts need each other.
-// What server/rpc is given.
+// The parts of the core, created in the order in which they depend on each other. server/rpc serves
+// it.
 
 #ifndef PARPLAN_SERVER_CORE_SERVER_CORE_H_
 #define PARPLAN_SERVER_CORE_SERVER_CORE_H_
@@ -34,7 +34,7 @@ class ServerCore {
              const Clock& clock = Clock::Real(), Observer& observer = Observer::Null(),
              PlannerFunction planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr);
 
-  // As `Drain(0)`.
+  // Calls `Drain(0)`.
   ~ServerCore();
 
   ProfileKeeper& profiles() { return profiles_; }
@@ -49,24 +49,22 @@ class ServerCore {
   const Clock& clock() const { return clock_; }
   Observer& observer() { return observer_; }
 
-  // Household work, to be called at start and every `maintenance_interval`: makes a
-  // new signing key when the old ones end soon, forgets plans that expired long ago
-  // (`kExpiredPlanRetention`) and were never executed, and fails executions that are
-  // silent for too long. Gives the first error, and does the rest all the same.
+  // Makes a new signing key if the old ones end soon, deletes plans that expired long ago
+  // (`kExpiredPlanRetention`) and were never executed, and marks executions as failed that are
+  // silent for too long. To be called at start and every `maintenance_interval`. Returns the first
+  // error, after the other tasks were tried as well.
   absl::Status Maintain();
-  // An hour; shorter where executions may be silent for a few hours only.
+  // Returns an hour, or less if executions may be silent for only a few hours.
   absl::Duration maintenance_interval() const;
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
-  // New searches are refused (DRAINING) from now on; what is in flight goes on,
-  // and everything answered without a search is still served. Streams of agents end,
-  // and with them their leases. The transport
-  // calls it first when it is told to end, then stops taking calls, then
-  // `Drain`s.
+  // Refuses new searches (DRAINING) from now on. Searches in flight go on, and calls that need no
+  // search are still answered. Streams of agents end, and with them their leases. When the
+  // transport shuts down it calls this first, then refuses calls, then calls `Drain`.
   void StopTaking();
 
-  // `StopTaking`, then gives searches `grace` to end by themselves; then they end
-  // with the best plan so far. After it no thread of the core runs.
+  // Calls `StopTaking`, and gives searches `grace` to end by themselves; after that they end with
+  // the best plan so far. When it returns, no thread of the core runs.
   void Drain(absl::Duration grace);
 
  private:
@@ -83,7 +81,7 @@ class ServerCore {
   SearchPool pool_;
   PlanCore plans_;
   ShapeCore shapes_;
-  // Calls plans and pool until it is gone.
+  // Calls plans and pool until it is destroyed, so it is destroyed first.
   const std::unique_ptr<Turns> turns_;
 };
 

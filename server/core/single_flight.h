@@ -1,4 +1,4 @@
-// Equal questions in flight share one answer.
+// Lets equal questions in flight share one search.
 
 #ifndef PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_
 #define PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_
@@ -24,8 +24,8 @@
 
 namespace parplan {
 
-// The callers who wait for one answer. Who leaves does not disturb the others;
-// when nobody is left the work is told to stop. Safe to use from any thread.
+// The callers that wait for one answer. A caller that leaves does not disturb the others; once all
+// have left, `ShouldStop` ends the work. Safe to use from any thread.
 template <typename Answer>
 class Flight : public std::enable_shared_from_this<Flight<Answer>> {
  public:
@@ -33,12 +33,12 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   using Done = std::function<void(const absl::StatusOr<Answer>&)>;
   using Progress = std::function<void(const v1::SearchProgress&)>;
 
-  // `on_closed` runs once, when no more callers are taken.
+  // `on_closed` runs once, when the flight accepts no more callers.
   Flight(const Clock& clock, std::function<void(const Flight*)> on_closed)
       : clock_(clock), on_closed_(std::move(on_closed)) {}
 
-  // False when the flight has ended or is about to: start another. `progress`
-  // may be empty. A call that is cancelled leaves by itself, with CANCELLED.
+  // Adds a caller. Returns false if the flight has ended or is about to: the caller must start
+  // another. `progress` may be empty. A call that is cancelled leaves by itself, with CANCELLED.
   bool Join(const std::shared_ptr<CallContext>& context, Progress progress, Done done) {
     int64_t id = 0;
     {
@@ -46,7 +46,8 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
       if (closed_) return false;
       id = next_waiter_++;
       const absl::Duration time_left = context->deadline() - clock_.Steady();
-      // Time to sign, store and send what the search has when it must stop.
+      // Time to sign, store and send the best plan once the search must stop: a tenth of short
+      // deadlines, so that the search keeps most of them, and at most half a second. Not measured.
       const absl::Duration reserve =
           std::clamp(time_left / 10, absl::ZeroDuration(), absl::Milliseconds(500));
       waiters_[id] = std::make_shared<Waiter>(context, context->deadline() - reserve,
@@ -70,9 +71,9 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     return true;
   }
 
-  // Asked by the work now and then. True when nobody waits any more, or the time
-  // has come at which the last caller must have the best answer so far. While
-  // others wait, callers whose deadline has passed get SEARCH_TIMED_OUT here.
+  // Returns whether the search must end now, because no caller waits any more or because the last
+  // of them must have the best answer so far. Called often by the search. Also ends the wait of
+  // callers whose own deadline has passed, with SEARCH_TIMED_OUT, while others wait on.
   bool ShouldStop() {
     const absl::Duration now = clock_.Steady();
     std::vector<int64_t> late;
@@ -83,7 +84,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
         if (now >= waiter->context->deadline()) late.push_back(id);
         if (now < waiter->answer_by) stop = false;
       }
-      // Whoever asks from now on has more time than this answer was given.
+      // A caller that comes from now on has more time than this search was given.
       if (stop) closed_ = true;
     }
     if (stop) {
@@ -94,7 +95,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     return stop;
   }
 
-  // True when nobody waits any more.
+  // Returns whether no caller waits any more.
   bool Abandoned() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return waiters_.empty();
@@ -114,8 +115,8 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     }
   }
 
-  // Ends the flight: everybody who still waits gets `answer`, in the order they
-  // came, on this thread.
+  // Ends the flight: hands `answer` to every caller that still waits, in the order of their
+  // arrival, on this thread.
   void Finish(const absl::StatusOr<Answer>& answer) {
     std::map<int64_t, std::shared_ptr<Waiter>> waiters;
     {
@@ -124,7 +125,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
       waiters.swap(waiters_);
     }
     CloseOnce();
-    for (const auto& [id, waiter] : waiters) Tell(waiter, answer);
+    for (const auto& [id, waiter] : waiters) Deliver(waiter, answer);
   }
 
   static absl::Status TimedOut() {
@@ -152,7 +153,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     bool left = false;         // Guarded by mutex.
   };
 
-  // Takes one caller out and tells them why.
+  // Removes one caller, with `status` as its answer.
   void Leave(int64_t id, const absl::Status& status) {
     std::shared_ptr<Waiter> waiter;
     bool last = false;
@@ -165,10 +166,10 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
       if (waiters_.empty()) last = closed_ = true;
     }
     if (last) CloseOnce();
-    Tell(waiter, status);
+    Deliver(waiter, status);
   }
 
-  void Tell(const std::shared_ptr<Waiter>& waiter, const absl::StatusOr<Answer>& answer) {
+  void Deliver(const std::shared_ptr<Waiter>& waiter, const absl::StatusOr<Answer>& answer) {
     {
       const std::lock_guard<std::mutex> lock(waiter->mutex);
       waiter->left = true;
@@ -194,8 +195,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   std::map<int64_t, std::shared_ptr<Waiter>> waiters_;  // Guarded by mutex_; by arrival.
 };
 
-// The flights there are, by the text of their question. Safe to use from any
-// thread.
+// The flights in progress, by the key of their question. Safe to use from any thread.
 template <typename Answer>
 class SingleFlight {
  public:
@@ -204,9 +204,9 @@ class SingleFlight {
   // `clock` outlives every flight.
   explicit SingleFlight(const Clock& clock) : table_(std::make_shared<Table>()), clock_(clock) {}
 
-  // Joins the flight of `key`, or makes one and calls `start` with it, which
-  // arranges that somebody calls `Finish`. When `start` fails, the flight ends
-  // with that error. True when the caller joined a flight of others.
+  // Joins the flight of `key`, or makes one and calls `start` with it, which must see to it that
+  // `Finish` is called. If `start` fails, the flight ends with that error. Returns whether the
+  // caller joined a flight that was in progress.
   bool Join(const std::string& key, const std::shared_ptr<CallContext>& context,
             const typename Flight<Answer>::Progress& progress,
             const typename Flight<Answer>::Done& done,

@@ -10,8 +10,8 @@
 
 namespace parplan {
 
-// Puts what `path` says into `settings`. INVALID_ARGUMENT (SPEC_INVALID) with file,
-// line and field for what it may not say, and for a file that cannot be read.
+// Reads the file at `path` into `settings`; fields it does not have stay. INVALID_ARGUMENT
+// (SPEC_INVALID) with file, line and field for a mistake in it, and for a file that cannot be read.
 absl::Status ReadConfigFile(const std::string& path, Settings& settings);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// What gRPC itself has to say, such as handshakes that failed, as lines of the server's log.
+// Writes gRPC's own log lines, such as failed handshakes, to the server's log.
 
 #ifndef PARPLAN_SERVER_MAIN_GRPC_LOG_H_
 #define PARPLAN_SERVER_MAIN_GRPC_LOG_H_
@@ -7,8 +7,8 @@
 
 namespace parplan {
 
-// From now on gRPC's lines are events `grpc` of `log`, which must live as long as the process.
-// $GRPC_VERBOSITY still says which there are: errors by default.
+// Writes gRPC's lines from now on as events `grpc` to `log`, which must live as long as the
+// process. $GRPC_VERBOSITY still selects them: errors by default.
 void TakeGrpcLog(const ServerLog& log);
 
 }  // namespace parplan

@@ -52,7 +52,7 @@ namespace {
 
 constexpr int kCannotStart = 1;
 
-// Makes the folders above the data directory; the store makes the last one.
+// Creates the folders above the data directory; the store creates the last one.
 absl::Status MakeParents(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(
@@ -63,7 +63,7 @@ absl::Status MakeParents(const std::string& directory) {
                                 "; give another one with --data-dir"));
 }
 
-// Without a `/` at its end.
+// Returns the data directory without a `/` at its end.
 std::string DataFolder(const Settings& settings) {
   std::string directory = settings.data_dir;
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
       Clock::Real(), observer, &FindPlan, OpenTurns(address));
 }
 
-// The address as told to people: with the port it got.
+// Returns the address with the port that was bound.
 std::string BoundAddress(const std::string& address, int port) {
   if (address.rfind("unix:", 0) == 0) return address;
   return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
@@ -106,14 +106,14 @@ int Refuse(const ServerLog& log, const absl::Status& status) {
   return kCannotStart;
 }
 
-// Where nobody listens any more the server goes on.
+// A service manager that does not listen any more does not stop the server.
 void Announce(const std::string& state, const ServerLog& log) {
-  const absl::Status told = TellServiceManager(state);
-  if (!told.ok()) log.Warn("service manager", {{"message", std::string(told.message())}});
+  const absl::Status notified = NotifyServiceManager(state);
+  if (!notified.ok()) log.Warn("service manager", {{"message", std::string(notified.message())}});
 }
 
-// What the command line and the file it names say now; nothing where they can't hold any more,
-// which standard error then says.
+// Reads the command line and the configuration file again. Returns nothing if they are invalid now,
+// which it reports to standard error.
 using SettingsReader = std::function<std::optional<Settings>()>;
 
 void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
@@ -124,7 +124,7 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
     log.Warn("configuration not read again", {{"message", "it can't hold; log_level is kept"}});
   }
   if (settings.has_value()) {
-    // gRPC takes renewed files as they are, and then refuses every caller.
+    // gRPC accepts any renewed file, and with a wrong one refuses every caller.
     const absl::Status tls = CheckTlsFiles(settings->tls, absl::Now());
     if (!tls.ok()) log.Error("tls files", {{"message", std::string(tls.message())}});
   }
@@ -136,7 +136,7 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
   }
 }
 
-// Serves until a signal says otherwise; 0 after a drain.
+// Serves until a signal ends it. Returns 0 after a drain.
 int WaitAndDrain(const Settings& settings, const Signals& signals, const SettingsReader& read,
                  ServerLog& log, ServerCore& core, RpcServer& server) {
   int signal = 0;
@@ -155,7 +155,7 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
   return 0;
 }
 
-// The part of the options that can be looked at before anything is opened.
+// Returns the options that can be checked before anything is opened.
 RpcServerOptions RpcOptionsOf(const Settings& settings) {
   RpcServerOptions options;
   options.listen_address = settings.listen;
@@ -237,7 +237,7 @@ int Run(int argc, char** argv, const Signals& signals) {
   const auto settings = ReadSettings(argc, argv);
   if (const int* const exit_code = std::get_if<int>(&settings)) return *exit_code;
   const auto& first = std::get<Settings>(settings);
-  // gRPC's threads may speak until the process is gone.
+  // Never deleted: gRPC's threads may log until the process ends.
   ServerLog& log = *new ServerLog(first.log_level, first.log_format);
   TakeGrpcLog(log);
   const absl::Status status = Check(first);

@@ -1,5 +1,5 @@
-// The server's log: one line an event on standard error, as JSON for machines or
-// as text for people.
+// The server's log: one line for each event on standard error, as JSON for machines or as text for
+// people.
 
 #ifndef PARPLAN_SERVER_MAIN_SERVER_LOG_H_
 #define PARPLAN_SERVER_MAIN_SERVER_LOG_H_
@@ -21,17 +21,17 @@ class ServerLog {
   // `level` and `format` are those of `Settings`.
   ServerLog(const std::string& level, const std::string& format);
 
-  // Another level from now on, as above.
+  // Sets the level from now on.
   void SetLevel(const std::string& level);
 
-  // One line. `fields` is an object of texts and numbers; it must not have `time`,
-  // `level` or `event`.
+  // Write one line. `fields` is an object of texts and numbers without the members `time`, `level`
+  // and `event`.
   void Info(const char* event, const nlohmann::ordered_json& fields) const;
   void Warn(const char* event, const nlohmann::ordered_json& fields) const;
   void Error(const char* event, const nlohmann::ordered_json& fields) const;
 
-  // Level `info` for calls answered or refused with a reason the caller can act
-  // on, `warning` where the store was away, `error` for what is the server's fault.
+  // Writes a line for a call: level `info` if it was answered or refused with a reason that the
+  // caller can act on, `warning` if the store was unavailable, `error` for a fault of the server.
   void LogCall(const CallRecord& record) const;
 
  private:

@@ -13,7 +13,7 @@
 
 namespace parplan {
 
-absl::Status TellServiceManager(const std::string& state) {
+absl::Status NotifyServiceManager(const std::string& state) {
   const char* const path = std::getenv("NOTIFY_SOCKET");
   if (path == nullptr || *path == '\0') return absl::OkStatus();
   sockaddr_un address = {};

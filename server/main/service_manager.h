@@ -1,4 +1,4 @@
-// What a server tells the service manager that started it.
+// Messages to the service manager that started the server.
 
 #ifndef PARPLAN_SERVER_MAIN_SERVICE_MANAGER_H_
 #define PARPLAN_SERVER_MAIN_SERVICE_MANAGER_H_
@@ -10,8 +10,8 @@
 namespace parplan {
 
 // Sends `state`, such as `READY=1`, to the socket that $NOTIFY_SOCKET names (sd_notify(3) of
-// systemd); does nothing where it names none. UNAVAILABLE when nobody takes it.
-absl::Status TellServiceManager(const std::string& state);
+// systemd); does nothing if the variable is not set. UNAVAILABLE if nothing receives it.
+absl::Status NotifyServiceManager(const std::string& state);
 
 }  // namespace parplan
 

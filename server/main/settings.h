@@ -1,4 +1,4 @@
-// What parplan-server is told: by a file, and by flags, which go before it.
+// Settings of parplan-server, read from a configuration file and from flags, which take precedence.
 
 #ifndef PARPLAN_SERVER_MAIN_SETTINGS_H_
 #define PARPLAN_SERVER_MAIN_SETTINGS_H_
@@ -14,15 +14,15 @@
 
 namespace parplan {
 
-// Plain data. proto/parplan/config/v1/server_config.proto documents what is in
-// the file as well.
+// Plain data. proto/parplan/config/v1/server_config.proto documents the fields that the file may
+// have.
 struct Settings {
   std::string listen = "127.0.0.1:9477";
   std::string metrics_listen = "127.0.0.1:9478";  // Empty for none.
   std::string health_listen = "off";              // Empty for none.
-  // Signing keys, and the store where `store` says nothing else.
+  // Folder of the signing keys, and of the store if `store` is empty.
   std::string data_dir;
-  // As `ParseStoreAddress`; empty for `sqlite:{data_dir}`.
+  // An address for `ParseStoreAddress`; empty for `sqlite:{data_dir}`.
   std::string store;
   TlsFiles tls;
   bool insecure = false;
@@ -30,11 +30,12 @@ struct Settings {
   Limits limits;
   absl::Duration default_deadline = absl::Minutes(10);
   absl::Duration drain_time = absl::Seconds(20);
-  // How long clients may take to see that the server ends.
+  // Time that clients have to notice that the server ends. Not measured; clients that watch the
+  // health protocol need one round trip.
   absl::Duration drain_pause = absl::Milliseconds(300);
   std::string log_level = "info";
   std::string log_format = "json";
-  // Only look whether these settings can hold, and end.
+  // Whether to check the settings and end.
   bool check_only = false;
   // Files that get the ports the server listens on; empty for none.
   std::string port_file;
@@ -42,8 +43,8 @@ struct Settings {
   std::string health_port_file;
 };
 
-// The settings; or, when the command line asks for help or the version or is
-// wrong, what was printed about it and the exit code, 0 or 2.
+// Reads the settings. Returns the exit code instead, 0 after `--help` and `--version` and 2 for
+// invalid settings; the text for it is printed.
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv);
 
 }  // namespace parplan

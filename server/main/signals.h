@@ -1,4 +1,4 @@
-// The signals a server is told things by.
+// The signals of an operator to a server.
 
 #ifndef PARPLAN_SERVER_MAIN_SIGNALS_H_
 #define PARPLAN_SERVER_MAIN_SIGNALS_H_
@@ -9,17 +9,16 @@
 
 namespace parplan {
 
-// Makes SIGINT, SIGTERM and SIGHUP wait to be asked for, in this thread and in
-// those it starts from now on; so it comes before any thread. SIGPIPE is ignored.
+// Blocks SIGINT, SIGTERM and SIGHUP in this thread and in those it starts from now on, for `Next`
+// to receive; so it must be created before any thread. Ignores SIGPIPE.
 class Signals {
  public:
   Signals();
 
-  // The next signal; 0 when none comes within `timeout`.
+  // Waits for the next signal and returns it; 0 if none comes within `timeout`.
   int Next(absl::Duration timeout) const;
 
-  // From now on the next SIGINT or SIGTERM ends the process at once, with 128 more
-  // than its number as exit code.
+  // Lets the next SIGINT or SIGTERM end the process at once, with its number plus 128 as exit code.
   void EndAtOnceOnNext() const;
 
  private:

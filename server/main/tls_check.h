@@ -1,5 +1,5 @@
-// Whether the files of TLS are what they should be: looked at before a server starts, because
-// gRPC takes any file and then answers nobody.
+// Checks the TLS files before a server starts, because gRPC accepts any file and then refuses every
+// caller.
 
 #ifndef PARPLAN_SERVER_MAIN_TLS_CHECK_H_
 #define PARPLAN_SERVER_MAIN_TLS_CHECK_H_
@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// OK when there are none. INVALID_ARGUMENT (SPEC_INVALID) naming field and file for one that is
-// missing, can't be read, holds something else or is encrypted, for a key that is not the
-// certificate's, and for a certificate of the server that does not hold at `now`.
+// Returns OK if there are no files. INVALID_ARGUMENT (SPEC_INVALID) naming field and file for a
+// file that is missing, cannot be read, has other contents or is encrypted, for a key that is not
+// that of the certificate, and for a server certificate that is not valid at `now`.
 absl::Status CheckTlsFiles(const TlsFiles& files, absl::Time now);
 
 }  // namespace parplan

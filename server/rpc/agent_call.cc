@@ -59,7 +59,7 @@ void AgentCall::OnDone() {
   self_.reset();
 }
 
-void AgentCall::Tell(v1::ConnectAgentResponse message) {
+void AgentCall::Send(v1::ConnectAgentResponse message) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (end_.has_value() || broken_) return;
   if (queue_.size() >= kMaxQueueLength) {

@@ -1,5 +1,5 @@
-// The stream of an agent: its messages go to the core, and whatever the core has to say
-// goes back, in order.
+// The stream of an agent: hands its messages to the core and sends those of the core back, in
+// order.
 
 #ifndef PARPLAN_SERVER_RPC_AGENT_CALL_H_
 #define PARPLAN_SERVER_RPC_AGENT_CALL_H_
@@ -19,7 +19,7 @@
 
 namespace parplan {
 
-// Lives until gRPC is done with it; the core holds it as well while the agent is connected.
+// One stream. Lives until gRPC is done with it and the core has ended its session.
 class AgentCall final
     : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
       public AgentPeer {
@@ -31,25 +31,25 @@ class AgentCall final
   void OnCancel() override { call_->context()->Cancel(); }
   void OnDone() override;
 
-  void Tell(v1::ConnectAgentResponse message) override;
+  void Send(v1::ConnectAgentResponse message) override;
   void Close(const absl::Status& status) override;
   void Flush() override;
 
  private:
   AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context);
 
-  // Closes the stream and sends what there is to send.
+  // Closes the stream and sends what is queued.
   void End(const absl::Status& status);
 
   std::optional<Call> call_;               // Until gRPC is done.
-  std::unique_ptr<AgentSession> session_;  // Of the reading side.
+  std::unique_ptr<AgentSession> session_;  // Used by the reading side.
   v1::ConnectAgentRequest request_;
   v1::ConnectAgentResponse message_;  // On its way while `writing_`.
 
   std::mutex mutex_;
   std::deque<v1::ConnectAgentResponse> queue_;  // Guarded by mutex_, as the rest.
   bool writing_ = false;
-  bool broken_ = false;  // Nothing reaches the agent any more.
+  bool broken_ = false;  // No message can reach the agent any more.
   bool finished_ = false;
   std::optional<absl::Status> end_;
 

@@ -1,5 +1,4 @@
-// A few threads for work that waits for a disk, so that gRPC's own threads never
-// do.
+// Threads for work that waits for a disk, so that gRPC's own threads never wait.
 
 #ifndef PARPLAN_SERVER_RPC_BLOCKING_POOL_H_
 #define PARPLAN_SERVER_RPC_BLOCKING_POOL_H_
@@ -13,20 +12,19 @@
 
 namespace parplan {
 
-// First come, first served. The queue holds at most one piece of work for each
-// call in progress, so the transport's limits bound it. Safe to use from any
-// thread.
+// A first-in, first-out queue and its threads. The queue holds at most one piece of work for each
+// call in progress, so the limits of the transport bound it. Safe to use from any thread.
 class BlockingPool {
  public:
   explicit BlockingPool(int thread_count);
 
-  // Does what is queued, then joins the threads.
+  // Finishes the queued work, then joins the threads.
   ~BlockingPool();
 
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
 
-  // Runs `work`, which throws nothing, on one of the threads.
+  // Runs `work`, which must not throw, on one of the threads.
   void Run(std::function<void()> work);
 
  private:

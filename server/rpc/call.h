@@ -1,5 +1,5 @@
-// What every call has besides its work: a name in the logs, a deadline, a line in
-// the log and a count in the metrics.
+// The part that all calls share: the id for logs, the deadline, the line in the log and the
+// metrics.
 
 #ifndef PARPLAN_SERVER_RPC_CALL_H_
 #define PARPLAN_SERVER_RPC_CALL_H_
@@ -27,19 +27,19 @@
 
 namespace parplan {
 
-// One call that has ended, for the log.
+// A call that has ended, as it is logged.
 struct CallRecord {
   std::string method;  // As in the contract: `CreatePlan`.
   absl::StatusCode code = absl::StatusCode::kOk;
   std::optional<Reason> reason;
-  std::string message;  // Of the error.
+  std::string message;  // Message of the error.
   absl::Duration duration;
   std::string request_id;
-  std::string trace_id;  // Empty where the caller sent no `traceparent`.
+  std::string trace_id;  // Empty if the caller sent no `traceparent`.
   std::string peer;      // As gRPC writes it: `ipv4:127.0.0.1:50000`.
 };
 
-// Called from any thread, once a call.
+// Called once for each call, from any thread.
 using CallLogger = std::function<void(const CallRecord& record)>;
 
 // What all services share. Outlives them.
@@ -47,20 +47,20 @@ struct RpcContext {
   ServerCore& core;
   BlockingPool& pool;
   CallLogger logger;
-  // For calls that come without a deadline.
+  // Deadline of calls that have none.
   absl::Duration default_deadline;
-  // Calls that gRPC is not done with. Calls of health and reflection are none.
+  // Number of calls that gRPC is not done with; those of health and reflection are not counted.
   std::atomic<int>& call_count;
 };
 
-// One call from its first byte to its status. Calls of unknown methods never get
-// here; gRPC answers them, and they are no label of any metric.
+// One call, from its first byte to its status. gRPC itself answers calls of unknown methods, so
+// they appear in no metric.
 class Call {
  public:
   // Whether a call that comes without a deadline is given one.
   enum class Deadline { kDefault, kNone };
 
-  // Reads the metadata and answers with `x-request-id` among the trailing ones. `method` is the
+  // Reads the metadata and adds `x-request-id` to the trailing metadata. `method` is the
   // method's name in the contract. Services pass `__func__`: the function that overrides gRPC's
   // has that name.
   Call(const RpcContext& rpc, absl::string_view method, grpc::CallbackServerContext& server_context,
@@ -72,9 +72,9 @@ class Call {
 
   const std::shared_ptr<CallContext>& context() const { return context_; }
 
-  // The status to finish with. Counts and logs; call it once, right before the
-  // answer is sent. A call whose deadline passed is DEADLINE_EXCEEDED, whatever
-  // its cancellation made of it.
+  // Returns the status to finish with, and counts and logs the call. To be called once, right
+  // before the answer is sent. A call whose deadline passed gets DEADLINE_EXCEEDED even if it was
+  // cancelled.
   grpc::Status End(absl::Status status);
 
  private:
@@ -84,8 +84,7 @@ class Call {
   CallRecord record_;
 };
 
-// Calls `work`, which gives a Status or StatusOr, and makes INTERNAL of whatever
-// it throws.
+// Returns the Status or StatusOr that `work` returns, INTERNAL if it throws.
 template <typename Work>
 auto WithoutExceptions(const Work& work) -> decltype(work()) {
   try {

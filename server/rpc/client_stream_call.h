@@ -15,14 +15,13 @@
 
 namespace parplan {
 
-// Hands every request to a session of the core, whose `Add` gives a Status and
-// whose `Finish` gives the answer; both on a thread that may wait for a disk.
-// Reads the next request when the one before is taken.
+// Hands every request to a session of the core, whose `Add` returns a Status and whose `Finish`
+// returns the answer; both run on a thread that may wait for a disk. Reads the next request once
+// the session has taken the one before.
 //
-// gRPC ends reading alike when the client half-closes and when its connection
-// breaks, and half an upload must never be taken for a whole one. So before
-// `Finish` the call sends its initial metadata: on a stream that is broken, that
-// fails.
+// gRPC reports the end of the stream in the same way when the client half-closes and when its
+// connection breaks, and half an upload must never count as a whole one. So the call sends its
+// initial metadata before `Finish`: on a broken stream that fails.
 template <typename Request, typename Response, typename Session>
 class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
  public:

@@ -1,4 +1,4 @@
-// Where a server listens.
+// Checks of the addresses that a server listens on.
 
 #ifndef PARPLAN_SERVER_RPC_LISTEN_ADDRESS_H_
 #define PARPLAN_SERVER_RPC_LISTEN_ADDRESS_H_
@@ -8,12 +8,12 @@
 
 namespace parplan {
 
-// `host:port` (an IPv6 host in brackets), or `unix:PATH`. INVALID_ARGUMENT
-// (SPEC_INVALID), which names `field`, for anything else.
+// Checks that an address is `host:port` (an IPv6 host in brackets) or `unix:PATH`. Otherwise
+// INVALID_ARGUMENT (SPEC_INVALID) naming `field`.
 absl::Status CheckListenAddress(absl::string_view address, absl::string_view field = "listen");
 
-// Whether only this machine can reach a checked address: 127.0.0.0/8, [::1],
-// localhost, or a Unix socket.
+// Returns whether only this machine can reach `address`: 127.0.0.0/8, [::1], localhost, or a Unix
+// socket. REQUIRES: it passed `CheckListenAddress`.
 bool IsLocalAddress(absl::string_view address);
 
 }  // namespace parplan

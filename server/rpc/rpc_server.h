@@ -21,52 +21,51 @@
 namespace parplan {
 
 struct RpcServerOptions {
-  // As `CheckListenAddress`; port 0 takes a free one.
+  // An address that passes `CheckListenAddress`; port 0 takes a free one.
   std::string listen_address = "127.0.0.1:0";
   TlsFiles tls;
   // Lets a server without TLS listen where other machines can reach it.
   bool allow_insecure = false;
-  // Where health is told besides, in plain text and without any certificate; nothing else can
-  // be asked there. Empty: nowhere.
+  // A second address that serves the health protocol alone, without TLS. Empty for none.
   std::string health_listen_address;
-  // For calls that come without a deadline.
+  // Deadline of calls that have none.
   absl::Duration default_deadline = absl::Minutes(10);
   CallLogger logger;
 };
 
-// INVALID_ARGUMENT (SPEC_INVALID) for options that cannot hold, FAILED_PRECONDITION for an
-// address that needs TLS. Looks into no file.
+// Checks options without reading any file. INVALID_ARGUMENT (SPEC_INVALID) for options that are
+// invalid or contradict each other, FAILED_PRECONDITION for an address that needs TLS.
 absl::Status CheckOptions(const RpcServerOptions& options);
 
-// Serves while it lives. Health is told for every service by its full name, and
-// for the whole server by the empty name.
+// Serves as long as it lives. The health protocol knows every service by its full name, and the
+// whole server by the empty name.
 class RpcServer {
  public:
-  // `core` outlives the server. The errors of `CheckOptions` and of
-  // `MakeServerCredentials`; UNAVAILABLE when the address cannot be had.
+  // Starts serving. `core` outlives the server. The errors of `CheckOptions` and
+  // `MakeServerCredentials`; UNAVAILABLE if the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 
-  // As `Drain(0, 0)`.
+  // Calls `Drain(0, 0)`.
   ~RpcServer();
 
-  // The port it listens on; for a Unix socket, 1.
+  // The bound port; 1 for a Unix socket.
   int port() const { return port_; }
-  // The port of `health_listen_address`; 0 where there is none.
+  // The bound port of `health_listen_address`; 0 if there is none.
   int health_port() const { return health_ == nullptr ? 0 : health_->port(); }
 
-  // Says NOT_SERVING (on the health port until the end), refuses new searches, lets clients leave
-  // for `pause`, then takes no more calls and gives those in progress `grace`: searches end with
-  // their best plan a little before it is over, what is left then is cancelled.
-  // Once.
+  // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients
+  // `pause` to go elsewhere, then refuses calls and gives those in progress `grace`: searches end
+  // with their best plan shortly before `grace` is over, and the calls left after it are cancelled.
+  // To be called once.
   void Drain(absl::Duration pause, absl::Duration grace);
 
  private:
   RpcServer(ServerCore& core, const RpcServerOptions& options);
 
-  // Closes the connections once no call was in progress for a moment, unless
-  // `done` comes before. Otherwise streams that watch health, and clients that
-  // look at their connection every 5 s only, would hold up the end.
+  // Closes the connections once no call was in progress for a moment, unless `done` is set before.
+  // Otherwise streams that watch health, and clients that look at their connection only every 5 s,
+  // would delay the end.
   void CloseWhenQuiet(const std::atomic<bool>& done);
 
   ServerCore& core_;

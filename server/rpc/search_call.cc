@@ -13,7 +13,7 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
   const absl::Status started = WithoutExceptions([&] {
     rpc.core.plans().SearchPlan(
         call->call_.context(), request,
-        [call](const v1::SearchProgress& progress) { call->Tell(progress); },
+        [call](const v1::SearchProgress& progress) { call->SendProgress(progress); },
         [call](const absl::StatusOr<SharedPlan>& answer) { call->Conclude(answer); });
     return absl::OkStatus();
   });
@@ -24,7 +24,7 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
 SearchCall::SearchCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context)
     : call_(rpc, "SearchPlan", server_context) {}
 
-void SearchCall::Tell(const v1::SearchProgress& progress) {
+void SearchCall::SendProgress(const v1::SearchProgress& progress) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (answer_.has_value()) return;

@@ -1,4 +1,4 @@
-// A `SearchPlan`: news of the search, then the plan.
+// A call of `SearchPlan`: sends the progress of the search, then the plan.
 
 #ifndef PARPLAN_SERVER_RPC_SEARCH_CALL_H_
 #define PARPLAN_SERVER_RPC_SEARCH_CALL_H_
@@ -17,8 +17,8 @@
 
 namespace parplan {
 
-// A client that reads slowly misses news, never the plan: of the news that come
-// while a message is on its way only the latest is kept.
+// A client that reads slowly misses progress, never the plan: while a message is being sent, only
+// the latest progress is kept.
 class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse> {
  public:
   static SearchCall* Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context,
@@ -31,13 +31,13 @@ class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse>
  private:
   SearchCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context);
 
-  // From a searching thread.
-  void Tell(const v1::SearchProgress& progress);
+  // Sends or keeps progress. Called on a searching thread.
+  void SendProgress(const v1::SearchProgress& progress);
 
-  // From any thread; the first time holds.
+  // Sets the answer. Called on any thread; only the first call counts.
   void Conclude(const absl::StatusOr<SharedPlan>& answer);
 
-  // Sends what there is to send, unless a message is on its way.
+  // Sends what waits, unless a message is being sent.
   void Advance();
 
   Call call_;

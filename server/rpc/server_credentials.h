@@ -1,4 +1,4 @@
-// What a server shows to its callers, and asks of them.
+// TLS credentials of the server: its certificate, and the certificates it asks callers for.
 
 #ifndef PARPLAN_SERVER_RPC_SERVER_CREDENTIALS_H_
 #define PARPLAN_SERVER_RPC_SERVER_CREDENTIALS_H_
@@ -12,20 +12,19 @@
 
 namespace parplan {
 
-// Files in PEM. Read again every few seconds, so a renewed certificate needs no
-// restart; replace them by renaming, key and certificate together.
+// Files in PEM. They are read again every few seconds, so a renewed certificate needs no restart;
+// replace certificate and key together, by renaming.
 struct TlsFiles {
-  std::string certificate;  // The server's, followed by those between it and its CA.
+  std::string certificate;  // The server's certificate, then those between it and its CA.
   std::string key;
-  // Callers must show a certificate of one of these CAs. Empty: callers stay
-  // unknown.
+  // The CAs of which callers must present a certificate. Empty: callers need none.
   std::string client_ca;
 
   bool empty() const { return certificate.empty() && key.empty() && client_ca.empty(); }
 };
 
-// Credentials without TLS when `files` is empty. INVALID_ARGUMENT (SPEC_INVALID)
-// when a file is missing, cannot be read, or holds no PEM.
+// Makes the credentials, without TLS if `files` is empty. INVALID_ARGUMENT (SPEC_INVALID) if a file
+// is missing, cannot be read, or holds no PEM.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const TlsFiles& files);
 

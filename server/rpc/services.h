@@ -1,5 +1,5 @@
-// The services of the API: convert, call the core, convert. What a method does
-// and which errors it gives stands in proto/parplan/v1/*_service.proto.
+// The services of the API, each a thin layer over the core. proto/parplan/v1/*_service.proto
+// documents the methods and their errors.
 
 #ifndef PARPLAN_SERVER_RPC_SERVICES_H_
 #define PARPLAN_SERVER_RPC_SERVICES_H_

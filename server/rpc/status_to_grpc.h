@@ -1,4 +1,4 @@
-// Errors of the core as statuses of the wire.
+// Converts errors of the core to gRPC statuses.
 
 #ifndef PARPLAN_SERVER_RPC_STATUS_TO_GRPC_H_
 #define PARPLAN_SERVER_RPC_STATUS_TO_GRPC_H_
@@ -9,15 +9,14 @@
 
 namespace parplan {
 
-// Bytes that message and details of one error may take among the trailing
-// metadata. gRPC's clients refuse a call whose metadata exceed 8 KiB, and would
-// report that in the place of the error.
+// Bytes that message and details of one error may have in the trailing metadata. gRPC's clients
+// refuse a call whose metadata exceeds 8 KiB and report that instead of the error; the difference
+// is for the other metadata.
 inline constexpr int kMaxErrorBytes = 7400;
 
-// The same code and message. A status made by `MakeError` gets a serialized
-// google.rpc.Status with one google.rpc.ErrorInfo in its details. An error that
-// is larger than `kMaxErrorBytes` loses first the end of its message, then its
-// last facts; the fact `omittedCount` says how many.
+// Returns a status with the same code and message. A status made by `MakeError` gets a serialized
+// google.rpc.Status with one google.rpc.ErrorInfo in its details. An error above `kMaxErrorBytes`
+// loses first the end of its message, then its last facts; the fact `omittedCount` is their number.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace parplan

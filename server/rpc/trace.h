@@ -1,4 +1,4 @@
-// What ties a call to the logs of those before and behind us.
+// Ids that connect a call with the logs of its caller.
 
 #ifndef PARPLAN_SERVER_RPC_TRACE_H_
 #define PARPLAN_SERVER_RPC_TRACE_H_
@@ -9,19 +9,18 @@
 
 namespace parplan {
 
-// The metadata in which a caller names its call and the server answers with the
-// name it logs.
+// The metadata in which a caller sends an id for its call, and the server returns the id it logs.
 inline constexpr char kRequestIdMetadata[] = "x-request-id";
 
-// Whether a caller's request id may stand in logs as it is: 1 to 64 characters of
+// Returns whether a caller's request id may be logged as it is: 1 to 64 characters of
 // A-Z a-z 0-9 . _ -
 bool IsRequestId(absl::string_view text);
 
-// 32 random hexadecimal digits.
+// Returns 32 random hexadecimal digits.
 std::string MakeRequestId();
 
-// The trace id in a W3C `traceparent`, 32 hexadecimal digits; empty where the
-// text has not the documented form.
+// Returns the trace id in a W3C `traceparent`, 32 hexadecimal digits; empty if the text does not
+// have the documented form.
 std::string TraceIdOf(absl::string_view traceparent);
 
 }  // namespace parplan

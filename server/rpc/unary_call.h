@@ -16,7 +16,7 @@
 
 namespace parplan {
 
-// Lives until gRPC is done with it; whoever answers later holds it as well.
+// One call. Lives until gRPC is done with it and no thread that may answer holds it.
 template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
@@ -30,7 +30,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   const std::shared_ptr<CallContext>& context() const { return call_.context(); }
 
-  // Answers, from any thread; the first time holds.
+  // Answer the call, from any thread; only the first answer counts.
   void End(absl::Status status) {
     if (ended_.exchange(true)) return;
     Finish(call_.End(std::move(status)));
@@ -61,8 +61,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   std::shared_ptr<UnaryCall> self_;
 };
 
-// Answers with what `work`, a function that gives a StatusOr<Response>, returns;
-// on a thread that may wait for a disk.
+// Runs `work`, a function that returns a StatusOr<Response>, on a thread that may wait for a disk,
+// and answers with its result.
 template <typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view method,
                                        grpc::CallbackServerContext* server_context,
@@ -72,7 +72,7 @@ grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view 
   return call.get();
 }
 
-// As `AnswerOnPool`, at once, for work that waits for nothing.
+// Runs `work`, which must not wait for anything, on this thread, and answers with its result.
 template <typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, absl::string_view method,
                                     grpc::CallbackServerContext* server_context, Response* response,

@@ -21,7 +21,7 @@ using testing::IsEmpty;
 // Records the messages that it receives.
 class RecordingPeer : public AgentPeer {
  public:
-  void Tell(v1::ConnectAgentResponse message) override {
+  void Send(v1::ConnectAgentResponse message) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.push_back(std::move(message));
   }
