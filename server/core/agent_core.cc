@@ -22,7 +22,7 @@ namespace {
 constexpr int kMaxReasonCharacters = 1024;
 constexpr char kDrainingDetail[] = "the server shuts down";
 
-// Longest wait of the watcher, so that no clock overflows.
+// Longest wait of the watcher; bounded only so that the clock does not overflow.
 constexpr absl::Duration kLongestWait = absl::Hours(1);
 
 }  // namespace
@@ -153,7 +153,7 @@ absl::Status AgentCore::Handle(const v1::ConnectAgentRequest& request, AgentConn
     case v1::ConnectAgentRequest::kHello:
       return FieldError(Reason::kSpecInvalid, "hello", "must be in the first message only");
     case v1::ConnectAgentRequest::MESSAGE_NOT_SET:
-      // A message of a later release: a sign of life.
+      // A message of a later release counts as a sign of life.
       return absl::OkStatus();
   }
   round.Send(news);
@@ -216,7 +216,7 @@ void AgentCore::Watch() {
     }
     const absl::Duration left = *deadline - clock_.Steady();
     if (left > absl::ZeroDuration()) {
-      // Rounded up, so that it doesn't wake a moment too early again and again.
+      // Rounded up: rounded down, it would wake a moment too early again and again.
       changed_.wait_for(lock, absl::ToChronoMilliseconds(std::min(left, kLongestWait)) +
                                   std::chrono::milliseconds(1));
       continue;

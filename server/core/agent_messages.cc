@@ -31,7 +31,7 @@ absl::Status CheckText(const std::string& text, bool required, int max_count,
   return CheckCharacterCount(text, max_count, field);
 }
 
-// `HOST:PORT`, an IPv6 address in brackets.
+// Returns `HOST:PORT`, with an IPv6 address in brackets.
 std::string AddressOf(const std::string& host, int port) {
   const bool is_ipv6 = absl::StrContains(host, ":") && !absl::StartsWith(host, "[");
   return is_ipv6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);

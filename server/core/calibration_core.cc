@@ -16,10 +16,10 @@
 namespace parplan {
 namespace {
 
-// Of the SHA-256 that names a calibration: 32 hexadecimal digits.
+// Hexadecimal digits of the SHA-256 that are the id of a calibration: 128 bits.
 constexpr size_t kIdLength = 32;
 
-// Values and classes in memory hold about so many times their bytes on the wire.
+// Memory of a calibration as a multiple of its bytes on the wire, estimated; only for the cache.
 constexpr size_t kMemoryPerByte = 8;
 
 v1::ActiveCalibration ToMessage(const ActiveCalibrationRecord& record) {
@@ -32,9 +32,9 @@ v1::ActiveCalibration ToMessage(const ActiveCalibrationRecord& record) {
   return active;
 }
 
-// Tells the observer what is active in a cluster.
-void TellActive(absl::string_view cluster, const ActiveCalibrationRecord& active,
-                Observer& observer) {
+// Reports to the observer which calibration is active in a cluster.
+void ReportActive(absl::string_view cluster, const ActiveCalibrationRecord& active,
+                  Observer& observer) {
   observer.CalibrationSeen(cluster, active.name.empty()
                                         ? std::nullopt
                                         : std::optional<absl::Time>(active.activate_time));
@@ -123,7 +123,7 @@ absl::StatusOr<v1::ActiveCalibration> CalibrationCore::Activate(
   const absl::StatusOr<ActiveCalibrationRecord> active =
       store_.ActivateCalibration(parent.cluster, request.calibration(), clock_.Now());
   if (!active.ok()) return NamingField(active.status(), "calibration");
-  TellActive(parent.cluster, *active, observer_);
+  ReportActive(parent.cluster, *active, observer_);
   return ToMessage(*active);
 }
 
@@ -141,7 +141,7 @@ absl::StatusOr<std::string> CalibrationCore::ActiveName(absl::string_view cluste
 
 absl::StatusOr<ActiveCalibrationRecord> CalibrationCore::ReadActive(absl::string_view cluster) {
   PARPLAN_ASSIGN_OR_RETURN(ActiveCalibrationRecord active, store_.ActiveCalibration(cluster));
-  TellActive(cluster, active, observer_);
+  ReportActive(cluster, active, observer_);
   return active;
 }
 

@@ -20,11 +20,11 @@ namespace parplan {
 namespace {
 
 constexpr int kMaxReasonCharacters = 1024;
-// Of the SHA-256 that names an execution: 32 hexadecimal digits.
+// Hexadecimal digits of the SHA-256 that are the id of an execution: 128 bits.
 constexpr size_t kIdLength = 32;
-// Executions failed in one transaction, so that writers wait for it only shortly.
+// Executions marked as failed in one transaction; few, so that other writers wait briefly.
 constexpr int64_t kFailBatch = 100;
-// Memory for the figures of executions read lately.
+// Bytes of the cache of figures of executions.
 constexpr size_t kFiguresCacheBytes = size_t{4} << 20;
 
 absl::StatusOr<v1::PlanPayload> StoredPayload(Store& store, const std::string& plan_name) {
@@ -33,7 +33,7 @@ absl::StatusOr<v1::PlanPayload> StoredPayload(Store& store, const std::string& p
   return ParseStored<v1::PlanPayload>(plan.signed_plan().payload(), plan_name);
 }
 
-// What is known of an execution when it is opened.
+// Returns the message of an execution as it is when it is opened.
 v1::Execution OpenedExecution(const std::string& name, const v1::PlanPayload& payload) {
   v1::Execution execution;
   execution.set_name(name);
@@ -79,7 +79,7 @@ absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
 
 absl::Status ReportSession::Open(const std::string& execution) {
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(execution, "execution"));
-  // First, so that an execution that is not there is what the error names.
+  // Checked first, so that the error names the execution if it does not exist.
   PARPLAN_RETURN_IF_ERROR(NamingField(core_->store_.GetExecution(execution).status(), "execution"));
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload,
                            StoredPayload(core_->store_, name.parent().ToString()));
@@ -160,14 +160,14 @@ absl::StatusOr<v1::Execution> ExecutionCore::Close(const std::string& name, Exec
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionRecord before, store_.GetExecution(name));
   const ExecutionState wanted =
       state == ExecutionState::kAbandoned ? ExecutionState::kFailed : state;
-  // What is failed may be abandoned only, which the store knows.
+  // An execution in state failed may have been abandoned only, which the store knows.
   if (before.state == wanted && state != ExecutionState::kFailed) return ToMessage(before);
   // The clock may have been set back since the execution was opened.
   const absl::StatusOr<ExecutionRecord> closed =
       store_.SetExecutionState(name, ExecutionState::kRunning, state,
                                std::max(clock_.Now(), before.start_time), failure_reason);
   if (closed.status().code() == absl::StatusCode::kFailedPrecondition) {
-    // It was closed before, or by another call in the meantime, in the same way.
+    // It was closed in the same way before, or by another call in the meantime.
     const absl::StatusOr<ExecutionRecord> now = store_.GetExecution(name);
     if (now.ok() && now->state == wanted) return ToMessage(*now);
   }
@@ -186,11 +186,11 @@ absl::StatusOr<v1::Execution> ExecutionCore::ReportClosed(const ExecutionRecord&
 
 absl::Status ExecutionCore::FailSilent() {
   const absl::Duration silence = limits_.longest_execution_silence;
-  // What was silent because this server did not listen gets its time again.
+  // An execution may be silent because no server ran: it gets the whole time again.
   if (clock_.Steady() - start_ < silence) return absl::OkStatus();
   const absl::Time now = clock_.Now();
   const std::string reason =
-      absl::StrCat("abandoned: nobody reported for ", absl::FormatDuration(silence));
+      absl::StrCat("abandoned: no report for ", absl::FormatDuration(silence));
   while (true) {
     PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExecutionRecord> failed,
                              store_.FailSilentExecutions(now - silence, now, reason, kFailBatch));
@@ -233,7 +233,7 @@ absl::StatusOr<std::shared_ptr<const ExecutionFigures>> ExecutionCore::FiguresOf
                            store_.ListWindows(record.name, Store::WindowParts::kFigures));
   PARPLAN_ASSIGN_OR_RETURN(ExecutionFigures measured, FiguresOfWindows(windows, opened));
   const auto figures = std::make_shared<const ExecutionFigures>(std::move(measured));
-  // More windows may have come since the record was read; those are another key.
+  // Windows may have arrived since the record was read; the figures with them have another key.
   if (static_cast<int64_t>(windows.size()) == record.window_count) {
     figures_.Put(key, figures, figures->SizeBytes());
   }

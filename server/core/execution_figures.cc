@@ -14,10 +14,10 @@ namespace {
 
 using google::protobuf::Duration;
 
-// By number of the phase.
+// Times by number of the phase.
 using PhaseTimes = std::array<absl::Duration, v1::Phase_ARRAYSIZE>;
 
-// The middle value, or the mean of the two in the middle. REQUIRES: not empty.
+// Returns the middle value, or the mean of the two in the middle. REQUIRES: not empty.
 absl::Duration Median(std::vector<absl::Duration> values) {
   const size_t middle = values.size() / 2;
   std::nth_element(values.begin(), values.begin() + middle, values.end());
@@ -27,7 +27,7 @@ absl::Duration Median(std::vector<absl::Duration> values) {
   return lower + (upper - lower) / 2;
 }
 
-// Of messages that were checked when they came in; a damaged one counts as 0.
+// Converts a duration of a message that was checked on arrival; a damaged one counts as 0.
 absl::Duration TimeOf(const Duration& duration) {
   return DurationFromProto(duration, "").value_or(absl::ZeroDuration());
 }
@@ -80,7 +80,7 @@ void AddPhases(const PhaseTimes& times,
   }
 }
 
-// Items of later releases, which a newer server may have stored, are left out.
+// Copies the items. Leaves out those of later releases, which a newer server may have stored.
 void AddItems(const google::protobuf::RepeatedPtrField<v1::MemoryItem>& items,
               google::protobuf::RepeatedPtrField<v1::MemoryItem>* list) {
   for (const v1::MemoryItem& item : items) {
@@ -88,31 +88,31 @@ void AddItems(const google::protobuf::RepeatedPtrField<v1::MemoryItem>& items,
   }
 }
 
-// The windows of one stage.
+// Sums over the windows of one stage.
 struct StageWindows {
-  // By number of the phase: one entry for every window that tells phases.
+  // By number of the phase: one entry for every window that reports phases.
   std::array<std::vector<absl::Duration>, v1::Phase_ARRAYSIZE> phases;
   int64_t peak_bytes = 0;
-  // Of the window with the highest peak among those that tell items.
+  // The window with the highest peak among those that report items, and its peak.
   int64_t items_peak_bytes = 0;
   v1::MeasuredWindow items;
 
   absl::Status Add(const WindowRecord& window) {
     peak_bytes = std::max(peak_bytes, window.peak_memory_bytes);
     if (window.items.empty()) return absl::OkStatus();
-    PARPLAN_ASSIGN_OR_RETURN(v1::MeasuredWindow told,
+    PARPLAN_ASSIGN_OR_RETURN(v1::MeasuredWindow reported,
                              ParseStored<v1::MeasuredWindow>(window.items, "a window"));
-    if (told.phase_durations_size() > 0) {
+    if (reported.phase_durations_size() > 0) {
       PhaseTimes times = {};
-      for (const v1::PhaseDuration& phase : told.phase_durations()) {
-        // Phases of a later release count as none of ours.
+      for (const v1::PhaseDuration& phase : reported.phase_durations()) {
+        // Phases of later releases are ignored.
         if (v1::Phase_IsValid(phase.phase())) times[phase.phase()] = TimeOf(phase.duration());
       }
       for (int i = 1; i < v1::Phase_ARRAYSIZE; ++i) phases[i].push_back(times[i]);
     }
-    if (told.memory_items_size() > 0 && window.peak_memory_bytes > items_peak_bytes) {
+    if (reported.memory_items_size() > 0 && window.peak_memory_bytes > items_peak_bytes) {
       items_peak_bytes = window.peak_memory_bytes;
-      items = std::move(told);
+      items = std::move(reported);
     }
     return absl::OkStatus();
   }
@@ -130,7 +130,7 @@ struct StageWindows {
   }
 };
 
-// The stage that `rank` is of; the number of stages where there is none.
+// Returns the stage of `rank`, or the number of stages if it is in none.
 size_t StageOf(int rank, const v1::Execution& execution) {
   const auto& stages = execution.stages();
   const auto after = std::upper_bound(

@@ -14,12 +14,12 @@
 namespace parplan {
 namespace {
 
-// Of the SHA-256 that names a plan: 32 hexadecimal digits.
+// Hexadecimal digits of the SHA-256 that are the id of a plan: 128 bits.
 constexpr size_t kIdLength = 32;
 
 Seconds ToSeconds(absl::Duration duration) { return Seconds::Of(absl::ToDoubleSeconds(duration)); }
 
-// Of the planner asked, over the best of those it was compared with.
+// Returns how many times faster the plan is than the best of the others it was compared with.
 std::optional<double> GainOverBaselines(const v1::Plan& plan, const std::string& planner,
                                         Seconds found_step) {
   std::optional<double> best;
@@ -34,7 +34,7 @@ std::optional<double> GainOverBaselines(const v1::Plan& plan, const std::string&
   return *best / found_step.value();
 }
 
-// Everything in a payload that the planner does not say.
+// Sets everything in a payload that does not come from the planner.
 void Bind(const PlanQuestion& question, const std::string& name, absl::Time issue_time,
           v1::PlanPayload* payload) {
   payload->set_plan(name);
@@ -97,7 +97,7 @@ v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found
                             const std::string& name, absl::Time issue_time) {
   v1::PlanPayload payload;
   Bind(question, name, issue_time, &payload);
-  // Without the clocks of the search, which differ from run to run.
+  // The clocks of the search are left out: they differ from run to run.
   FillPayload(found.plan, found.prediction, found.search, question.problem.model(), &payload);
   return payload;
 }

@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-// `missing`, and what the library of devices could do about it.
+// Returns `missing` with a hint whether the library of devices allows estimates.
 absl::Status WithAdvice(const absl::Status& missing, const ErrorDetail& detail,
                         const NodeGroup& group, const Hardware* hardware) {
   const std::string advice =

@@ -1,6 +1,6 @@
-// What the server tells about itself while it works. The core speaks, server/
-// metrics counts; so the core knows no metrics library, and labels can come from
-// nothing but these enums and the names of methods.
+// Events of the server for those who watch it. The core reports them, server/metrics counts them;
+// so the core knows no metrics library, and labels come only from these enums and the names of
+// methods.
 
 #ifndef PARPLAN_SERVER_CORE_OBSERVER_H_
 #define PARPLAN_SERVER_CORE_OBSERVER_H_
@@ -20,7 +20,7 @@
 
 namespace parplan {
 
-// Answers kept in memory.
+// The caches of the server.
 enum class CacheKind {
   // Signed plans, by the bytes of the request.
   kPlan,
@@ -36,14 +36,14 @@ inline constexpr int kCacheKindCount = 4;
 // How a search ended.
 enum class SearchOutcome {
   kOptimal,
-  // A plan whose optimality the planner does not prove, or not in time.
+  // A plan was found whose optimality the planner did not prove, or not in time.
   kFeasible,
   kNothingFits,
-  // A limit came before the first plan.
+  // A limit ended the search before the first plan.
   kStoppedEmpty,
-  // Measurements are missing, or the question is refused by the planner.
+  // Measurements are missing, or the planner refused the question.
   kRefused,
-  // The answer failed the independent check: our fault.
+  // The answer failed the independent check: a fault of the server.
   kCheckFailed,
 };
 inline constexpr int kSearchOutcomeCount = 6;
@@ -65,20 +65,21 @@ struct PlanReport {
   Seconds predicted_step;
   double predicted_samples_per_second = 0.0;
   Bytes predicted_peak_memory;
-  // What one device may hold, headroom taken off.
+  // Memory that a plan may use on one device: less than the device has by the headroom.
   Bytes usable_memory;
-  // Since the newest measurement the plan rests on; absent when unknown.
+  // Time since the newest measurement that the plan rests on; absent if unknown.
   std::optional<absl::Duration> profile_age;
-  // Predicted step time of the best baseline over that of the plan, where the caller asked
-  // for the comparison and a baseline has a plan: 1.2 is a fifth faster.
+  // Predicted step time of the best baseline over that of the plan; 1.2 means that the baseline
+  // takes a fifth longer. Absent unless the caller asked for the comparison and a baseline has a
+  // plan.
   std::optional<double> baseline_gain;
 };
 
-// Which links a collective went over when it was measured.
+// The links that a collective used when it was measured.
 enum class LinkReach { kWithinNode, kAcrossNodes };
 inline constexpr int kLinkReachCount = 2;
 
-// What one link carries, for messages as large as were measured.
+// Bandwidth of a collective at the largest message that was measured.
 struct MeasuredBandwidth {
   LinkReach reach = LinkReach::kWithinNode;
   Collective collective = Collective::kAllReduce;
@@ -86,24 +87,24 @@ struct MeasuredBandwidth {
 };
 inline constexpr int kCollectiveCount = 6;
 
-// Measurements of one kind of node that plans of a cluster rest on from now on.
+// Merged measurements of one kind of node, on which plans of the cluster rest from now on.
 struct SnapshotReport {
   std::string cluster;
   std::string device_kind;
   int devices_per_node = 0;
-  // The end of the newest of them.
+  // End of the newest of them.
   absl::Time newest_measurement;
   std::vector<MeasuredBandwidth> bandwidths;
 };
 
-// One kind of node of which a cluster has profiles stored, and when the newest was measured.
+// A kind of node that has stored profiles in a cluster, and the end of the newest measurement.
 struct StoredKind {
   std::string device_kind;
   int devices_per_node = 0;
   absl::Time newest_measurement;
 };
 
-// Verdicts of `VerifyPlan`, as in plan_service.proto.
+// Verdicts of `VerifyPlan` (plan_service.proto).
 enum class VerifyOutcome {
   kValid,
   kBadSignature,
@@ -118,73 +119,71 @@ inline constexpr int kVerifyOutcomeCount = 6;
 enum class LeaseOutcome { kReturned, kGivenUp, kExpired, kAgentLost, kDraining };
 inline constexpr int kLeaseOutcomeCount = 5;
 
-// Why nodes were not lent.
+// Reasons why nodes were not lent.
 enum class LeaseRefusalKind { kNodeAbsent, kNodeLent, kNodeBusy };
 inline constexpr int kLeaseRefusalKindCount = 3;
 
-// Called from any thread, also while locks of the core are held: returns at once
-// and calls nothing of the core. Every method has an empty default.
+// Receives the events. Called from any thread, also while locks of the core are held: methods must
+// return at once and must not call the core. Every method does nothing by default.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  // A call has begun; `CallFinished` follows. By server/rpc as well.
+  // A call has begun; `CallFinished` follows. Called by server/rpc.
   virtual void CallStarted(absl::string_view /*method*/) {}
 
-  // A call has its answer. `reason` is absent for OK and for errors of the
-  // transport. Called by server/rpc, which alone sees all calls.
+  // A call has its answer. The reason is absent for OK and for errors of the transport. Called by
+  // server/rpc, which alone sees all calls.
   virtual void CallFinished(absl::string_view /*method*/, absl::StatusCode, std::optional<Reason>,
                             absl::Duration) {}
 
-  // Searches waiting and running now.
+  // The numbers of searches that wait and run have changed.
   virtual void QueueChanged(int /*waiting*/, int /*running*/) {}
 
-  // A look into a cache.
+  // A cache was looked into.
   virtual void CacheLookedUp(CacheKind, bool /*hit*/) {}
 
-  // A call found its question in flight and waits for that search.
+  // A call waits for a search in flight of an equal question.
   virtual void SearchShared() {}
 
   virtual void SearchFinished(const SearchReport&) {}
   virtual void PlanIssued(const PlanReport&) {}
 
-  // An upload was stored, or refused (`reason` is absent when it was given up);
-  // its bytes so far.
+  // An upload ended: stored, refused, or given up (then without a reason). With its bytes so far.
   virtual void UploadFinished(std::optional<Reason> /*reason*/, bool /*stored*/,
                               int64_t /*bytes*/) {}
 
-  // A profile was stored that was measured at `newest_measurement`; the bandwidths are
-  // empty. Then, when a question needs them, its measurements merged with others.
+  // A profile was stored; the report has no bandwidths. Later, when a question needs them, its
+  // measurements were merged with others, and the report has the bandwidths.
   virtual void ProfileStored(const SnapshotReport&) {}
   virtual void SnapshotLoaded(const SnapshotReport&) {}
-  // All kinds of nodes of which the cluster has profiles now; none where the last was deleted.
-  // Whoever stored or deleted them; within a round of maintenance.
+  // The kinds of nodes with profiles in the cluster have changed; none if the last was deleted.
+  // Also reports changes by other servers on the store, after at most one round of maintenance.
   virtual void ProfilesSeen(absl::string_view /*cluster*/, const std::vector<StoredKind>&) {}
 
-  // Since when the cluster has its active calibration; absent where it has none. Told again
-  // and again.
+  // Since when the cluster has its active calibration; absent if it has none. Reported repeatedly.
   virtual void CalibrationSeen(absl::string_view /*cluster*/,
                                std::optional<absl::Time> /*active_since*/) {}
 
   virtual void PlanVerified(VerifyOutcome) {}
 
-  // An execution of a plan of the cluster ended: measured over predicted step time, absent
-  // when it never reported.
+  // An execution of a plan of the cluster ended. The ratio is measured over predicted step time,
+  // absent if it never reported.
   virtual void ExecutionClosed(absl::string_view /*cluster*/, bool /*succeeded*/,
                                std::optional<double> /*ratio*/) {}
-  // Of an execution that ended, where it was measured and predicted: memory of the fullest
-  // device, and of each stage the time of a phase and the memory of an item, by the numbers
-  // and names of the contract.
+  // Ratios of measured to predicted values of an execution that ended, if it has both: memory of
+  // the fullest device, and for each stage the time of a phase and the memory of an item, by the
+  // numbers of the contract.
   virtual void PeakMemoryMeasured(absl::string_view /*cluster*/, double /*ratio*/) {}
   virtual void PhaseMeasured(int /*phase*/, double /*ratio*/) {}
   virtual void MemoryItemMeasured(int /*kind*/, double /*ratio*/) {}
   virtual void WindowsStored(int64_t /*count*/) {}
 
-  // Agents connected, and leases that go on, now.
+  // The numbers of connected agents and of leases have changed.
   virtual void AgentsChanged(int /*agent_count*/, int /*lease_count*/) {}
-  // Of them, the agents of one cluster.
+  // The number of connected agents of one cluster has changed.
   virtual void ClusterAgentsChanged(absl::string_view /*cluster*/, int /*agent_count*/) {}
-  // An agent of the cluster gave a sign of life.
+  // An agent of the cluster sent a message, at this time.
   virtual void AgentHeard(absl::string_view /*cluster*/, absl::Time) {}
   virtual void LeaseEnded(LeaseOutcome, absl::Duration /*since_grant*/) {}
   virtual void LeaseRefused(LeaseRefusalKind) {}
@@ -192,10 +191,10 @@ class Observer {
   // A method of the store returned.
   virtual void StoreCalled(StoreOperation, absl::StatusCode, absl::Duration) {}
 
-  // When the last of the keys that sign plans, or will, ends.
+  // When the last key that signs plans, or will sign, expires. Reported repeatedly.
   virtual void SigningKeysSeen(absl::Time /*last_expiry*/) {}
 
-  // An observer that listens to nothing. Lives as long as the process.
+  // Returns an observer that ignores everything. It lives as long as the process.
   static Observer& Null();
 };
 

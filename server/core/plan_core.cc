@@ -58,8 +58,7 @@ void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
 
 bool PlanCore::HasLifeLeft(absl::Time issue_time, absl::Time expire_time) const {
   const absl::Time now = dependencies_.clock.Now();
-  // A clock that was set back would make the plan one from the future, which
-  // verifiers refuse.
+  // After the clock was set back the plan would be from the future, which verifiers refuse.
   return now >= issue_time - PlanVerifier::kIssueTimeTolerance &&
          expire_time - now >= kMinLifeLeft * (expire_time - issue_time);
 }
@@ -135,8 +134,8 @@ PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
   if (!record.ok() || !record->has_value()) return nullptr;
   absl::StatusOr<v1::Plan> plan = ParseStored<v1::Plan>((*record)->bytes, (*record)->name);
   if (!plan.ok()) return nullptr;
-  // It will be signed again, so nobody but a server must have written it. That it may have
-  // expired since does not matter.
+  // The answer will be signed again, so it must come from a server: the signature is checked as of
+  // its issue. The plan may have expired since.
   ExpectedAudience expected;
   expected.cluster = question.cluster;
   expected.topology_digest = question.topology_digest;
@@ -153,8 +152,8 @@ PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
 }
 
 absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFlight& flight) {
-  // A flight of this question may have ended since the look into the cache; its
-  // answer was kept before it ended.
+  // A flight of this question may have ended since the look into the cache, after it put its answer
+  // there.
   if (const SharedAnswer known = FindAnswer(*question)) {
     flight->Finish(known);
     return absl::OkStatus();
@@ -173,7 +172,7 @@ absl::Status PlanCore::QueueSearch(const SharedQuestion& question, const PlanFli
                                    std::shared_ptr<Turn> turn) {
   const absl::Duration submitted = dependencies_.clock.Steady();
   SearchPool::Task task;
-  // The task holds the turn, and the pool drops the task when it is done.
+  // The task holds the turn, and the pool destroys the task when it is done.
   task.run = [this, question, flight, submitted,
               turn = std::move(turn)](const std::function<bool()>& stopping) {
     if (dependencies_.turns != nullptr) {
@@ -271,7 +270,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   }
   PARPLAN_RETURN_IF_ERROR(stored.status());
   if (stored->bytes != record.bytes) {
-    // Another call with this request_id was first; or as above.
+    // Another call with this request_id was first, or the name existed (see above).
     PARPLAN_ASSIGN_OR_RETURN(plan, ParseStored<v1::Plan>(stored->bytes, stored->name));
   } else {
     dependencies_.observer.PlanIssued(ReportOf(question, plan, payload, now));

@@ -1,4 +1,4 @@
-// The methods of `PlanCore` that search for nothing.
+// The methods of `PlanCore` that need no search.
 
 #include <utility>
 

@@ -22,14 +22,13 @@ namespace {
 
 constexpr int kMaxJobIdCharacters = 128;
 
-// A text with its length, so that texts written one after the other cannot be
-// cut in two ways.
+// Appends a text with its length, so that no two sequences of texts give the same bytes.
 void AppendText(std::string* out, absl::string_view text) {
   absl::StrAppend(out, text.size(), ":", text, "\n");
 }
 
-// What the model digest leaves out and the answer still tells: the ids of model
-// and layers.
+// Returns the ids of model and layers: the answer contains them, and the digest of the model does
+// not.
 std::string NamesText(const ModelSpec& model) {
   std::string text;
   AppendText(&text, model.model_id());
@@ -121,8 +120,8 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
   PARPLAN_ASSIGN_OR_RETURN(AskedPlan asked, AskedPlanFromProto(request.spec(), "spec"));
   PARPLAN_RETURN_IF_ERROR(CheckAsked(asked, parent.cluster, limits));
 
-  // Read before the snapshot: if a profile arrives between the two, the answer is
-  // remembered under a revision that is already gone, and no harm is done.
+  // Read before the snapshot: if a profile arrives between the two, the answer is cached under a
+  // version that no later question has.
   PARPLAN_ASSIGN_OR_RETURN(KnowledgeVersion version, knowledge.Version(parent.cluster));
   PARPLAN_ASSIGN_OR_RETURN(JobKnowledge known,
                            knowledge.Find(*asked.topology, version,

@@ -86,7 +86,7 @@ absl::StatusOr<SnapshotHandle> ProfileKeeper::Snapshot(absl::string_view cluster
     if (cached.snapshot != nullptr) return cached;
   }
   const std::lock_guard<std::mutex> load_lock(load_mutex_);
-  // Somebody may have loaded it while this call waited.
+  // Another call may have loaded it while this one waited.
   PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, Revision(cluster));
   SnapshotHandle cached = FindCached(key, revision);
   if (cached.snapshot != nullptr) return cached;
@@ -106,7 +106,7 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
   const bool any = std::any_of(
       set.profiles.begin(), set.profiles.end(),
       [device_kind](const ProfileRecord& record) { return record.device_kind == device_kind; });
-  // All of them where none is of this kind, for the message that says which are.
+  // All profiles if none is of this kind: the error lists the kinds there are.
   std::vector<v1::Profile> profiles;
   for (const ProfileRecord& record : set.profiles) {
     if (any && record.device_kind != device_kind) continue;
@@ -135,14 +135,14 @@ absl::Status ProfileKeeper::ReportKinds() {
   PARPLAN_ASSIGN_OR_RETURN(const auto revisions, store_.ProfileRevisions());
   absl::Status first;
   for (const auto& [cluster, revision] : revisions) {
-    int64_t& told = reported_revisions_[cluster];
-    if (told == revision) continue;
+    int64_t& reported = reported_revisions_[cluster];
+    if (reported == revision) continue;
     const absl::StatusOr<std::vector<StoredKind>> kinds = KindsOf(cluster);
     first.Update(kinds.status());
     if (!kinds.ok()) continue;
     observer_.ProfilesSeen(cluster, *kinds);
-    // What was stored since has raised it, and is seen the next time.
-    told = revision;
+    // Profiles stored since have raised the revision; the next round reports them.
+    reported = revision;
   }
   return first;
 }

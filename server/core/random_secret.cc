@@ -13,7 +13,7 @@ namespace parplan {
 std::string RandomSecret() {
   char bytes[16];
   ssize_t count = 0;
-  // Up to 256 bytes come at once; only a signal early in the life of the machine interrupts.
+  // Up to 256 bytes are returned whole; only a signal soon after boot interrupts the call.
   do {
     count = getrandom(bytes, sizeof(bytes), 0);
   } while (count < 0 && errno == EINTR);

@@ -15,11 +15,11 @@ constexpr size_t kMaxRequestIdBytes = 64;
 }  // namespace
 
 absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::string_view field) {
-  // A database may take it for the end.
+  // A database may take NUL for the end of the text.
   if (text.find('\0') != absl::string_view::npos) {
     return FieldError(Reason::kSpecInvalid, field, "must not contain the character NUL");
   }
-  // Every byte that does not continue a character begins one.
+  // Counts the bytes that begin a character: all except the continuation bytes of UTF-8.
   const auto count = std::count_if(text.begin(), text.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
   });

@@ -59,7 +59,7 @@ void SearchPool::Drain(absl::Duration grace) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto is_done = [this] { return queue_.empty() && running_ == 0; };
-    // Longer than anybody waits, and short enough for the clock to hold.
+    // A year at most: longer times overflow the clock.
     changed_.wait_for(lock, absl::ToChronoMicroseconds(std::min(grace, absl::Hours(24 * 365))),
                       is_done);
     stopping_ = true;
@@ -87,7 +87,7 @@ void SearchPool::Work() {
     observer_.QueueChanged(static_cast<int>(queue_.size()), running_);
     lock.unlock();
     task.run(stopping);
-    task = Task();  // Gives back what the task holds before the pool calls it done.
+    task = Task();  // Destroys what the task holds before it counts as done.
     lock.lock();
     --running_;
     observer_.QueueChanged(static_cast<int>(queue_.size()), running_);

@@ -10,10 +10,10 @@
 namespace parplan {
 namespace {
 
-// Plans deleted in one transaction, so that writers wait for it only shortly.
+// Plans deleted in one transaction; few, so that other writers wait briefly. Not measured.
 constexpr int64_t kDeleteBatch = 500;
 
-// When the last key that signs, or will, ends; the past where there is none.
+// Returns when the last key that signs, or will sign, expires; 1970 if there is none.
 absl::Time LastExpiry(const TrustBundle& bundle) {
   absl::Time last = absl::UnixEpoch();
   for (const TrustedKey& key : bundle.keys()) {
@@ -70,7 +70,7 @@ void ServerCore::StopTaking() {
 
 void ServerCore::Drain(absl::Duration grace) {
   pool_.Drain(grace);
-  // Who waits for the search of another server is told to ask there.
+  // Callers that wait for the search of another server get an error that sends them there.
   if (turns_ != nullptr) turns_->Stop();
 }
 

@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-// Shares of `RecommendedOption`: a tenth.
+// The slack of `RecommendedOption`, a tenth: part of the contract (plan_service.proto).
 constexpr double kThroughputSlack = 0.9;
 constexpr double kStepSlack = 1.1;
 
@@ -33,8 +33,8 @@ double ThroughputPerDevice(const v1::ShapeOption& option) {
   return option.samples_per_second() / option.device_count();
 }
 
-// Consecutive ranks that hold one tensor-parallel group of `strategy`; 1 when it
-// has none.
+// Returns the number of consecutive ranks that contain one tensor-parallel group of `strategy`; 1
+// if it has none.
 int TensorParallelSpan(const Strategy& strategy) {
   if (strategy.tensor_parallel_degree == 1) return 1;
   return strategy.tensor_parallel_degree * strategy.tensor_stride();

@@ -20,8 +20,8 @@
 namespace parplan {
 namespace {
 
-// Measurements that were missing for one option or another, without repetition,
-// in the order they were met.
+// The measurements that were missing for any option, without duplicates, in the order of the
+// options.
 class MissingList {
  public:
   void Add(const absl::Status& status) {
@@ -78,7 +78,7 @@ std::string NothingFitsText(const v1::ShapePlanResponse& response) {
                       " bytes would do");
 }
 
-// Equal messages have equal bytes within one process.
+// Returns the bytes of the request; within one process equal messages have equal bytes.
 std::string ShapeKey(const v1::ShapePlanRequest& request) { return request.SerializeAsString(); }
 
 }  // namespace
@@ -177,7 +177,7 @@ absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1:
       JobKnowledge known,
       dependencies_.knowledge.Find(topology, question.version,
                                    question.options.rules.allow_estimates, "offers"));
-  // An option tells of one plan.
+  // An option reports one plan.
   PlanningRules rules = question.options.rules;
   rules.top_plan_count = 1;
   rules.wants_memory_front = false;
@@ -224,7 +224,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
         missing.Add(answer.status());
         option = InfeasibleOption(answer.status());
       } else if (HasReason(answer.status(), Reason::kNoFeasiblePlan)) {
-        // No plan of this kind for so many devices: an answer for this count.
+        // The planner has no plan of its kind for this count, which is an answer.
         any_measured = true;
         option = InfeasibleOption(answer.status());
       } else if (HasReason(answer.status(), Reason::kSearchTimedOut)) {

@@ -21,7 +21,7 @@ std::vector<MeasuredBandwidth> BandwidthsOf(const ProfileSnapshot& snapshot, int
   for (size_t i = 0; i < points.size(); ++i) {
     const CollectivePoint& point = points[i];
     const GroupShape shape = {point.participant_count, point.rank_stride};
-    // They are sorted by size last, so that the largest of a shape stands before the next shape.
+    // Size is the last sort key, so the largest message of a shape stands before the next shape.
     const bool is_largest = i + 1 == points.size() ||
                             points[i + 1].collective != point.collective ||
                             points[i + 1].participant_count != point.participant_count ||

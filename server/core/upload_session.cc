@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-// Of the SHA-256 that names a profile: 32 hexadecimal digits.
+// Hexadecimal digits of the SHA-256 that are the id of a profile: 128 bits.
 constexpr size_t kIdLength = 32;
 
 template <typename Element>

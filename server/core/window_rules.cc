@@ -43,8 +43,7 @@ absl::Status CheckPhases(const v1::MeasuredWindow& window) {
     PARPLAN_ASSIGN_OR_RETURN(const int phase,
                              EnumFromProto<int>(entry.phase(), JoinPath(path, "phase"), kInvalid));
     if (std::exchange(seen[phase], true)) {
-      return FieldError(kInvalid, JoinPath(path, "phase"),
-                        "was told by an entry before; add the two up");
+      return FieldError(kInvalid, JoinPath(path, "phase"), "has an entry already; add the two up");
     }
     PARPLAN_RETURN_IF_ERROR(ReadTime(entry.duration(), JoinPath(path, "duration")).status());
   }
@@ -60,8 +59,7 @@ absl::Status CheckMemoryItems(const v1::MeasuredWindow& window) {
     PARPLAN_ASSIGN_OR_RETURN(const int kind,
                              EnumFromProto<int>(item.kind(), JoinPath(path, "kind"), kInvalid));
     if (std::exchange(seen[kind], true)) {
-      return FieldError(kInvalid, JoinPath(path, "kind"),
-                        "was told by an entry before; add the two up");
+      return FieldError(kInvalid, JoinPath(path, "kind"), "has an entry already; add the two up");
     }
     const std::string size = JoinPath(path, "size_bytes");
     if (item.size_bytes() < 0) return FieldError(kInvalid, size, "must be at least 0");
@@ -111,7 +109,7 @@ absl::Status CheckTimings(const v1::MeasuredWindow& window) {
   return absl::OkStatus();
 }
 
-// What the figures of an execution need besides the columns of the store.
+// Returns the parts of a window that figures need and that have no column in the store.
 std::string ItemsOf(const v1::MeasuredWindow& window) {
   v1::MeasuredWindow items;
   *items.mutable_phase_durations() = window.phase_durations();

@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-// A field that is there counts whatever it says; what it may not say is refused later.
+// Takes a field that the file has. Values are checked later, together with those of flags.
 void Take(bool is_given, const auto& given, auto& target) {
   if (is_given) target = given;
 }

@@ -9,7 +9,7 @@
 namespace parplan {
 namespace {
 
-// gRPC takes a plain function.
+// A global variable, because gRPC takes a plain function.
 std::atomic<const ServerLog*> target = nullptr;
 
 void Take(gpr_log_func_args* line) {

@@ -121,7 +121,7 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
   if (settings.has_value()) {
     log.SetLevel(settings->log_level);
   } else {
-    log.Warn("configuration not read again", {{"message", "it can't hold; log_level is kept"}});
+    log.Warn("configuration not read again", {{"message", "it is invalid; log_level is kept"}});
   }
   if (settings.has_value()) {
     // gRPC accepts any renewed file, and with a wrong one refuses every caller.
@@ -243,7 +243,7 @@ int Run(int argc, char** argv, const Signals& signals) {
   const absl::Status status = Check(first);
   if (!status.ok()) return Refuse(log, status);
   if (first.check_only) {
-    std::cout << "parplan-server: the configuration can hold" << std::endl;
+    std::cout << "parplan-server: the configuration is valid" << std::endl;
     return 0;
   }
   const SettingsReader read = [argc, argv]() -> std::optional<Settings> {

@@ -23,7 +23,7 @@ absl::Status NotifyServiceManager(const std::string& state) {
     return absl::UnavailableError(absl::StrCat("NOTIFY_SOCKET is no address: ", path));
   }
   std::memcpy(address.sun_path, path, length);
-  // A socket without a file.
+  // An abstract socket, which has no file.
   if (*path == '@') address.sun_path[0] = '\0';
   const int descriptor = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const ssize_t sent =

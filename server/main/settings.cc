@@ -47,29 +47,29 @@ Signals
   SIGTERM, SIGINT  end when the calls in progress have their answers; a second
                    one ends at once
   SIGHUP           read the signing keys again, and log_level of the configuration
-                   file; a flag goes before it. Tell of TLS files that can't hold
+                   file unless a flag sets it; log TLS files that are invalid
 
 Exit codes
-  0        ended by a signal, every call answered; with --check-config: can hold
+  0        ended by a signal, every call answered; with --check-config: valid
   1        could not start: the log says why
   2        wrong flag or configuration file
   130/143  ended at once by a second SIGINT or SIGTERM)";
 
 void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
-  // Of a flag that is given twice the last one holds.
+  // If a flag is given twice, the last one counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.add_option("--config", config_path, "Configuration file, proto JSON; flags go before it")
+  app.add_option("--config", config_path, "Configuration file, proto JSON; flags take precedence")
       ->type_name("FILE");
   app.add_flag("--check-config", settings.check_only,
-               "Look whether flags, configuration file and TLS files can hold, and end");
+               "Check flags, configuration file and TLS files, and end");
   app.add_option("--listen", settings.listen, "HOST:PORT or unix:PATH; port 0 takes a free one")
       ->capture_default_str();
   app.add_option("--metrics-listen", settings.metrics_listen,
                  "HOST:PORT for Prometheus (plain HTTP), `off` for none")
       ->capture_default_str();
   app.add_option("--health-listen", settings.health_listen,
-                 "HOST:PORT or unix:PATH that tells health, in plain text and nothing else, to "
-                 "probes without a certificate; `off` for none")
+                 "HOST:PORT or unix:PATH of a second port that serves health alone, without TLS, "
+                 "for probes without a certificate; `off` for none")
       ->capture_default_str();
   app.add_option("--data-dir", settings.data_dir, "Folder for the signing keys and the store")
       ->type_name("DIR")
@@ -81,26 +81,27 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
       ->type_name("FILE");
   app.add_option("--tls-key", settings.tls.key, "The server's key, PEM")->type_name("FILE");
   app.add_option("--tls-client-ca", settings.tls.client_ca,
-                 "Take only callers with a certificate of these CAs, PEM")
+                 "Accept only callers with a certificate of these CAs, PEM")
       ->type_name("FILE");
   app.add_flag("--insecure,!--no-insecure", settings.insecure,
-               "Let other machines reach a server without TLS");
-  app.add_flag("--insecure-metrics,!--no-insecure-metrics", settings.insecure_metrics,
-               "Let other machines read metrics, which are plain HTTP; --insecure does, too");
+               "Allow other machines to reach a server without TLS");
+  app.add_flag(
+      "--insecure-metrics,!--no-insecure-metrics", settings.insecure_metrics,
+      "Allow other machines to read metrics, which are plain HTTP; --insecure does so too");
   app.add_option("--workers", settings.limits.worker_count,
-                 "Threads that search [as many as processors, at most 8]");
+                 "Threads that search [one for each processor, at most 8]");
   app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
       ->capture_default_str();
   AddDurationFlag(app, "--plan-ttl", settings.limits.default_time_to_live,
-                  "How long a plan is valid when the caller does not say [24h]");
+                  "How long a plan is valid if the caller does not say [24h]");
   AddDurationFlag(app, "--max-plan-ttl", settings.limits.max_time_to_live,
                   "How long a plan is valid at most [720h]");
   AddDurationFlag(app, "--max-search-time", settings.limits.max_search_duration,
                   "Longest search [5m]");
   AddDurationFlag(app, "--default-deadline", settings.default_deadline,
-                  "Deadline of calls that come without one [10m]");
+                  "Deadline of calls that have none [10m]");
   AddDurationFlag(app, "--execution-silence", settings.limits.longest_execution_silence,
-                  "An execution fails when nobody reports to it for so long [6h]");
+                  "Mark an execution as failed after so long without a report [6h]");
   AddDurationFlag(app, "--drain-time", settings.drain_time,
                   "How long calls may go on after SIGTERM [20s]");
   app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes, "Largest upload")
@@ -108,13 +109,13 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   app.add_option("--log-level", settings.log_level, "trace, debug, info, warning, error or off")
       ->capture_default_str();
   app.add_option("--log-format", settings.log_format, "json or text")->capture_default_str();
-  app.add_option("--port-file", settings.port_file, "Write the port of --listen there")
+  app.add_option("--port-file", settings.port_file, "Write the port of --listen to this file")
       ->type_name("FILE");
   app.add_option("--metrics-port-file", settings.metrics_port_file,
-                 "Write the port of --metrics-listen there")
+                 "Write the port of --metrics-listen to this file")
       ->type_name("FILE");
   app.add_option("--health-port-file", settings.health_port_file,
-                 "Write the port of --health-listen there")
+                 "Write the port of --health-listen to this file")
       ->type_name("FILE");
 }
 
@@ -187,7 +188,7 @@ absl::Status CheckSettings(const Settings& settings) {
   return CheckChoice("log_format", settings.log_format, {"json", "text"});
 }
 
-// The configuration file named among the arguments; the rest is looked at later.
+// Returns the configuration file that the arguments name; everything else is read later.
 std::string FindConfigPath(int argc, const char* const* argv) {
   CLI::App app;
   std::string path;
@@ -197,7 +198,7 @@ std::string FindConfigPath(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError&) {
-    return "";  // The second pass says what is wrong.
+    return "";  // The second pass reports the mistake.
   }
   return path;
 }

@@ -12,7 +12,9 @@ Signals::Signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // A write beyond the limit fails instead; the store says so.
+  std::signal(
+      SIGXFSZ,
+      SIG_IGN);  // A write beyond the limit on file sizes then fails, and the store reports it.
 }
 
 int Signals::Next(absl::Duration timeout) const {

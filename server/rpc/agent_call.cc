@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// Messages that may wait for an agent. One that reads has a few at most.
+// Messages that may wait for an agent; more end its stream. An agent that reads has a few at most.
 constexpr size_t kMaxQueueLength = 256;
 
 }  // namespace
@@ -25,7 +25,7 @@ AgentCall::AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_
 
 void AgentCall::OnReadDone(bool ok) {
   if (!ok) {
-    // The agent has closed its side, or its connection broke: for its leases that is one.
+    // The agent has closed its side, or its connection broke: its leases end either way.
     session_.reset();
     End(call_->context()->cancelled()
             ? absl::CancelledError("the stream broke, or the agent gave it up")
@@ -39,7 +39,7 @@ void AgentCall::OnReadDone(bool ok) {
     return;
   }
   request_.Clear();
-  // gRPC keeps the stream while this function runs, also when another thread ends it.
+  // gRPC keeps the stream while this function runs, even if another thread ends it.
   StartRead(&request_);
 }
 
@@ -54,7 +54,7 @@ void AgentCall::OnWriteDone(bool ok) {
 
 void AgentCall::OnDone() {
   session_.reset();
-  // Whoever tells agents something may hold this object a moment longer than the server lives.
+  // The core may hold this object for a moment after the server is gone.
   call_.reset();
   self_.reset();
 }
@@ -98,8 +98,8 @@ void AgentCall::Flush() {
       return;
     }
   }
-  // No lock is held while gRPC works: it may call back on this thread. `writing_` and
-  // `finished_` let nobody else in.
+  // No lock is held while gRPC works: it may call back on this thread. `writing_` and `finished_`
+  // keep other threads out.
   if (end.has_value()) {
     Finish(call_->End(*end));
   } else {

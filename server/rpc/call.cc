@@ -11,7 +11,7 @@
 namespace parplan {
 namespace {
 
-// The first value of a metadata key; empty where there is none.
+// Returns the first value of a metadata key; empty if there is none.
 absl::string_view MetadataValue(const grpc::CallbackServerContext& context, const char* key) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(key);
@@ -24,8 +24,8 @@ std::string RequestIdOf(const grpc::CallbackServerContext& context) {
   return IsRequestId(given) ? std::string(given) : MakeRequestId();
 }
 
-// A caller counts its own time and cancels at the deadline, which may reach us a
-// moment before our own clock says so.
+// A cancellation this close before the deadline counts as the deadline: a caller cancels by its own
+// clock, and its message may arrive a moment before the deadline of this server's clock.
 constexpr absl::Duration kDeadlineTolerance = absl::Milliseconds(20);
 
 absl::Duration TimeLeft(const grpc::CallbackServerContext& context, absl::Duration fallback) {

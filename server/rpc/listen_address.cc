@@ -14,7 +14,7 @@ namespace {
 constexpr char kUnixPrefix[] = "unix:";
 constexpr int kMaxPort = 65535;
 
-// The part before the last colon, without the brackets of IPv6.
+// Returns the part before the last colon, without the brackets of IPv6.
 absl::string_view HostOf(absl::string_view address) {
   absl::string_view host = address.substr(0, address.rfind(':'));
   if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
@@ -23,7 +23,7 @@ absl::string_view HostOf(absl::string_view address) {
   return host;
 }
 
-// Whether `host` is four decimal numbers of which the first is 127.
+// Returns whether `host` is four decimal numbers of which the first is 127.
 bool IsLoopbackIpv4(absl::string_view host) {
   int count = 0;
   for (const absl::string_view part : absl::StrSplit(host, '.')) {

@@ -22,26 +22,26 @@
 namespace parplan {
 namespace {
 
-// Threads for uploads, reports and reads of the store.
+// Threads for uploads, reports and reads of the store. The store has one writer at a time, so more
+// threads would mostly wait for it; fewer would let a slow upload delay reads. Not measured.
 constexpr int kBlockingThreadCount = 4;
 
-// An idle gRPC client looks at its connection every 5 s only, so a shorter wait
-// for the answer to a ping would break healthy connections.
+// The wait for the answer to a ping is well above 5 s because an idle gRPC client looks at its
+// connection only every 5 s: a shorter one would break healthy connections.
 constexpr int kKeepaliveTimeMs = 30000;
 constexpr int kKeepaliveTimeoutMs = 15000;
 constexpr int kMinClientPingIntervalMs = 10000;
 
 constexpr int kMaxConcurrentStreams = 1024;
 
-// Connections end after an hour, when no call uses them, so that clients spread
-// over new replicas.
+// Connections end after an hour, once no call uses them, so that clients spread over new replicas.
 constexpr int kMaxConnectionAgeMs = 3600 * 1000;
 
-// A server is quiet when it had no call in progress for so long.
+// A server counts as quiet after so long without a call in progress, and looks so often.
 constexpr absl::Duration kQuietTime = absl::Milliseconds(200);
 constexpr absl::Duration kQuietLook = absl::Milliseconds(10);
 
-// Between the end of searches and the end of their calls.
+// Time between the end of searches and the end of their calls, to sign, store and send plans.
 constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
 void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   PARPLAN_RETURN_IF_ERROR(CheckOptions(options));
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                            MakeServerCredentials(options.tls));
-  // Both are settings of the process, read by BuildAndStart.
+  // Both are settings of the whole process that BuildAndStart reads.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 

@@ -44,8 +44,7 @@ void SearchCall::Conclude(const absl::StatusOr<SharedPlan>& answer) {
 }
 
 void SearchCall::OnWriteDone(bool /*ok*/) {
-  // A message that could not be sent means that the client is gone; the core
-  // hears of it by OnCancel and concludes.
+  // A message that could not be sent means that the client is gone; OnCancel then ends the call.
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     writing_ = false;

@@ -1,7 +1,7 @@
 #include "server/rpc/server_credentials.h"
 
-// The only source that knows gRPC 1.51's experimental TLS credentials, which
-// alone can read certificates again.
+// Uses gRPC 1.51's experimental TLS credentials, the only ones that can read certificates again; no
+// other source does.
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 

@@ -19,14 +19,14 @@ constexpr char kDomain[] = "parplan";
 constexpr size_t kShortMessageBytes = 400;
 constexpr char kCut[] = " [...]";
 
-// Bytes `text` takes as `grpc-message`, which is percent-encoded.
+// Returns the bytes of `text` as `grpc-message`, which is percent-encoded.
 size_t EncodedBytes(absl::string_view text) {
   size_t bytes = 0;
   for (const char c : text) bytes += c >= 0x20 && c < 0x7f && c != '%' ? 1 : 3;
   return bytes;
 }
 
-// The beginning of `text`, cut between two characters of UTF-8.
+// Returns the beginning of `text`, cut between two characters of UTF-8.
 std::string Beginning(absl::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   size_t end = max_bytes;
@@ -48,7 +48,7 @@ std::string Serialize(int code, const std::string& message, const ErrorDetail& d
   return status.SerializeAsString();
 }
 
-// Message and details as they travel: percent-encoded and in base64.
+// Returns the bytes of message and details on the wire: percent-encoded and in base64.
 size_t WireBytes(const std::string& message, const std::string& details) {
   return EncodedBytes(message) + (details.size() + 2) / 3 * 4;
 }

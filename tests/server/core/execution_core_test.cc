@@ -166,7 +166,7 @@ TEST_F(ExecutionCoreTest, FailsWhatNobodyReportsTo) {
   ASSERT_OK(core().Maintain());
   ASSERT_OK_AND_ASSIGN(const v1::Execution failed, Get(silent.name()));
   EXPECT_EQ(failed.state(), v1::Execution::FAILED);
-  EXPECT_EQ(failed.failure_reason(), "abandoned: nobody reported for 6h");
+  EXPECT_EQ(failed.failure_reason(), "abandoned: no report for 6h");
   EXPECT_GE(failed.end_time().seconds(), failed.start_time().seconds() + 7 * 3600);
   EXPECT_EQ(Get(lively.name())->state(), v1::Execution::RUNNING);
   EXPECT_EQ(Get(done.name())->state(), v1::Execution::SUCCEEDED);
