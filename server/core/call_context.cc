@@ -4,13 +4,13 @@
 
 namespace parplan {
 
-CallContext::CallContext(std::string request_id, absl::Duration deadline, const Clock& clock)
-    : request_id_(std::move(request_id)), deadline_(deadline), clock_(clock) {}
+CallContext::CallContext(std::string request_id, absl::Duration deadline)
+    : request_id_(std::move(request_id)), deadline_(deadline) {}
 
 std::shared_ptr<CallContext> CallContext::Create(std::string request_id, absl::Duration time_left,
                                                  const Clock& clock) {
   return std::shared_ptr<CallContext>(
-      new CallContext(std::move(request_id), clock.Steady() + time_left, clock));
+      new CallContext(std::move(request_id), clock.Steady() + time_left));
 }
 
 void CallContext::Cancel() {

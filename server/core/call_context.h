@@ -30,7 +30,6 @@ class CallContext {
 
   // Deadline on the steady clock.
   absl::Duration deadline() const { return deadline_; }
-  bool IsPastDeadline() const { return clock_.Steady() >= deadline_; }
 
   // Marks the call as cancelled: its connection broke, the caller cancelled, or the transport saw
   // the deadline pass. Runs the callbacks of `OnCancel` once, on this thread.
@@ -44,11 +43,10 @@ class CallContext {
   void RemoveOnCancel(int64_t registration);
 
  private:
-  CallContext(std::string request_id, absl::Duration deadline, const Clock& clock);
+  CallContext(std::string request_id, absl::Duration deadline);
 
   const std::string request_id_;
   const absl::Duration deadline_;
-  const Clock& clock_;
 
   mutable std::mutex mutex_;
   bool cancelled_ = false;

@@ -44,16 +44,6 @@ class LruCache {
     used_bytes_ += bytes;
   }
 
-  void Erase(const std::string& key) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    EraseLocked(key);
-  }
-
-  size_t used_bytes() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return used_bytes_;
-  }
-
  private:
   // Memory that the two containers add to an entry: nodes, pointers and strings, rounded up.
   static constexpr size_t kEntryBytes = 200;
@@ -73,7 +63,7 @@ class LruCache {
   }
 
   const size_t max_bytes_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   size_t used_bytes_ = 0;                           // Guarded by mutex_.
   std::list<std::string> order_;                    // Guarded by mutex_; last used first.
   std::unordered_map<std::string, Entry> entries_;  // Guarded by mutex_.

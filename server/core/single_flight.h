@@ -95,12 +95,6 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     return stop;
   }
 
-  // Returns whether no caller waits any more.
-  bool Abandoned() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return waiters_.empty();
-  }
-
   void ReportProgress(const v1::SearchProgress& progress) {
     std::vector<std::shared_ptr<Waiter>> listeners;
     {
@@ -188,7 +182,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   }
 
   const Clock& clock_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::function<void(const Flight*)> on_closed_;        // Guarded by mutex_; empty once run.
   bool closed_ = false;                                 // Guarded by mutex_.
   int64_t next_waiter_ = 1;                             // Guarded by mutex_.
