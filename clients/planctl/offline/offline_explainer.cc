@@ -26,7 +26,7 @@ absl::StatusOr<PlanTerms> TermsOfGiven(const ExplainContext& context, const Plan
   return TermsOf(problem, costs, plan);
 }
 
-// The question as `planner` is asked it, for one plan.
+// Returns the question for `planner`, asking for one plan.
 absl::StatusOr<PlanningProblem> Question(const ExplainContext& context, const Plan& plan,
                                          const std::string& planner) {
   v1::PlanSpec spec = context.spec;
@@ -70,7 +70,7 @@ absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& 
   }
   why_not.smallest_device_memory = nothing->smallest_device_memory;
   why_not.smallest_device_count = nothing->smallest_device_count;
-  // The plan it would make with just enough.
+  // The plan it would find with just enough memory.
   PARPLAN_ASSIGN_OR_RETURN(const LocalSearch smallest,
                            SearchHere(problem.WithUsableMemory(nothing->smallest_usable_memory),
                                       planner, options, watch));

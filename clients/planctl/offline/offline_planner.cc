@@ -28,8 +28,7 @@
 namespace parplan::planctl {
 namespace {
 
-// The fields of a payload that say what it was made from. No name, no times:
-// nobody issued it.
+// Returns the payload of a plan that was not issued: without name and times.
 v1::PlanPayload PayloadOf(const PlanningProblem& problem, const std::string& planner,
                           const Plan& plan, const Prediction& prediction,
                           const SearchSummary& search) {
@@ -141,7 +140,7 @@ absl::StatusOr<PlanningRules> RulesOfPlan(const PlanningRules& asked, const Plan
   return rules;
 }
 
-// What a plan that somebody gave does wrong, as their mistake.
+// Returns `broken`, a failed check of a given plan, as a mistake in that plan.
 absl::Status NoPlanOfThese(const absl::Status& broken) {
   std::string fact(broken.message());
   if (const std::optional<ErrorDetail> detail = GetErrorDetail(broken); detail.has_value()) {

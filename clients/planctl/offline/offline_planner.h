@@ -1,4 +1,4 @@
-// Planning in this process, with no server: files in, a plan out.
+// Plans in this process, without a server.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
@@ -18,47 +18,47 @@
 
 namespace parplan::planctl {
 
-// All functions plan over `profiles`, the first of them winning where two measured
-// the same, over the data sheets of the library, and under `calibration` (null:
-// `PublishedCalibration`).
+// All functions use the measurements of `profiles` (of two measurements of the same thing, that of
+// the earlier profile), the data sheets of the library, and `calibration`, or
+// `PublishedCalibration` if it is null.
 //
-// Without any profile, devices of the library are planned for from data sheets
-// alone, whether or not `spec.options` allows estimates: nothing else can be meant.
-// Other devices need a profile: INVALID_ARGUMENT (SPEC_INVALID) naming `--profile`.
+// Without any profile they plan from data sheets alone, whether or not `spec.options` allows
+// estimates. Devices that are not in the library need a profile: INVALID_ARGUMENT (SPEC_INVALID)
+// naming `--profile`.
 
-// The problem of `spec`. Errors as `AskedPlanFromProto`, `KnownHardware` and
-// `SnapshotOfNodes`.
+// Returns the problem of `spec`. The errors of `AskedPlanFromProto`, `KnownHardware`,
+// `SnapshotOfNodes` and `ProblemFor`.
 absl::StatusOr<PlanningProblem> OfflineProblem(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
-// Runs the planner that `spec.options` names, and the baselines when it asks
-// for them, checks the answer, and gives it as an unsigned payload with a view
-// on it. Limits are of each search. Beside the errors of `OfflineProblem`:
-// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would
-// fit and the smallest number of devices, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT).
+// Runs the planner that `spec.options` names, and the baselines if it asks for them, checks the
+// answer, and returns it as an unsigned payload with a view of it. The limits of `spec.options` are
+// for each search. The errors of `OfflineProblem`; FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the
+// smallest memory and the smallest number of devices that would suffice; DEADLINE_EXCEEDED
+// (SEARCH_TIMED_OUT).
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
 
-// The problem that a given plan answers: as `EvaluateOffline`, and with its errors.
+// Returns the problem under which `EvaluateOffline` evaluates `plan`, with the same errors.
 absl::StatusOr<PlanningProblem> ProblemOfPlan(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
-// What the cost model expects of a plan that is given. Schedule and, where `spec`
-// names none, batch and largest tensor-parallel degree are the plan's; space, target and
-// range of batches are not asked, so plans that no search makes have an answer too.
+// Returns what the cost model predicts for a given plan. The schedule is the plan's, and so are
+// batch and largest tensor-parallel degree unless `spec` has them. Space, target and range of
+// batches are ignored, so that plans which no search makes can be evaluated too.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` when `spec`
-// has another than the plan, and `plan` when it is none for this model and cluster.
-// A plan that does not fit is an answer: see `Prediction::fits`.
+// INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` if `spec` and the plan have
+// different ones, and naming `plan` if it is not a plan for this model and cluster. A plan that
+// does not fit in memory is no error: see `Prediction::fits`.
 absl::StatusOr<PlanView> EvaluateOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
-// Every planner on the same question, in the order of `PlannerNames`, each under the
-// limits of `spec`.
+// Runs every planner on the same question, each under the limits of `spec`. Returns a row for each
+// in the order of `PlannerNames`.
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
