@@ -153,8 +153,9 @@ void AddKeysCommand(shell::Command app, const Session& session, shell::Action& a
   shell::Command keys =
       app.AddCommand("keys", "Shows, makes and rotates the signing keys of a server");
   keys.Footer(
-      "A rotation: `generate` publishes a key that waits; hand out the bundle; some days later "
-      "`rotate` lets it sign beside the older one, which retires after 7 days.\nExample:\n"
+      "To rotate: `generate` publishes a key that does not sign yet; hand out the bundle; some "
+      "days "
+      "later `rotate` lets it sign beside the older one, which retires after 7 days.\nExample:\n"
       "  parplan-server keys list --data-dir /var/lib/parplan");
   keys.RequireCommand();
   const auto add = [&](const char* name, const char* help, auto run) {
@@ -166,15 +167,15 @@ void AddKeysCommand(shell::Command app, const Session& session, shell::Action& a
       action = [&session, flags, run] { return run(session, *flags); };
     });
   };
-  add("generate", "Make a key that waits for the next rotation", Generate);
+  add("generate", "Make a key that signs from the next rotation on", Generate);
   add("list", "Show the keys", List);
-  add("rotate", "Let the waiting key, or a new one, sign", Rotate);
-  add("bundle", "Print the public keys, those of several servers as one bundle", Bundle);
+  add("rotate", "Let the key of `generate`, or a new one, sign", Rotate);
+  add("bundle", "Print the public keys of one or several servers as one bundle", Bundle);
   shell::Command bundle = keys.GetCommand("bundle");
   bundle.GetOption("--data-dir").Required(false);
   bundle
       .AddOption("--bundle", flags->bundle_paths,
-                 "Bundles that go in as well, of other servers; a later one counts")
+                 "Bundles of other servers to include; if two have a key, the later one counts")
       .TypeName("FILE");
 }
 

@@ -119,17 +119,17 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
       ->type_name("FILE");
 }
 
-absl::Status CheckRange(const char* field, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return absl::OkStatus();
+absl::Status CheckRange(const char* field, int64_t value, int64_t lowest, int64_t highest) {
+  if (value >= lowest && value <= highest) return absl::OkStatus();
   return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat("is ", value, "; must be ", least, " to ", most));
+                    absl::StrCat("is ", value, "; must be ", lowest, " to ", highest));
 }
 
-absl::Status CheckDuration(const char* field, absl::Duration value, absl::Duration most) {
-  if (value > absl::ZeroDuration() && value <= most) return absl::OkStatus();
+absl::Status CheckDuration(const char* field, absl::Duration value, absl::Duration longest) {
+  if (value > absl::ZeroDuration() && value <= longest) return absl::OkStatus();
   return FieldError(Reason::kSpecInvalid, field,
                     absl::StrCat("is ", absl::FormatDuration(value),
-                                 "; must be above 0 and at most ", absl::FormatDuration(most)));
+                                 "; must be above 0 and at most ", absl::FormatDuration(longest)));
 }
 
 absl::Status CheckChoice(const char* field, const std::string& value,

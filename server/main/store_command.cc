@@ -101,13 +101,14 @@ void AddStoreCommand(shell::Command app, const Session& session, shell::Action& 
     });
     return command;
   };
-  add("migrate", "Make its tables, or bring them up to this release; a server does so too", true,
+  add("migrate", "Create the tables, or update them to this release; a server does so itself", true,
       false, Migrate);
-  add("backup", "Write all it holds at one moment to a new file; servers may go on", true, true,
-      BackUp);
-  add("check", "Read a backup and compare it with what it says it holds", false, true, CheckFile);
-  add("restore", "Put a backup into an empty store; no server may run on it", true, true, Restore)
-      .AddFlag("--replace", flags->replace, "Into one that is not empty: what it holds is lost");
+  add("backup", "Write all records of one moment to a new file; servers may keep running", true,
+      true, BackUp);
+  add("check", "Check that a backup is complete and undamaged", false, true, CheckFile);
+  add("restore", "Restore a backup into an empty store that no server uses", true, true, Restore)
+      .AddFlag("--replace", flags->replace,
+               "Restore into a store that is not empty; its records are lost");
 }
 
 }  // namespace parplan
