@@ -32,7 +32,7 @@ double ValueAt(const FitParameter& parameter, double logit) {
   return parameter.lowest + (parameter.highest - parameter.lowest) / (1.0 + std::exp(-logit));
 }
 
-// d ln(value) / d logit.
+// Returns d ln(value) / d logit.
 double Slope(const FitParameter& parameter, double value) {
   return (value - parameter.lowest) * (parameter.highest - value) /
          ((parameter.highest - parameter.lowest) * value);
@@ -65,8 +65,8 @@ absl::Status CheckParameter(absl::Span<const FitParameter> parameters, size_t in
   return absl::OkStatus();
 }
 
-// Row by row, symmetric and positive definite: replaced by its Cholesky factor
-// below the diagonal. False when rounding made it indefinite.
+// Replaces a symmetric, positive definite matrix, stored row by row, by its Cholesky factor below
+// the diagonal. Returns false if rounding made it indefinite.
 bool Factorize(std::vector<double>& matrix, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     for (size_t j = 0; j <= i; ++j) {
@@ -97,8 +97,8 @@ std::vector<double> Solve(const std::vector<double>& factor, std::vector<double>
   return right;
 }
 
-// The problem in the variables that are fitted: how many prior widths a parameter
-// is away from where its parent and its prior put it.
+// The problem in the variables that are fitted: the distance of each parameter from the place that
+// its parent and its prior give it, in prior widths.
 class Problem {
  public:
   Problem(absl::Span<const FitParameter> parameters, int64_t run_count,
@@ -110,7 +110,7 @@ class Problem {
     for (const FitParameter& parameter : parameters) {
       const double logit = Logit(parameter, parameter.prior);
       prior_logits_.push_back(logit);
-      // A width of ln(value), at the prior.
+      // The width in logits that equals the prior width of ln(value) at the prior.
       logit_widths_.push_back(parameter.prior_width / Slope(parameter, ValueAt(parameter, logit)));
     }
   }
@@ -133,8 +133,8 @@ class Problem {
     return residuals;
   }
 
-  // Twice the negative logarithm of the posterior, constants left out. Infinite when
-  // a run of `used` can't be predicted.
+  // Returns twice the negative logarithm of the posterior, without constants. Infinite if a run of
+  // `used` cannot be predicted.
   double Objective(const std::vector<double>& widths_away, const std::vector<double>& residuals,
                    const std::vector<bool>& used) const {
     double sum = 0.0;
@@ -150,7 +150,7 @@ class Problem {
     return sum;
   }
 
-  // How hard a residual pulls, as a share of what least squares would let it.
+  // Returns the weight of a residual as a share of its weight in least squares.
   double WeightOf(double residual) const {
     const double deviations = std::abs(residual) / options_.residual_deviation;
     return deviations <= options_.outlier_threshold ? 1.0 : options_.outlier_threshold / deviations;
@@ -175,7 +175,7 @@ class Problem {
     return jacobian;
   }
 
-  // Width of ln(value) at `value` that `widths` prior widths make.
+  // Returns the width of ln(value) at `value` that corresponds to `widths` prior widths.
   double WidthOf(size_t index, double value, double widths) const {
     return widths * logit_widths_[index] * Slope(parameters_[index], value);
   }
@@ -191,8 +191,7 @@ class Problem {
   std::vector<double> logit_widths_;
 };
 
-// The quadratic that touches the objective: curvature (row by row) and half the
-// gradient.
+// The quadratic approximation of the objective: curvature (row by row) and half the gradient.
 struct Quadratic {
   std::vector<double> curvature;
   std::vector<double> gradient;
@@ -253,7 +252,7 @@ absl::StatusOr<Fit> FitCoefficients(absl::Span<const FitParameter> parameters, i
         next[j] -= step[j];
         largest = std::max(largest, std::abs(step[j]));
       }
-      // Also when damping has made the step as small.
+      // Damping may also have made the step this small.
       if (largest < kSmallestStep) {
         fit.converged = true;
         break;

@@ -10,9 +10,9 @@ namespace {
 
 using enum Coefficient;
 
-// Prior widths of ln(value): between what the prior says and what holds on average,
-// between that and a family, and between that and a cluster (or, for the factors, a
-// kind of layer). 0 where a coefficient is not fitted.
+// Prior widths of ln(value): of the global value around the prior, of a family around the global
+// value, and of a cluster (or, for the factors, a kind of layer) around its family. 0 if a
+// coefficient is not fitted.
 struct Widths {
   Coefficient coefficient;
   ResidualQuantity quantity;
@@ -24,12 +24,13 @@ struct Widths {
 constexpr auto kStep = ResidualQuantity::kStepDuration;
 constexpr auto kMemory = ResidualQuantity::kPeakMemory;
 
-// Shares of peaks are known to a twentieth from published kernels, and as much again
-// lies between the libraries, clocks and cooling of two clusters; host times and
-// latencies vary by half between machines.
+// Shares of peaks are known to a twentieth from published kernels, and libraries, clocks and
+// cooling of two clusters differ by as much again. Host times and latencies vary by half between
+// machines.
 constexpr Widths kWidths[] = {
-    // Published products of one family differ by this much once they are large (0.79 to
-    // 0.86 of the peak on A100); small ones, which wait for launches, must not move it.
+    // Large published products of one family differ by this much (0.79 to 0.86 of the peak on
+    // A100). Small
+    // ones, which wait for launches, must not move the value.
     {kMatrixEfficiency, kStep, 0.06, 0.03, 0.03},   {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
     {kMemoryEfficiency, kStep, 0.05, 0.05, 0.05},   {kSoftmaxEfficiency, kStep, 0.15, 0.05, 0.10},
     {kReductionRamp, kStep, 0.30, 0.30, 0.30},      {kDeviceSpread, kStep, 0.30, 0.0, 0.30},
@@ -53,8 +54,8 @@ class ScopedParameters {
                    std::vector<FitParameter>& parameters)
       : widths_(widths), base_(base), parameters_(parameters) {}
 
-  // Index of the one in `scope`, added below `parent` when it is not there; `parent`
-  // itself where `width` is 0.
+  // Returns the index of the parameter in `scope`, which is added below `parent` if it is absent;
+  // returns `parent` if `width` is 0.
   int Add(const CalibrationScope& scope, double width, int parent) {
     if (width == 0.0) return parent;
     const auto [entry, is_new] = index_.insert({scope, static_cast<int>(parameters_.size())});
@@ -108,8 +109,8 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
     ScopedParameters added(widths, base, parameters);
     for (const FitPlace& place : sorted) {
       if (!place.moves_wider_scopes) continue;
-      // A family of which something of its own is known does not go along with the
-      // others, nor does it tell of them.
+      // A family with a known value of its own does not follow the others, nor is it evidence for
+      // them.
       const bool is_known = base.Resolve(place.device_family, "")[widths.coefficient] !=
                             base.Resolve("", "")[widths.coefficient];
       const int global = is_known ? -1 : added.Add({}, widths.global, -1);

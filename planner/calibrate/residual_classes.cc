@@ -24,7 +24,7 @@ double MedianOf(const std::vector<double>& sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
 }
 
-// Quantile `probability` < 1/2 of the next value; `sorted` ascends.
+// Returns the quantile `probability` < 1/2 of the next value; `sorted` ascends.
 double LowerQuantile(const std::vector<double>& sorted, double probability) {
   const double count = static_cast<double>(sorted.size());
   // Rounding must not turn rank 1 into 0.
@@ -41,8 +41,8 @@ double LowerQuantile(const std::vector<double>& sorted, double probability) {
   return std::min(sorted.front(), bound);
 }
 
-// Whether the runs of a class differ in everything it leaves open: what they have in
-// common says nothing of runs that are otherwise.
+// Returns whether the runs of a class differ in every member it leaves open. Otherwise they are no
+// evidence for runs with other values of that member.
 bool IsVaried(const ResidualKey& key, const std::set<ResidualKey>& members) {
   std::set<std::optional<Confidence>> confidences;
   std::set<std::string> families;
@@ -89,7 +89,7 @@ std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
     quantiles[i] = std::clamp(median + distance, -kLargestLogRatio, kLargestLogRatio);
   }
   quantiles[kMedian] = std::clamp(median, -kLargestLogRatio, kLargestLogRatio);
-  // The normal law's bound may lie within an order statistic further in.
+  // The normal distribution's bound may lie inside an inner order statistic.
   for (size_t i = kMedian; i-- > 0;) quantiles[i] = std::min(quantiles[i], quantiles[i + 1]);
   for (size_t i = kMedian + 1; i < 9; ++i) {
     quantiles[i] = std::max(quantiles[i], quantiles[i - 1]);

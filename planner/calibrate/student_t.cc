@@ -7,10 +7,9 @@
 namespace parplan {
 namespace {
 
-// P(T > t), t >= 0, of `n` degrees of freedom: the finite series of Abramowitz and
-// Stegun, 26.7.3 and 26.7.4, in theta = atan(t / sqrt(n)). Sums of positive terms,
-// but the difference from 1 loses digits: good to about 1e-14 absolutely, which is
-// why probabilities end at 1e-9.
+// Returns P(T > t), t >= 0, for `n` degrees of freedom: the finite series of Abramowitz and
+// Stegun, 26.7.3 and 26.7.4, in theta = atan(t / sqrt(n)). Its terms are positive, but the
+// difference from 1 loses digits: the error is about 1e-14, which is why probabilities end at 1e-9.
 double UpperTail(double t, int n) {
   const double theta = std::atan(t / std::sqrt(static_cast<double>(n)));
   const double cosine = std::cos(theta);
@@ -43,7 +42,7 @@ double StudentTQuantile(double probability, int degrees_of_freedom) {
   PARPLAN_CHECK(degrees_of_freedom >= 1);
   if (probability < 0.5) return -StudentTQuantile(1.0 - probability, degrees_of_freedom);
   const double tail = 1.0 - probability;
-  // Of one degree of freedom the quantile of 1 - 1e-9 is 3.2e8.
+  // For one degree of freedom the quantile of 1 - 1e-9 is 3.2e8.
   double lower = 0.0;
   double upper = 1.0;
   while (UpperTail(upper, degrees_of_freedom) > tail && upper < 1e10) upper *= 2.0;

@@ -1,4 +1,4 @@
-// The part of the check that asks whether a plan is of the declared space.
+// The part of the check that compares a plan with the declared space.
 
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ absl::Status Outside(const std::string& what) {
 
 bool IsPowerOfTwo(int64_t number) { return (number & (number - 1)) == 0; }
 
-// The same treatment, as far as the layer leaves a choice.
+// Returns whether two strategies are alike in everything that the layers let vary.
 bool Alike(Strategy a, Strategy b) {
   a.sequence_parallel = b.sequence_parallel = false;
   a.expert_parallel_degree = b.expert_parallel_degree = 1;
@@ -85,7 +85,7 @@ absl::Status CheckDegrees(const PlanningProblem& problem, const std::string& whe
   return absl::OkStatus();
 }
 
-// Layers that are bound to each other.
+// Checks layers that must have the same strategy.
 absl::Status CheckTogether(const PlanningProblem& problem,
                            const std::vector<Strategy>& strategy_of_layer) {
   const ModelSpec& model = problem.model();
@@ -118,7 +118,7 @@ absl::Status CheckTogether(const PlanningProblem& problem,
   return absl::OkStatus();
 }
 
-// Without `uneven-stages`, or with several virtual stages a device.
+// Checks that stages are even if `uneven-stages` is missing or devices have several virtual stages.
 absl::Status CheckEvenStages(const PlanningProblem& problem, const Plan& plan) {
   const ModelSpec& model = problem.model();
   int transformer_count = 0;

@@ -8,14 +8,14 @@ namespace {
 
 using enum MemoryItemKind;
 
-// A pass over one micro-batch of a virtual stage of the device.
+// A pass of a virtual stage of the device over one micro-batch.
 struct Pass {
   bool is_backward = false;
   int chunk = 0;
 };
 
-// The passes of a device in order. Of a last group of fewer micro-batches than devices,
-// those that are missing are left out.
+// Lists the passes of a device in order. If the last group has fewer micro-batches than there are
+// devices, the missing ones are left out.
 std::vector<Pass> PassesOf(const RankPlace& place) {
   const int64_t devices = place.pipeline_parallel_degree;
   const int64_t chunks = place.virtual_stage_count;
@@ -59,7 +59,7 @@ std::vector<Pass> PassesOf(const RankPlace& place) {
   return passes;
 }
 
-// What is there besides states at some moment of the step.
+// The memory besides states at some moment of the step.
 struct Moment {
   Bytes activations;
   Bytes checkpoints;
@@ -79,8 +79,8 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   Bytes copies;
   Bytes bucket;
   Bytes most_running;
-  // By chunk: what its forward pass leaves, and the worst moment of its backward pass,
-  // counted from what was there before.
+  // [chunk] memory that its forward pass leaves, and the worst moment of its backward pass relative
+  // to the memory before it.
   std::vector<Moment> left(place.virtual_stage_count);
   std::vector<Moment> worst(place.virtual_stage_count);
   std::vector<Bytes> sent(place.virtual_stage_count);
@@ -94,7 +94,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     all_time += layer.gathered_all_time;
     copies += layer.step;
     bucket += layer.bucket;
-    // With a message coming and one going, or with one that was sent either way.
+    // One message is arriving and one is leaving, or one sent message is held in either direction.
     const Bytes running = layer.running + layer.message + layer.message;
     most_running = std::max(most_running, running - layer.freed + layer.logits + layer.gathered);
     const bool is_end =
@@ -108,7 +108,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
                          .gathered = layer.gathered};
     Moment& most = worst[entry->virtual_stage_index];
     char& seen = has_layers[entry->virtual_stage_index];
-    // The last layer comes first.
+    // The first layer seen is the last one of the stage.
     if (seen == 0) sent[entry->virtual_stage_index] = layer.message;
     if (seen == 0 || here.Sum() > most.Sum()) most = here;
     seen = 1;
@@ -165,7 +165,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   }
   items[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * items.Total().as_double());
-  // What the other moment leaves in the allocator.
+  // Memory that the other moment leaves in the allocator.
   if (!runtime.expandable_segments) items[kFragmentation] += std::min(in_step, in_backward);
   items[kWorkspace] = Bytes::Ceil(coefficients[Coefficient::kWorkspaceMemory]);
   items[kContext] = Bytes::Ceil(coefficients[Coefficient::kContextMemory]);

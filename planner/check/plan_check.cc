@@ -26,7 +26,7 @@ absl::Status Broken(const std::string& fact) {
                                 "; report this with the problem"));
 }
 
-// Whether two numbers agree, relative to the larger one.
+// Returns whether two numbers agree, relative to the larger one.
 bool Close(double a, double b) {
   return a == b || std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
@@ -45,13 +45,13 @@ absl::Status Expect(const std::string& what, Bytes promised, Bytes recomputed) {
   return Expect(absl::StrCat(what, " in bytes"), promised.as_double(), recomputed.as_double());
 }
 
-// One device, layer by layer.
+// One device, recomputed layer by layer.
 struct RecomputedDevice {
   StagePrediction sum;
   Bytes upper;
 };
 
-// Whether any rank sends to another node.
+// Returns whether any rank sends to another node.
 bool LeavesNode(const PlanningProblem& problem, const StagePlan& stage, const StagePlan& next) {
   const int per_node = problem.node_group().devices_per_node;
   for (int rank = 0; rank < stage.rank_count; ++rank) {
@@ -153,10 +153,10 @@ absl::Status CompareStage(const std::string& stage, const StagePrediction& promi
                 recomputed.forward + recomputed.backward);
 }
 
-// Ranges of the step and of the memory.
+// Checks the ranges of step time and memory.
 absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
                          const Prediction& prediction, Seconds step, Bytes peak) {
-  // Whether two ranks of a tensor-parallel group are on different nodes, rank by rank.
+  // Whether two ranks of a tensor-parallel group are on different nodes, found rank by rank.
   bool across_nodes = false;
   const int per_node = problem.node_group().devices_per_node;
   for (const StagePlan& stage : plan.stages) {
@@ -178,8 +178,8 @@ absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs,
                 Bytes::Of(static_cast<int64_t>(peak.as_double() * costs.overheads().lower_factor)));
 }
 
-// Share of the step in which a stage does nothing. Compared absolutely, because
-// it may be the difference of nearly equal numbers.
+// Returns the share of the step in which a stage is idle. It is compared absolutely, because it may
+// be the difference of nearly equal numbers.
 double IdleRatio(const StagePrediction& stage, int64_t micro_batch_count, Seconds step_overhead,
                  Seconds step, double promised) {
   const Seconds busy = (stage.forward + stage.backward) * static_cast<double>(micro_batch_count) +

@@ -1,4 +1,4 @@
-// The part of CheckPlan that needs no costs.
+// The part of `CheckPlan` that needs no costs.
 
 #include <string>
 
@@ -22,7 +22,7 @@ bool SplitsHeads(const LayerDefinition& layer, int64_t degree) {
   return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
 }
 
-// Tensor parallelism of one layer.
+// Checks tensor parallelism of one layer.
 absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefinition& layer,
                                const std::string& where, int degree) {
   if (degree > problem.max_tensor_parallel_degree()) {
@@ -47,7 +47,7 @@ absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefini
                              ", by which no transformer layer can be split"));
 }
 
-// Context and expert parallelism of one layer.
+// Checks context and expert parallelism of one layer.
 absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefinition& layer,
                                const std::string& where, const Strategy& strategy) {
   const int context = strategy.context_parallel_degree;
@@ -71,7 +71,7 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
     return Broken(absl::StrCat(where, " has context_parallel_degree ", context,
                                ", which does not divide its sequence_length"));
   }
-  // Ranks share heads, those that tensor parallelism leaves them.
+  // Context-parallel ranks share the heads that tensor parallelism leaves them.
   const int64_t head_ways = int64_t{strategy.tensor_parallel_degree} * context;
   if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, head_ways)) {
     return Broken(absl::StrCat(where, " shares heads ", head_ways,
@@ -131,7 +131,7 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
   return absl::OkStatus();
 }
 
-// Layers that hold a tied table are spread alike.
+// Checks that layers with a tied table are spread alike.
 absl::Status CheckTiedTable(const ModelSpec& model, const Plan& plan) {
   const StageLayerRun* first = nullptr;
   for (const StagePlan& stage : plan.stages) {
@@ -198,7 +198,7 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
   int next_rank = 0;
   int next_layer = 0;
   for (int index = 0; index < static_cast<int>(plan.stages.size()); ++index) {
-    // Virtual stages go round the devices.
+    // Virtual stages start again on the first device.
     if (index % plan.pipeline_parallel_degree() == 0) next_rank = 0;
     const StagePlan& stage = plan.stages[index];
     const std::string stage_name = absl::StrCat("stage ", index);

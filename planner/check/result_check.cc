@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kTolerance = 1e-9;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
-// Of the smallest memory.
+// Granularity of the smallest memory.
 constexpr Bytes kGranule = Bytes::Of(kMebibyte);
 
 absl::Status Broken(const std::string& fact) {
@@ -113,8 +113,8 @@ absl::Status CheckCounts(const SearchSummary& search) {
   return absl::OkStatus();
 }
 
-// Whether the plan fits in the memory that would do, by sums of our own, and needs all of it
-// where less is said not to do.
+// Checks, by sums of its own, that the smallest plan fits in the memory said to be enough, and that
+// it needs all of it if less is said not to be enough.
 absl::Status CheckSmallestPlan(const PlanningProblem& problem, const NothingFits& nothing,
                                const Plan& plan) {
   const Bytes smallest = nothing.smallest_usable_memory;

@@ -12,15 +12,15 @@ namespace {
 
 enum class Direction { kForward = 0, kBackward = 1 };
 
-// A pass of a stage over a micro-batch.
+// One pass of a stage over a micro-batch.
 struct Pass {
   Direction direction = Direction::kForward;
   int stage = 0;
   int64_t micro_batch = 0;
 };
 
-// One instruction of a device: a pass, or an exchange of messages, each named by
-// the pass that made it or, received, by the pass that waits for it.
+// One instruction of a device: a pass, or an exchange of messages. A sent message is named by the
+// pass that made it, a received one by the pass that waits for it.
 struct Instruction {
   bool is_exchange = false;
   Pass pass = {};
@@ -28,7 +28,7 @@ struct Instruction {
   std::vector<Pass> received = {};
 };
 
-// What one device does, written as the loops of schedules.py, an iteration at a time.
+// The program of one device, written like the loops of schedules.py, one iteration at a time.
 class Program {
  public:
   Program(const SimulatedPipeline& pipeline, int device_count, int device,
@@ -57,7 +57,7 @@ class Program {
     if (interleaved_ && blocking_) Exchange({}, {}, Forward(0), {});
   }
 
-  // The next instruction, or null at the end.
+  // Returns the next instruction, or null at the end.
   const Instruction* Current() {
     while (instructions_.empty() && iteration_ < warm_up_ + passes_) Iterate(iteration_++);
     return instructions_.empty() ? nullptr : &instructions_.front();
@@ -65,10 +65,11 @@ class Program {
   void Finish() { instructions_.pop_front(); }
 
  private:
-  // One or none.
+  // One pass or none.
   using Passes = std::vector<Pass>;
 
-  // Iterations: `warm_up_` of warm-up, the steady ones, `warm_up_` of cool-down.
+  // Appends the instructions of iteration `i`: first `warm_up_` of warm-up, then the steady ones,
+  // then `warm_up_` of cool-down.
   void Iterate(int64_t i) {
     const bool warms_up = i < warm_up_;
     const bool cools_down = i >= passes_;
@@ -103,7 +104,7 @@ class Program {
   Passes Forward(int64_t number) const { return Number(Direction::kForward, number); }
   Passes Backward(int64_t number) const { return Number(Direction::kBackward, number); }
 
-  // The pass of this number in the device's order of that direction.
+  // Returns the pass with this number in the device's order of that direction.
   Passes Number(Direction direction, int64_t number) const {
     if (number < 0 || number >= passes_) return {};
     if (!interleaved_) return {{direction, device_, number}};
@@ -158,7 +159,7 @@ class Program {
   std::deque<Instruction> instructions_;
 };
 
-// A pass ends, or a message is through, which is named as its receiver does.
+// The end of a pass, or the arrival of a message, which is named by the pass that waits for it.
 struct Event {
   Seconds time;
   bool is_message = false;
@@ -212,8 +213,8 @@ class Simulation {
   struct StageState {
     int64_t done[2] = {0, 0};
     int64_t arrived[2] = {0, 0};
-    // Of the message to this stage: who has come to the exchange, and for which
-    // micro-batch; -1 for nobody.
+    // The micro-batch of the message to this stage for which sender and receiver have reached the
+    // exchange; -1 for none.
     int64_t offered[2] = {-1, -1};
     int64_t awaited[2] = {-1, -1};
     Seconds last_backward_end;
@@ -222,14 +223,14 @@ class Simulation {
   int DeviceOf(int stage) const { return stage % device_count_; }
   bool Blocking() const { return pipeline_.blocking_messages && device_count_ > 1; }
 
-  // The pass that waits for what `pass` makes.
+  // Returns the pass that waits for the result of `pass`.
   static Pass Successor(const Pass& pass) {
     Pass next = pass;
     next.stage += pass.direction == Direction::kForward ? 1 : -1;
     return next;
   }
   bool IsStage(int stage) const { return stage >= 0 && stage < static_cast<int>(stages_.size()); }
-  // Time of the message that `pass` waits for.
+  // Returns the time of the message that `pass` waits for.
   Seconds MessageTime(const Pass& pass) const {
     if (device_count_ == 1) return Seconds();
     return pipeline_.stages[pass.direction == Direction::kForward ? pass.stage - 1 : pass.stage]
@@ -260,7 +261,7 @@ class Simulation {
       return;
     }
     if (!HasInput(next->pass)) {
-      // Blocking, it came with an exchange.
+      // A blocking message arrives with an exchange.
       PARPLAN_CHECK(!Blocking());
       return;
     }

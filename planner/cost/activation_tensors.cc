@@ -13,7 +13,7 @@ using enum TensorLifetime;
 // Megatron's --make-vocab-size-divisible-by.
 constexpr int kVocabularyMultiple = 128;
 
-// Sizes in the letters of the formulas.
+// The sizes that the formulas name by letters.
 struct LayerShape {
   double element = 2.0;     // e
   double tokens = 0.0;      // s, of a rank
@@ -50,14 +50,14 @@ double ScoreElements(const LayerShape& shape) {
   return shape.heads * shape.tokens * shape.all_tokens / shape.tensor;
 }
 
-// Of tensors that selective recomputation of operators makes again: all but fused
-// attention's, and the outputs of every other product.
+// Returns the lifetime of tensors that selective recomputation of operators repeats: all but those
+// of fused attention and the outputs of every second product.
 TensorLifetime LifetimeOfRecomputed(const RuntimeTraits& traits) {
   return traits.selective_recompute == SelectiveRecompute::kOperators ? kAttentionCore : kLayer;
 }
 
-// One attention block behind its norm. Key and value heads are never fewer than one a
-// tensor-parallel rank.
+// Adds the tensors of an attention block after its norm. Every tensor-parallel rank has at least
+// one key-value head.
 void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cross,
                   ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
@@ -96,8 +96,8 @@ void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cro
   }
 }
 
-// The feed-forward part of width `width` for `passes` copies of every token, behind
-// its norm. Gives the bytes of its inner tensors.
+// Adds the tensors of a feed-forward part of width `width`, after its norm, for `passes` copies of
+// every token. Returns the bytes of its inner tensors.
 double AddFeedForward(const LayerShape& shape, const RuntimeTraits& traits, FeedForwardKind kind,
                       double width, double passes, ActivationTensors& tensors) {
   const double inner = shape.element * passes * shape.tokens * width / shape.tensor;
@@ -116,8 +116,8 @@ double AddFeedForward(const LayerShape& shape, const RuntimeTraits& traits, Feed
   return 2.0 * inner;
 }
 
-// What the backward pass of such a runtime needs (`reuses_activations`); `inner` bytes of the
-// feed-forward part are free when it comes to attention.
+// Adds the needs of the backward pass of a runtime with `reuses_activations`. `inner` bytes of the
+// feed-forward part are free once the pass reaches attention.
 void AddReusingBackward(const LayerShape& shape, double inner, ActivationTensors& tensors) {
   const double row = shape.element * shape.tokens;
   const double whole = row * shape.hidden;
@@ -125,17 +125,16 @@ void AddReusingBackward(const LayerShape& shape, double inner, ActivationTensors
   const double query = row * shape.query / shape.tensor;
   const double key_value = row * shape.key_value / shape.tensor;
   const bool is_split = shape.sequence > 1.0;
-  // Both norms' means and deviations.
+  // Means and deviations of both norms.
   tensors.Add("norm statistics", "16 s / r", 16.0 * shape.tokens / shape.sequence, kLayer);
   if (shape.is_ulysses) {
     tensors.Add("attention output before its exchange", "e s q / t", query, kLayer);
   }
-  // Keys and values that are here and that arrive, and their gradients: those by this rank,
-  // those that leave and those that arrive.
+  // Present and arriving keys and values, and their gradients: own, leaving and arriving ones.
   const double ring = shape.is_ring ? 10.0 * key_value : 0.0;
   const double gathered = is_split ? whole : 0.0;
   const double attention = 2.0 * query + 2.0 * key_value + ring;
-  // When it comes to attention.
+  // Freed before the pass reaches attention.
   const double freed = inner + 2.0 * residual + 8.0 * shape.tokens / shape.sequence;
   if (attention - freed > gathered) {
     tensors.Add("gradients inside the layer", "e s h / r + attention", residual + attention,
@@ -145,7 +144,7 @@ void AddReusingBackward(const LayerShape& shape, double inner, ActivationTensors
     tensors.Add("gradients inside the layer", "e s h / r + (e s h if r > 1)", residual + gathered,
                 kBackward);
   }
-  // The last product's output, before and behind its sum over tensor-parallel ranks.
+  // The last product's output, before and after its sum over tensor-parallel ranks.
   tensors.Add("output made again", "e s h / r + e s h + (e s h / r if r > 1)",
               residual + whole + (is_split ? residual : 0.0), kFullRecompute);
   if (shape.is_ring) {
@@ -210,9 +209,8 @@ void AddTransformer(const LayerDefinition& definition, const LayerShape& shape,
     AddReusingBackward(shape, inner, tensors);
     return;
   }
-  // While the backward pass runs: the gradient of the layer's output, and the inner
-  // gradients of the part it works on. When it comes to attention, the feed-forward
-  // part is gone.
+  // While the backward pass runs: the gradient of the layer's output, and the inner gradients of
+  // the part it works on. Once it reaches attention, the feed-forward part is freed.
   const double attention_gradients =
       traits.attention_kernel == AttentionKernel::kUnfused
           ? 2.0 * shape.element * ScoreElements(shape)
@@ -319,7 +317,7 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
           traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
       if (traits.reuses_activations) {
         tensors.Add("norm statistics", "8 s / r", 8.0 * shape.tokens / shape.sequence, kLayer);
-        // When logits are gone the gradient of the input takes their place.
+        // The gradient of the input takes the place of the logits once these are freed.
         const double loss = shape.element * logits + 12.0 * shape.tokens;
         const bool is_narrow = loss < residual;
         if (!is_narrow) {

@@ -7,12 +7,12 @@
 namespace parplan {
 namespace {
 
-// Of the integer units, which are as many as those for 32-bit floating point: ten
-// rounds of Philox4x32 for four numbers, and making a float of each (Salmon et al.,
-// "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11).
+// Integer operations per random number: ten rounds of Philox4x32 for four numbers, and the
+// conversion of each to a float (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC'11). A device has as many integer units as units for 32-bit floating point.
 constexpr double kOperationsPerRandomNumber = 40.0;
 
-// Share of the rate of the device's best kernels for fused attention. FlashAttention-2
+// Returns the share of the rate of the device's best kernels for fused attention. FlashAttention-2
 // is best on devices up to Ada. On Hopper it reaches 335 TFLOP/s forward and backward
 // with a causal mask (FlashAttention-2, section 4.1), where kernels with asynchronous
 // matrix units reach 540 to 616 forward and about 500 backward (FlashAttention-3, figures

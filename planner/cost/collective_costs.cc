@@ -52,7 +52,7 @@ void CollectiveCosts::Resolve(Collective collective, const std::set<GroupShape>&
   };
   note("the nearest stride of as many ranks", other_stride);
   note("the most similar group", unlike);
-  // All shapes at once is the usual case, and says nothing in detail.
+  // If all shapes come from the data sheet, which is the usual case, one note is enough.
   if (!data_sheet.empty() && data_sheet.size() == shapes.size()) {
     notes.estimated.push_back(
         absl::StrCat(CollectiveName(collective), ": taken from the data sheet of the links"));

@@ -22,16 +22,16 @@ SizeCurve Scaled(const SizeCurve& curve, double factor) {
   return SizeCurve(std::move(points));
 }
 
-// `reference` with the bandwidth of `single`: the difference at the size of
-// `single` is spread in proportion to size, so the latency stays.
+// Returns `reference` with the bandwidth of `single`: the difference at the size of `single` is
+// spread in proportion to size, so the latency stays.
 SizeCurve WithBandwidthOf(const SizeCurve& reference, const SizeCurve::Point& single) {
   const Seconds difference = single.duration - reference.At(single.size);
   Points points;
   for (const SizeCurve::Point& point : reference.points()) {
     if (point.size == single.size) continue;
     const Seconds duration = point.duration + difference * (point.size / single.size);
-    // A faster link than the reference can't undo its latency at small sizes,
-    // but noise may leave a point behind; it is then worth nothing.
+    // Noise may make the difference larger than the reference at small sizes; such a point is
+    // dropped.
     if (duration > Seconds()) points.push_back({point.size, duration});
   }
   points.push_back(single);
@@ -184,8 +184,8 @@ CollectiveTimes::Resolved CollectiveTimes::Estimate(const Key& key) const {
     }
   }
   if (!best_distance.has_value()) return {};
-  // Equal bus bandwidth per group, unless fewer of its ranks share a node's
-  // way out, in which case the group's share of it shrinks as well.
+  // Groups have equal bus bandwidth, unless fewer of their ranks share a node's adapters; the
+  // group's share of these then shrinks as well.
   double factor = BusFactor(key.collective, key.shape.participant_count) /
                   BusFactor(best_key.collective, best_key.shape.participant_count);
   if (crosses_nodes) {

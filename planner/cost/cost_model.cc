@@ -34,8 +34,8 @@ CostModel::MoveTimes CostModel::MovesOf(int definition_index, const Strategy& st
 
 namespace {
 
-// Whether each rank holds the same samples and tokens. Rings give it a piece from either end
-// of a sequence, Ulysses one piece.
+// Returns whether each rank holds the same samples and tokens under both strategies. Rings give a
+// rank a piece from either end of a sequence, Ulysses one piece.
 bool SamePart(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order &&
@@ -44,10 +44,9 @@ bool SamePart(const Strategy& a, const Strategy& b) {
 
 }  // namespace
 
-// Widening the group gathers activations in the forward pass, narrowing it gathers their
-// gradients in the backward pass; the other way ranks keep a slice. Equal degrees on other
-// ranks gather both ways, and so do samples where tokens were shared, or shared in the other
-// kind.
+// A wider group gathers activations in the forward pass, a narrower one gathers their gradients in
+// the backward pass; in the other pass ranks keep a slice. Equal degrees on other ranks gather in
+// both passes, and so does a change from or to shared tokens, or of the way they are shared.
 Seconds CostModel::TransitionTime(const Strategy& from, const Strategy& to,
                                   const MoveTimes& moves_from, const MoveTimes& moves_to) {
   if (SamePart(from, to)) return Seconds();
@@ -81,7 +80,7 @@ Seconds CostModel::MessageTime(int definition_index, const Strategy& from, int r
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / from.data_parallel_degree);
   GroupShape pair{2, rank_count};
-  // Ranks of stages smaller than a node, on either side of its edge.
+  // Stages may be smaller than a node and still lie on either side of its edge.
   const GroupShape across{2, devices_per_node_};
   if (leaves_node && rank_count < devices_per_node_ &&
       collectives_.Knows(Collective::kSendReceive, across)) {

@@ -1,4 +1,4 @@
-// How a cost model is made: what a problem needs, where each number comes from.
+// Creation of a cost model: the needs of a problem, and the source of each number.
 
 #include <algorithm>
 #include <map>
@@ -21,7 +21,7 @@ std::vector<int> Divisors(int value) {
   return divisors;
 }
 
-// What the strategies of a problem can ask of the measurements.
+// The measurements that strategies of a problem can need.
 struct ProblemNeeds {
   std::vector<int> tensor_parallel_degrees;
   std::set<GroupShape> tensor_groups;
@@ -29,7 +29,7 @@ struct ProblemNeeds {
   std::set<GroupShape> pipeline_pairs;
 };
 
-// True when some transformer layer can be split `degree` times by heads.
+// Returns whether the heads of some transformer layer can be split `degree` times.
 bool SplitsSomeLayer(const ModelSpec& model, int degree) {
   return std::any_of(model.layer_definitions().begin(), model.layer_definitions().end(),
                      [degree](const LayerDefinition& layer) {
@@ -51,7 +51,7 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
       if (tensor > problem.max_tensor_parallel_degree()) break;
       if (tensor > 1 && !SplitsSomeLayer(problem.model(), tensor)) continue;
       const int data = ranks / tensor;
-      // More ranks than samples can share tokens, where that has a price.
+      // If there are more ranks than samples they must share tokens, which only data sheets price.
       if (data > problem.global_batch_size() && !shares_tokens) continue;
       degrees.insert(tensor);
       if (data > problem.global_batch_size()) continue;
@@ -89,11 +89,12 @@ absl::Status MissingError(const std::vector<std::string>& missing, const Plannin
       std::move(metadata));
 }
 
-// Bytes up to which sums of memory can't overflow, whatever the plan.
+// Largest sum of memory, in bytes, that cannot overflow in any plan: a quarter of the range of
+// `Bytes` leaves room for the factors of upper bounds.
 constexpr double kLargestTotalBytes = 0x1p61;
 
-// More than any plan can hold or move: every layer whole, with all samples of the
-// step at once. In doubles, which do not overflow.
+// Returns more bytes than any plan can hold or move: every layer whole, with all samples of the
+// step at once. Doubles do not overflow.
 double WorstTotalBytes(const PlanningProblem& problem, const std::vector<LayerSource>& layers,
                        const std::vector<int>& degrees) {
   constexpr double kBytesPerParameter = 32.0;
@@ -138,7 +139,7 @@ void CostModel::ResolveOverheads(const PlanningProblem& problem, bool has_overla
     notes.estimated.push_back(absl::StrCat("overlap_slowdown taken as ", overlap_slowdown_));
   }
 
-  // A measured context is all a process holds before its first tensor.
+  // A measured context contains everything a process holds before its first tensor.
   memory_coefficients_ = coefficients_;
   if (profile.context_memory().has_value() || !from_data_sheet) {
     memory_coefficients_[Coefficient::kContextMemory] = static_cast<double>(kDefaultContextBytes);

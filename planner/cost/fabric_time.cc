@@ -27,7 +27,7 @@ FabricTime::FabricTime(const FabricDescription& fabric, const Coefficients& coef
     inter_bytes_per_second_ = std::min(inter_cap_, fabric.inter_node.bytes_per_second_per_node *
                                                        inter_efficiency / devices_per_node);
   }
-  // The coefficient is of the software, the data sheet's latency of the wire.
+  // The coefficient is the latency of software, the data sheet has that of the wire.
   intra_latency_ =
       std::max(coefficients[Coefficient::kCollectiveLatency], fabric.intra_node.latency.value());
   inter_latency_ =
@@ -41,7 +41,7 @@ Seconds FabricTime::Time(Collective collective, const GroupShape& shape,
   const int ranks_per_node = std::min(count, RanksPerNode(collective, shape, devices_per_node_));
   const int node_count = (count + ranks_per_node - 1) / ranks_per_node;
   const bool leaves_node = node_count > 1;
-  // What one rank of the group may count on.
+  // Rate of one rank of the group.
   const double outward = inter_bytes_per_second_;
   const double ring_rate = leaves_node ? std::min(ranks_per_node > 1 ? intra_bytes_per_second_
                                                                      : outward * ranks_per_node,

@@ -1,11 +1,10 @@
 // Interleaved 1F1B, tick by tick.
 //
-// In tick t, device r does forward pass number t - r and then backward pass
-// number t - D + r of its order, D being the warm-up of device 0 plus what
-// precedes it: 2 (P - 1) + (V - 1) P. What these two wait for was done by the
-// previous and the next device of the ring in tick t - 1, also across the wrap
-// from the last device to the first: Megatron chose the warm-up so. One message
-// each way and device is therefore all there is to remember.
+// In tick t, device r does forward pass number t - r and then backward pass number t - D + r of its
+// order, where D = 2 (P - 1) + (V - 1) P is the warm-up of device 0. Both wait for passes that the
+// previous and the next device of the ring did in tick t - 1, also across the wrap from the last
+// device to the first: Megatron chose the warm-up accordingly. So one message per device and
+// direction is all there is to remember.
 
 #include <algorithm>
 #include <cstring>
@@ -18,8 +17,8 @@ namespace {
 
 using internal::kNever;
 
-// Position in the order of forward passes (or, with chunks reversed, backward
-// passes) of one device: which chunk, and which micro-batch of the group.
+// Position in the order of forward passes (or, with chunks reversed, backward passes) of one
+// device: the chunk, and the micro-batch of the group.
 struct Place {
   int chunk;
   int slot;
@@ -31,7 +30,7 @@ struct Place {
   }
 };
 
-// Two devices at once, in vector instructions that every processor of 64 bits has.
+// Two devices at once, in vector instructions that every 64-bit processor has.
 using Pair = double __attribute__((vector_size(16)));
 
 Pair Load(const double* from) {
@@ -44,9 +43,8 @@ void Store(Pair pair, double* to) { std::memcpy(to, &pair, sizeof(pair)); }
 double Later(double a, double b) { return a < b ? b : a; }
 Pair Later(Pair a, Pair b) { return a < b ? b : a; }
 
-// The forward passes of all devices in one tick, and then their backward passes. What
-// a device waits for was done in the tick before, so devices wait for nothing of the
-// same loop.
+// Runs the forward passes of all devices in one tick, and then their backward passes. A device
+// waits only for passes of the tick before, so the iterations of a loop are independent.
 struct BothPasses {
   const double* forward_work;
   const double* forward_send;
@@ -57,8 +55,8 @@ struct BothPasses {
   double* backward_inbox;
   double* forward_end;
 
-  // Messages are put together from neighbouring pairs, so that the next tick reads them
-  // as they were written, which is faster than reading across two of them.
+  // Messages are assembled from neighbouring pairs, so that the next tick reads them in the pairs
+  // in which they were written, which is faster than a read across two stores.
   void operator()(int devices) const {
     const int even = devices - devices % 2;
     Pair sent_before = {};
@@ -118,7 +116,8 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
   double* const forward_inbox = free + devices;
   double* const backward_inbox = forward_inbox + devices + 1;
   // The first stage of the model gets "never" from the last, which delays nothing.
-  // Blocking, the same places hold how long the messages take that r - 1 or r sends.
+  // With blocking messages the same places hold the durations of the messages that r - 1 or r
+  // sends.
 
   Place forward_place{0, 0};
   const int64_t start = ((-delay) % group + group) % group;
@@ -132,7 +131,7 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
   double* const backward_send = backward_work + devices;
   double* const forward_end = backward_send + devices;
 
-  // Passes of devices [begin, end).
+  // Runs the forward passes of devices [begin, end).
   const auto go_forward = [=](int begin, int end) {
     for (int r = end - 1; r >= begin; --r) {
       if constexpr (kBlocking) {
@@ -157,7 +156,7 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
       }
     }
   };
-  // Both passes of all devices, as most ticks have them: the same in one go.
+  // Runs both passes of all devices, the case of most ticks.
   const auto go_both = [=] {
     if constexpr (kBlocking) {
       for (int r = 0; r < devices; ++r) {
@@ -172,7 +171,7 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
     forward_inbox[0] = forward_inbox[devices];
     backward_inbox[devices] = backward_inbox[0];
   };
-  // Device r and the next one exchange what this tick made.
+  // Exchanges the messages of this tick between every device and the next one.
   const auto exchange = [=] {
     const double first = free[0];
     double own = first;
@@ -214,7 +213,7 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
       }
     }
     if (back + devices - 1 >= passes - group) {
-      // The last micro-batch leaves one chunk of one device a tick.
+      // The last micro-batch leaves one chunk of one device per tick.
       const int r = (last_group_size - 1 - slot + devices) % devices;
       const int64_t position = back + r - (passes - group);
       if (position >= 0 && position < group) {

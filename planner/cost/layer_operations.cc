@@ -66,18 +66,19 @@ int OperationList::LaunchCount() const {
 
 namespace {
 
-// How much longer fused attention takes for its FLOPs than with long sequences and heads
-// of 128. Exponentials, whose number does not depend on the size of heads, cost as much
-// as 20 more elements of them; tiles on the diagonal are computed whole, and each row of
-// tiles is begun and ended. Both as FlashAttention-2 loses speed from heads of 128 to 64
-// and from 16,384 tokens to 512 (its figures 5 and 6; FlashAttention-3, figure 5).
+// Returns the factor by which fused attention takes longer for its FLOPs than with long sequences
+// and heads of 128. Exponentials, whose number does not depend on the size of heads, cost as much
+// as 20 more elements per head. Tiles on the diagonal are computed whole, and each row of tiles has
+// a beginning and an end. Both constants are read from the speed that FlashAttention-2 loses from
+// heads of 128 to 64 and from 16,384 tokens to 512 (its figures 5 and 6; FlashAttention-3, figure
+// 5).
 double FusedAttentionSlowdown(bool causal, double head_size, double sequence) {
   constexpr double kExponentials = 20.0;
   const double heads = (1.0 + kExponentials / head_size) / (1.0 + kExponentials / 128.0);
   return heads * (1.0 + (causal ? 256.0 : 80.0) / sequence);
 }
 
-// Writes the operations of one layer down, block by block.
+// Lists the operations of one layer, block by block.
 class Lister {
  public:
   Lister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
@@ -125,7 +126,7 @@ class Lister {
   }
 
  private:
-  // Reads `read` elements and writes `written`.
+  // Returns the bytes of reading `read` elements and writing `written`.
   double Traffic(double read, double written) const { return (read + written) * element_; }
 
   void AddForwardElementwise(double bytes, int kernel_count = 1, double random_count = 0.0) {
@@ -133,16 +134,16 @@ class Lister {
     if (by_operators_) selective_.AddElementwise(bytes, kernel_count, random_count);
   }
 
-  // A product that selective recomputation of operators does again.
+  // Adds a product that selective recomputation of operators repeats.
   void RecomputeProduct(double rows, double columns, double inner, double batch_count = 1.0) {
     if (by_operators_) selective_.AddProduct({rows, columns, inner, batch_count});
   }
 
-  // How tensor parallelism cuts the weights of a linear map. The gradient of the input
-  // of one cut by columns is summed over the ranks.
+  // The way tensor parallelism splits the weights of a linear map. If by columns, the gradient of
+  // the input is summed over the ranks.
   enum class Cut { kColumns, kRows };
 
-  // rows x inner times the weights, and both gradients.
+  // Adds the product of rows x inner with the weights, and both gradients.
   void Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
               double batch_count = 1.0) {
     forward_.AddProduct({rows, columns, inner, batch_count});
@@ -182,7 +183,7 @@ class Lister {
     if (!runtime_.fused_gradient_accumulation) backward_.AddLaunches(has_bias_ ? 2 : 1);
   }
 
-  // Bias, dropout and residual addition behind a block.
+  // Adds bias, dropout and residual addition after a block.
   void AddResidual() {
     const double mask = runtime_.hidden_dropout ? residual_ : 0.0;
     if (runtime_.fused_elementwise) {
@@ -195,18 +196,19 @@ class Lister {
       forward_.AddElementwise(Traffic(2.0 * residual_, residual_));
     }
     if (runtime_.hidden_dropout) backward_.AddElementwise(Traffic(residual_, residual_) + mask);
-    // Gradients of the block's input and of the residual come together.
+    // The gradients of the block's input and of the residual are added up.
     backward_.AddElementwise(Traffic(2.0 * residual_, residual_));
   }
 
-  // Forward and backward each, of the ranks that share the layer.
+  // Adds launches for the collectives of the ranks that share the layer.
   void TensorCollectives(int forward_count, int backward_count) {
     if (shape_.tensor_parallel_degree == 1) return;
     forward_.AddLaunches(forward_count);
     backward_.AddLaunches(backward_count);
   }
 
-  // From tokens to heads and back: queries, keys, values, and output.
+  // Adds launches for the exchanges of tokens for heads and back: queries, keys, values, and
+  // output.
   void UlyssesCollectives() {
     if (core_ways_ == 1.0) return;
     forward_.AddLaunches(4);
@@ -222,8 +224,7 @@ class Lister {
     Norm();
     Linear(Cut::kColumns, tokens_, layer_.hidden_size, query + 2.0 * key_value, has_bias_);
     TensorCollectives(1, 1);
-    // Of queries, keys and values as three products the second, of the whole layer's four
-    // in attention the fourth.
+    // Every second product is repeated: keys, and the output, which is the fourth product.
     RecomputeProduct(tokens_, key_value, layer_.hidden_size);
     RecomputeProduct(tokens_, layer_.hidden_size, query);
     const double projected = tokens_ * (query + 2.0 * key_value);
@@ -235,7 +236,7 @@ class Lister {
         AddForwardElementwise(Traffic(rotated, rotated), 2);
         backward_.AddElementwise(Traffic(rotated, rotated), 2);
       } else {
-        // Widened, turned, narrowed.
+        // Widened, rotated, narrowed.
         AddForwardElementwise(rotated * (2.0 * element_ + 16.0), 6);
         backward_.AddElementwise(rotated * (2.0 * element_ + 16.0), 6);
       }
@@ -262,14 +263,14 @@ class Lister {
     AddResidual();
   }
 
-  // An element of the buffer gradients are summed up in.
+  // Returns the bytes of an element of the buffer in which gradients are summed up.
   double GradientBytes() const { return element_ < 4.0 ? runtime_.gradient_bytes : 4.0; }
 
-  // Scores, softmax, dropout and the product with the values, `batch_count` heads.
+  // Adds scores, softmax, dropout and the product with the values for `batch_count` heads.
   void UnfusedAttention(double batch_count, double head_size) {
     const double scores = batch_count * core_rows_ * sequence_;
     const bool fused = runtime_.fused_softmax && FusedSoftmaxTakes(batch_count);
-    // Scaled, masked, made 32-bit, softmax taken, made 16-bit again.
+    // Scaled, masked, widened to 32 bits, softmax, narrowed to 16 bits.
     const double casts = element_ < 4.0 ? 2.0 * (element_ + 4.0) * scores : 0.0;
     const ProductShape scoring{core_rows_, sequence_, head_size, batch_count};
     const ProductShape weighting{core_rows_, head_size, sequence_, batch_count};
@@ -287,7 +288,7 @@ class Lister {
       }
       pass->AddProduct(weighting);
     }
-    // Of the probabilities and the values, then of the queries and the keys.
+    // Gradients of the probabilities and the values, then of the queries and the keys.
     backward_.AddProduct(scoring);
     backward_.AddProduct({sequence_, head_size, core_rows_, batch_count});
     if (runtime_.attention_dropout) backward_.AddScores(Traffic(scores, scores) + scores);
@@ -321,7 +322,7 @@ class Lister {
     return static_cast<double>(whole) != batch_count || whole % 4 == 0;
   }
 
-  // Two linear maps and what is between them, `batch_count` times.
+  // Adds two linear maps and the operations between them, `batch_count` times.
   void Dense(double rows, double width, double batch_count) {
     const double hidden = layer_.hidden_size;
     const double elements = rows * width * batch_count;
@@ -362,8 +363,8 @@ class Lister {
       forward_.AddLaunches(2);
       backward_.AddLaunches(2);
     }
-    // Experts get equal parts: with `expert_parallel_degree` times as many ranks'
-    // tokens on as much fewer experts, rows in all stay what the rank brought in.
+    // Experts get equal shares of the tokens: `expert_parallel_degree` times fewer experts work for
+    // as many more ranks, so the number of rows stays that of this rank's tokens.
     Dense(routed / own_experts, layer_.expert_feed_forward_size / tensor_, own_experts);
     if (layer_.shared_expert_feed_forward_size > 0) {
       Dense(tokens_, layer_.shared_expert_feed_forward_size / tensor_, 1.0);
@@ -427,8 +428,8 @@ class Lister {
   const double sequence_;
   const double own_sequence_;
   const double tokens_;
-  // How many ranks share the heads of an attention, and its rows of scores: all tokens
-  // where they do, else the rank's own.
+  // The number of ranks that share the heads of attention, and its rows of scores: those of all
+  // tokens if ranks share heads, else those of the rank's own tokens.
   const double core_ways_;
   const double core_rows_;
   // Elements of the residual stream on this device.

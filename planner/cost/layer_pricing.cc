@@ -81,16 +81,15 @@ const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
     timed.forward += exchange.forward;
     timed.backward += exchange.backward + again;
   };
-  // Attention that is done again, selectively too, needs keys and values again. Ulysses
-  // keeps them as attention reads them, unless the operators in front are done again.
+  // Repeated attention, also by selective recomputation, needs keys and values again. Ulysses keeps
+  // them as attention reads them, unless the operators before are repeated.
   const bool repeats_context = passes.recompute > Seconds() &&
                                (recomputes_all || strategy_.context_kind == ContextKind::kRing ||
                                 runtime.selective_recompute == SelectiveRecompute::kOperators);
   add(tensor_, TimeItemKind::kTensorParallel, recomputes_all);
   add(context_, TimeItemKind::kContextParallel, repeats_context);
   add(expert_, TimeItemKind::kExpertParallel, recomputes_all);
-  // The device waits where the host is slower, or for every kernel where the host waits
-  // for it.
+  // The device waits if the host is slower, or for every launch if the host waits for every kernel.
   const auto waits = [&runtime](Seconds device, Seconds host) {
     return runtime.blocking_launches ? host : std::max(Seconds(), host - device);
   };
@@ -103,8 +102,7 @@ const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
 }
 
 const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel sharding) {
-  // Whole gradients are scattered where they are kept in parts, whether parameters are
-  // too or not.
+  // Sharded gradients are scattered in the same way whether parameters are sharded or not.
   const ShardingLevel alike = std::min(sharding, ShardingLevel::kGradients);
   std::optional<Exchange>& known = data_[static_cast<int>(alike) - 1];
   if (!known.has_value()) known = costs_.DataParallel(footprint(), strategy_, alike);

@@ -27,8 +27,8 @@ Strategy OfTensorDegree(int tensor_parallel_degree, bool sequence_parallel) {
   return strategy;
 }
 
-// Share of a layer's forward pass that selective recomputation does again, and beside
-// which keys and values travel, by floating-point operations.
+// Returns the share of a layer's forward pass, by floating-point operations, that selective
+// recomputation repeats and during which keys and values travel.
 double AttentionCoreShare(const LayerDefinition& layer) {
   if (!IsTransformer(layer.kind)) return 0.0;
   const double all = ForwardFlopsPerSample(layer, layer.sequence_length);
@@ -94,7 +94,7 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, const LayerDefi
 
 LayerEstimator LayerSource::Estimator() const {
   LayerEstimator estimator;
-  // Both outlive this source: they hold copies.
+  // The functions hold copies, so they may outlive this source.
   if (analytic_.has_value()) {
     estimator.times = [analytic = *analytic_, definition = definition_,
                        factor = slowest_device_factor_](const EstimateShape& shape,
@@ -170,8 +170,8 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
     passes.backward = passes.backward * share;
     return work;
   }
-  // Nobody measures what hides collectives, nor context and expert parallelism; theory
-  // says what share of the work that is, and what selective recomputation does again.
+  // Profiles do not measure the work that hides collectives, nor context and expert parallelism.
+  // Theory gives their share of the work, and the part that selective recomputation repeats.
   const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1;
   const bool needs_theory = !is_plain || runtime_.overlap_tensor_parallel;
   LayerWork theory;
@@ -223,7 +223,7 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
   if (copies_table && count < footprint.largest_matrix_parameter_count) {
     count += footprint.largest_matrix_parameter_count;
   }
-  // Measured with all experts on each rank; theory says how many they are of the sum.
+  // Profiles measure all experts on each rank; theory gives their share of the parameters.
   int64_t experts = 0;
   if (footprint.expert_parameter_count > 0) {
     const LayerFootprint plain = FootprintOf(definition_, precision_, runtime_,
@@ -236,12 +236,12 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
   footprint.parameter_count = count - experts;
   footprint.largest_matrix_parameter_count =
       std::min(footprint.largest_matrix_parameter_count, count);
-  // The measured sum, cut up as theory cuts it.
+  // The measured sum, divided in the proportions of theory.
   ActivationBytes& activations = footprint.activations;
   double kept_share = 1.0 / strategy.context_parallel_degree;
   double checkpoint_share = kept_share;
   if (runtime_.reuses_activations) {
-    // Theory knows such a runtime to the byte: by it, how tokens are shared.
+    // Theory is exact for such a runtime, so it also gives the effect of shared tokens.
     const ActivationBytes plain = ActivationBytesOf(definition_, precision_, runtime_,
                                                     OfTensorDegree(tensor, sequence_parallel_));
     const auto share = [&](RecomputeLevel level) {

@@ -1,4 +1,4 @@
-// What the collectives of a layer take, and what of it computation does not hide.
+// The time of a layer's collectives, and the part of it that computation does not hide.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,9 +8,9 @@
 namespace parplan {
 namespace {
 
-// Collectives of one layer over its tensor-parallel group, each over the activations of
-// the micro-batch. With sequence parallelism reduce-scatters and all-gathers take the place
-// of all-reduces.
+// The numbers of collectives of one layer over its tensor-parallel group, each over the activations
+// of the micro-batch. With sequence parallelism reduce-scatters and all-gathers replace
+// all-reduces.
 struct PassTraffic {
   int all_reduces = 0;
   int gathers = 0;
@@ -21,12 +21,11 @@ struct TensorParallelTraffic {
   PassTraffic backward;
 };
 
-// Megatron-LM: the attention and the feed-forward part each end in one
-// all-reduce, and begin with one in the backward pass, where sequence parallelism
-// gathers their inputs once more for the gradients of the weights. A table split by
-// rows sums once; a head split by classes sums the gradient of its input once, and with
-// sequence parallelism gathers its input both ways, or once where it makes its logits in
-// the backward pass.
+// Returns the traffic of Megatron-LM's layers. The attention and the feed-forward part each end
+// with one all-reduce, and begin with one in the backward pass; sequence parallelism gathers their
+// inputs once more for the gradients of the weights. A table split by rows sums once. A head split
+// by classes sums the gradient of its input once; with sequence parallelism it gathers its input in
+// both passes, or once if it computes its logits in the backward pass.
 TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel,
                                 bool logits_in_backward_pass) {
   const auto blocks = [sequence_parallel](int count) -> TensorParallelTraffic {
@@ -50,7 +49,7 @@ TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel,
   return {};
 }
 
-// Ranks that hold the same parameters: data- and context-parallel ones together.
+// Returns the group of ranks with the same parameters: data- and context-parallel ones together.
 GroupShape ReplicaGroup(const Strategy& strategy) {
   const bool tensor_inner = strategy.rank_order == RankOrder::kTensorInnermost;
   return {strategy.data_parallel_degree * strategy.context_parallel_degree,
@@ -63,8 +62,8 @@ Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) 
   return std::max(compute, communication) + std::min(compute, communication) * (slowdown - 1.0);
 }
 
-// Exposed, since the next matrix waits for it; but for what hides behind the gradients
-// of weights where the runtime does so (Korthikanti et al., 4.2.2).
+// The traffic is exposed, since the next product waits for it, but for the part that the runtime
+// hides behind the gradients of weights (Korthikanti et al., 4.2.2).
 CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
                                               const Strategy& strategy, double samples,
                                               Seconds hiding_backward) const {
@@ -87,7 +86,7 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
   };
   Exchange exchange = {time(traffic.forward), time(traffic.backward)};
   if (definition.kind == LayerKind::kHead) {
-    // The largest logit, their sum and the label's, of every token, in 32 bits.
+    // The largest logit, the sum and the label's logit of every token, in 32 bits.
     const double words =
         4.0 * samples * definition.sequence_length / strategy.context_parallel_degree;
     const auto reduce = [&](double bytes) {
@@ -110,9 +109,9 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
   return exchange;
 }
 
-// Behind the projection every rank trades its tokens of most heads for all tokens of its
-// own heads, and behind attention back: queries, keys, values and output, and the gradients
-// of each (DeepSpeed-Ulysses, arXiv 2309.14509, section 3). Nothing to do meanwhile.
+// After the projection every rank exchanges its tokens of the other heads for all tokens of its own
+// heads, and after attention back: queries, keys, values and output, and the gradients of each
+// (DeepSpeed-Ulysses, arXiv 2309.14509, section 3). No computation overlaps the exchange.
 CostModel::Exchange CostModel::UlyssesExchange(const LayerDefinition& definition,
                                                const Strategy& strategy, double samples) const {
   const GroupShape group{strategy.context_parallel_degree, strategy.context_stride()};
@@ -129,10 +128,9 @@ CostModel::Exchange CostModel::UlyssesExchange(const LayerDefinition& definition
   return {pass, pass};
 }
 
-// Ring attention: every rank sees the keys and values of all others, one after the
-// other, and in the backward pass their gradients too. The ring turns as fast as its
-// slowest link. Keys and values travel while attention works on those that are there,
-// but for the last ones.
+// In ring attention every rank receives the keys and values of all others, one after the other, and
+// in the backward pass their gradients too. The ring is as fast as its slowest link. Keys and
+// values travel while attention works on those already there, except for the last ones.
 CostModel::Exchange CostModel::ContextParallel(const LayerDefinition& definition,
                                                const Strategy& strategy, double samples,
                                                const LayerPasses& passes) const {
@@ -171,7 +169,7 @@ Seconds CostModel::Exposed(Seconds compute, Seconds communication, bool overlaps
   return OverlappedTime(compute, communication, overlap_slowdown_) - compute;
 }
 
-// Layers smaller than a bucket travel together with others.
+// Layers smaller than a bucket share a message with others.
 Seconds CostModel::BucketTime(Collective collective, const GroupShape& group, double bytes,
                               bool in_buckets) const {
   const double bucket = runtime_.gradient_bucket.as_double();
@@ -179,8 +177,7 @@ Seconds CostModel::BucketTime(Collective collective, const GroupShape& group, do
   return collectives_.Time(collective, group, bucket) * (bytes / bucket);
 }
 
-// Gradients are made equal once a step, parameters that are sharded are gathered for
-// every pass.
+// Gradients are reduced once per step; sharded parameters are gathered for every pass.
 CostModel::Exchange CostModel::DataParallel(const LayerFootprint& footprint,
                                             const Strategy& strategy, ShardingLevel level) const {
   const GroupShape replicas = ReplicaGroup(strategy);
@@ -189,8 +186,7 @@ CostModel::Exchange CostModel::DataParallel(const LayerFootprint& footprint,
     int64_t parameter_count;
     GroupShape group;
   };
-  // Each expert is on fewer ranks than the rest. Both share the computation that hides
-  // them.
+  // Each expert is on fewer ranks than the rest. Both parts share the computation that hides them.
   const Part parts[] = {{footprint.parameter_count, replicas},
                         {footprint.expert_parameter_count,
                          {replicas.participant_count / expert, replicas.rank_stride * expert}}};
@@ -227,19 +223,18 @@ void CostModel::AddDataParallel(LayerKind kind, const Exchange& exchange, Shardi
   switch (level) {
     case ShardingLevel::kNone:
     case ShardingLevel::kOptimizer:
-      // After the last backward pass; parameters before the next forward pass.
+      // Gradients after the last backward pass, parameters before the next forward pass.
       cost.gradient_sync +=
           Exposed(backward, reduce, overlaps_reduce) + Exposed(forward, gather, overlaps_gather);
       return;
     case ShardingLevel::kGradients:
-      // Gradients are kept in parts, so every micro-batch scatters its own; the
-      // parameters are gathered once.
+      // Gradients are sharded, so every micro-batch scatters its own; parameters are gathered once.
       in_backward = Exposed(backward, reduce, overlaps_scatter);
       cost.gradient_sync += Exposed(forward, gather, overlaps_gather);
       break;
     case ShardingLevel::kParameters: {
-      // Once a pass: what is recomputed finds the parameters gathered for the backward
-      // pass. Those that overlap share the computation that hides them.
+      // Parameters are gathered once per pass: recomputation uses those gathered for the backward
+      // pass. Overlapping collectives share the computation that hides them.
       const bool reads_none = kind == LayerKind::kEmbedding && !runtime_.regathers_embedding;
       const Seconds again = reads_none ? Seconds() : gather;
       const Seconds hidden =
@@ -260,19 +255,19 @@ bool CostModel::SharesTable(const LayerDefinition& definition) const {
                                        definition.vocabulary_size == tied_vocabulary_size_);
 }
 
-// Both stages take part, each behind its last backward pass.
+// Both stages take part, each after its last backward pass.
 Seconds CostModel::TiedTableSync(const LayerFootprint& footprint,
                                  int pipeline_parallel_degree) const {
   const int ranks = device_count_ / pipeline_parallel_degree;
   const double bytes = TraitsOf(precision_).has_master_weights() ? runtime_.gradient_bytes : 4.0;
   const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;
   if (collectives_.has_fabric()) {
-    // Within one node the stride, which may not divide it, says nothing.
+    // Within one node the stride has no effect, and it may not divide the node.
     const int stride = device_count_ <= devices_per_node_ ? 1 : device_count_ - ranks;
     return collectives_.Time(Collective::kAllReduce, {2, stride}, message);
   }
-  // Nobody measures it from the first to the last stage. Of two ranks, each sends the
-  // other half of the message twice: as long as one message between two stages.
+  // Profiles do not measure it from the first to the last stage. Each of two ranks sends half of
+  // the message twice, which takes as long as one message between two stages.
   return collectives_.Time(Collective::kSendReceive, {2, ranks}, message);
 }
 

@@ -8,9 +8,9 @@
 namespace parplan {
 namespace {
 
-// Tiles of the vendor's kernels and the share of the largest tiles' rate that they
-// reach: a smaller tile reads its operands more often. Shares of CUTLASS's profiler
-// for half precision on A100, rounded.
+// The tiles of the vendor's kernels, and the share of the largest tiles' rate that each reaches: a
+// smaller tile reads its operands more often. The shares are those of CUTLASS's profiler for half
+// precision on A100, rounded.
 struct Tile {
   double rows;
   double columns;
@@ -21,14 +21,16 @@ constexpr Tile kTiles[] = {
     {128, 64, 0.85}, {64, 128, 0.85}, {64, 64, 0.65},
 };
 
-// Below this, cutting the inner dimension gains nothing.
+// Shortest part into which the inner dimension is split; shorter ones gain nothing. Not measured:
+// four to eight steps of the usual tiles' inner dimension.
 constexpr double kShortestSplit = 256.0;
 
-// Partial results are summed up in 32 bits: one written, one read.
+// Bytes per element and part of a split product: partial results are 32-bit, written once and read
+// once.
 constexpr double kSplitBytes = 8.0;
 
-// Of numbers from 0 to 2^62. The library's is a call on machines of 2003, for which
-// this house is compiled.
+// Rounds up a number from 0 to 2^62. The library's function is a call on x86-64 without SSE 4.1,
+// which is the target of our builds.
 double Ceil(double value) {
   const auto whole = static_cast<int64_t>(value);
   return static_cast<double>(static_cast<double>(whole) < value ? whole + 1 : whole);
@@ -38,7 +40,7 @@ double Floor(double value) { return static_cast<double>(static_cast<int64_t>(val
 
 bool IsMultiple(double size, int64_t of) {
   const auto whole = static_cast<int64_t>(size);
-  // Fractions are averages; a misaligned average says nothing.
+  // A fraction is an average over ranks, whose alignment has no meaning.
   return static_cast<double>(whole) != size || whole % of == 0;
 }
 
@@ -86,7 +88,7 @@ Seconds MatrixTime::Time(const ProductShape& product) const {
   const double elements = product.rows * product.columns + product.rows * product.inner +
                           product.inner * product.columns;
   const double moving = elements * product.batch_count * element_bytes_ / bytes_per_second_;
-  // Neither hides the other altogether: tiles are written when their products are done.
+  // Neither hides the other completely: tiles are written once their products are done.
   return Seconds::Of(kernel_overhead_ + std::sqrt(computing * computing + moving * moving));
 }
 

@@ -16,10 +16,10 @@
 namespace parplan {
 namespace {
 
-// Scaled sizes stay countable; `CostModel::Create` refuses what comes near.
+// Largest size after scaling, which fits `Bytes`. `CostModel::Create` refuses smaller sums already.
 constexpr double kLargestBytes = 0x1p60;
 
-// Up to a whole byte, where more than rounding of the arithmetic asks for it.
+// Rounds up to a whole byte unless the fraction is only an error of rounding.
 Bytes Rounded(double bytes) {
   bytes = std::min(bytes, kLargestBytes);
   const double whole = std::round(bytes);
@@ -41,7 +41,7 @@ int NearestLength(const ActivationsByLength& activations, int wanted) {
   return nearest;
 }
 
-// Between two lengths: straight in logarithms.
+// Returns the value between two lengths: a straight line in logarithms.
 double Interpolated(const ActivationsByLength& activations, int wanted) {
   const auto above = activations.lower_bound(wanted);
   if (above->first == wanted) return above->second;
@@ -54,7 +54,7 @@ double Interpolated(const ActivationsByLength& activations, int wanted) {
   return std::pow(below->second, 1.0 - weight) * std::pow(above->second, weight);
 }
 
-// Outside them: a s + b s^2 through the nearest two, a and b at least 0.
+// Returns the value outside the lengths: a s + b s^2 through the nearest two, a and b at least 0.
 double Extended(const ActivationsByLength& activations, int wanted) {
   const bool above = wanted > activations.rbegin()->first;
   const auto nearest = above ? std::prev(activations.end()) : activations.begin();
@@ -71,7 +71,7 @@ double Extended(const ActivationsByLength& activations, int wanted) {
   return (linear + quadratic * wanted) * wanted;
 }
 
-// The value at `degree` of a + b / degree through two points.
+// Returns the value at `degree` of a + b / degree through two points.
 double SplitLine(double at_low, int low, double at_high, int high, int degree) {
   const double low_share = 1.0 / low;
   const double high_share = 1.0 / high;
@@ -94,8 +94,8 @@ class MeasuredLayerMemory::Resolver {
     if (estimator != nullptr && needs.allow_estimates) estimate_ = estimator->memory;
     memory_.sequence_parallel_ = SequenceParallel(memories, needs);
     for (const LayerMemoryPoint& point : memories) {
-      // At degree 1 there is nothing to split, so either kind of point serves; of
-      // two the one with sequence parallelism comes last and stays.
+      // At degree 1 sequence parallelism splits nothing, so either kind of point applies; of two
+      // the one with sequence parallelism comes last and stays.
       if (point.tensor_parallel_degree > 1 &&
           point.sequence_parallel != memory_.sequence_parallel_) {
         continue;
@@ -112,7 +112,7 @@ class MeasuredLayerMemory::Resolver {
   void Resolve();
 
  private:
-  // At one measured degree and the length wanted.
+  // Sizes at one measured degree and the wanted length.
   struct Sizes {
     double parameter_count = 0.0;
     double activation = 0.0;
@@ -134,7 +134,7 @@ class MeasuredLayerMemory::Resolver {
   void Missing(const std::string& what) {
     notes_.missing.push_back(absl::StrCat(layer_, ": ", what));
   }
-  // Once per layer.
+  // Adds a note once per layer.
   void Note(const std::string& what) {
     std::string sentence = absl::StrCat(layer_, ": ", what);
     if (std::find(notes_.estimated.begin(), notes_.estimated.end(), sentence) ==
@@ -155,7 +155,7 @@ class MeasuredLayerMemory::Resolver {
   MeasuredLayerMemory& memory_;
   const std::string layer_;
   std::function<LayerMemoryEstimate(const EstimateShape&)> estimate_;
-  // By degree and sequence length.
+  // [degree][sequence length]
   std::map<int, std::map<int, const LayerMemoryPoint*>> points_;
   std::map<int, ActivationsByLength> activations_;
 };
@@ -172,7 +172,7 @@ double MeasuredLayerMemory::Resolver::ActivationAt(int degree) {
     return Interpolated(own, wanted);
   }
   const int nearest = NearestLength(own, wanted);
-  // As the nearest degree shows that was measured around the length.
+  // The nearest degree that was measured around the length shows the growth.
   const ActivationsByLength* shown = nullptr;
   double distance = 0.0;
   for (const auto& [other, activations] : activations_) {
@@ -218,7 +218,7 @@ MeasuredLayerMemory::Resolver::Sizes MeasuredLayerMemory::Resolver::SizesAt(int 
   return sizes;
 }
 
-// Outside the measured degrees.
+// Returns the sizes at a degree outside the measured ones.
 MeasuredLayerMemory::Resolver::Sizes MeasuredLayerMemory::Resolver::FillBeyond(int degree,
                                                                                bool above) {
   const int nearest = above ? activations_.rbegin()->first : activations_.begin()->first;
@@ -249,14 +249,14 @@ MeasuredLayerMemory::Resolver::Sizes MeasuredLayerMemory::Resolver::FillBeyond(i
     sizes.activation = split_perfectly;
   } else if (activations_.size() > 1) {
     const int before = std::prev(activations_.end(), 2)->first;
-    // Noise may make the part that isn't split negative, and the part that is.
+    // Noise may make either part of the line negative.
     const double line = SplitLine(ActivationAt(before), before, sizes.activation, nearest, degree);
     sizes.activation = std::clamp(line, split_perfectly, sizes.activation);
   }
   return sizes;
 }
 
-// Nothing when it is missing.
+// Returns the sizes at `degree`, or nothing if they are missing.
 std::optional<MeasuredLayerMemory::Resolver::Sizes> MeasuredLayerMemory::Resolver::Fill(
     int degree) {
   const auto above = activations_.lower_bound(degree);

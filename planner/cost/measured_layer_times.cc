@@ -14,16 +14,18 @@
 namespace parplan {
 namespace {
 
-// Gradients of inputs and of weights (papers.md 1.5).
+// A backward pass has two products for each one of the forward pass: the gradients of inputs and of
+// weights (docs/papers.md 1.5).
 constexpr double kBackwardOverForward = 2.0;
 
-// The size by which sequence lengths are compared.
+// Returns the size by which sequence lengths are compared.
 double WorkOf(const LayerDefinition& definition, int sequence_length) {
   const double operations = ForwardFlopsPerSample(definition, sequence_length);
   return operations > 0.0 ? operations : static_cast<double>(sequence_length);
 }
 
-// `curve` with every duration times `factor(size)`; a fall is raised.
+// Returns `curve` with every duration multiplied by `factor(size)`; points that then fall are
+// raised.
 LogLogCurve Scaled(const LogLogCurve& curve, const std::function<double(double)>& factor) {
   std::vector<LogLogCurve::Point> points = curve.points();
   Seconds last;
@@ -34,16 +36,16 @@ LogLogCurve Scaled(const LogLogCurve& curve, const std::function<double(double)>
   return LogLogCurve(std::move(points));
 }
 
-// What was measured at one degree.
+// The measurements at one degree.
 struct DegreeTables {
   TimeTable forward;
   TimeTable backward;
   std::map<double, int> length_of_work;
-  // Whether any point came from a stopwatch.
+  // Whether any point was measured.
   bool measured = false;
 };
 
-// Curves over the micro-batch, at the sequence length wanted.
+// Curves over the micro-batch at the wanted sequence length.
 struct DegreeCurves {
   LogLogCurve forward;
   LogLogCurve backward;
@@ -70,7 +72,7 @@ class MeasuredLayerTimes::Resolver {
   void Resolve();
 
  private:
-  // Theory may be asked, and has an answer.
+  // Returns whether estimates are allowed and there is an estimator.
   bool estimates() const { return needs_.allow_estimates && times_.estimate_ != nullptr; }
   LayerTimeEstimate Estimate(int degree, int sequence_length, double micro_batch_size) const {
     return times_.estimate_({degree, sequence_length, times_.sequence_parallel_ && degree > 1},
@@ -79,7 +81,7 @@ class MeasuredLayerTimes::Resolver {
   void Missing(const std::string& what) {
     notes_.missing.push_back(absl::StrCat(layer_, ": ", what));
   }
-  // Once per layer.
+  // Adds a note once per layer.
   void Note(const std::string& what) {
     std::string sentence = absl::StrCat(layer_, ": ", what);
     if (std::find(notes_.estimated.begin(), notes_.estimated.end(), sentence) ==
@@ -90,16 +92,16 @@ class MeasuredLayerTimes::Resolver {
 
   void ReadTables(const std::vector<LayerTimingPoint>& timings);
   Seconds Backward(const LayerTimingPoint& point, double mean_ratio);
-  // Steps 1 to 3 of the header, for a measured degree.
+  // Makes the curves of a measured degree: cases 1 to 3 of the header.
   DegreeCurves MakeCurves(int degree);
-  // The same, made once and only when asked for, so that the notes tell of no
-  // degree that nothing rests on.
+  // Returns the same curves, made at the first call, so that the notes mention only degrees that
+  // are used.
   const DegreeCurves& CurvesAt(int degree) {
     const auto found = curves_.find(degree);
     if (found != curves_.end()) return found->second;
     return curves_.emplace(degree, MakeCurves(degree)).first->second;
   }
-  // Steps 4 and 5.
+  // Fills in a degree that was not measured: cases 4 and 5 of the header.
   void Fill(AtDegree& at);
   void EstimateBeyond(AtDegree& at, int nearest);
 

@@ -10,9 +10,9 @@
 namespace parplan {
 namespace {
 
-// The cost per unit of the line through the last point that leaves the least
-// squares to the points down to a quarter of its size: fewer and the noise of two
-// neighbours decides, more and the line is one of small kernels.
+// Returns the cost per unit of the line through the last point that fits the points down to a
+// quarter of its size best, by least squares. With fewer points the noise of two neighbours would
+// decide; with more the line would be that of small kernels.
 double CostPerUnitAbove(const std::vector<LogLogCurve::Point>& points) {
   const LogLogCurve::Point& last = points.back();
   const double in_proportion = last.duration.value() / last.size;
@@ -24,12 +24,12 @@ double CostPerUnitAbove(const std::vector<LogLogCurve::Point>& points) {
     covariance += size * (last.duration - points[i].duration).value();
     variance += size * size;
   }
-  // Work is never free: such points say nothing but the last one.
+  // Work is never free. Points that suggest it count only by the last one.
   if (!(covariance > 0.0)) return in_proportion;
   return std::min(covariance / variance, in_proportion);
 }
 
-// What the line through the first two points has at 0.
+// Returns the value at 0 of the line through the first two points.
 Seconds FixedCost(const std::vector<LogLogCurve::Point>& points) {
   if (points.size() == 1) return Seconds();
   const LogLogCurve::Point& first = points[0];
@@ -44,7 +44,7 @@ LogLogCurve::Ends EndsOf(const std::vector<LogLogCurve::Point>& points) {
   return {FixedCost(points), CostPerUnitAbove(points)};
 }
 
-// Raises what fell below a smaller size.
+// Raises points that are faster than those of a smaller size.
 void RaiseFalls(std::vector<LogLogCurve::Point>& points) {
   for (size_t i = 1; i < points.size(); ++i) {
     points[i].duration = std::max(points[i].duration, points[i - 1].duration);
@@ -61,13 +61,13 @@ std::vector<double> Distinct(const std::vector<TimeTable::Point>& points, Member
   return values;
 }
 
-// Whether `a` is no more work than `b` both ways.
+// Returns whether `a` has no more work than `b` in either size.
 bool NoMoreThan(const TimeTable::Point& a, const TimeTable::Point& b) {
   return a.work_per_sample <= b.work_per_sample && a.micro_batch_size <= b.micro_batch_size;
 }
 
-// The points without contradictions. The slowest below and the fastest above
-// each never fall, so neither does the middle between them.
+// Returns the points without contradictions. The slowest point below and the fastest above never
+// fall as work grows, so neither does their mean.
 std::vector<TimeTable::Point> WithoutFalls(const std::vector<TimeTable::Point>& points) {
   std::vector<TimeTable::Point> middles = points;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -160,7 +160,7 @@ TimeTable::TimeTable(std::vector<Point> points) : raw_points_(std::move(points))
   micro_batch_sizes_ = Distinct(raw_points_, &Point::micro_batch_size);
   const std::vector<Point> measured = WithoutFalls(raw_points_);
 
-  // Each row on its own, over its own micro-batches.
+  // Each row is a curve over its own micro-batches.
   std::vector<LogLogCurve> rows;
   for (const double work : works_) {
     std::vector<LogLogCurve::Point> row;
@@ -229,7 +229,7 @@ LogLogCurve TimeTable::AtWork(double work_per_sample) const {
   // Columns that are extended each on its own may cross.
   RaiseFalls(points);
 
-  // Work has no part in a fixed cost outside the rows.
+  // Outside the rows the fixed cost does not depend on the work.
   const auto above = std::upper_bound(works_.begin(), works_.end(), work_per_sample);
   Seconds fixed_cost = fixed_costs_[above == works_.begin() ? 0 : above - works_.begin() - 1];
   if (above != works_.begin() && above != works_.end()) {

@@ -35,7 +35,7 @@ Bytes MemoryOverheads::TensorBudget(Bytes usable, int pipeline_parallel_degree, 
   Bytes tensors = Bytes::Of(static_cast<int64_t>(std::floor(budget)));
   if (tensors < Bytes()) return tensors;
   if (fits(Bytes()) && tensors == Bytes()) return tensors;
-  // Rounding is worth a few bytes, on either side.
+  // Margin for rounding in either direction: some bytes per item, far below 4 KiB.
   constexpr int64_t kSlack = 4096;
   do {
     if (tensors == Bytes()) return Bytes::Of(-1);

@@ -7,15 +7,15 @@ double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
   const PrecisionTraits& formats = TraitsOf(precision);
   const bool mixed = formats.has_master_weights();
   double bytes = 0.0;
-  // Gradients: a 32-bit copy, if they are not.
+  // A 32-bit copy of 16-bit gradients.
   if (mixed && runtime.gradient_bytes == 2) bytes += 2.0 + 4.0;
-  // Unscaled, and checked for overflow.
+  // Gradients are unscaled and checked for overflow.
   if (formats.scales_loss) bytes += 4.0 + 4.0;
-  // Norm; clipped.
+  // Gradients are read for their norm, then clipped.
   bytes += 4.0 + 8.0;
-  // Adam reads weight, gradient and two moments and writes all but the gradient.
-  // Operation by operation: each moment scaled (8), its gradient added (12); the root of
-  // the second (8), scaled (8), shifted (8); the weight (12 + 4).
+  // Adam reads weight, gradient and two moments and writes all but the gradient. In single
+  // operations: each moment is scaled (8) and its gradient added (12); the root of the second is
+  // taken (8), scaled (8) and shifted (8); the weight is updated (12 + 4).
   if (optimizer == Optimizer::kAdam) {
     bytes += runtime.fused_optimizer ? 16.0 + 12.0 : 2.0 * (8.0 + 12.0) + 3.0 * 8.0 + 16.0;
   } else {
@@ -30,7 +30,7 @@ double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
 
 double ShardedGradientShare(Precision precision, Optimizer optimizer, int data_parallel_degree) {
   const auto element = static_cast<double>(BytesPerElement(precision));
-  // Reads the gradient and clears it; reads and writes the weight in 32 bits and each moment.
+  // The step reads and clears the gradient, and reads and writes each moment and the 32-bit weight.
   const double moments = optimizer == Optimizer::kAdam ? 2.0 : 1.0;
   const double rounded = TraitsOf(precision).has_master_weights() ? element : 0.0;
   const double step = 2.0 * element + 8.0 + 8.0 * moments + rounded;

@@ -11,12 +11,12 @@ namespace {
 using internal::kNever;
 using internal::RunSteadily;
 
-// Passes are put into ticks such that what a pass waits for was done in the tick
-// before (pipeline_events.cc spells them out), so that the state of the pipeline
-// after a tick is one time a device, and with stages that interleave two more for
-// the messages under way. After a round of ticks the same passes follow again.
+// Passes lie in the ticks of planner/model/pass_order.h: a pass waits only for passes of the tick
+// before. The state of the pipeline after a tick is therefore one time per device, and for
+// interleaved stages two more for the messages under way. After a round of ticks the same passes
+// follow again.
 
-// Whether micro-batch `position / 2` is one of `micro_batch_count`.
+// Returns whether micro-batch `position / 2` is one of `micro_batch_count`.
 bool IsActive(int64_t position, int64_t micro_batch_count) {
   return position >= 0 && position < 2 * micro_batch_count;
 }
@@ -40,10 +40,9 @@ void ScheduleEvaluator::Load(absl::Span<const StageTimes> stages, int device_cou
   free_.assign(device_count, 0.0);
 }
 
-// Passes of one kind leave a stage at even intervals when they come at even
-// intervals, so the recurrence from stage to stage is over (first end, interval)
-// and exact for every micro-batch. Backward passes find all stages free: the last
-// stage ends its forward passes last.
+// Passes of one direction leave a stage at even intervals if they arrive at even intervals, so the
+// recurrence from stage to stage is over (first end, interval) and exact for every micro-batch.
+// Backward passes find all stages free, since the last stage ends its forward passes last.
 void ScheduleEvaluator::RunGpipe(int64_t micro_batch_count) {
   const double others = static_cast<double>(micro_batch_count - 1);
   double end = 0.0;
@@ -63,11 +62,10 @@ void ScheduleEvaluator::RunGpipe(int64_t micro_batch_count) {
   }
 }
 
-// All micro-batches one way. In tick t, stage i (counted in the direction of the
-// flow) does micro-batch (t - i) / 2 and hands it over; the stages between two
-// that work receive.
+// Moves all micro-batches in one direction. In tick t, stage i (counted in the direction of the
+// flow) does micro-batch (t - i) / 2 and hands it over; the stages between two that work receive.
 void ScheduleEvaluator::RunBlockingFlow(int64_t micro_batch_count, bool is_backward) {
-  // Counted from where the backward passes begin, which keeps rounding small.
+  // Times are counted from the beginning of the backward passes, which keeps rounding small.
   const double origin = is_backward ? free_.back() : 0.0;
   for (double& time : free_) time -= origin;
   const int last = device_count_ - 1;
@@ -103,7 +101,7 @@ void ScheduleEvaluator::RunOneForwardOneBackward(int64_t micro_batch_count) {
   const auto run = [=](int64_t tick) {
     const int64_t first = tick % 2;
     const int64_t back = tick - 2 * stages + 1;
-    // The pairs of which the stage behind goes forward, the one before backward.
+    // Pairs of neighbours of which the later stage goes forward and the earlier one backward.
     const bool all_active = back >= 0 && tick < 2 * micro_batch_count;
     if (first == 0 && IsActive(tick, micro_batch_count)) free[0] += forward[0];
     for (int64_t r = first == 0 ? 2 : 1; r < stages; r += 2) {
@@ -126,8 +124,8 @@ void ScheduleEvaluator::RunOneForwardOneBackward(int64_t micro_batch_count) {
   RunSteadily(steady_begin, 2 * micro_batch_count, 2, end, free, device_count_, snapshot_, run);
 }
 
-// The same ticks. At the end of each, a stage that went forward and the next,
-// which went backward, exchange what they have for each other.
+// The ticks are the same. At the end of each, a stage that went forward and the next one, which
+// went backward, exchange their messages.
 void ScheduleEvaluator::RunBlockingOneForwardOneBackward(int64_t micro_batch_count) {
   const int64_t stages = device_count_;
   double* const free = free_.data();

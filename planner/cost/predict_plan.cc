@@ -9,9 +9,11 @@
 namespace parplan {
 namespace {
 
-// Costs remembered: more than definitions times strategies of any plan worth making.
+// Number of costs remembered: more than definitions times strategies of usual plans. With more
+// distinct costs the oldest are computed again.
 constexpr size_t kKnownCount = 64;
-// Different stages a stage is compared with before its layers are summed up.
+// Number of distinct stages a stage is compared with before its layers are summed up. Not measured:
+// a plan usually has a first, a last and one or two kinds of inner stages.
 constexpr int kSumsCompared = 4;
 
 bool TiesTable(const ModelSpec& model) {
@@ -27,7 +29,7 @@ RankPlace PlaceOf(const Plan& plan, int device) {
           .communicator_count = 0};
 }
 
-// Names what costs most time beyond plain computation on the busiest stage.
+// Names the largest cost beyond plain computation on the busiest stage.
 void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& prediction) {
   const double m = static_cast<double>(plan.micro_batch_count);
   const StagePrediction* busiest = nullptr;
@@ -61,7 +63,7 @@ void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& predict
       {Bottleneck::kPipelineBubble, prediction.step - busiest_time - step_overhead,
        "waiting of the busiest stage for other stages takes"},
   };
-  // Below a tenth of the step nothing but computation is worth a name.
+  // Share of the step from which a cost is named; below it the bottleneck is computation.
   constexpr double kWorthNaming = 0.1;
   const Candidate* worst = nullptr;
   for (const Candidate& candidate : candidates) {
@@ -184,7 +186,7 @@ Seconds PlanEvaluator::SendTime(const Plan& plan, int index) {
   const StagePlan& stage = plan.stages[index];
   const StagePlan& next = plan.stages[index + 1];
   const int devices_per_node = problem_.node_group().devices_per_node;
-  // Some rank's counterpart is on another node.
+  // Returns whether the rank's counterpart is on another node.
   const auto node_changes = [=, &stage, &next](int rank) {
     return (stage.first_rank + rank) / devices_per_node !=
            (next.first_rank + rank) / devices_per_node;

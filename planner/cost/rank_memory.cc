@@ -17,7 +17,7 @@ bool AtLeast(ShardingLevel level, ShardingLevel wanted) {
   return static_cast<int>(level) >= static_cast<int>(wanted);
 }
 
-// Elements of one expert's matrices, or of a feed-forward part, and of its largest one.
+// Numbers of elements of all matrices of an expert or a feed-forward part, and of the largest one.
 struct Matrices {
   int64_t elements = 0;
   int64_t largest = 0;
@@ -36,7 +36,7 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
   const int64_t degree = strategy.tensor_parallel_degree;
   const int64_t hidden = layer.hidden_size;
   const int64_t query = int64_t{layer.attention_head_count} * layer.head_size;
-  // No rank has less than one key-value head.
+  // Every rank has at least one key-value head.
   const int64_t key_value_ways = std::min<int64_t>(degree, layer.key_value_head_count);
   const int64_t key_value = int64_t{layer.key_value_head_count} * layer.head_size;
   const int64_t attention_count = layer.kind == LayerKind::kCrossDecoder ? 2 : 1;
@@ -51,7 +51,7 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
   const int64_t norms = (attention_count + 1) * hidden;
   if (layer.expert_count == 0) {
     const Matrices feed_forward = FeedForwardMatrices(layer, layer.feed_forward_size);
-    // Biases and whatever else a given count has beyond the matrices.
+    // Biases, and other parameters of a given count beyond the matrices.
     const int64_t rest =
         std::max<int64_t>(layer.parameter_count - attention_whole - feed_forward.elements, norms);
     footprint.parameter_count = attention + CeilDiv(feed_forward.elements, degree) + rest;
@@ -73,7 +73,7 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
   return footprint;
 }
 
-// Bytes `count` parameters take while they are held.
+// Bytes of the states of some parameters.
 struct StateBytes {
   int64_t parameters = 0;
   int64_t gradients = 0;
@@ -106,18 +106,19 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
   return states;
 }
 
-// More virtual stages than anybody interleaves.
+// Number of virtual stages up to which nothing is allocated. Not measured: more than usual plans have.
 constexpr size_t kFewStages = 32;
 
-// What the rank keeps, and the backward pass that needs most.
+// The micro-batches that a rank keeps, and the backward pass that needs most.
 struct BackwardPeak {
-  // Of each virtual stage.
+  // [virtual stage]
   absl::InlinedVector<int64_t, kFewStages> in_flight;
   int stage_index = 0;
   Bytes most_kept;
 };
 
-// `outputs[i]` is what stage i keeps besides its layers' tensors.
+// Finds the backward pass that needs most. `outputs[i]` is the memory that stage i keeps besides
+// its layers' tensors.
 BackwardPeak PeakOfBackward(absl::Span<const StageMemory* const> stages,
                             absl::Span<const Bytes> outputs, const RankPlace& place) {
   BackwardPeak peak;
@@ -214,7 +215,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   memory.running = Bytes::Ceil(samples * (again + activations.backward));
   memory.freed = Bytes::Ceil(samples * activations.freed);
   if (memory.kept_are_checkpoints) {
-    // It is among what is made again.
+    // The freed part is among the recomputed tensors.
     memory.running -= memory.freed;
     memory.freed = Bytes();
   }
@@ -225,7 +226,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   if (!traits.fused_gradient_accumulation || makes_gradient) {
     memory.running += Bytes::Of(element * footprint.largest_matrix_parameter_count);
   }
-  // Of a head the table too that it takes from the embedding.
+  // A head also uses the table of the embedding.
   const int64_t borrowed_count =
       traits.gathers_tables_late && replicas > 1 ? footprint.borrowed_parameter_count : 0;
   const int64_t used_count = shared_count + borrowed_count;
@@ -234,7 +235,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     // The whole gradient of the layer before it is scattered.
     gradient = Bytes::Of(element * used_count);
   }
-  // It comes after what is recomputed, which may need more.
+  // The gradient follows recomputation, which may need more.
   const Bytes recomputing = Bytes::Ceil(samples * (again + activations.WorkingToRecompute(level)));
   if (recomputing > memory.running - memory.freed + gradient) {
     memory.running = recomputing;
@@ -251,7 +252,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
       memory.gathered += traits.overlap_parameter_gather ? whole * 2 : whole;
     }
   } else if (TraitsOf(precision).has_master_weights() && !traits.keep_16_bit_parameters) {
-    // Cast for the pass.
+    // 16-bit weights made for the pass.
     memory.gathered_all_time = Bytes::Of(element * count);
   }
   return memory;
@@ -337,7 +338,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   backward[kTransient] += running.running;
   if (place.pipeline_parallel_degree > 1 && stages.size() == 1 && traits.holds_messages_sent &&
       (is_last_stage || place.stage_index == 0)) {
-    // One way only.
+    // The first and the last stage hold one message instead of two.
     backward[kTransient] -= running.message;
   }
   backward[kLogits] += running.logits;

@@ -8,7 +8,7 @@
 namespace parplan {
 namespace {
 
-// The value at `size` of the line through `a` and `b`.
+// Returns the value at `size` of the line through `a` and `b`.
 Seconds OnLine(const SizeCurve::Point& a, const SizeCurve::Point& b, double size) {
   return a.duration + (b.duration - a.duration) * ((size - a.size) / (b.size - a.size));
 }

@@ -1,16 +1,15 @@
-// What holds where nothing was calibrated. Values of coefficients are the priors of
-// coefficients.cc; here are the ranges.
+// The built-in calibration, which holds if nothing was calibrated. Values of coefficients are the
+// priors of coefficients.cc; this file has the ranges.
 //
-// They are guesses from what others publish, made to be wide rather than right.
-// Steps: simulators that were handed measured layers are off by 4 to 9 % on average
-// (Calculon on Korthikanti's table 5, Sailor on GH200), analytic ones by 10 to 40 %
-// (Calculon on SC21 and vTrain, vTrain's own multi-node 15 %); two laboratories that
-// run the same job differ by 2 to 6.5 %. Memory: 6 % on average with profiles (Sailor);
-// our own estimates of the fitted half of Megatron's test runs are off by 3 % between
-// their quartiles, of which half again as much is taken; one run in ten of that half is
-// off by much more, for settings that its arguments don't tell. For a
-// normal distribution a mean error of 8 % is a standard deviation of 10 %; tails are
-// taken half as heavy again.
+// They are guesses from published errors, meant to be wide rather than tight. For steps, simulators
+// that were given measured layers are off by 4 to 9 % on average (Calculon on Korthikanti's table
+// 5, Sailor on GH200), analytic ones by 10 to 40 % (Calculon on SC21 and vTrain, vTrain's own
+// multi-node 15 %); two laboratories that run the same job differ by 2 to 6.5 %. For memory,
+// simulators with profiles are off by 6 % on average (Sailor). Our own estimates of the fitted half
+// of Megatron's test runs are off by 3 % between their quartiles, of which 1.5 times is taken; one
+// run in ten of that half is off by much more, because of settings that its arguments do not
+// contain. For a normal distribution a mean error of 8 % is a standard deviation of 10 %; tails are
+// taken 1.5 times as heavy.
 
 #include <vector>
 
@@ -20,11 +19,11 @@
 namespace parplan {
 namespace {
 
-// A class of predictions that are off by `deviation` (of ln(ratio)) most of the
-// time and by more than the normal law says now and then.
+// Returns a class of predictions whose ln(ratio) has the standard deviation `deviation` near the
+// median and heavier tails than a normal distribution.
 ResidualClass Prior(ResidualKey key, double deviation) {
-  // Normal scores at kResidualProbabilities, those beyond the quartiles stretched
-  // towards a Student t distribution of five degrees of freedom.
+  // Scores at kResidualProbabilities: those of a normal distribution between the quartiles, and
+  // beyond them those of a Student t distribution with five degrees of freedom.
   constexpr std::array<double, 9> kScores = {-4.032, -3.365, -2.015, -0.727, 0.0,
                                              0.727,  2.015,  3.365,  4.032};
   ResidualClass residuals{.key = std::move(key)};

@@ -73,7 +73,7 @@ absl::Status CheckValue(const CoefficientValue& value, const std::string& path) 
     return Broken(path + ".scope.layer_kind",
                   "only with the coefficients time_factor and activation_factor");
   }
-  // Also false for a value that is not a number.
+  // The comparison is also false for a value that is not a number.
   if (!(value.value >= info.lowest && value.value <= info.highest)) {
     return Broken(path + ".value", absl::StrCat(info.name, " must be within ", info.lowest, " and ",
                                                 info.highest, ", not ", value.value));
@@ -100,7 +100,7 @@ absl::Status CheckClass(const ResidualClass& residuals, const std::string& path)
   return absl::OkStatus();
 }
 
-// How narrow a scope is; of values that hold for the same thing the highest counts.
+// Returns the narrowness of a scope. Of several values that apply, the one with the highest counts.
 int Narrowness(const CalibrationScope& scope) {
   return (scope.layer_kind.has_value() ? 4 : 0) + (scope.cluster.empty() ? 0 : 2) +
          (scope.device_family.empty() ? 0 : 1);
@@ -138,7 +138,7 @@ std::string Basis(const ResidualClass& residuals) {
                       residuals.residual_count == 1 ? " run" : " runs");
 }
 
-// The quantiles that count for `key`; `basis` and `residual_count` of the narrowest.
+// The quantiles that apply to a key, with `basis` and `residual_count` of the narrowest class.
 struct Quantiles {
   std::array<double, 9> log_ratio = {};
   std::string basis;
@@ -169,7 +169,7 @@ void LookUp(const std::vector<ResidualClass>& classes, const ResidualKey& key, Q
   }
 }
 
-// ln(ratio) at `probability`.
+// Returns ln(ratio) at `probability`.
 double LogRatioAt(const std::array<double, 9>& log_ratio, double probability) {
   static const std::array<double, 9> scores = [] {
     std::array<double, 9> values;
@@ -177,8 +177,7 @@ double LogRatioAt(const std::array<double, 9>& log_ratio, double probability) {
     return values;
   }();
   const double score = NormalScore(std::clamp(probability, 1e-9, 1.0 - 1e-9));
-  // Beyond the ends it goes on as steeply as at the end, and at least as steeply as
-  // from the median on.
+  // Beyond the ends the slope is that at the end, and at least that between the median and the end.
   const auto beyond = [&](int end, int inner) {
     const double at_end = (log_ratio[end] - log_ratio[inner]) / (scores[end] - scores[inner]);
     const double from_median = (log_ratio[end] - log_ratio[kMedian]) / scores[end];
@@ -250,7 +249,7 @@ Coefficients Calibration::ResolveScopes(absl::string_view device_family, absl::s
   Coefficients coefficients(device_family);
   std::array<int, kCoefficientCount> narrowness;
   narrowness.fill(-1);
-  // What is known of the family beforehand is narrower than a value for all.
+  // A prior of the family is narrower than a global value.
   for (int i = 0; i < kCoefficientCount; ++i) {
     const auto coefficient = static_cast<Coefficient>(i);
     if (coefficients[coefficient] != Coefficients()[coefficient]) narrowness[i] = 1;

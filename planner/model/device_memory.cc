@@ -11,7 +11,7 @@ Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable) {
   const Bytes reserved = problem.node_group().reserved_memory;
   const Bytes device = reserved + Bytes::Ceil(usable.as_double() / share);
   int64_t mebibytes = (device.count() + kMebibyte - 1) / kMebibyte;
-  // Once more where rounding left it a byte short (PlanningProblem::Create).
+  // One MiB more if rounding in `PlanningProblem::Create` would leave a byte too little.
   const auto available = static_cast<double>(mebibytes * kMebibyte - reserved.count());
   if (std::floor(available * share) < usable.as_double()) ++mebibytes;
   return Bytes::Of(mebibytes * kMebibyte);

@@ -8,8 +8,9 @@
 namespace parplan {
 namespace {
 
-// Forward passes, or backward passes with the chunks reversed, come by groups of P
-// micro-batches, in each through all chunks.
+// The interleaved order in closed form: passes come in groups of P micro-batches, each group
+// through all chunks, in reverse for backward passes. Counts here agree with `PassOrder`; a test
+// compares them.
 struct Order {
   int64_t devices;
   int64_t chunks;
@@ -17,7 +18,7 @@ struct Order {
 
   int64_t passes() const { return (micro_batches + devices - 1) / devices * devices * chunks; }
 
-  // Passes of the chunk that is `turn`-th in each group, of the first `count`.
+  // Returns how many of the first `count` passes are those of the `turn`-th chunk in each group.
   int64_t CountOf(int64_t turn, int64_t count) const {
     if (count <= 0) return 0;
     const int64_t group = count / (devices * chunks);
@@ -50,7 +51,7 @@ InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Byt
   InFlightMoment worst;
   worst.needed = Bytes::Of(std::numeric_limits<int64_t>::min());
   if (device.pipeline_parallel_degree == 1) {
-    // Forward through all chunks, and back.
+    // One micro-batch goes forward through all chunks, and back.
     Bytes sum;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += kept[chunk];
     worst.most_kept = sum;
@@ -69,10 +70,10 @@ InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Byt
     return worst;
   }
 
-  // One round of backward passes shows every moment there is: later ones find the same
-  // in flight or, towards the end, less. They and the forward passes beside them are
-  // walked in pieces in which neither changes its chunk, so that the sum is a straight
-  // line over each.
+  // One round of backward passes contains the worst moment: in later rounds the same micro-batches
+  // are in flight or, towards the end, fewer. The round and the forward passes beside it are walked
+  // in pieces in which neither changes its chunk, so that the sum is a straight line over each
+  // piece.
   const Order order = OrderOf(device);
   const int64_t devices = order.devices;
   const int64_t passes = order.passes();
@@ -102,7 +103,7 @@ InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Byt
   for (int64_t back_turn = 0; back_turn < chunks; ++back_turn) {
     const int64_t chunk = chunks - 1 - back_turn;
     int64_t back_slot = 0;
-    // A group that is not full has its passes first.
+    // The passes of an incomplete group come first.
     while (back_slot < first_group_size) {
       int64_t length = first_group_size - back_slot;
       Bytes change = Bytes() - kept[chunk];
@@ -142,8 +143,9 @@ InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Byt
         }
       }
     }
-    // Missing passes of this turn: forward ones go on. With fewer micro-batches than
-    // devices there is no other group, so all of them are over.
+    // Skips the missing passes of this turn, during which forward passes would go on. Passes are
+    // only missing if there are fewer micro-batches than devices; then there is no other group, and
+    // all forward passes are done.
     done += devices - first_group_size;
   }
   if (!counts.empty()) {

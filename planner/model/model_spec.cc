@@ -12,11 +12,11 @@
 namespace parplan {
 namespace {
 
-// Sizes beyond this make products overflow and mean a slip of the keyboard.
+// Largest size of a layer. Larger ones are typing errors, and their products would overflow.
 constexpr int kMaxSize = 1 << 24;
 
-// Of a model. Its bytes, times anything a plan multiplies them with, stay within
-// 64 bits.
+// Largest number of parameters of a model. Its bytes, multiplied by any factor of a plan, stay
+// within 64 bits.
 constexpr int64_t kMaxParameterCount = int64_t{1} << 50;
 
 constexpr char kIdRule[] = "must be 1 to 63 letters, digits, `-`, `_` or `.`";
@@ -42,18 +42,18 @@ int FeedForwardMatrixCount(FeedForwardKind kind) {
   return kind == FeedForwardKind::kSwiglu ? 3 : 2;
 }
 
-// Attention blocks of a layer: a cross decoder has a second one.
+// Returns the number of attention blocks of a layer: a cross decoder has two.
 int AttentionCount(LayerKind kind) { return kind == LayerKind::kCrossDecoder ? 2 : 1; }
 
-// Elements of the matrices of one attention block: query and output, key and
-// value with fewer heads.
+// Returns the number of elements of the matrices of one attention block: query and output, and key
+// and value with possibly fewer heads.
 int64_t AttentionMatrixElements(const LayerDefinition& layer) {
   const int64_t query = int64_t{layer.attention_head_count} * layer.head_size;
   const int64_t key_value = int64_t{layer.key_value_head_count} * layer.head_size;
   return int64_t{layer.hidden_size} * (2 * query + 2 * key_value);
 }
 
-// All experts and the router; or only what a token passes.
+// Returns the parameters of all experts and the router, or only of those that one token passes.
 int64_t FeedForwardMatrixElements(const LayerDefinition& layer, bool only_active) {
   const int64_t per_width =
       int64_t{FeedForwardMatrixCount(layer.feed_forward_kind)} * layer.hidden_size;

@@ -12,7 +12,7 @@ std::string PlanGist(const Plan& plan) {
   std::string gist;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (i > 0) gist += " | ";
-    // Runs of different layers under one strategy are one entry here.
+    // Runs of different layers under one strategy are printed as one entry.
     const std::vector<StageLayerRun>& runs = plan.stages[i].layer_runs;
     for (size_t r = 0; r < runs.size();) {
       int count = 0;

@@ -17,7 +17,7 @@ absl::Status Broken(const char* field, const std::string& rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }
 
-// Whether a schedule that is asked for is one of the space.
+// Checks that a requested schedule is in the space.
 absl::Status CheckSchedule(const PlanningRules& rules) {
   if (!rules.schedule.has_value()) return absl::OkStatus();
   const std::optional<SearchDimension> needed = TraitsOf(*rules.schedule).dimension;
@@ -163,7 +163,7 @@ std::vector<int64_t> PlanningProblem::GlobalBatchSizes() const {
   for (int64_t size = smallest; size < global_batch_size_; size += rules_.global_batch_size_step) {
     sizes.push_back(size);
   }
-  // Whatever the steps come to: the one that was named.
+  // The problem's own batch is always the last one.
   sizes.push_back(global_batch_size_);
   return sizes;
 }

@@ -7,9 +7,9 @@
 namespace parplan {
 namespace {
 
-// Strategies and stage of every run of layers. Plans of the same model whose stages and
-// runs begin and end alike compare run by run as they would layer by layer; others are
-// split at each other's ends first.
+// Strategy and stage of a run of layers. Plans whose stages and runs have equal boundaries compare
+// run by run as they would layer by layer; the runs of others are first split at each other's
+// boundaries.
 struct Piece {
   int layer_count = 0;
   Strategy strategy;

@@ -37,7 +37,7 @@ auto KeyOf(const OptimizerPoint& point) {
   return std::make_tuple(point.optimizer, point.precision, point.parameter_count);
 }
 
-// Sorts by key; false when two points have the same.
+// Sorts by key. Returns false if two points have the same key.
 template <typename Point>
 bool SortByKey(std::vector<Point>& points) {
   std::sort(points.begin(), points.end(),

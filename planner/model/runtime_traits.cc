@@ -18,7 +18,7 @@ RuntimeTraits Megatron2021() {
   traits.logits_in_backward_pass = false;
   traits.regathers_embedding = true;
   traits.gradient_bucket = kUsualBucket;
-  // With fp16; bf16 training sums up in 32 bits (accumulate_allreduce_grads_in_fp32).
+  // This holds for fp16; bf16 training sums up in 32 bits (accumulate_allreduce_grads_in_fp32).
   traits.gradient_bytes = 2;
   traits.gradient_message_bytes = 2;
   traits.fused_gradient_accumulation = false;
@@ -47,7 +47,7 @@ RuntimeTraits Megatron2022() {
   return traits;
 }
 
-// DeepSpeed's engine below Megatron's layers: 16-bit gradients.
+// Megatron's layers on DeepSpeed's engine, with 16-bit gradients.
 RuntimeTraits MegatronDeepSpeed() {
   RuntimeTraits traits = Megatron2021();
   traits.runtime_id = "megatron-deepspeed";
@@ -82,8 +82,7 @@ RuntimeTraits MegatronCore() {
   return traits;
 }
 
-// PyTorch FSDP: parameters sharded, 16-bit gradients of the layers scattered as
-// they come.
+// PyTorch FSDP: sharded parameters, 16-bit gradients scattered layer by layer.
 RuntimeTraits Fsdp() {
   RuntimeTraits traits;
   traits.runtime_id = "fsdp";

@@ -14,8 +14,8 @@ bool HoldsTiedTable(const ModelSpec& model, int definition_index) {
           layer.vocabulary_size == model.layer(model.layer_count() - 1).vocabulary_size);
 }
 
-// Tokens that ranks share do not enter: each rank of a context-parallel group has the same
-// part, whatever way its attention goes.
+// The kind of context parallelism does not matter: all ranks of a context-parallel group hold the
+// same part.
 bool HoldTableAlike(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.context_parallel_degree == b.context_parallel_degree &&

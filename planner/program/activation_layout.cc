@@ -50,7 +50,7 @@ std::vector<Interval> ActivationLayout::TokensOf(int rank) const {
     const int64_t last = 2 * context - 1 - place.context;
     tokens = {{place.context * piece, (place.context + 1) * piece},
               {last * piece, (last + 1) * piece}};
-    // The two in the middle lie next to each other.
+    // The two pieces in the middle of the sequence are adjacent.
     if (tokens[0].end == tokens[1].begin) tokens = {{tokens[0].begin, tokens[1].end}};
   } else {
     const int64_t share = token_count_ / context;

@@ -101,7 +101,7 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
   return absl::OkStatus();
 }
 
-// Degrees against the layer.
+// Checks that the degrees divide the layer.
 absl::Status CheckSplit(const LayerDefinition& layer, const std::string& where, const Strategy& s) {
   const int tensor = s.tensor_parallel_degree;
   const int context = s.context_parallel_degree;
@@ -183,7 +183,7 @@ absl::Status CheckTied(const Plan& plan, const ModelSpec& model) {
   return absl::OkStatus();
 }
 
-// Collects groups while layers refer to them, and sorts them in the end.
+// Collects groups while layers refer to them, and sorts them at the end.
 class GroupList {
  public:
   int Add(std::string purpose, std::vector<int> ranks) {
@@ -196,7 +196,7 @@ class GroupList {
     return static_cast<int>(specs_.size()) - 1;
   }
 
-  // [index given] place among the sorted ones.
+  // Sorts the groups. Returns [index given before] the index after sorting.
   std::vector<int> Sort() {
     std::vector<int> order(specs_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -217,7 +217,7 @@ class GroupList {
   std::vector<GroupSpec> specs_;
 };
 
-// Ranks of a stage that differ from `place` in the axes that are free.
+// Lists the ranks of a stage that differ from `place` only in the free axes.
 std::vector<int> RanksAlong(int first_rank, const Strategy& strategy, const GridPlace& place,
                             bool tensor, bool context, bool data) {
   std::vector<int> ranks;
@@ -307,7 +307,7 @@ class ProgramMaker {
     return program;
   }
 
-  // Of the ranks of a stage and the next.
+  // Returns the group of the ranks of a stage and the next.
   int BoundaryGroup(const char* direction, int stage) {
     std::vector<int> ranks = RanksOf(plan_.stages[stage]);
     const std::vector<int> others = RanksOf(plan_.stages[stage + 1]);
@@ -318,7 +318,7 @@ class ProgramMaker {
   void AddLayer(const StagePlan& stage, const StageLayerRun& run, int k, StageProgram& program) {
     const Strategy& strategy = run.strategy;
     LayerProgram layer;
-    // Layers of a run are alike.
+    // Layers of a run are equal.
     if (k > 0) {
       layer = program.layers.back();
       layer.enter = {};
@@ -346,7 +346,8 @@ class ProgramMaker {
     program.layers.push_back(std::move(layer));
   }
 
-  // The rank with the same part of the weights at the other end of the model.
+  // Returns the group with the rank that has the same part of the table at the other end of the
+  // model.
   int TiedGroup() {
     const StagePlan& first = plan_.stages.front();
     const StagePlan& last = plan_.stages.back();

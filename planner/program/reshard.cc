@@ -6,14 +6,14 @@
 namespace parplan {
 namespace {
 
-// Who gives `to_rank` what `holders` all have: itself, else one of them, so that the ranks
-// that ask are spread over those that have.
+// Returns the rank that gives `to_rank` the rows that all `holders` have: itself if it is one of
+// them, else one chosen so that receivers are spread over holders.
 int GiverOf(const std::vector<int>& holders, int to_rank) {
   if (std::binary_search(holders.begin(), holders.end(), to_rank)) return to_rank;
   return holders[to_rank % holders.size()];
 }
 
-// What `to_rank` needs of what the ranks like `from_rank` hold, in order.
+// Lists the blocks that `to_rank` needs of those that `from_rank` and its like hold, in order.
 std::vector<ActivationBlock> Needed(const ActivationLayout& from, int from_rank,
                                     const ActivationLayout& to, int to_rank) {
   std::vector<ActivationBlock> blocks;
@@ -35,7 +35,7 @@ ReshardProgram MakeReshard(const ActivationLayout& from, const ActivationLayout&
   if (to.Has(rank)) {
     for (int other = from.first_rank(); other < from.first_rank() + from.rank_count(); ++other) {
       const std::vector<int> holders = from.HoldersLike(other);
-      // Each set of holders once.
+      // Each set of equal holders counts once.
       if (holders.front() != other) continue;
       const int giver = GiverOf(holders, rank);
       for (const ActivationBlock& block : Needed(from, other, to, rank)) {
