@@ -29,9 +29,9 @@ struct FitParameter {
   double highest = 0.0;
   // Standard deviation of ln(value) around the prior: 0.1 for ten per cent.
   double prior_width = 0.0;
-  // Index of an earlier parameter, of the same coefficient in a wider scope, that this one follows; -1
-  // for none. The prior then moves with the parent, by the distance of the parent from its own prior
-  // in logits, and `prior_width` applies to the distance from there.
+  // Index of an earlier parameter, of the same coefficient in a wider scope, that this one follows;
+  // -1 for none. The prior then moves with the parent, by the distance of the parent from its own
+  // prior in logits, and `prior_width` applies to the distance from there.
   int parent = -1;
 };
 

@@ -101,7 +101,7 @@ absl::Status CheckTogether(const PlanningProblem& problem,
       const bool is_alike = definitions[layer] == definitions[other] ? a == b : Alike(a, b);
       if (!is_alike) {
         return Outside(
-            absl::StrCat("layer ", layer, " does not do as layer ", other, " (`per-layer`)"));
+            absl::StrCat("layer ", layer, " differs from layer ", other, " (`per-layer`)"));
       }
     }
   }
@@ -111,7 +111,7 @@ absl::Status CheckTogether(const PlanningProblem& problem,
         !IsTransformer(model.layer(layer - 1).kind) || !IsTransformer(model.layer(layer).kind);
     if (has_end && !AlikeButForRecompute(strategy_of_layer[layer - 1], strategy_of_layer[layer])) {
       return Outside(absl::StrCat("layer ", layer,
-                                  " does not do as the one before it "
+                                  " differs from the one before it "
                                   "(`end-strategies`)"));
     }
   }

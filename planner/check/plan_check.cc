@@ -21,9 +21,9 @@ namespace {
 constexpr double kTolerance = 1e-6;
 
 absl::Status Broken(const std::string& fact) {
-  return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
-                   absl::StrCat("the plan does not hold what it promises: ", fact,
-                                "; report this with the problem"));
+  return MakeError(
+      absl::StatusCode::kInternal, Reason::kCheckFailed,
+      absl::StrCat("the plan's prediction is wrong: ", fact, "; report this with the problem"));
 }
 
 // Returns whether two numbers agree, relative to the larger one.
@@ -34,7 +34,7 @@ bool Close(double a, double b) {
 absl::Status Expect(const std::string& what, double promised, double recomputed) {
   if (Close(promised, recomputed)) return absl::OkStatus();
   return Broken(
-      absl::StrFormat("%s is promised as %.9g, recomputed as %.9g", what, promised, recomputed));
+      absl::StrFormat("%s is predicted as %.9g, recomputed as %.9g", what, promised, recomputed));
 }
 
 absl::Status Expect(const std::string& what, Seconds promised, Seconds recomputed) {
@@ -173,7 +173,7 @@ absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs,
                                                             : TensorParallelReach::kWithinNode);
   PARPLAN_RETURN_IF_ERROR(Expect("step_lower", prediction.step_lower, step * range.lower));
   PARPLAN_RETURN_IF_ERROR(Expect("step_upper", prediction.step_upper, step * range.upper));
-  if (prediction.range_basis != range.basis) return Broken("the range rests on another class");
+  if (prediction.range_basis != range.basis) return Broken("the range is that of another class");
   return Expect("peak_memory_lower", prediction.peak_memory_lower,
                 Bytes::Of(static_cast<int64_t>(peak.as_double() * costs.overheads().lower_factor)));
 }
@@ -240,7 +240,7 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   PARPLAN_RETURN_IF_ERROR(CheckRanges(problem, costs, plan, prediction, step, peak));
   if (prediction.confidence != costs.confidence() ||
       prediction.estimated_items != costs.estimated_items()) {
-    return Broken("it does not say what rests on estimates");
+    return Broken("estimated items or confidence are not those of the cost model");
   }
   return absl::OkStatus();
 }

@@ -53,13 +53,15 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
   const int context = strategy.context_parallel_degree;
   const bool has_data_sheets = problem.hardware() != nullptr && problem.rules().allow_estimates;
   if ((context > 1 || strategy.expert_parallel_degree > 1) && !has_data_sheets) {
-    return Broken(absl::StrCat(where,
-                               " is context- or expert-parallel, which nobody measures: it takes "
-                               "a known device and allow_estimates"));
+    return Broken(
+        absl::StrCat(where,
+                     " is context- or expert-parallel, which profiles do not measure: it needs "
+                     "a known device and allow_estimates"));
   }
   const bool is_ring = strategy.context_kind == ContextKind::kRing;
   if (context == 1 && !is_ring) {
-    return Broken(absl::StrCat(where, " has a kind of context parallelism although it has none"));
+    return Broken(absl::StrCat(
+        where, " names a kind of context parallelism but has context_parallel_degree 1"));
   }
   // Each rank works on a piece from either end of the sequence, so that causal
   // attention costs all of them the same.
@@ -72,9 +74,9 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
                                ", which does not divide its sequence_length"));
   }
   // Context-parallel ranks share the heads that tensor parallelism leaves them.
-  const int64_t head_ways = int64_t{strategy.tensor_parallel_degree} * context;
-  if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, head_ways)) {
-    return Broken(absl::StrCat(where, " shares heads ", head_ways,
+  const int64_t head_rank_count = int64_t{strategy.tensor_parallel_degree} * context;
+  if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, head_rank_count)) {
+    return Broken(absl::StrCat(where, " shares heads ", head_rank_count,
                                " ways by tensor and context parallelism, which does not divide "
                                "them"));
   }
@@ -169,7 +171,7 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   const int virtual_stages = plan.virtual_stage_count;
   if (virtual_stages < 1 || (virtual_stages > 1 && !TraitsOf(plan.schedule).has_virtual_stages) ||
       plan.stages.size() % static_cast<size_t>(virtual_stages) != 0) {
-    return Broken(absl::StrCat(virtual_stages, " virtual stages a device do not go with ",
+    return Broken(absl::StrCat(virtual_stages, " virtual stages per device are not possible with ",
                                plan.stages.size(), " stages and the schedule"));
   }
   const int degree = plan.pipeline_parallel_degree();

@@ -24,10 +24,10 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr Bytes kGranule = Bytes::Of(kMebibyte);
 
 absl::Status Broken(const std::string& fact) {
-  return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
-                   absl::StrCat("the answer does not hold what it promises: ", fact,
-                                "; report this with the problem"),
-                   {{"fact", fact}});
+  return MakeError(
+      absl::StatusCode::kInternal, Reason::kCheckFailed,
+      absl::StrCat("the answer is inconsistent: ", fact, "; report this with the problem"),
+      {{"fact", fact}});
 }
 
 Seconds PerSample(const PredictedPlan& plan) {
@@ -55,7 +55,7 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
     const bool is_new = std::none_of(
         rivals.begin(), rivals.end(),
         [&alternative](const PredictedPlan* other) { return other->plan == alternative.plan; });
-    if (!is_new) return Broken("a plan comes twice among the alternatives");
+    if (!is_new) return Broken("a plan occurs twice among the alternatives");
     rivals.push_back(&alternative);
   }
   const auto are_sorted = [&rivals](const auto& comes_first) {
@@ -83,7 +83,8 @@ absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,
                         const PlanFound& found) {
   const std::vector<PredictedPlan>& front = found.memory_front;
   if (front.empty()) return absl::OkStatus();
-  if (!problem.rules().wants_memory_front) return Broken("a memory front nobody asked for");
+  if (!problem.rules().wants_memory_front)
+    return Broken("there is a memory front, which the rules do not request");
   if (front.front().plan != found.plan) return Broken("the memory front begins with another plan");
   for (size_t i = 0; i < front.size(); ++i) {
     PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, front[i].plan, front[i].prediction));
@@ -176,7 +177,7 @@ absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step) {
   const double gap = std::max(0.0, (step - search.bound) / step);
   if (std::abs(search.gap_ratio - gap) > kTolerance) {
     return Broken(
-        absl::StrFormat("the gap is promised as %.9g, recomputed as %.9g", search.gap_ratio, gap));
+        absl::StrFormat("the gap is given as %.9g, recomputed as %.9g", search.gap_ratio, gap));
   }
   if (search.termination == Termination::kOptimal && gap > kTolerance * (1.0 + kTolerance)) {
     return Broken(absl::StrFormat("optimal with a gap of %.9g", gap));

@@ -14,22 +14,23 @@ LayerCost CostModel::CostOfLayer(int definition_index, const Strategy& strategy,
       .CostOf(strategy.sharding_level, strategy.recompute_level);
 }
 
-CostModel::MoveTimes CostModel::MovesOf(int definition_index, const Strategy& strategy,
-                                        int64_t micro_batch_size) const {
+CostModel::ReshardingTimes CostModel::ReshardingTimesOf(int definition_index,
+                                                        const Strategy& strategy,
+                                                        int64_t micro_batch_size) const {
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
   const int context = strategy.context_parallel_degree;
   const double message =
       samples * definition.sequence_length / context * definition.hidden_size * ElementBytes();
-  MoveTimes moves;
-  moves.gather = collectives_.Time(
+  ReshardingTimes times;
+  times.gather = collectives_.Time(
       Collective::kAllGather, {strategy.tensor_parallel_degree, strategy.tensor_stride()}, message);
-  moves.regroup = moves.gather;
-  if (context == 1) return moves;
+  times.regroup = times.gather;
+  if (context == 1) return times;
   const double part = MessageBytes(definition, strategy, samples);
-  moves.regroup +=
+  times.regroup +=
       collectives_.Time(Collective::kAllToAll, {context, strategy.context_stride()}, part) * 2.0;
-  return moves;
+  return times;
 }
 
 namespace {
@@ -48,18 +49,19 @@ bool SamePart(const Strategy& a, const Strategy& b) {
 // the backward pass; in the other pass ranks keep a slice. Equal degrees on other ranks gather in
 // both passes, and so does a change from or to shared tokens, or of the way they are shared.
 Seconds CostModel::TransitionTime(const Strategy& from, const Strategy& to,
-                                  const MoveTimes& moves_from, const MoveTimes& moves_to) {
+                                  const ReshardingTimes& resharding_from,
+                                  const ReshardingTimes& resharding_to) {
   if (SamePart(from, to)) return Seconds();
-  if (from.tensor_parallel_degree < to.tensor_parallel_degree) return moves_to.gather;
-  if (from.tensor_parallel_degree > to.tensor_parallel_degree) return moves_from.gather;
-  return moves_from.regroup + moves_to.regroup;
+  if (from.tensor_parallel_degree < to.tensor_parallel_degree) return resharding_to.gather;
+  if (from.tensor_parallel_degree > to.tensor_parallel_degree) return resharding_from.gather;
+  return resharding_from.regroup + resharding_to.regroup;
 }
 
 Seconds CostModel::TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                                   int64_t micro_batch_size) const {
   if (SamePart(from, to)) return Seconds();
-  return TransitionTime(from, to, MovesOf(definition_index, from, micro_batch_size),
-                        MovesOf(definition_index, to, micro_batch_size));
+  return TransitionTime(from, to, ReshardingTimesOf(definition_index, from, micro_batch_size),
+                        ReshardingTimesOf(definition_index, to, micro_batch_size));
 }
 
 double CostModel::MessageBytes(const LayerDefinition& definition, const Strategy& strategy,

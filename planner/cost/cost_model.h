@@ -59,7 +59,7 @@ class CostModel {
                          int64_t micro_batch_size) const;
 
   // The part of a transition that depends on only one of its two strategies.
-  struct MoveTimes {
+  struct ReshardingTimes {
     // Each rank of a tensor-parallel group holds a part of the activations of its samples and
     // receives the rest.
     Seconds gather;
@@ -67,11 +67,13 @@ class CostModel {
     // apart, forward and backward.
     Seconds regroup;
   };
-  // Returns the move times of `strategy` before a layer of `definition_index`.
-  MoveTimes MovesOf(int definition_index, const Strategy& strategy, int64_t micro_batch_size) const;
-  // Combines the move times of both strategies into `TransitionTime` above.
+  // Returns the resharding times of `strategy` before a layer of `definition_index`.
+  ReshardingTimes ReshardingTimesOf(int definition_index, const Strategy& strategy,
+                                    int64_t micro_batch_size) const;
+  // Combines the resharding times of both strategies into `TransitionTime` above.
   static Seconds TransitionTime(const Strategy& from, const Strategy& to,
-                                const MoveTimes& moves_from, const MoveTimes& moves_to);
+                                const ReshardingTimes& resharding_from,
+                                const ReshardingTimes& resharding_to);
 
   // Returns the time, one way, to hand the output of a layer of `definition_index` under `from` to
   // the next stage, whose first layer is under `to`: each rank sends its part, then the

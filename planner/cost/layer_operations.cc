@@ -97,9 +97,9 @@ class Lister {
         sequence_(layer.sequence_length),
         own_sequence_(sequence_ / shape.context_parallel_degree),
         tokens_(samples * own_sequence_),
-        core_ways_(shape.context_kind == ContextKind::kUlysses ? shape.context_parallel_degree
-                                                               : 1.0),
-        core_rows_(own_sequence_ * core_ways_),
+        core_rank_count_(shape.context_kind == ContextKind::kUlysses ? shape.context_parallel_degree
+                                                                     : 1.0),
+        core_rows_(own_sequence_ * core_rank_count_),
         residual_((shape.sequence_parallel ? tokens_ / tensor_ : tokens_) * layer.hidden_size),
         has_bias_(layer.feed_forward_kind != FeedForwardKind::kSwiglu) {}
 
@@ -210,7 +210,7 @@ class Lister {
   // Adds launches for the exchanges of tokens for heads and back: queries, keys, values, and
   // output.
   void UlyssesCollectives() {
-    if (core_ways_ == 1.0) return;
+    if (core_rank_count_ == 1.0) return;
     forward_.AddLaunches(4);
     backward_.AddLaunches(4);
   }
@@ -243,7 +243,7 @@ class Lister {
     }
     UlyssesCollectives();
     if (unfused) {
-      UnfusedAttention(samples_ * heads / core_ways_, head_size);
+      UnfusedAttention(samples_ * heads / core_rank_count_, head_size);
       // Heads side by side again; gradients of queries, keys and values in one.
       forward_.AddElementwise(Traffic(tokens_ * query, tokens_ * query));
       backward_.AddElementwise(Traffic(tokens_ * query, tokens_ * query));
@@ -252,7 +252,7 @@ class Lister {
       const double flops =
           (causal ? 2.0 : 4.0) * samples_ * heads * head_size * own_sequence_ * sequence_;
       const double slowdown = FusedAttentionSlowdown(causal, head_size, sequence_);
-      const int kernel_count = core_ways_ > 1.0 ? 1 : shape_.context_parallel_degree;
+      const int kernel_count = core_rank_count_ > 1.0 ? 1 : shape_.context_parallel_degree;
       forward_.AddFusedAttention(flops, slowdown, kernel_count);
       // The scores again, and four products (FlashAttention-2, section 3.1).
       backward_.AddFusedAttention(2.5 * flops, slowdown, 3 * kernel_count);
@@ -430,7 +430,7 @@ class Lister {
   const double tokens_;
   // The number of ranks that share the heads of attention, and its rows of scores: those of all
   // tokens if ranks share heads, else those of the rank's own tokens.
-  const double core_ways_;
+  const double core_rank_count_;
   const double core_rows_;
   // Elements of the residual stream on this device.
   const double residual_;

@@ -8,7 +8,7 @@
 
 namespace parplan {
 
-int MemoryOverheads::MostCommunicators(int pipeline_parallel_degree, int ranks_per_stage) {
+int MemoryOverheads::MaxCommunicatorCount(int pipeline_parallel_degree, int ranks_per_stage) {
   Strategy strategy;
   if (ranks_per_stage > 1) strategy.tensor_parallel_degree = 2;
   if (ranks_per_stage > 2) strategy.data_parallel_degree = 2;
@@ -17,7 +17,7 @@ int MemoryOverheads::MostCommunicators(int pipeline_parallel_degree, int ranks_p
 
 Bytes MemoryOverheads::DeviceMemory(Bytes tensors, int pipeline_parallel_degree,
                                     int ranks_per_stage, int communicator_count) const {
-  const int most = MostCommunicators(pipeline_parallel_degree, ranks_per_stage);
+  const int most = MaxCommunicatorCount(pipeline_parallel_degree, ranks_per_stage);
   return tensors + Bytes::Ceil(tensors.as_double() * fragmentation) + context +
          communicator * std::max(most, communicator_count) + workspace;
 }

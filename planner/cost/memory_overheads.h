@@ -23,10 +23,10 @@ struct MemoryOverheads {
 
   // Returns the largest number of communicators of a rank in a plan without context and expert
   // parallelism (see `CommunicatorCount` of rank_memory.h).
-  static int MostCommunicators(int pipeline_parallel_degree, int ranks_per_stage);
+  static int MaxCommunicatorCount(int pipeline_parallel_degree, int ranks_per_stage);
 
   // Returns the memory of a device whose tensors peak at `tensors`; monotone in it. The device has
-  // `MostCommunicators` communicators, or `communicator_count` if that is more.
+  // `MaxCommunicatorCount` communicators, or `communicator_count` if that is more.
   Bytes DeviceMemory(Bytes tensors, int pipeline_parallel_degree, int ranks_per_stage,
                      int communicator_count = 0) const;
   // Returns the memory that a device predicted to use `memory` does not exceed at the accepted

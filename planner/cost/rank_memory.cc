@@ -37,14 +37,14 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
   const int64_t hidden = layer.hidden_size;
   const int64_t query = int64_t{layer.attention_head_count} * layer.head_size;
   // Every rank has at least one key-value head.
-  const int64_t key_value_ways = std::min<int64_t>(degree, layer.key_value_head_count);
+  const int64_t key_value_parts = std::min<int64_t>(degree, layer.key_value_head_count);
   const int64_t key_value = int64_t{layer.key_value_head_count} * layer.head_size;
   const int64_t attention_count = layer.kind == LayerKind::kCrossDecoder ? 2 : 1;
   const int64_t attention_whole = attention_count * hidden * (2 * query + 2 * key_value);
   const int64_t attention = attention_count * (CeilDiv(2 * hidden * query, degree) +
-                                               CeilDiv(2 * hidden * key_value, key_value_ways));
+                                               CeilDiv(2 * hidden * key_value, key_value_parts));
   const int64_t largest_attention =
-      CeilDiv(hidden * query, degree) + CeilDiv(2 * hidden * key_value, key_value_ways);
+      CeilDiv(hidden * query, degree) + CeilDiv(2 * hidden * key_value, key_value_parts);
 
   LayerFootprint footprint;
   footprint.kind = layer.kind;
@@ -106,7 +106,8 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
   return states;
 }
 
-// Number of virtual stages up to which nothing is allocated. Not measured: more than usual plans have.
+// Number of virtual stages up to which nothing is allocated. Not measured: more than usual plans
+// have.
 constexpr size_t kFewStages = 32;
 
 // The micro-batches that a rank keeps, and the backward pass that needs most.

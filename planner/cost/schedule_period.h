@@ -30,10 +30,10 @@ class PeriodFinder {
   bool EndRound() {
     ++rounds_;
     if (IsPeriodic()) return true;
-    if (rounds_ == most_rounds_) {
+    if (rounds_ == max_rounds_) {
       std::copy_n(state_, size_, snapshot_);
       rounds_ = 0;
-      most_rounds_ *= 2;
+      max_rounds_ *= 2;
     }
     return false;
   }
@@ -64,7 +64,7 @@ class PeriodFinder {
   int size_;
   double* snapshot_;
   int64_t rounds_ = 0;
-  int64_t most_rounds_ = 1;
+  int64_t max_rounds_ = 1;
 };
 
 // Calls `run(tick)` for the ticks from `tick` to `end` and skips the whole periods it can. All

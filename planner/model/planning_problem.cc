@@ -116,8 +116,8 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const Mo
   }
   if (topology->node_groups().size() != 1) {
     return Broken("topology.node_groups",
-                  absl::StrCat("a job runs on one node group, this has ",
-                               topology->node_groups().size(), "; plan each by itself"));
+                  absl::StrCat("must have one entry, not ", topology->node_groups().size(),
+                               "; plan each node group separately"));
   }
   if (global_batch_size < 1 || global_batch_size > kMaxGlobalBatchSize) {
     return Broken("global_batch_size", absl::StrCat("must be 1 to ", kMaxGlobalBatchSize));

@@ -34,17 +34,18 @@ absl::Status CheckModel(const ModelSpec& model) {
     const bool is_last = index + 1 == model.layer_count();
     if (!IsRunnable(layer.kind)) {
       return Refuse(LayerName(index),
-                    "it trains embeddings, encoders, decoders and heads, no other kinds");
+                    "the executor trains only embeddings, encoders, decoders and heads");
     }
     if ((layer.kind == LayerKind::kEmbedding) != is_first ||
         (layer.kind == LayerKind::kHead) != is_last) {
       return Refuse(LayerName(index),
-                    "a model begins with its only embedding and ends with its only head");
+                    "the model must begin with its only embedding and end with its only head");
     }
-    if (layer.expert_count > 0) return Refuse(LayerName(index), "it trains no experts");
+    if (layer.expert_count > 0) return Refuse(LayerName(index), "the executor trains no experts");
     if (layer.hidden_size != model.layer(0).hidden_size ||
         layer.sequence_length != model.layer(0).sequence_length) {
-      return Refuse(LayerName(index), "hidden_size and sequence_length are the same throughout");
+      return Refuse(LayerName(index),
+                    "all layers must have the same hidden_size and sequence_length");
     }
   }
   return absl::OkStatus();
@@ -54,13 +55,14 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
   const int stage_count = static_cast<int>(plan.stages.size());
   if (plan.virtual_stage_count < 1 || stage_count == 0 ||
       stage_count % plan.virtual_stage_count != 0) {
-    return Refuse("virtual_stage_count", "it divides the number of stages");
+    return Refuse("virtual_stage_count", "must divide the number of stages");
   }
   if (plan.virtual_stage_count > 1 && !TraitsOf(plan.schedule).has_virtual_stages) {
-    return Refuse("schedule", "several stages a device are interleaved");
+    return Refuse("schedule", "must be interleaved if a device has several stages");
   }
   if (TraitsOf(plan.schedule).backward_split != BackwardSplit::kWhole) {
-    return Refuse("schedule", "a backward pass computes the gradients of inputs and weights");
+    return Refuse("schedule",
+                  "the executor computes the gradients of inputs and weights in one backward pass");
   }
   const int degree = plan.pipeline_parallel_degree();
   if (plan.device_count < 1 || plan.device_count % degree != 0) {
@@ -69,13 +71,15 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
   }
   if (plan.micro_batch_count < 1 || plan.global_batch_size < 1 ||
       plan.global_batch_size % plan.micro_batch_count != 0) {
-    return Refuse("micro_batch_count", "it divides global_batch_size");
+    return Refuse("micro_batch_count", "must divide global_batch_size");
   }
   if (plan.micro_batch_count > kMaxForwardPassCount / stage_count) {
-    return Refuse("micro_batch_count", "that are too many passes");
+    return Refuse("micro_batch_count", absl::StrCat("makes more than ", kMaxForwardPassCount,
+                                                    " forward passes per step"));
   }
   if (plan.virtual_stage_count > 1 && plan.micro_batch_count % degree != 0) {
-    return Refuse("micro_batch_count", "interleaved, the pipeline degree divides it");
+    return Refuse("micro_batch_count",
+                  "must be a multiple of the pipeline degree if stages are interleaved");
   }
   const int rank_count = plan.device_count / degree;
   int next_layer = 0;
@@ -89,7 +93,8 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
     for (const StageLayerRun& run : stage.layer_runs) {
       if (run.first_layer_index != next_layer || run.layer_count < 1 ||
           run.layer_count > model.layer_count() - next_layer) {
-        return Refuse(StageName(index), "stages cover the layers of the model in order, each once");
+        return Refuse(StageName(index),
+                      "stages must cover the layers of the model in order, each once");
       }
       next_layer += run.layer_count;
     }
@@ -106,11 +111,11 @@ absl::Status CheckSplit(const LayerDefinition& layer, const std::string& where, 
   const int tensor = s.tensor_parallel_degree;
   const int context = s.context_parallel_degree;
   const bool is_ring = s.context_kind == ContextKind::kRing;
-  const int head_ways = is_ring ? tensor : tensor * context;
+  const int head_rank_count = is_ring ? tensor : tensor * context;
   if (IsTransformer(layer.kind)) {
-    if (layer.attention_head_count % head_ways != 0 ||
-        layer.key_value_head_count % head_ways != 0) {
-      return Refuse(where, absl::StrCat("heads cannot be shared by ", head_ways, " ranks"));
+    if (layer.attention_head_count % head_rank_count != 0 ||
+        layer.key_value_head_count % head_rank_count != 0) {
+      return Refuse(where, absl::StrCat("heads cannot be shared by ", head_rank_count, " ranks"));
     }
     if (layer.feed_forward_size % tensor != 0) {
       return Refuse(where, absl::StrCat("feed_forward_size is no multiple of ", tensor));
@@ -139,7 +144,7 @@ absl::Status CheckStrategy(const Plan& plan, const LayerDefinition& layer, int l
                   absl::StrCat("a micro-batch of ", plan.micro_batch_size(),
                                " samples cannot be shared by ", s.data_parallel_degree, " ranks"));
   }
-  if (s.expert_parallel_degree != 1) return Refuse(where, "it trains no experts");
+  if (s.expert_parallel_degree != 1) return Refuse(where, "the executor trains no experts");
   if (s.recompute_level != RecomputeLevel::kNone && !IsTransformer(layer.kind)) {
     return Refuse(where, "only transformer layers recompute");
   }
@@ -167,18 +172,20 @@ absl::Status CheckTied(const Plan& plan, const ModelSpec& model) {
   if (!HasTiedTable(model)) return absl::OkStatus();
   if (!HoldsTiedTable(model, model.definition_of_layer().front())) {
     return Refuse(LayerName(model.layer_count() - 1),
-                  "a head shares the weights of an embedding of as many entries");
+                  "a tied head needs an embedding with the same vocabulary_size");
   }
   const Strategy& first = plan.stages.front().layer_runs.front().strategy;
   const Strategy& last = plan.stages.back().layer_runs.back().strategy;
   if (!HoldTableAlike(first, last)) {
     return Refuse(LayerName(model.layer_count() - 1),
-                  "a head that shares the embedding's weights is spread as the embedding is");
+                  "the executor needs a tied head that is spread as the embedding is");
   }
   if (plan.pipeline_parallel_degree() > 1 &&
       first.sharding_level > LimitsOf(Target::kParplan).most_tied_sharding_in_pipeline) {
-    return Refuse(LayerName(model.layer_count() - 1),
-                  "weights that the head shares with an embedding on other ranks are not sharded");
+    return Refuse(
+        LayerName(model.layer_count() - 1),
+        "the executor needs weights that are not sharded if embedding and head share them on "
+        "different ranks");
   }
   return absl::OkStatus();
 }

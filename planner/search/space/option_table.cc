@@ -140,7 +140,7 @@ void OptionTable::PriceResharding(const CostModel& costs, int definition_index) 
   for (const Layout& layout : layouts_) {
     const Strategy& strategy = layout.strategy;
     resharding_[definition_index].push_back(
-        costs.MovesOf(definition_index, strategy, micro_batch_size_));
+        costs.ReshardingTimesOf(definition_index, strategy, micro_batch_size_));
     Sent message;
     if (has_pipeline) {
       message.size = costs.MessageSize(definition_index, strategy, micro_batch_size_);
@@ -170,8 +170,8 @@ bool OptionTable::PlaceDominates(const StrategySpace& space,
         ++a;
       }
       if (a == layout_count()) return false;
-      const CostModel::MoveTimes& moves_a = resharding_[definition][a];
-      const CostModel::MoveTimes& moves_b = resharding_[definition][b];
+      const CostModel::ReshardingTimes& moves_a = resharding_[definition][a];
+      const CostModel::ReshardingTimes& moves_b = resharding_[definition][b];
       const Sent& sent_a = messages_[definition][a];
       const Sent& sent_b = messages_[definition][b];
       if (moves_a.gather > moves_b.gather || moves_a.regroup > moves_b.regroup ||
@@ -243,7 +243,7 @@ void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
   }
   for (size_t definition = 0; definition < priced.size(); ++definition) {
     if (priced[definition].empty()) continue;
-    std::vector<CostModel::MoveTimes> moves;
+    std::vector<CostModel::ReshardingTimes> moves;
     std::vector<Sent> messages;
     std::vector<StageOption>& options = options_[definition];
     for (int layout = 0; layout < layout_count(); ++layout) {

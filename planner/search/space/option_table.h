@@ -92,7 +92,7 @@ class OptionTable {
       return Seconds::Infinite();
     }
     if (from.place == to.place) return Seconds();
-    const std::vector<CostModel::MoveTimes>& moves = resharding_[definition_index];
+    const std::vector<CostModel::ReshardingTimes>& moves = resharding_[definition_index];
     return CostModel::TransitionTime(from.strategy, to.strategy, moves[from_layout],
                                      moves[to_layout]);
   }
@@ -156,7 +156,7 @@ class OptionTable {
   // [definition][option]
   std::vector<std::vector<StageOption>> options_;
   // [definition][layout]
-  std::vector<std::vector<CostModel::MoveTimes>> resharding_;
+  std::vector<std::vector<CostModel::ReshardingTimes>> resharding_;
   std::vector<std::vector<Sent>> messages_;
 };
 

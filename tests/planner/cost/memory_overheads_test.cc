@@ -24,7 +24,7 @@ TEST(MemoryOverheads, AddUpToTheDevice) {
   overheads.workspace = Bytes::Of(1);
   overheads.fragmentation = 0.5;
   EXPECT_EQ(overheads.DeviceMemory(Bytes::Of(1000), 1, 1), Bytes::Of(1601));
-  const int most = MemoryOverheads::MostCommunicators(2, 4);
+  const int most = MemoryOverheads::MaxCommunicatorCount(2, 4);
   EXPECT_GE(most, 4);
   EXPECT_EQ(overheads.DeviceMemory(Bytes::Of(1000), 2, 4), Bytes::Of(1601 + 10 * most));
   EXPECT_EQ(overheads.DeviceMemory(Bytes::Of(1000), 2, 4, 2), Bytes::Of(1601 + 10 * most));

@@ -88,7 +88,7 @@ TEST(ActivationLayoutTest, EveryRowIsHeldEquallyOften) {
 
 // If the planner predicts no movement, ranks hold the same as before.
 TEST(ActivationLayoutTest, IsTheSameWhereTheCostModelMovesNothing) {
-  const CostModel::MoveTimes moves = {Seconds::Of(1.0), Seconds::Of(2.0)};
+  const CostModel::ReshardingTimes moves = {Seconds::Of(1.0), Seconds::Of(2.0)};
   int free_count = 0;
   int priced_count = 0;
   for (const int ranks : {1, 2, 4, 6, 12}) {
