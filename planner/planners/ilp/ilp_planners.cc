@@ -265,7 +265,6 @@ bool WantsVirtualStages(const PlanningProblem& problem) {
 std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
                                                  const CostModel& costs,
                                                  const SearchControl& control) {
-  // One stage cannot interleave.
   if (WantsVirtualStages(problem)) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastMemory).Run();
 }
