@@ -68,8 +68,8 @@ class StrategySpace {
                        const Strategy& b) const;
 
   // Returns whether replacing `strategy` by `other`, which has the same degrees, on any layers of
-  // the definition keeps every plan in the space: nothing that constrains pairs of layers tells the
-  // two apart.
+  // the definition keeps every plan in the space. This holds if no rule that constrains pairs of
+  // layers distinguishes the two.
   bool MayReplace(int definition_index, const Strategy& strategy, const Strategy& other) const;
 
  private:

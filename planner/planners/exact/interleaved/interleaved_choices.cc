@@ -231,7 +231,7 @@ void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, Interle
                          static_cast<int64_t>(partition_.layer_counts.size());
   }
   if (!meter.Expand(1) || --finds.choices_left < 0 || finds.passes_left < 0) {
-    // Of the plans left out, only this bound is known.
+    // This bound is all that is known about the plans left out.
     finds.least_unseen = std::min(finds.least_unseen, Bound());
     return;
   }

@@ -17,7 +17,7 @@
 
 namespace parplan {
 
-// Cutoffs of a stage besides its memory, in seconds.
+// Cutoffs of the times of a stage, in seconds.
 struct StageLimits {
   // Forward and backward of one micro-batch.
   double forward_backward = std::numeric_limits<double>::infinity();
