@@ -35,7 +35,7 @@ int32_t CodeOf(const absl::Status& status) {
 
 }  // namespace
 
-int32_t Tell(const absl::Status& status, parplan_error* error) {
+int32_t Report(const absl::Status& status, parplan_error* error) {
   const int32_t code = CodeOf(status);
   if (error == nullptr || code == PARPLAN_OK) return code;
   const auto detail = GetErrorDetail(status);

@@ -1,4 +1,4 @@
-// How errors, structs and texts cross the C interface.
+// Conversions of errors, structs and texts at the C interface.
 
 #ifndef PARPLAN_EXECUTOR_CAPI_C_VALUES_H_
 #define PARPLAN_EXECUTOR_CAPI_C_VALUES_H_
@@ -16,31 +16,32 @@
 
 namespace parplan::capi {
 
-// The code of `status`; fills `error`, unless it is null or all is well. Texts that are too long
-// for its fields are cut.
-int32_t Tell(const absl::Status& status, parplan_error* error);
+// Returns the code of `status` and writes an error to `error` unless it is null. Texts that are too
+// long for its fields are cut.
+int32_t Report(const absl::Status& status, parplan_error* error);
 
-// Calls `work`, which gives a status; nothing it throws gets out.
+// Calls `work`, which returns a status, and reports it; no exception leaves.
 template <typename Work>
 int32_t Guarded(parplan_error* error, const Work& work) {
   try {
-    return Tell(work(), error);
+    return Report(work(), error);
   } catch (const std::exception& thrown) {
-    return Tell(absl::InternalError(thrown.what()), error);
+    return Report(absl::InternalError(thrown.what()), error);
   } catch (...) {
-    return Tell(absl::InternalError("something else than an exception was thrown"), error);
+    return Report(absl::InternalError("a value that is no std::exception was thrown"), error);
   }
 }
 
-// INVALID_ARGUMENT for an argument that is NULL.
+// Returns INVALID_ARGUMENT for an argument that is NULL.
 absl::Status Missing(const char* name);
 
-// INVALID_ARGUMENT where the caller has not said how large its struct is.
+// Checks the `size` of a caller's struct. INVALID_ARGUMENT if it was not set.
 absl::Status CheckSize(size_t size);
 
-// Structs begin with `size`, by which callers that know fewer fields, or more, are understood.
+// Structs begin with `size`, so that callers of older and newer releases, which know fewer or more
+// members, are understood.
 
-// Copies as much of `value` as the caller has room for.
+// Copies as much of `value` as the caller's struct has room for.
 template <typename Struct>
 absl::Status Give(Struct value, Struct* to) {
   if (to == nullptr) return Missing("the struct to fill");
@@ -50,7 +51,7 @@ absl::Status Give(Struct value, Struct* to) {
   return absl::OkStatus();
 }
 
-// What the caller gave, zeros where its struct is shorter.
+// Returns the caller's struct; members it does not have are zero.
 template <typename Struct>
 absl::StatusOr<Struct> Take(const Struct* from) {
   if (from == nullptr) return Missing("the struct to read");
@@ -60,10 +61,10 @@ absl::StatusOr<Struct> Take(const Struct* from) {
   return value;
 }
 
-// OUT_OF_RANGE for an index that is not below `count`.
+// Checks an index. OUT_OF_RANGE if it is not in [0, count).
 absl::Status CheckIndex(const char* name, int64_t index, int64_t count);
 
-// Empty where there is no text. Valid as long as the caller's bytes.
+// Returns a view of the caller's bytes; empty if there are none.
 absl::string_view ViewOf(const parplan_text& text);
 
 }  // namespace parplan::capi

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,7 +27,7 @@
 
 namespace {
 
-// A group with ranks as C has them.
+// A group with its ranks as an array of int32_t.
 struct Group {
   std::string purpose;
   std::vector<int32_t> ranks;
@@ -38,8 +39,14 @@ struct Group {
 }  // namespace
 
 struct parplan_plan {
+  explicit parplan_plan(parplan::CheckedPlan checked) : plan(std::move(checked)) {}
+
   parplan::CheckedPlan plan;
-  // Of all ranks; empty until somebody asks.
+  // Guards the members below, so that several threads may ask for groups.
+  std::mutex mutex;
+  // Groups of all ranks, made when they are first asked for, and not changed after that: programs
+  // of all ranks take long where a job has thousands.
+  bool has_groups = false;
   std::vector<Group> groups;
 };
 
@@ -96,15 +103,17 @@ absl::Status GiveGroup(const std::vector<Group>& groups, int32_t index, parplan_
               out);
 }
 
-// Fills in the groups of all ranks.
-absl::Status Gather(parplan_plan& plan) {
-  if (!plan.groups.empty()) return absl::OkStatus();
+// Makes the groups of all ranks if they are not there yet.
+absl::Status GatherGroups(parplan_plan& plan) {
+  const std::lock_guard<std::mutex> lock(plan.mutex);
+  if (plan.has_groups) return absl::OkStatus();
   std::set<parplan::GroupSpec> all;
   for (int rank = 0; rank < plan.plan.plan().device_count; ++rank) {
     PARPLAN_ASSIGN_OR_RETURN(const parplan::RankProgram program, plan.plan.ProgramOf(rank));
     all.insert(program.groups.begin(), program.groups.end());
   }
   for (const parplan::GroupSpec& group : all) plan.groups.emplace_back(group);
+  plan.has_groups = true;
   return absl::OkStatus();
 }
 
@@ -120,7 +129,7 @@ int32_t parplan_plan_load(const parplan_source* source, parplan_plan** plan, par
     *plan = nullptr;
     PARPLAN_ASSIGN_OR_RETURN(const parplan_source read, Take(source));
     PARPLAN_ASSIGN_OR_RETURN(CheckedPlan checked, Load(read));
-    *plan = new parplan_plan{.plan = std::move(checked)};
+    *plan = new parplan_plan(std::move(checked));
     return absl::OkStatus();
   });
 }
@@ -183,7 +192,7 @@ int32_t parplan_plan_group_count(parplan_plan* plan, int32_t* count, parplan_err
   return Guarded(error, [&]() -> absl::Status {
     if (plan == nullptr) return Missing("plan");
     if (count == nullptr) return Missing("count");
-    PARPLAN_RETURN_IF_ERROR(Gather(*plan));
+    PARPLAN_RETURN_IF_ERROR(GatherGroups(*plan));
     *count = static_cast<int32_t>(plan->groups.size());
     return absl::OkStatus();
   });
@@ -193,7 +202,7 @@ int32_t parplan_plan_get_group(parplan_plan* plan, int32_t index, parplan_group*
                                parplan_error* error) {
   return Guarded(error, [&]() -> absl::Status {
     if (plan == nullptr) return Missing("plan");
-    PARPLAN_RETURN_IF_ERROR(Gather(*plan));
+    PARPLAN_RETURN_IF_ERROR(GatherGroups(*plan));
     return GiveGroup(plan->groups, index, group);
   });
 }
@@ -293,7 +302,7 @@ int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server*
                                              .certificate_file = TextOf(read.certificate_file),
                                              .key_file = TextOf(read.key_file),
                                              .server_name = TextOf(read.server_name)};
-    // What cannot be is said here; nobody would see it from the background.
+    // Errors of the files are returned here; the background could not report them.
     PARPLAN_RETURN_IF_ERROR(parplan::MakeServerSink(channel).status());
     auto opened = std::make_unique<parplan_report>();
     opened->reporter = std::make_unique<parplan::ExecutionReporter>(

@@ -1,13 +1,27 @@
-/* Plans for training frameworks: verify one, and read what each layer and rank has to do.
+/* Plans for training frameworks: verifies a plan and describes what each layer and rank has to do.
  *
- * Plain C99. Describes; executes nothing: groups and collectives stay the framework's. Nothing
- * throws, prints or ends the process.
+ * Plain C99. It executes nothing: groups and collectives stay the framework's. No function throws,
+ * prints or ends the process.
  *
- * Functions that can fail return PARPLAN_OK or another parplan_status, and then fill `error`
- * where it is not NULL. Handles may be used from any thread, each by one at a time; what a
- * function gives a pointer to belongs to the handle and lives as long as it does. Structs that
- * begin with `size` are filled, or read, up to that many bytes: set it to sizeof before a call,
- * so that later releases may add members.
+ *   parplan_error error;
+ *   parplan_source source = {sizeof source, envelope, trust, model, topology, job_id, node_name,
+ * 0}; parplan_plan* plan = NULL; if (parplan_plan_load(&source, &plan, &error) != PARPLAN_OK)
+ * fail(error.reason, error.text); parplan_layer layer = {sizeof layer};
+ *   parplan_plan_get_layer(plan, 0, &layer, &error);
+ *   ...                       the degrees, sharding and recomputation of layer 0
+ *   parplan_rank* rank = NULL;
+ *   parplan_rank_open(plan, my_rank, &rank, &error);
+ *   ...                       the groups and passes of this rank
+ *   parplan_rank_free(rank);
+ *   parplan_plan_free(plan);
+ *
+ * Errors: functions that can fail return PARPLAN_OK or another parplan_status; in the second case
+ * they fill `error` if it is not NULL.
+ * Threads: several threads may use one plan or one rank at the same time, but not while it is
+ * freed. A report is used by one thread at a time. Memory: what a function returns a pointer to
+ * belongs to the handle and lives as long as it does. Structs that begin with `size` are read or
+ * filled up to that many bytes: set it to sizeof before a call, so that later releases can add
+ * members.
  */
 
 #ifndef PARPLAN_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_
@@ -20,31 +34,32 @@
 extern "C" {
 #endif
 
-/* Grows when a function or member changes its meaning or goes. */
+/* Increases when a function or member changes its meaning or is removed. */
 #define PARPLAN_EXECUTOR_ABI 1
 
-/* Of the library that is loaded: compare with PARPLAN_EXECUTOR_ABI. */
+/* Returns the ABI of the loaded library, to be compared with PARPLAN_EXECUTOR_ABI. */
 int32_t parplan_executor_abi(void);
-/* For people, for example "0.1.0". */
+/* Returns the release for messages, for example "0.1.0". */
 const char* parplan_executor_release(void);
 
 typedef enum parplan_status {
   PARPLAN_OK = 0,
   /* An argument or a file breaks a rule. */
   PARPLAN_INVALID_ARGUMENT = 1,
-  /* Signature, content, time, audience, topology or model: the plan must not be run here. */
+  /* The plan must not be run here, because of its signature, content, time, audience, topology or
+   * model. */
   PARPLAN_REFUSED = 2,
   /* No such layer, rank, group or pass. */
   PARPLAN_OUT_OF_RANGE = 3,
-  /* A mistake of the library, or no memory. */
+  /* A defect of the library, or too little memory. */
   PARPLAN_INTERNAL = 4
 } parplan_status;
 
 typedef struct parplan_error {
   int32_t code;
-  /* As on the wire, for example "PLAN_EXPIRED"; empty where there is none. */
+  /* Reason as in ErrorInfo, for example "PLAN_EXPIRED"; empty if there is none. */
   char reason[64];
-  /* One sentence. Both end with a zero. */
+  /* One sentence. Both texts are zero-terminated. */
   char text[1024];
 } parplan_error;
 
@@ -60,21 +75,22 @@ typedef struct parplan_text {
 
 typedef struct parplan_source {
   size_t size;
-  /* Contents of files: envelope (DSSE, JSON), trust bundle (JWKS), model, cluster. */
+  /* Contents of files: signed plan (DSSE, JSON), trust bundle (JWKS), model, cluster. */
   parplan_text envelope;
   parplan_text trust;
   parplan_text model;
   parplan_text topology;
-  /* Whom the plan must be for; NULL or empty: not checked. */
+  /* Job and node that the plan must be for; NULL or empty: not checked. */
   const char* job_id;
   const char* node_name;
   /* Seconds since 1970; 0: now. */
   int64_t time;
 } parplan_source;
 
-/* Verifies the plan and gives a handle. */
+/* Verifies the plan and creates a handle. PARPLAN_INVALID_ARGUMENT for a file that breaks a rule,
+ * PARPLAN_REFUSED for a plan that must not be run here. */
 int32_t parplan_plan_load(const parplan_source* source, parplan_plan** plan, parplan_error* error);
-/* NULL is fine. Its ranks and reports must be gone. */
+/* Frees a plan, after its ranks and reports; does nothing for NULL. */
 void parplan_plan_free(parplan_plan* plan);
 
 typedef enum parplan_schedule {
@@ -89,7 +105,7 @@ typedef struct parplan_plan_info {
   const char* name;
   int32_t device_count;
   int32_t layer_count;
-  /* Stages one behind the other, and stages on each device. */
+  /* Pipeline degree (devices that a sample passes through), and stages on each of these devices. */
   int32_t pipeline_parallel_degree;
   int32_t virtual_stage_count;
   int64_t global_batch_size;
@@ -124,7 +140,7 @@ typedef enum parplan_context_kind {
 
 typedef struct parplan_layer {
   size_t size;
-  /* Of the model, and on which ranks: first_rank to first_rank + rank_count - 1. */
+  /* Stage of the plan, and its ranks: first_rank to first_rank + rank_count - 1. */
   int32_t stage_index;
   int32_t first_rank;
   int32_t rank_count;
@@ -136,11 +152,11 @@ typedef struct parplan_layer {
   int32_t context_kind;
   /* 0 or 1. */
   int32_t sequence_parallel;
-  /* 1: tensor-parallel ranks are neighbours; 0: data-parallel ones are. */
+  /* 1: tensor-parallel ranks are consecutive; 0: data-parallel ranks are. */
   int32_t tensor_innermost;
 } parplan_layer;
 
-/* How layer `layer`, counted from 0, is spread. */
+/* Describes the strategy of layer `layer`, counted from 0. */
 int32_t parplan_plan_get_layer(const parplan_plan* plan, int32_t layer, parplan_layer* out,
                                parplan_error* error);
 
@@ -148,30 +164,29 @@ typedef struct parplan_group {
   size_t size;
   /* "tensor", "context", "gradient", "stage", "forward N", "backward N", "tied", "loss". */
   const char* purpose;
-  /* Of the job, in order. */
+  /* Ranks of the job, in order. */
   const int32_t* ranks;
   int32_t rank_count;
 } parplan_group;
 
-/* All groups of all ranks, each once, in the order in which every rank may make them where all
- * ranks of the job take part in making each (torch.distributed.new_group). The first call looks
- * at every rank. */
+/* List the groups of all ranks, each once, in an order in which all ranks of the job can make them
+ * together, as torch.distributed.new_group requires. The first call takes time proportional to the
+ * number of ranks. */
 int32_t parplan_plan_group_count(parplan_plan* plan, int32_t* count, parplan_error* error);
 int32_t parplan_plan_get_group(parplan_plan* plan, int32_t index, parplan_group* group,
                                parplan_error* error);
 
-/* What rank `rank` has to do. */
+/* Creates a handle to the program of rank `rank`. The plan must outlive it. */
 int32_t parplan_rank_open(const parplan_plan* plan, int32_t rank, parplan_rank** out,
                           parplan_error* error);
 void parplan_rank_free(parplan_rank* rank);
 
-/* The groups this rank is in. */
+/* List the groups that this rank is in. */
 int32_t parplan_rank_group_count(const parplan_rank* rank, int32_t* count, parplan_error* error);
 int32_t parplan_rank_get_group(const parplan_rank* rank, int32_t index, parplan_group* group,
                                parplan_error* error);
 
-/* The groups of one layer of this rank: indices for parplan_rank_get_group, -1 where it is
- * alone. PARPLAN_OUT_OF_RANGE where the layer is on other ranks. */
+/* Groups of one layer on a rank, as indices for parplan_rank_get_group; -1 if the rank is alone. */
 typedef struct parplan_layer_groups {
   size_t size;
   int32_t tensor;
@@ -180,6 +195,7 @@ typedef struct parplan_layer_groups {
   int32_t gradient;
 } parplan_layer_groups;
 
+/* Returns the groups of layer `layer`. PARPLAN_OUT_OF_RANGE if the layer is on other ranks. */
 int32_t parplan_rank_get_layer_groups(const parplan_rank* rank, int32_t layer,
                                       parplan_layer_groups* groups, parplan_error* error);
 
@@ -192,54 +208,56 @@ typedef struct parplan_pass {
   int64_t micro_batch;
 } parplan_pass;
 
-/* The passes of a step, in order. */
+/* List the passes of a step, in order. */
 int32_t parplan_rank_pass_count(const parplan_rank* rank, int32_t* count, parplan_error* error);
 int32_t parplan_rank_get_pass(const parplan_rank* rank, int32_t index, parplan_pass* pass,
                               parplan_error* error);
 
-/* A server, and how to speak to it. Texts may be NULL, which is as empty. */
+/* A server and how to connect to it. NULL texts are empty. */
 typedef struct parplan_server {
   size_t size;
   /* Required. "HOST:PORT", "dns:///NAME:PORT" for replicas, "unix:PATH" for the sidecar of a pod.
    */
   const char* target;
-  /* Speak TLS: 1. Also where one of the files below is given. */
+  /* 1: use TLS. It is also used if one of the files below is given. */
   int32_t use_tls;
-  /* Files in PEM. Of the authorities to trust, by default the system's; and what to show to a
-   * server that asks for it, both or none. */
+  /* Files in PEM: authorities to trust, by default the system's; and a client certificate with its
+   * key, both or none. */
   const char* ca_file;
   const char* certificate_file;
   const char* key_file;
-  /* The name in the server's certificate, where it is not that of the target. */
+  /* Name in the server's certificate, if it is not that of the target. */
   const char* server_name;
 } parplan_server;
 
-/* Reports what is measured to the ExecutionService of a server, in the background: adding never
- * waits, and a server that is gone costs windows, not time. One process of the job opens it.
- * PARPLAN_INVALID_ARGUMENT names a file that cannot be used. */
+/* Opens a report of measurements to the ExecutionService of a server. It works in the background:
+ * adding never waits, and an unreachable server costs windows, not time. One process of the job
+ * opens it. PARPLAN_INVALID_ARGUMENT naming a file that cannot be used. */
 int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server* server,
                                  parplan_report** out, parplan_error* error);
-/* The same of a server without TLS at `target`. */
+/* Opens a report to a server without TLS at `target`. */
 int32_t parplan_report_open(const parplan_plan* plan, const char* target, parplan_report** out,
                             parplan_error* error);
 
-/* What one rank measured over some steps. */
+/* Measurements of one rank over some steps. */
 typedef struct parplan_window {
   size_t size;
   int32_t rank;
   int32_t step_count;
-  /* Counted from 0. */
+  /* Number of the first step, from 0. */
   int64_t first_step;
   double median_step_seconds;
   /* 0: unknown. */
   int64_t peak_memory_bytes;
 } parplan_window;
 
+/* Hands over a window and returns at once. */
 int32_t parplan_report_add(parplan_report* report, const parplan_window* window,
                            parplan_error* error);
 
-/* Says how the job ended: `failure` is NULL where it ended well. Returns within 10 s, and frees
- * the report. `lost_count`, where it is not NULL, is how many windows the server never got. */
+/* Reports how the job ended, and frees the report. `failure` is the reason, or NULL if the job
+ * ended well. Returns within 10 s. `lost_count`, unless NULL, gets the number of windows that the
+ * server never got. */
 int32_t parplan_report_close(parplan_report* report, const char* failure, int64_t* lost_count,
                              parplan_error* error);
 

@@ -9,7 +9,7 @@ _REFUSED = 2
 
 
 class Error(Exception):
-    """What the library says is wrong. `reason` is as on the wire, perhaps empty."""
+    """An error of the library. `reason` is that of ErrorInfo, or empty."""
 
     def __init__(self, code, reason, text):
         super().__init__(f"{reason}: {text}" if reason else text)
@@ -36,14 +36,14 @@ class Recompute(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Ranks of the job that talk to one another, in order."""
+    """Ranks of the job that communicate with each other, in order."""
     purpose: str
     ranks: tuple
 
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """How a layer is spread over the ranks first_rank to first_rank + rank_count - 1."""
+    """The strategy of a layer on the ranks first_rank to first_rank + rank_count - 1."""
     stage_index: int
     first_rank: int
     rank_count: int
@@ -59,7 +59,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True)
 class LayerGroups:
-    """The groups of a layer on one rank; None where the rank is alone."""
+    """The groups of a layer on one rank; None if the rank is alone."""
     tensor: Group
     context: Group
     gradient: Group
@@ -125,7 +125,7 @@ def _new(struct):
 
 
 class _Library:
-    """Calls functions by name; raises what they tell."""
+    """Calls functions by name and raises their errors."""
 
     def __init__(self, path):
         self._functions = ctypes.CDLL(path)
@@ -155,15 +155,18 @@ class _Library:
 
 
 def load_library(path="libparplan_executor.so.1"):
-    """The library; OSError where it cannot be loaded, Error where it is of another ABI."""
+    """Loads the library. OSError if it cannot be loaded, Error if it has another ABI."""
     return _Library(path)
 
 
 class Plan:
-    """A plan that was verified."""
+    """A verified plan. Attributes are those of parplan_plan_info."""
 
     def __init__(self, library, envelope, trust, model, topology, job_id="", node_name="", time=0):
-        """Texts are contents of files, as bytes. Raises Refused, or Error for a bad file."""
+        """Verifies the plan. `envelope` (DSSE, JSON), `trust` (JWKS), `model` and `topology` are
+        contents of files, as bytes. `job_id` and `node_name`, unless empty, must be those the plan
+        is for; `time` is in seconds since 1970, 0 for now. Raises Refused, or Error for a file
+        that breaks a rule."""
         self._library = library
         self._handle = ctypes.c_void_p()
         source = _new(_Source)
@@ -193,6 +196,7 @@ class Plan:
             self._library.free("parplan_plan_free", self._handle)
 
     def layer(self, index):
+        """Returns the Layer of a number from 0. Raises Error if there is none."""
         layer = _new(_Layer)
         self._library.call("parplan_plan_get_layer", self._handle, ctypes.c_int32(index),
                            ctypes.byref(layer))
@@ -204,24 +208,25 @@ class Plan:
         return Layer(**values)
 
     def groups(self):
-        """Of all ranks, in the order in which all ranks may make them together."""
+        """Returns the groups of all ranks, in an order in which all ranks can make them together."""
         count = self._library.count("parplan_plan_group_count", self._handle)
         return [self._library.group("parplan_plan_get_group", self._handle, index)
                 for index in range(count)]
 
     def rank(self, rank):
+        """Returns the Rank of a number from 0. Raises Error if there is none."""
         return Rank(self, self._library, self._handle, rank)
 
     def report(self, target, **options):
-        """A Report on a job under this plan."""
+        """Opens a Report of a job under this plan; `options` are those of Report."""
         return Report(self, self._library, self._handle, target, **options)
 
 
 class Rank:
-    """What one rank has to do."""
+    """The groups and passes of one rank."""
 
     def __init__(self, plan, library, plan_handle, rank):
-        self._plan = plan  # Which must live longer.
+        self._plan = plan  # Keeps the plan's handle alive.
         self._library = library
         self._handle = ctypes.c_void_p()
         self.rank = rank
@@ -233,12 +238,13 @@ class Rank:
             self._library.free("parplan_rank_free", self._handle)
 
     def groups(self):
+        """Returns the groups that this rank is in."""
         count = self._library.count("parplan_rank_group_count", self._handle)
         return [self._library.group("parplan_rank_get_group", self._handle, index)
                 for index in range(count)]
 
     def layer_groups(self, layer):
-        """Raises Error where the layer is on other ranks."""
+        """Returns the LayerGroups of a layer. Raises Error if the layer is on other ranks."""
         found = _new(_LayerGroups)
         self._library.call("parplan_rank_get_layer_groups", self._handle, ctypes.c_int32(layer),
                            ctypes.byref(found))
@@ -251,7 +257,7 @@ class Rank:
         return LayerGroups(of(found.tensor), of(found.context), of(found.gradient))
 
     def passes(self):
-        """Of one step, in order."""
+        """Returns the passes of a step, in order."""
         count = self._library.count("parplan_rank_pass_count", self._handle)
         passes = []
         for index in range(count):
@@ -263,15 +269,15 @@ class Rank:
 
 
 class Report:
-    """Tells a server what a job measures, in the background: adding never waits, and a server that
-    is gone costs windows, not time. One process of the job has one. As a context manager it says
-    at the end how the block ended."""
+    """Reports a job's measurements to a server in the background: adding never waits, and an
+    unreachable server costs windows, not time. One process of the job has one. As a context manager
+    it reports at the end whether the block raised an exception."""
 
     def __init__(self, plan, library, plan_handle, target, *, use_tls=False, ca_file="",
                  certificate_file="", key_file="", server_name=""):
         """`target`: HOST:PORT, dns:///NAME:PORT for replicas, unix:PATH for a pod's sidecar. Files
-        are in PEM, and speak TLS. Raises Error for one that cannot be used."""
-        self._plan = plan  # Which must live longer.
+        are in PEM; any of them enables TLS. Raises Error for a file that cannot be used."""
+        self._plan = plan  # Keeps the plan's handle alive.
         self._library = library
         self._handle = ctypes.c_void_p()
         server = _new(_Server)
@@ -295,7 +301,8 @@ class Report:
             self.close("the job did not say how it ended")
 
     def add(self, rank, first_step, step_count, median_step_seconds, peak_memory_bytes=0):
-        """What one rank measured over some steps, counted from 0; memory is 0 where unknown."""
+        """Adds what one rank measured over some steps, which are counted from 0; a memory of 0 is
+        unknown."""
         window = _new(_Window)
         window.rank = rank
         window.first_step = first_step
@@ -305,8 +312,8 @@ class Report:
         self._library.call("parplan_report_add", self._handle, ctypes.byref(window))
 
     def close(self, failure=None):
-        """Says how the job ended, with a reason where it failed; takes 10 s at most. Gives how many
-        windows the server never got. Closing again changes nothing."""
+        """Reports how the job ended, `failure` being the reason if it failed. Takes 10 s at most.
+        Returns the number of windows that the server never got. A second call does nothing."""
         if not self._handle:
             return 0
         handle, self._handle = self._handle, None

@@ -1,25 +1,31 @@
-"""A plan in torch's words. torch is imported where it is used, and owns all groups.
+"""Turns a plan into process groups and wrappers of torch.
 
-Tensor parallelism is the model's: `layer_groups(...).tensor` is the group its column- and
-row-parallel matrices need. What torch cannot do as the plan says is refused.
+    groups = make_groups(plan)
+    rank = plan.rank(torch.distributed.get_rank())
+    layers = [wrap_layer(module[index], plan, rank, index, groups)
+              for index in local_layers(plan, rank)]
+
+torch is imported when a function needs it, and owns all groups. Tensor parallelism is the model's
+task: `rank.layer_groups(index).tensor` is the group that its column- and row-parallel matrices need.
+Error is raised for what torch cannot do as the plan says.
 """
 
 from .library import Error, Recompute, Sharding
 
 
 def make_groups(plan):
-    """torch's process group of every group of the plan, by Group. All ranks of the job call it,
-    after torch.distributed.init_process_group with the plan's number of ranks."""
+    """Returns torch's process groups by Group. All ranks of the job call it, after
+    torch.distributed.init_process_group with the plan's number of ranks."""
     import torch.distributed as dist
     if dist.get_world_size() != plan.device_count:
         raise Error(0, "TOPOLOGY_MISMATCH", f"the plan is for {plan.device_count} ranks, the job "
                     f"has {dist.get_world_size()}")
-    # Every rank makes all groups in one order, also those it is not in.
+    # new_group is collective: every rank makes all groups in one order, also those it is not in.
     return {group: dist.new_group(ranks=list(group.ranks)) for group in plan.groups()}
 
 
 def local_layers(plan, rank):
-    """Layers of this rank, in order; those of each stage follow one another."""
+    """Returns the numbers of this rank's layers, in order; those of a stage are consecutive."""
     return [index for index in range(plan.layer_count) if _is_on(plan.layer(index), rank.rank)]
 
 
@@ -28,12 +34,13 @@ def _is_on(layer, rank):
 
 
 def wrap_layer(module, plan, rank, index, process_groups):
-    """The module of layer `index` on this rank, recomputed and data-parallel as the plan says.
+    """Wraps the module of layer `index` for the recomputation and data parallelism of the plan.
 
-    ZeRO-1 shards the optimizer, which is not the module's: see `needs_sharded_optimizer`."""
+    ZeRO-1 shards the optimizer, which is not part of a module: see `needs_sharded_optimizer`."""
     layer = plan.layer(index)
     if layer.recompute == Recompute.SELECTIVE:
-        raise Error(0, "SPEC_INVALID", f"layer {index}: attention alone is recomputed by the model")
+        raise Error(0, "SPEC_INVALID",
+                    f"layer {index}: selective recomputation must be done by the model")
     if layer.recompute == Recompute.FULL:
         from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
             CheckpointImpl, checkpoint_wrapper)
@@ -53,5 +60,6 @@ def wrap_layer(module, plan, rank, index, process_groups):
 
 
 def needs_sharded_optimizer(plan, index):
-    """Whether torch.distributed.optim.ZeroRedundancyOptimizer is to hold the layer's states."""
+    """Returns whether torch.distributed.optim.ZeroRedundancyOptimizer must hold the layer's
+    states."""
     return plan.layer(index).sharding == Sharding.OPTIMIZER
