@@ -11,8 +11,8 @@
     with plan.report("planner:9477", ca_file="ca.pem") as report:
         report.add(rank=my_rank, first_step=0, step_count=10, median_step_seconds=0.41)
 
-The texts given to Plan are contents of files, as bytes. Errors are raised as Error, or as Refused if
-the plan must not be run here. Plans and ranks may be shared between threads, a report may not.
+The texts given to Plan are contents of files, as bytes. Errors are raised as Error, or as Refused
+if the plan must not be run here. Plans and ranks may be shared between threads, a report may not.
 
 Pure Python over libparplan_executor.so (executor/capi/parplan_executor.h); needs no other package.
 `torch_mapping` turns a plan into process groups and wrappers of torch.

@@ -208,7 +208,7 @@ class Plan:
         return Layer(**values)
 
     def groups(self):
-        """Returns the groups of all ranks, in an order in which all ranks can make them together."""
+        """Returns the groups of all ranks, in an order in which all can make them together."""
         count = self._library.count("parplan_plan_group_count", self._handle)
         return [self._library.group("parplan_plan_get_group", self._handle, index)
                 for index in range(count)]

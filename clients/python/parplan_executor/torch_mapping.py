@@ -6,8 +6,8 @@
               for index in local_layers(plan, rank)]
 
 torch is imported when a function needs it, and owns all groups. Tensor parallelism is the model's
-task: `rank.layer_groups(index).tensor` is the group that its column- and row-parallel matrices need.
-Error is raised for what torch cannot do as the plan says.
+task: `rank.layer_groups(index).tensor` is the group that its column- and row-parallel matrices
+need. Error is raised for what torch cannot do as the plan says.
 """
 
 from .library import Error, Recompute, Sharding

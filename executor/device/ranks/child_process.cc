@@ -19,7 +19,7 @@
 namespace parplan {
 namespace {
 
-// What the child says before it has become the program: which call failed, and how.
+// The message of a child that could not become the program: the failed call and its errno.
 struct LaunchFailure {
   int error;
   enum Step { kProgram, kCore } step;
@@ -30,7 +30,7 @@ struct Pipe {
   Socket write;
 };
 
-// Above the descriptors that a child's are moved to.
+// Moves a descriptor above those that the child's are moved to.
 absl::StatusOr<Socket> MoveUp(Socket low) {
   const int high = ::fcntl(low.descriptor(), F_DUPFD_CLOEXEC, kResultDescriptor + 1);
   if (high < 0) return absl::ResourceExhaustedError(absl::StrCat("dup: ", std::strerror(errno)));
@@ -54,8 +54,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// What the child does with the copy of this process it begins with: other threads may have
-// held locks, so nothing but system calls.
+// The code of the child between fork and exec. It makes system calls only: other threads of this
+// process may have held locks when it forked.
 struct Becoming {
   char* const* argv;
   char* const* environment;
@@ -76,12 +76,12 @@ struct Becoming {
   [[noreturn]] void Run() const {
     ::setpgid(0, group);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // It may have died before that.
+    // The parent may have died before the call above.
     if (::getppid() != parent) ::_exit(127);
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    // What a shell ignores for its background jobs.
+    // Shells ignore these signals for their background jobs, and children inherit that.
     ::signal(SIGINT, SIG_DFL);
     ::signal(SIGTERM, SIG_DFL);
     if (cores != nullptr && ::sched_setaffinity(0, sizeof(*cores), cores) != 0) {
@@ -136,7 +136,7 @@ absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options) {
   if (child.pid < 0) {
     return absl::ResourceExhaustedError(absl::StrCat("cannot fork: ", std::strerror(errno)));
   }
-  // Either of both comes first.
+  // Parent and child both set the group, since either may run first.
   ::setpgid(child.pid, options.group);
   failure.write.Close();
   LaunchFailure told;

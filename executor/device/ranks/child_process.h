@@ -1,4 +1,4 @@
-// One process that ends with those who started it.
+// A child process that ends with its parent.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_CHILD_PROCESS_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_CHILD_PROCESS_H_
@@ -13,33 +13,33 @@
 
 namespace parplan {
 
-// The descriptor of a child that its result goes to.
+// The descriptor to which a child writes its result.
 inline constexpr int kResultDescriptor = 3;
 
 struct ChildOptions {
-  // The path of a program, and its arguments.
+  // Path of the program, and its arguments.
   std::vector<std::string> argv;
-  // All of it: "NAME=value".
+  // The whole environment: "NAME=value".
   std::vector<std::string> environment;
-  // The processor it is bound to; -1: those of this thread.
+  // Processor that the child is bound to; -1: those of the calling thread.
   int core = -1;
-  // The group of processes it joins; 0: one of its own, that has its number.
+  // Process group that it joins; 0: a new one with the child's process id.
   pid_t group = 0;
 };
 
 struct ChildProcess {
   pid_t pid = 0;
-  // Readable once it has ended (pidfd_open); not reaped until someone waits for it.
+  // Readable once the child has ended (pidfd_open); the child stays a zombie until waitpid.
   Socket end;
-  // What it writes to its standard error and to its result.
+  // Reading ends of its standard error and its result.
   Socket errors;
   Socket result;
 };
 
-// Starts it. It is killed when the thread that calls this ends, of whatever. It has nothing
-// open but an empty input, this process's output, and the two above. NOT_FOUND or
-// PERMISSION_DENIED where the program cannot be run, RESOURCE_EXHAUSTED or INTERNAL where no
-// process can be made.
+// Starts a child. The system kills it when the calling thread ends for any reason. It has no open
+// descriptors except an empty input, this process's output, and the two above. NOT_FOUND or
+// PERMISSION_DENIED if the program cannot be run, RESOURCE_EXHAUSTED or INTERNAL if no process can
+// be made.
 absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options);
 
 }  // namespace parplan

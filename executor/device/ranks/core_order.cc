@@ -23,7 +23,7 @@ std::vector<int> CoresInOrder(const std::string& sysfs) {
     std::getline(std::ifstream(absl::StrCat(sysfs, "/devices/system/cpu/cpu", processor,
                                             "/topology/thread_siblings_list")),
                  siblings);
-    // Where nothing is told, each is a core.
+    // Without information each processor counts as a core.
     const bool is_first = siblings.empty() || seen.insert(siblings).second;
     (is_first ? firsts : others).push_back(processor);
   }

@@ -1,4 +1,4 @@
-// The cores that ranks are pinned to.
+// The processors that ranks are bound to.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_
@@ -8,9 +8,9 @@
 
 namespace parplan {
 
-// Processors this process may use, as the system numbers them: one of each core first, then
-// the other threads of these cores. At least one. `sysfs`: where the system tells which
-// processors are one core.
+// Lists the processors that this process may use, by the system's numbers: first one of each core,
+// then the other hardware threads of these cores. At least one. `sysfs`: mount point of sysfs,
+// which says which processors are one core.
 std::vector<int> CoresInOrder(const std::string& sysfs = "/sys");
 
 }  // namespace parplan

@@ -15,13 +15,13 @@
 namespace parplan {
 namespace {
 
-// More than any job has; a sum of two still fits an int.
+// More ranks than any job has; a sum of two such numbers still fits an int.
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxPort = 65535;
+// As JobFabric's for shared cores: polling takes the time of the rank that is waited for.
 constexpr int kSpinsOnSharedCore = 50;
 
-// Ports that follow from a job are between these: registered to nobody, and below those that
-// Linux gives to clients.
+// Range of ports computed from a job's id: below the ports that Linux gives to clients.
 constexpr int kFirstJobPort = 20000;
 constexpr int kJobPortCount = 10000;
 
@@ -36,7 +36,7 @@ std::string Text(const Lookup& lookup, const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of a launcher whose other variables are there.
+// Returns a variable that must be set because others of `launcher` are.
 absl::StatusOr<std::string> Needed(const Lookup& lookup, const char* name, Launcher launcher) {
   std::string text = Text(lookup, name);
   if (text.empty()) {
@@ -57,7 +57,7 @@ absl::StatusOr<int> Number(const Lookup& lookup, const char* name, Launcher laun
   return number;
 }
 
-// Rank, size and local rank by the variables of these names.
+// Reads rank, size and local rank from the variables of these names.
 absl::Status ReadPlace(const Lookup& lookup, const char* rank, const char* size, const char* local,
                        RankEnvironment& found) {
   PARPLAN_ASSIGN_OR_RETURN(found.world_size,
@@ -80,17 +80,17 @@ std::string AddressOf(const std::string& host, int port) {
   return absl::StrCat(is_ipv6 ? "[" : "", host, is_ipv6 ? "]:" : ":", port);
 }
 
-// FNV-1a: the same on all nodes.
+// Returns a port computed from the job's id by FNV-1a, so that all nodes agree.
 int PortOfJob(const std::string& job) {
   uint32_t hash = 2166136261u;
   for (const char letter : job) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
   return kFirstJobPort + static_cast<int>(hash % kJobPortCount);
 }
 
-// Where rank 0 serves the rendezvous, for a launcher that does not.
+// Finds address and token of the rendezvous that rank 0 serves, for launchers that serve none.
 absl::Status ReadMeeting(const Lookup& lookup, std::string master, bool is_one_node,
                          const std::string& job, RankEnvironment& found) {
-  // Where rank 0 listens then.
+  // On one node rank 0 listens on the loopback interface only.
   if (is_one_node) master = "127.0.0.1";
   int port = PortOfJob(job);
   if (lookup("PARPLAN_PORT") != nullptr) {
@@ -102,7 +102,7 @@ absl::Status ReadMeeting(const Lookup& lookup, std::string master, bool is_one_n
   found.rendezvous = AddressOf(master, port);
   found.token = Text(lookup, "PARPLAN_TOKEN");
   if (!found.token.empty()) return absl::OkStatus();
-  // Rank 0 listens at all interfaces then, and job ids can be guessed.
+  // On several nodes rank 0 listens on all interfaces, and job ids can be guessed.
   if (!is_one_node) {
     return Wrong("PARPLAN_TOKEN",
                  absl::StrCat("it is not set, but the job of ", LauncherName(found.launcher),
@@ -127,7 +127,7 @@ absl::StatusOr<RankEnvironment> Ours(const Lookup& lookup) {
   return found;
 }
 
-// Or whoever speaks as it does.
+// Reads torchrun's variables, which other launchers set too.
 absl::StatusOr<RankEnvironment> Torchrun(const Lookup& lookup) {
   const bool is_plans =
       lookup("PARPLAN_PLAN") != nullptr && lookup("TORCHELASTIC_RUN_ID") == nullptr;
@@ -138,7 +138,7 @@ absl::StatusOr<RankEnvironment> Torchrun(const Lookup& lookup) {
   const bool is_one_node = Text(lookup, "LOCAL_WORLD_SIZE") == Text(lookup, "WORLD_SIZE") ||
                            master == "127.0.0.1" || master == "localhost";
   if (!is_one_node) found.host = HostName();
-  // A rank of the run before a restart is no rank of this one.
+  // The restart count keeps ranks of the run before a restart out of this one.
   const std::string job = is_plans ? absl::StrCat("plan ", Text(lookup, "PARPLAN_PLAN_NAME"), " ",
                                                   Text(lookup, "SLURM_STEP_ID"))
                                    : absl::StrCat("torchrun ", Text(lookup, "TORCHELASTIC_RUN_ID"),
@@ -218,8 +218,8 @@ const char* LauncherName(Launcher launcher) {
 
 absl::StatusOr<std::optional<RankEnvironment>> RankEnvironment::FromVariables(
     const Lookup& lookup) {
-  // PARPLAN_TOKEN alone is for other launchers too, and a plan's ranks are numbered by whoever
-  // launches them.
+  // PARPLAN_TOKEN alone does not mean our launcher, and beside PARPLAN_PLAN neither does
+  // PARPLAN_RANK.
   if (HasAny(lookup, {"PARPLAN_RENDEZVOUS"}) ||
       (!HasAny(lookup, {"PARPLAN_PLAN"}) &&
        HasAny(lookup, {"PARPLAN_RANK", "PARPLAN_WORLD_SIZE", "PARPLAN_LOCAL_RANK"}))) {
@@ -265,7 +265,7 @@ JobFabricOptions RankEnvironment::ToFabricOptions() const {
   options.rank = rank;
   options.world_size = world_size;
   options.host = host;
-  // Whoever waits long keeps the others from coming.
+  // A rank that polls keeps the ranks on the same core from running.
   if (shares_core) options.spin_count = kSpinsOnSharedCore;
   return options;
 }
@@ -277,7 +277,7 @@ absl::StatusOr<std::string> FirstHostOfSlurm(absl::string_view node_list) {
       host += node_list[i];
       continue;
     }
-    // Of numbers and ranges, the first number; what follows the bracket still belongs to it.
+    // Takes the first number in the brackets; what follows them belongs to the name too.
     const size_t end = node_list.find(']', i);
     const size_t first_end = node_list.find_first_of(",-]", i);
     if (end == absl::string_view::npos || first_end == i + 1) {

@@ -1,4 +1,4 @@
-// Who this process is among the ranks of a job: what its launcher put into its environment.
+// The rank of this process in its job, from the environment that its launcher made.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
@@ -13,57 +13,58 @@
 
 namespace parplan {
 
-// kParplan is RankProcesses (rank_processes.h), kPlan whoever told the ranks of a plan which
-// they are (docs/launch.md).
+// kParplan is RankProcesses (rank_processes.h); kPlan is any launcher that sets the variables of a
+// planned job (docs/launch.md).
 enum class Launcher { kParplan, kTorchrun, kOpenMpi, kSlurm, kPlan };
 
-// The name for people, for example `torchrun`.
+// Returns the name for messages, for example `torchrun`.
 const char* LauncherName(Launcher launcher);
 
 struct RankEnvironment {
-  // A variable's value, or null where it is not set.
+  // Returns a variable's value, or null if it is not set.
   using Lookup = std::function<const char*(const char* name)>;
 
-  // By the first of these that is there:
+  // Reads the variables of the first of these launchers that has any:
   //   ours      PARPLAN_RANK, _WORLD_SIZE, _LOCAL_RANK, _RENDEZVOUS, _TOKEN
   //   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
-  //   a plan    those of torchrun, and PARPLAN_PLAN: PARPLAN_RANK and its like then only repeat
-  //             them, and are ours with PARPLAN_RENDEZVOUS alone
+  //   a plan    those of torchrun, and PARPLAN_PLAN; PARPLAN_RANK and the like then repeat them,
+  //             and only PARPLAN_RENDEZVOUS makes them ours
   //   OpenMPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; and MASTER_ADDR on several nodes
   //   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST
-  // Slurm's are inherited by whatever runs in a step, so they count last. Nothing where none
-  // of them is there. INVALID_ARGUMENT naming the variable that is missing beside others, is
-  // no number or out of range, or contradicts another; PARPLAN_TOKEN where other launchers' ranks
-  // are on several nodes without it.
+  // Slurm comes last, since every process in a step inherits its variables. Nothing if there are no
+  // such variables. INVALID_ARGUMENT naming the variable that is missing, is not a number, is out
+  // of range, or contradicts another; also PARPLAN_TOKEN, if another launcher's ranks are on
+  // several nodes and it is not set.
   static absl::StatusOr<std::optional<RankEnvironment>> FromVariables(const Lookup& lookup);
-  // Of this process.
+  // Reads the environment of this process.
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
 
   Launcher launcher = Launcher::kParplan;
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
-  // "HOST:PORT". With another launcher than ours rank 0 serves it, at PARPLAN_PORT; else one
-  // above MASTER_PORT, which the launcher itself may use; else one that follows from the job.
+  // "HOST:PORT" of the rendezvous. With other launchers than ours rank 0 serves it, at
+  // PARPLAN_PORT; else at the port above MASTER_PORT, which the launcher itself may use; else at a
+  // port computed from the job's id.
   std::string rendezvous;
-  // PARPLAN_TOKEN; else, where another launcher has put the job on one node, made of the job's
-  // id: it keeps jobs apart, but is no secret from whoever may list jobs.
+  // PARPLAN_TOKEN. Without it, if another launcher has put the job on one node, made of the job's
+  // id: it separates jobs, but is no secret from users who can list jobs.
   std::string token;
-  // By which other ranks reach this one.
+  // Name or address by which other ranks reach this one.
   std::string host = "127.0.0.1";
-  // Other ranks run on the processor this one is bound to.
+  // Whether other ranks run on the processor that this one is bound to.
   bool shares_core = false;
-  // Where the rank writes what its launcher shall have of it; -1 with other launchers.
+  // Descriptor for results to the launcher; -1 with other launchers than ours.
   int result_descriptor = -1;
 
   bool serves_rendezvous() const { return launcher != Launcher::kParplan && rank == 0; }
   int rendezvous_port() const;
-  // Those of its fields that a fabric wants too.
+  // Returns the options of a fabric that follow from these fields.
   JobFabricOptions ToFabricOptions() const;
 };
 
-// The first host of a list as Slurm writes it: `node003` of `node[003-010,12],login1`.
-// INVALID_ARGUMENT for one without a host.
+// Returns the first host of a list in Slurm's notation: `node003` of `node[003-010,12],login1`.
+// INVALID_ARGUMENT for a list without hosts.
 absl::StatusOr<std::string> FirstHostOfSlurm(absl::string_view node_list);
 
 }  // namespace parplan

@@ -29,7 +29,7 @@ namespace parplan {
 namespace {
 
 constexpr size_t kMaxResultSize = size_t{256} << 20;
-// A line longer than that is told in pieces.
+// Longest line; a longer one is passed on in pieces.
 constexpr size_t kMaxLineSize = 16 << 10;
 
 std::string SignalName(int number) {
@@ -55,7 +55,7 @@ std::vector<std::string> EnvironmentWith(const std::map<std::string, std::string
   return entries;
 }
 
-// Where the handler writes to; -1 while nobody asks.
+// Descriptor that the signal handler writes to; -1 if no object heeds signals.
 std::atomic<int> signal_descriptor = -1;
 
 void RelaySignal(int number) {
@@ -71,12 +71,12 @@ void RelaySignal(int number) {
 struct RankProcesses::Rank {
   ChildProcess process;
   bool has_ended = false;
-  // Of its standard error: not a whole line yet, and the last that was not empty.
+  // Begin of a line of its standard error, and the last whole line that was not empty.
   std::string pending;
   std::string last_line;
 };
 
-// Takes two signals from the process for as long as it lives.
+// Handles SIGINT and SIGTERM of the process while it exists.
 class RankProcesses::SignalRelay {
  public:
   explicit SignalRelay(int descriptor) {
@@ -143,7 +143,7 @@ void RankProcesses::Stop(const std::string& why) {
 }
 
 void RankProcesses::Keep() {
-  // Ranks are killed when this thread ends; signals are for the others.
+  // Ranks are killed when this thread ends, so signals are left to other threads.
   sigset_t all;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -157,8 +157,8 @@ void RankProcesses::Keep() {
     next_ = absl::InfiniteDuration();
   }
   Watch();
-  // Whatever the ranks have left behind in their group, which is there until the first rank
-  // is reaped.
+  // Kills what the ranks left behind in their process group, which exists until the first rank is
+  // reaped.
   if (!ranks_.empty()) ::kill(-ranks_.front()->process.pid, SIGKILL);
   for (const std::unique_ptr<Rank>& rank : ranks_) ::waitpid(rank->process.pid, nullptr, 0);
   rendezvous_.reset();
@@ -222,7 +222,7 @@ void RankProcesses::Watch() {
         std::clamp(next_ - SteadyNow(), absl::ZeroDuration(), absl::Hours(1));
     const timespec timeout = absl::ToTimespec(left);
     if (::ppoll(polled.data(), polled.size(), &timeout, nullptr) < 0) continue;
-    // What a rank said before it ended comes first.
+    // The output of a rank is read before its end is handled.
     std::vector<int> dead;
     for (size_t k = 0; k < polled.size(); ++k) {
       if (polled[k].revents == 0) continue;
@@ -302,7 +302,7 @@ void RankProcesses::Bury(const std::vector<int>& dead) {
   for (const int rank : dead) {
     Rank& late = *ranks_[rank];
     Death death = {.rank = rank, .how = {}};
-    // Reaped only at the end, so that its number and the group's belong to nobody else.
+    // Ranks are only reaped at the end, so that no other process gets their ids or the group's.
     if (::waitid(P_PID, late.process.pid, &death.how, WEXITED | WNOHANG | WNOWAIT) != 0) {
       death.how.si_code = CLD_EXITED;
       death.how.si_status = 127;
@@ -312,14 +312,14 @@ void RankProcesses::Bury(const std::vector<int>& dead) {
     late.has_ended = true;
     TakeLines(rank);
     TakeResult(rank);
-    // A child of it may hold them open.
+    // A child of the rank may still hold them open.
     late.process.errors.Close();
     late.process.result.Close();
     if (!late.pending.empty()) Say(rank, late.pending);
     const bool is_well = death.how.si_code == CLD_EXITED && death.how.si_status == 0;
     if (!is_well) deaths.push_back(death);
   }
-  // Of those found together: what was killed first, what ended because of others last.
+  // Among ranks found at once: killed ones first, those that ended because of others last.
   const auto weight = [](const Death& death) {
     if (death.how.si_code != CLD_EXITED) return 0;
     return death.how.si_status == kExitAfterAnother ? 2 : 1;
@@ -327,7 +327,7 @@ void RankProcesses::Bury(const std::vector<int>& dead) {
   std::stable_sort(deaths.begin(), deaths.end(),
                    [&](const Death& a, const Death& b) { return weight(a) < weight(b); });
   for (const Death& death : deaths) {
-    // Those that were told to end are not to blame.
+    // Ranks that were sent SIGTERM or SIGKILL are not the cause.
     if (phase_ == Phase::kTerminated || phase_ == Phase::kKilled) return;
     const bool is_hearsay = weight(death) == 2;
     if (!cause_.ok() && !(is_hearsay_ && !is_hearsay)) continue;
