@@ -1,7 +1,8 @@
-// Softmax attention whose memory grows with the sequence and not with its square (Dao 2023):
-// scores live in registers, a tile at a time, with the running maximum and sum of each row; the
-// backward pass computes them again from the logarithms of the sums. Gradients of queries and
-// of keys are separate passes, so that each element has one writer and the same sum every time.
+// Softmax attention whose memory grows with the sequence and not with its square (FlashAttention-2;
+// Dao 2023): scores are in registers, a tile at a time, with the running maximum and sum of each
+// row; the backward pass recomputes them from the logarithms of the sums. Unlike there, gradients
+// of queries and of keys are separate passes, so that each element has one writer and its sum a
+// fixed order.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_
@@ -14,7 +15,7 @@
 
 namespace parplan::cuda {
 
-// Blocks: tiles of queries x heads x samples.
+// Computes attention. Blocks: tiles of queries x heads x samples.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
     AttendForward(AttentionShape shape, bool is_wide, float scale, const T* q, const T* k,
@@ -56,11 +57,11 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
           most = fmaxf(most, score);
         }
       }
-      // The four lanes of a row.
+      // Four lanes share a row.
       most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, 1));
       most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, 2));
       most = fmaxf(most, largest[half]);
-      // Of rows that have seen no key yet everything is 0.
+      // A row that has seen no key yet has all weights 0.
       const float base = most == -INFINITY ? 0.0f : most;
       const float correction = expf(largest[half] - base);
       largest[half] = most;
@@ -101,8 +102,8 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
                        output + OutputOffset(shape, sample, head), shape.output_stride);
 }
 
-// What the weights of a query have in common, as they add up to 1: the product of output and its
-// gradient. A warp for each [sample][head][query].
+// Computes the part of the gradient that all weights of a query share, since they add up to 1: the
+// product of the output and its gradient. A warp for each [sample][head][query].
 template <typename T>
 __global__ void SumOutputGradients(AttentionShape shape, const T* output, const T* output_gradient,
                                    float* common) {
@@ -117,7 +118,7 @@ __global__ void SumOutputGradients(AttentionShape shape, const T* output, const 
   if (LaneOfWarp() == 0) common[index] = sum;
 }
 
-// Gradients of queries. Blocks as those of AttendForward.
+// Computes the gradients of queries. Blocks as for AttendForward.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
     AttendBackwardToQueries(AttentionShape shape, bool is_wide, float scale, const T* q, const T* k,
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
                        dq + QueryOffset(shape, sample, head), shape.query_stride);
 }
 
-// Gradients of keys and values. Blocks: tiles of keys x heads of keys x samples.
+// Computes the gradients of keys and values. Blocks: tiles of keys x heads of keys x samples.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
     AttendBackwardToKeys(AttentionShape shape, bool is_wide, float scale, const T* q, const T* k,
@@ -203,7 +204,7 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
 
   float key_sums[kSize / 8][4] = {};
   float value_sums[kSize / 8][4] = {};
-  // The first query that sees any of these keys.
+  // First query that sees any of these keys.
   int64_t first_query = shape.is_causal ? first - shape.first_query : 0;
   if (first_query < 0) first_query = 0;
   const int group = shape.head_count / shape.key_value_head_count;
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
         commons[i] = is_query ? common[at] : 0.0f;
       }
       __syncthreads();
-      // Rows are keys here, columns queries.
+      // Rows are keys and columns are queries here.
       float weights[kQueryTiles][4] = {};
       AddRowProducts<kSize>(keys + strip * kStride, queries, weights);
 #pragma unroll
@@ -259,7 +260,8 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
                        shape.key_value_stride);
 }
 
-// A warp for each [sample][head][query]: the mean of two outputs by their weights' sums.
+// Combines two outputs, weighted by the sums of their weights. A warp for each
+// [sample][head][query].
 template <typename T>
 __global__ void MergeOutputs(AttentionShape shape, const T* part, const float* part_kept, T* output,
                              float* kept) {

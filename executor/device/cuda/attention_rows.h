@@ -1,5 +1,5 @@
-// Which rows of which head the blocks, warps and lanes of attention work on, and how these come
-// into tiles in shared memory and back.
+// The rows and heads that blocks, warps and lanes of attention work on, and their copies between
+// global memory and tiles in shared memory.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_ROWS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_ROWS_H_
@@ -11,14 +11,15 @@
 
 namespace parplan::cuda {
 
-// How a block of attention is cut. Warps have 16 rows each.
+// Tile sizes of a block of attention. Each warp has 16 rows.
 template <typename T>
 struct AttentionTiles {
   static constexpr bool kIsShort = sizeof(T) == 2;
   static constexpr int kWarps = kIsShort ? 4 : 2;
   static constexpr int kThreads = kWarps * kWarpSize;
   static constexpr int kRows = kWarps * kStripRows;
-  // Tiles of 8 columns of scores: keys of the passes over keys, queries of those over queries.
+  // Numbers of tiles of 8 columns of scores: of keys in passes over keys, of queries in passes over
+  // queries.
   static constexpr int kKeyTiles = kIsShort ? 8 : 4;
   static constexpr int kKeys = 8 * kKeyTiles;
   static constexpr int kQueryTiles = 4;
@@ -42,14 +43,14 @@ struct AttentionTiles {
   }
 };
 
-// Keys that query `index` of a sample sees.
+// Returns the number of keys that query `index` of a sample sees.
 __device__ __forceinline__ int64_t SeenKeys(const AttentionShape& shape, int64_t index) {
   if (!shape.is_causal) return shape.key_count;
   const int64_t seen = index + shape.first_query + 1;
   return seen < 0 ? 0 : seen < shape.key_count ? seen : shape.key_count;
 }
 
-// Where a head of a sample begins.
+// Return the offset of the first element of a head of a sample.
 __device__ __forceinline__ int64_t QueryOffset(const AttentionShape& shape, int64_t sample,
                                                int head) {
   return sample * shape.query_sample_stride + static_cast<int64_t>(head) * shape.head_size;
@@ -68,11 +69,11 @@ __device__ __forceinline__ int64_t KeptOffset(const AttentionShape& shape, int64
   return (sample * shape.head_count + head) * shape.query_count;
 }
 
-// Rows of one head in memory: queries, keys, values, or gradients of outputs.
+// Rows of one head in global memory: queries, keys, values, or gradients of outputs.
 template <typename T>
 struct HeadRows {
   const T* first;
-  // In elements, from one row to the next.
+  // Elements from one row to the next.
   int64_t stride;
   int64_t count;
 };
@@ -81,7 +82,7 @@ __device__ __forceinline__ HeadRows<T> QueriesOf(const AttentionShape& shape, co
                                                  int64_t sample, int head) {
   return {q + QueryOffset(shape, sample, head), shape.query_stride, shape.query_count};
 }
-// Of keys and of values.
+// Returns the rows of keys, or of values, of one head.
 template <typename T>
 __device__ __forceinline__ HeadRows<T> KeysOf(const AttentionShape& shape, const T* k,
                                               int64_t sample, int key_value_head) {
@@ -94,7 +95,8 @@ __device__ __forceinline__ HeadRows<T> OutputsOf(const AttentionShape& shape, co
   return {output + OutputOffset(shape, sample, head), shape.output_stride, shape.query_count};
 }
 
-// Rows from `begin` on as a tile of kRows; zero beyond the last. All threads of the block call it.
+// Loads the rows from `begin` on as a tile of kRows, with zeros after the last one. All threads of
+// the block call it.
 template <int kSize, int kRows, typename T>
 __device__ __forceinline__ void LoadRows(const HeadRows<T>& rows, int64_t begin, int head_size,
                                          bool is_wide, T* tile) {
@@ -102,8 +104,8 @@ __device__ __forceinline__ void LoadRows(const HeadRows<T>& rows, int64_t begin,
                             head_size, is_wide, AttentionTiles<T>::kThreads, tile);
 }
 
-// The next tiles of a loop: as LoadRows of both, once no thread reads what was there, and before
-// any reads what comes.
+// Loads the next two tiles of a loop with LoadRows, after all threads have read the old ones and
+// before any reads the new ones.
 template <int kSize, int kRows, typename T>
 __device__ __forceinline__ void NextTiles(const HeadRows<T>& one, const HeadRows<T>& other,
                                           int64_t begin, int head_size, bool is_wide, T* tile,
@@ -114,7 +116,7 @@ __device__ __forceinline__ void NextTiles(const HeadRows<T>& one, const HeadRows
   __syncthreads();
 }
 
-// What a lane works on: rows `row` and `row + 8` of the sequence, in the strip of its warp, which
+// The elements of a lane: rows `row` and `row + 8` of the sequence, in the strip of its warp, which
 // begins at row `strip` of the block's tile; and columns 2t and 2t + 1 of tiles of 8.
 struct LanePlace {
   int64_t first;  // Row of the sequence that the block begins with.
@@ -132,7 +134,8 @@ __device__ __forceinline__ LanePlace PlaceOfLane() {
   return place;
 }
 
-// Of kernels that have a warp for each [sample][head][query]: its index, and where its output lies.
+// Returns the index of a warp in kernels with a warp for each [sample][head][query], and the offset
+// of its output.
 __device__ __forceinline__ int64_t OutputOfWarp() {
   return static_cast<int64_t>(blockIdx.x) * (kRowThreads / kWarpSize) +
          static_cast<int>(threadIdx.x) / kWarpSize;
@@ -144,7 +147,7 @@ __device__ __forceinline__ int64_t OutputOffset(const AttentionShape& shape, int
   return OutputOffset(shape, sample, head) + query * shape.output_stride;
 }
 
-// Rows of a strip, `row` and `row + 8`, of what a lane has of it, times `factors`.
+// Stores a lane's part of rows `row` and `row + 8` of a strip, times `factors`.
 template <typename T, int kSize>
 __device__ __forceinline__ void StoreStrip(const float (&values)[kSize / 8][4],
                                            const float (&factors)[2], int64_t row,

@@ -1,9 +1,8 @@
-// Products of what a warp holds, 16 rows of something, with tiles in shared memory: the two
-// that attention is made of.
+// The two products of attention: 16 rows that a warp holds with tiles in shared memory.
 //
-// A lane has of each 16 x 8 tile of results rows g and g + 8, columns 2t and 2t + 1, in this
-// order, with g = lane / 4 and t = lane % 4. Rows of tiles in shared memory are
-// TileStride<T, kSize> elements apart.
+// Of each 16 x 8 tile of results a lane has rows g and g + 8, columns 2t and 2t + 1, in this order,
+// with g = lane / 4 and t = lane % 4. Rows of tiles in shared memory are TileStride<T, kSize>
+// elements apart.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_STRIP_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_STRIP_H_
@@ -14,13 +13,14 @@ namespace parplan::cuda {
 
 inline constexpr int kStripRows = 16;
 
-// 16 bytes more than a row, so that the rows of a tile begin in different banks.
+// Elements from one row of a tile to the next: 16 bytes more than a row has, so that rows begin in
+// different banks.
 template <typename T, int kSize>
 inline constexpr int TileStride = kSize + kWide<T>;
 
 __device__ __forceinline__ int LaneOfWarp() { return static_cast<int>(threadIdx.x) % kWarpSize; }
 
-// Two elements that lie together.
+// Returns two adjacent elements in one register.
 __device__ __forceinline__ uint32_t LoadPair(const Bfloat16* data) {
   return *reinterpret_cast<const uint32_t*>(data);
 }
@@ -29,7 +29,7 @@ __device__ __forceinline__ uint32_t RoundPair(float low, float high) {
   return Join(FromFloat<Bfloat16>(low), FromFloat<Bfloat16>(high));
 }
 
-// result += a b', both with rows of kSize; a has 16 rows, b 8 * kTiles.
+// Computes result += a b'; a is [16 x kSize], b [8 kTiles x kSize].
 template <int kSize, int kTiles>
 __device__ __forceinline__ void AddRowProducts(const Bfloat16* a, const Bfloat16* b,
                                                float (&result)[kTiles][4]) {
@@ -72,7 +72,7 @@ __device__ __forceinline__ void AddRowProducts(const float* a, const float* b,
   }
 }
 
-// result += p b; p is what AddRowProducts gives, b has 8 * kTiles rows of kSize.
+// Computes result += p b; p is a result of AddRowProducts, b [8 kTiles x kSize].
 template <int kSize, int kTiles>
 __device__ __forceinline__ void AddWeightedRows(const float (&p)[kTiles][4], const Bfloat16* b,
                                                 float (&result)[kSize / 8][4]) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void AddWeightedRows(const float (&p)[kTiles][4], con
   const int t = LaneOfWarp() % 4;
 #pragma unroll
   for (int pair = 0; pair < kTiles / 2; ++pair) {
-    // Two tiles of results lie in the lanes as one of 16 columns to be multiplied does.
+    // Two adjacent tiles of results have the layout of one operand of 16 columns.
     const float(&one)[4] = p[2 * pair];
     const float(&two)[4] = p[2 * pair + 1];
     const uint32_t left[4] = {RoundPair(one[0], one[1]), RoundPair(one[2], one[3]),
@@ -122,8 +122,8 @@ __device__ __forceinline__ void AddWeightedRows(const float (&p)[kTiles][4], con
   }
 }
 
-// Copies `row_count` rows of `size` elements into a tile of kRows; the rest of it is zero. All
-// `thread_count` threads of the block call it. `is_wide`: 16 bytes at a time.
+// Copies `row_count` rows of `size` elements into a tile of kRows and sets the rest to zero. All
+// `thread_count` threads of the block call it. `is_wide`: copies 16 bytes at a time.
 template <typename T, int kSize, int kRows>
 __device__ __forceinline__ void LoadTile(const T* from, int64_t stride, int64_t row_count, int size,
                                          bool is_wide, int thread_count, T* tile) {

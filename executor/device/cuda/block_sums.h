@@ -7,10 +7,10 @@
 
 namespace parplan::cuda {
 
-// Threads of blocks that work on a row together.
+// Threads of a block that works on one row.
 inline constexpr int kRowThreads = 256;
 
-// All lanes get the result.
+// Returns the sum over a warp; all lanes get it.
 __device__ __forceinline__ float WarpSum(float value) {
   for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -24,7 +24,7 @@ __device__ __forceinline__ float WarpMax(float value) {
   return value;
 }
 
-// Over a block of kRowThreads; all threads call it and get the result.
+// Returns the sum or maximum over a block of kRowThreads; all threads call it and get the result.
 template <bool kIsMax>
 __device__ __forceinline__ float BlockReduce(float value) {
   __shared__ float parts[kRowThreads / kWarpSize];
@@ -36,7 +36,7 @@ __device__ __forceinline__ float BlockReduce(float value) {
   for (int warp = 1; warp < kRowThreads / kWarpSize; ++warp) {
     result = kIsMax ? fmaxf(result, parts[warp]) : result + parts[warp];
   }
-  // Before the next one writes.
+  // The next call must not write before all threads have read.
   __syncthreads();
   return result;
 }

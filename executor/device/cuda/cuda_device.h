@@ -1,4 +1,4 @@
-// A GPU as one rank uses it.
+// A GPU as one rank uses it (Device).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_DEVICE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_DEVICE_H_
@@ -43,15 +43,15 @@ class CudaDevice : public Device, public StagingCopies {
   absl::Status FromHost(const void* host, void* device, int64_t byte_count) override {
     return queue_->CopyFromHost(host, device, byte_count);
   }
-  // Whether a GPU has two of the ranks.
+  // Returns whether two of the ranks are on one GPU.
   absl::StatusOr<bool> ShareDevice(RankContext& job, const std::vector<int>& ranks);
 
   const std::unique_ptr<CudaQueue> queue_;
   const GroupTransport groups_;
-  // Where it is, among all machines.
+  // Identifies the GPU among those of all machines.
   const std::string place_;
   CudaMemory memory_;
-  // Groups made under a name so far.
+  // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
 };
 

@@ -12,7 +12,7 @@ absl::StatusOr<void*> CudaMemory::Allocate(Bytes size) {
   const size_t byte_count = static_cast<size_t>(std::max<int64_t>(1, size.count()));
   const cudaError_t error = ::cudaMalloc(&data, byte_count);
   if (error != cudaSuccess) {
-    // It is told here, and no later call shall find it.
+    // This call returns the error; CUDA must not return it again from a later one.
     static_cast<void>(::cudaGetLastError());
     return CudaStatus(error, absl::StrCat("an array of ", size.count(), " bytes of the GPU"));
   }
@@ -20,7 +20,7 @@ absl::StatusOr<void*> CudaMemory::Allocate(Bytes size) {
 }
 
 void CudaMemory::Free(void* data) {
-  // Fails only after an error that is told elsewhere.
+  // Fails only after an error that the queue returns.
   static_cast<void>(::cudaFree(data));
 }
 

@@ -7,8 +7,8 @@
 
 namespace parplan::cuda {
 
-// Plain allocations of one device; `Free` waits for what the device was given. Of the thread
-// whose device it is.
+// Allocates memory of one GPU with cudaMalloc; `Free` waits for all earlier work of the device.
+// Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
   absl::StatusOr<void*> Allocate(Bytes size) override;

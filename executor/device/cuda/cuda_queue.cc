@@ -55,7 +55,7 @@ void CudaQueue::CheckLaunch(const char* kernel) {
 
 bool CudaQueue::Grow(Growing& memory, int64_t byte_count, bool is_host) {
   if (memory.byte_count >= byte_count) return true;
-  // The GPU may be at what was there.
+  // The GPU may still use the old memory.
   if (!Check(::cudaStreamSynchronize(stream_), "cudaStreamSynchronize")) return false;
   void* const old = std::exchange(memory.data, nullptr);
   memory.byte_count = 0;
@@ -81,7 +81,7 @@ const int32_t* CudaQueue::Upload(const int32_t* tokens, int64_t count) {
   const int64_t byte_count = count * static_cast<int64_t>(sizeof(int32_t));
   Slot& slot = slots_[next_slot_];
   next_slot_ = (next_slot_ + 1) % slots_.size();
-  // Returns at once where it was never recorded.
+  // Returns at once if the event was never recorded.
   if (!Check(::cudaEventSynchronize(slot.copied), "cudaEventSynchronize") ||
       !Grow(slot.host, byte_count, /*is_host=*/true) ||
       !Grow(tokens_, byte_count, /*is_host=*/false)) {

@@ -1,4 +1,4 @@
-// The work of one GPU in its order: a stream, what its kernels share, and the first error.
+// The work of one GPU in order: a stream, memory that its kernels share, and the first error.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_QUEUE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_QUEUE_H_
@@ -16,10 +16,10 @@
 
 namespace parplan::cuda {
 
-// Of the thread that made it, but for `Fail`.
+// Used by the thread that made it, except for `Fail`.
 class CudaQueue : public KernelQueue {
  public:
-  // Makes `device` the calling thread's.
+  // Makes a queue and sets `device` as the calling thread's device.
   static absl::StatusOr<std::unique_ptr<CudaQueue>> Create(int device);
   ~CudaQueue() override;
 
@@ -37,19 +37,20 @@ class CudaQueue : public KernelQueue {
   void Fail(const absl::Status& status) override;
 
  private:
-  // Memory that grows: nothing is lost of it but what was in it.
+  // Memory that grows; its content is lost when it does.
   struct Growing {
     void* data = nullptr;
     int64_t byte_count = 0;
   };
-  // Tokens on their way: the host's copy, which the GPU reads later, and the mark after that.
+  // Tokens that are being uploaded: the host's copy, which the GPU reads later, and the event after
+  // that.
   struct Slot {
     Growing host;
     cudaEvent_t copied = nullptr;
   };
 
   explicit CudaQueue(int device) : device_(device) {}
-  // False after an error.
+  // Keeps an error of `what`. Returns false if there was one.
   bool Check(cudaError_t error, const char* what);
   bool Grow(Growing& memory, int64_t byte_count, bool is_host);
   absl::Status status();

@@ -1,4 +1,4 @@
-// What CUDA's libraries answer, as a status.
+// Converts results of CUDA's libraries to statuses.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
@@ -12,7 +12,7 @@
 
 namespace parplan::cuda {
 
-// `what` was called, as in `cudaMalloc of 4096 bytes`.
+// Returns the status of a call; `what` names it, as in `cudaMalloc of 4096 bytes`.
 inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   const absl::StatusCode code = error == cudaErrorMemoryAllocation

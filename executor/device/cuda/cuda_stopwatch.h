@@ -1,4 +1,4 @@
-// Marks in a GPU's work.
+// A stopwatch of events in a GPU's stream.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_
@@ -25,7 +25,7 @@ class CudaStopwatch : public Stopwatch {
   const cudaStream_t stream_;
   cudaEvent_t start_ = nullptr;
   cudaEvent_t stop_ = nullptr;
-  // The first error.
+  // The first error; `Elapsed` returns it.
   absl::Status status_;
 };
 

@@ -1,5 +1,5 @@
-// LayerKernels over a queue: which kernel does what, in how many blocks. Included once for each
-// language (language.h).
+// LayerKernels over a queue: selects kernels and numbers of blocks. Included once for each language
+// (language.h).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_KERNELS_H_
@@ -250,8 +250,9 @@ class DeviceKernels : public LayerKernels {
 
  private:
   static constexpr int kN = kWide<T>;
-  // Of kernels that go over elements, 8 blocks an SM of a large GPU.
-  static constexpr int64_t kMostBlocks = 2048;
+  // Largest number of blocks of a kernel over elements: some 8 per SM of a large GPU (H200: 132
+  // SMs). Not measured.
+  static constexpr int64_t kMaxBlocks = 2048;
 
   static const T* In(const void* data) { return static_cast<const T*>(data); }
   static T* Out(void* data) { return static_cast<T*>(data); }
@@ -263,7 +264,8 @@ class DeviceKernels : public LayerKernels {
     return dim3(Blocks((warps + kWarps - 1) / kWarps));
   }
 
-  // Whether all of a few counts, or-ed together, are of whole packs, and arrays begin with one.
+  // Returns whether packs can be used: all counts, or-ed together in `counts`, are multiples of a
+  // pack, and all arrays are aligned to one.
   static bool IsWide(int64_t counts, std::initializer_list<const void*> arrays) {
     static_assert((kN & (kN - 1)) == 0);
     if (counts % kN != 0) return false;
@@ -275,19 +277,19 @@ class DeviceKernels : public LayerKernels {
   template <typename Work>
   void Each(int64_t count, Work work) {
     if (count <= 0) return;
-    const int64_t blocks = std::min(kMostBlocks, (count + kRowThreads - 1) / kRowThreads);
+    const int64_t blocks = std::min(kMaxBlocks, (count + kRowThreads - 1) / kRowThreads);
     PARPLAN_LAUNCH(queue_, dim3(Blocks(blocks)), dim3(kRowThreads), 0, (ForEach<Work>), count,
                    work);
   }
 
-  // y += the sums of columns.
+  // Adds the sums of columns to y.
   template <typename Value>
   void AddColumns(Value value, int64_t row_count, int64_t column_count, T* y) {
     if (row_count == 0 || column_count == 0) return;
-    // Enough blocks to fill a GPU, and rows enough in each.
-    constexpr int64_t kLeastRows = 64;
+    // Enough blocks to fill a GPU, with at least this number of rows in each. Not measured.
+    constexpr int64_t kMinRows = 64;
     constexpr int64_t kMostChunks = 64;
-    const int64_t chunks = std::min(kMostChunks, (row_count + kLeastRows - 1) / kLeastRows);
+    const int64_t chunks = std::min(kMostChunks, (row_count + kMinRows - 1) / kMinRows);
     const int64_t chunk_rows = (row_count + chunks - 1) / chunks;
     auto* const parts = static_cast<float*>(
         queue_.Scratch(chunks * column_count * static_cast<int64_t>(sizeof(float))));
@@ -298,7 +300,7 @@ class DeviceKernels : public LayerKernels {
     Each(column_count, AddChunksWork<T>{parts, chunks, column_count, y});
   }
 
-  // Calls work(size) with the smallest size there are kernels for.
+  // Calls work(size) with the smallest head size of kernels that is large enough.
   template <typename Work>
   void ForHeadSize(const AttentionShape& shape, Work work) {
     if (shape.sample_count == 0 || shape.head_count == 0) return;
@@ -323,7 +325,7 @@ class DeviceKernels : public LayerKernels {
                       shape.key_value_sample_stride | shape.output_sample_stride,
                   arrays);
   }
-  // Of tiles of rows.
+  // Returns the grid of attention: tiles of rows x heads x samples.
   static dim3 AttentionGrid(const AttentionShape& shape, int64_t row_count, int head_count) {
     constexpr int64_t kRows = AttentionTiles<T>::kRows;
     return dim3(Blocks((row_count + kRows - 1) / kRows), static_cast<unsigned>(head_count),

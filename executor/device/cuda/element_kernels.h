@@ -1,4 +1,4 @@
-// Operations on each element (or a few that lie together) by itself. T: float or Bfloat16;
+// Kernels that handle each element, or a pack of adjacent ones, by itself. T: float or Bfloat16;
 // all compute in fp32.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
@@ -28,7 +28,7 @@ struct ZeroWork {
   }
 };
 
-// Rows, in units of a pack.
+// Copies rows; sizes and strides in packs.
 template <typename T, int N>
 struct CopyRowsWork {
   const T* from;
@@ -68,7 +68,7 @@ struct ScaleWork {
   }
 };
 
-// Columns and strides in units of a pack.
+// Adds a bias to columns of rows; columns and strides in packs.
 template <typename T, int N>
 struct AddBiasWork {
   const T* bias;
@@ -91,7 +91,7 @@ struct AddBiasWork {
 
 __device__ __forceinline__ float SigmoidOf(float x) { return 1.0f / (1.0f + expf(-x)); }
 
-// x times this is GELU's approximation by the tangent, and `slope` its derivative.
+// GELU's tanh approximation divided by x, and its derivative, `slope`.
 struct GeluParts {
   __device__ __forceinline__ explicit GeluParts(float x) {
     constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;
@@ -134,7 +134,7 @@ struct GeluBackwardWork {
   }
 };
 
-// A row of x is a row of gates and one of what they gate; in units of a pack.
+// Computes SiLU(gate) up; a row of x is a row of gates and one of what they gate. Sizes in packs.
 template <typename T, int N>
 struct SwigluWork {
   const T* x;
@@ -156,7 +156,7 @@ template <typename T, int N>
 struct SwigluBackwardWork {
   const T* x;
   const T* dy;
-  // May be x.
+  // May be equal to x.
   T* dx;
   int64_t row_size;
   __device__ void operator()(int64_t i) const {
@@ -178,7 +178,7 @@ struct SwigluBackwardWork {
   }
 };
 
-// One token's pair of elements in all heads of all samples.
+// Rotates one pair of elements of one token, in all heads of all samples.
 template <typename T>
 struct RotateWork {
   T* x;
@@ -192,7 +192,7 @@ struct RotateWork {
     const int pairs = head_size / 2;
     const int64_t token = i / pairs;
     const int pair = static_cast<int>(i - token * pairs);
-    // In fp64: a far position's angle is large, and only what is left of it counts.
+    // In fp64: the angle of a far position is large, and only its remainder counts.
     const double angle =
         static_cast<double>(first_position + token) * pow(10000.0, -2.0 * pair / head_size);
     const float cosine = static_cast<float>(cos(angle));
@@ -212,7 +212,7 @@ struct RotateWork {
   }
 };
 
-// Parameters are computed in fp32: in `masters` where T has 16 bits.
+// Makes an optimizer step in fp32; in `masters` if T has 16 bits.
 template <typename T>
 struct AdamWork {
   float beta1;
@@ -243,7 +243,7 @@ struct SgdWork {
   float momentum;
   float rate;
   const T* gradients;
-  // May be null.
+  // Null without momentum.
   float* moments;
   float* masters;
   T* parameters;

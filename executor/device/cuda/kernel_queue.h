@@ -1,5 +1,5 @@
-// What kernels need of whoever runs them: an order, scratch memory, matrix products, and
-// somewhere to leave errors. Plain, so that sources for nvcc include little.
+// The interface between kernels and the GPU's queue: a stream, scratch memory, matrix products, and
+// errors. It includes little, since nvcc compiles its users.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_KERNEL_QUEUE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_KERNEL_QUEUE_H_
@@ -12,32 +12,33 @@
 
 namespace parplan::cuda {
 
-// Of one device and thread. Errors stay: the first one is told by `Synchronize`.
+// The queue of one device, used by its thread. It keeps the first error, which `Synchronize`
+// returns.
 class KernelQueue {
  public:
   virtual ~KernelQueue() = default;
 
   // A cudaStream_t.
   virtual void* stream() = 0;
-  // Memory of the device for one operation; the next call gives the same. Null after an error.
+  // Returns device memory for one operation; the next call returns the same. Null after an error.
   virtual void* Scratch(int64_t byte_count) = 0;
-  // `tokens` on the device, for the operations up to the next call. Null after an error.
+  // Copies `tokens` to the device, for the operations up to the next call. Null after an error.
   virtual const int32_t* Upload(const int32_t* tokens, int64_t count) = 0;
   virtual void Multiply(ElementType type, const MatrixProduct& product) = 0;
   virtual absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) = 0;
   virtual absl::Status Synchronize() = 0;
 
-  // After a launch.
+  // Keeps the error of the launch before it, if there is one.
   virtual void CheckLaunch(const char* kernel) = 0;
-  // From any thread.
+  // Keeps an error. Any thread may call it.
   virtual void Fail(const absl::Status& status) = 0;
 };
 
-// Kernels over `queue`, which outlives them: fp32 and bf16; null for other types.
+// Makes kernels over `queue`, which outlives them, for fp32 and bf16; null for other types.
 std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType type, KernelQueue& queue);
 
-// A product of fp32 or bf16 by a kernel of our own: for shapes that the library has none for.
+// Computes a product of fp32 or bf16 by a kernel of our own, for shapes without one in cuBLASLt.
 void LaunchSimpleProduct(ElementType type, const MatrixProduct& product, KernelQueue& queue);
 
 }  // namespace parplan::cuda

@@ -1,6 +1,6 @@
-// What device code here is written in: CUDA, or where a test defines PARPLAN_CUDA_EMULATION
-// (tests/executor/device/cuda/emulated_cuda.h) the same on the processor, thread by thread, so that
-// kernels are run where there is no GPU.
+// The language of device code: CUDA. If a test defines PARPLAN_CUDA_EMULATION
+// (tests/executor/device/cuda/emulated_cuda.h), the same code runs on the processor, thread by
+// thread, so that kernels can be tested without a GPU.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_LANGUAGE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_LANGUAGE_H_
@@ -27,22 +27,22 @@ __device__ __forceinline__ T FromFloat(float x) {
   }
 }
 
-// The block's memory whose size is told at the launch; aligned to 16 bytes.
+// Returns the block's shared memory whose size is given at the launch; aligned to 16 bytes.
 __device__ __forceinline__ char* DynamicShared() {
   extern __shared__ __align__(16) char parplan_dynamic_shared[];
   return parplan_dynamic_shared;
 }
 
-// Two elements in a register, the first in the lower half.
+// Returns two elements in one register, the first in the lower half.
 __device__ __forceinline__ uint32_t Join(Bfloat16 low, Bfloat16 high) {
   return static_cast<uint32_t>(__bfloat16_as_ushort(low)) |
          static_cast<uint32_t>(__bfloat16_as_ushort(high)) << 16;
 }
 
-// c += a b on a warp: a is 16 x 16, b 16 x 8, c 16 x 8. With g = lane / 4 and t = lane % 4 a
-// lane holds of a [g][2t..], [g + 8][2t..], [g][2t + 8..] and [g + 8][2t + 8..], two elements
-// each; of b [2t..][g] and [2t + 8..][g]; of c [g][2t], [g][2t + 1] and the same of row g + 8
-// (PTX, mma.m16n8k16).
+// Computes c += a b on a warp: a is 16 x 16, b 16 x 8, c 16 x 8 (PTX, mma.m16n8k16). With g = lane
+// / 4 and t = lane % 4, a lane holds two elements each of a at [g][2t], [g + 8][2t], [g][2t + 8]
+// and [g + 8][2t + 8], and of b at [2t][g] and [2t + 8][g]; of c it holds [g][2t], [g][2t + 1] and
+// the same columns of row g + 8.
 __device__ __forceinline__ void MultiplyTiles(float (&c)[4], const uint32_t (&a)[4],
                                               const uint32_t (&b)[2]) {
   asm volatile(
@@ -52,13 +52,13 @@ __device__ __forceinline__ void MultiplyTiles(float (&c)[4], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Beyond what a kernel may have without asking.
+// Shared memory that a kernel may use without an attribute.
 inline constexpr int kPlainSharedBytes = 48 * 1024;
 
 template <typename Kernel>
 void AllowShared(Kernel* kernel, int byte_count) {
   if (byte_count <= kPlainSharedBytes) return;
-  // What fails here fails at the launch as well.
+  // An error here is repeated by the launch.
   static_cast<void>(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, byte_count));
 }
@@ -80,13 +80,13 @@ namespace parplan::cuda {
 inline constexpr int kWarpSize = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// `kCount` elements that are read and written at once.
+// `kCount` elements that are read and written in one access.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T elements[kCount];
 };
 
-// Elements of 16 bytes.
+// Number of elements in 16 bytes.
 template <typename T>
 inline constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 

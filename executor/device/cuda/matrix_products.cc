@@ -8,12 +8,12 @@
 namespace parplan::cuda {
 namespace {
 
-// What NVIDIA recommends for Hopper.
+// Workspace of products, as NVIDIA recommends for Hopper.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 #define PARPLAN_RETURN_IF_CUBLAS_ERROR(call) PARPLAN_RETURN_IF_ERROR(CublasStatus(call, #call))
 
-// The largest power of two up to 256 that divides the address.
+// Returns the largest power of two up to 256 that divides the address.
 int AlignmentOf(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   int alignment = 256;
@@ -35,7 +35,7 @@ struct MatrixProducts::Choice {
   cublasLtMatrixLayout_t second = nullptr;
   cublasLtMatrixLayout_t result = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
-  // Whether the library has one.
+  // Whether the library has an algorithm.
   bool is_known = false;
 };
 
@@ -52,8 +52,8 @@ MatrixProducts::~MatrixProducts() {
   if (handle_ != nullptr) static_cast<void>(::cublasLtDestroy(handle_));
 }
 
-// The library's matrices lie column by column, so it is asked for c' = op(b)' op(a)', where a
-// matrix by rows is its transpose by columns.
+// Chooses an algorithm. The library's matrices are column-major, so it computes c' = op(b)' op(a)':
+// a row-major matrix is the column-major transpose.
 absl::StatusOr<std::unique_ptr<MatrixProducts::Choice>> MatrixProducts::Choose(
     ElementType type, const MatrixProduct& p, const Key& key) {
   auto choice = std::make_unique<Choice>();
@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<MatrixProducts::Choice>> MatrixProducts::Choose(
   const uint32_t a_alignment = static_cast<uint32_t>(std::get<7>(key));
   const uint32_t b_alignment = static_cast<uint32_t>(std::get<8>(key));
   const uint32_t c_alignment = static_cast<uint32_t>(std::get<9>(key));
-  // Its first matrix is our second.
+  // The library's first matrix is our second.
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b_alignment));
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a_alignment));
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c_alignment));

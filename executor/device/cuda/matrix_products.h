@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, which is asked for the best algorithm of a shape once.
+// Matrix products by cuBLASLt, which is asked for its best algorithm once per shape.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_
@@ -17,7 +17,7 @@
 
 namespace parplan::cuda {
 
-// Of one device and thread; fp32 (without TF32) and bf16, summed in fp32.
+// The products of one device, used by its thread: fp32 (without TF32) and bf16, summed in fp32.
 class MatrixProducts {
  public:
   static absl::StatusOr<std::unique_ptr<MatrixProducts>> Create();
@@ -25,12 +25,11 @@ class MatrixProducts {
   MatrixProducts(const MatrixProducts&) = delete;
   MatrixProducts& operator=(const MatrixProducts&) = delete;
 
-  // Puts it on `stream`. UNIMPLEMENTED where the library has no algorithm for the shape.
+  // Starts a product on `stream`. UNIMPLEMENTED if the library has no algorithm for the shape.
   absl::Status Multiply(ElementType type, const MatrixProduct& product, cudaStream_t stream);
 
  private:
-  // Type, transpositions, m, n, k, whether it adds, and to what power of two a, b and c are
-  // aligned.
+  // Type, transpositions, m, n, k, whether it adds, and the alignments of a, b and c.
   using Key = std::tuple<ElementType, bool, bool, int64_t, int64_t, int64_t, bool, int, int, int>;
   struct Choice;
 

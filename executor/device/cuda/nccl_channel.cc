@@ -9,7 +9,7 @@
 namespace parplan::cuda {
 namespace {
 
-// How often a thread looks at what is under way.
+// Interval at which the thread polls the operations under way. Not measured on a GPU.
 constexpr std::chrono::microseconds kLook(200);
 
 ncclDataType_t DataType(ElementType type) {
@@ -26,8 +26,8 @@ ncclDataType_t DataType(ElementType type) {
   return ncclUint8;
 }
 
-// Whether all that it was told is done and its resources can go; not waited for longer than
-// other ranks that end too may take.
+// Waits until all calls on the communicator are complete, so that its resources can be freed; at
+// most as long as other ranks that end too may take. Returns whether they are.
 bool Finalize(ncclComm_t communicator) {
   constexpr absl::Duration kPatience = absl::Seconds(10);
   const absl::Duration deadline = SteadyNow() + kPatience;
@@ -52,7 +52,7 @@ absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::stri
 }
 
 CudaEvent::CudaEvent() {
-  // Without one, whatever it is used for fails.
+  // Without an event every use of it fails.
   if (::cudaEventCreate(&event_) != cudaSuccess) event_ = nullptr;
 }
 
@@ -103,7 +103,7 @@ absl::Status NcclChannel::AwaitStarted(NcclTask& task) {
 
 absl::Status NcclChannel::AwaitDone(NcclTask& task) {
   std::unique_lock<std::mutex> lock(mutex_);
-  // Not by its event, which comes as well when the task is cut off.
+  // Does not wait for the task's event, which is also reached when the task is aborted.
   changed_.wait(lock, [&] { return task.is_over || !task.failure.ok(); });
   return task.failure;
 }
@@ -113,7 +113,7 @@ bool NcclChannel::IsDone(NcclTask& task) {
   if (!task.failure.ok()) return true;
   if (!task.is_started) return false;
   if (::cudaEventQuery(task.done.get()) == cudaSuccess) return true;
-  // What is not ready is no error, but CUDA keeps it as the last one.
+  // cudaErrorNotReady is no failure, but CUDA keeps it as the last error.
   static_cast<void>(::cudaGetLastError());
   return false;
 }
@@ -192,7 +192,7 @@ void NcclChannel::Work() {
     if (!waiting_.empty()) {
       const std::shared_ptr<NcclTask> task = waiting_.front();
       waiting_.pop_front();
-      // Under way from now on, whatever comes of it.
+      // The task counts as running from here on, even if its start fails.
       running_.push_back(task);
       lock.unlock();
       status = Launch(*task);
@@ -214,7 +214,7 @@ void NcclChannel::Work() {
   }
   absl::Status status = failure_;
   lock.unlock();
-  // What is on the GPU already may end; its deadline holds.
+  // Operations on the GPU may end by themselves, within their deadline.
   while (status.ok() && !running_.empty()) {
     status = Watch();
     if (status.ok() && !running_.empty()) std::this_thread::sleep_for(kLook);
@@ -257,7 +257,7 @@ ncclResult_t NcclChannel::LaunchCall(const CollectiveCall& call) {
     case Operation::kBarrier:
       break;
   }
-  // NCCL has no barrier; an all-reduce of a number in its place comes from the communicator.
+  // NCCL has no barrier; the communicator all-reduces a number instead.
   return ncclInvalidArgument;
 }
 
@@ -288,7 +288,7 @@ absl::Status NcclChannel::Watch() {
       return CudaStatus(state, absl::StrCat("operations of ", setting_.name));
     }
     if (state == cudaErrorNotReady) {
-      // What is asked is no error, but CUDA keeps it as the last one.
+      // cudaErrorNotReady is no failure, but CUDA keeps it as the last error.
       static_cast<void>(::cudaGetLastError());
       break;
     }
@@ -320,13 +320,13 @@ absl::Status NcclChannel::Watch() {
                    " took longer than ", absl::FormatDuration(setting_.job->operation_timeout())));
 }
 
-// Only here the communicator is destroyed.
+// The only place where the communicator is destroyed.
 void NcclChannel::End(const absl::Status& failure) {
   const absl::Status status =
       failure.ok() ? absl::AbortedError("the communicator is gone") : failure;
-  // Work that is left on the GPU waits for others, who may never come: only an abort ends it.
+  // Operations left on the GPU wait for ranks that may never come: only an abort ends them.
   const bool is_idle = running_.empty();
-  // Told before the GPU goes on: what it was at has left anything behind.
+  // The error is kept before the GPU continues, since aborted operations leave undefined results.
   if (!is_idle) setting_.queue->Fail(status);
   if (communicator_ != nullptr) {
     if (is_idle && failure.ok() && Finalize(communicator_)) {

@@ -1,5 +1,5 @@
-// An NCCL communicator with a stream and a thread of its own, which makes it, starts its
-// operations in their order, watches them, and ends it when one fails or takes too long.
+// An NCCL communicator with a stream and a thread of its own. The thread makes it, starts its
+// operations in order, watches them, and ends it when one fails or takes too long.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_CHANNEL_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_CHANNEL_H_
@@ -24,10 +24,10 @@
 
 namespace parplan::cuda {
 
-// What `result` means: `what` failed, in NCCL's words. OK for success.
+// Returns the status of a call named `what`, with NCCL's message. OK for success.
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what);
 
-// A mark on a stream.
+// Owns an event of a stream.
 class CudaEvent {
  public:
   CudaEvent();
@@ -40,58 +40,59 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// Operations that are started as one. Fields are the channel's once it was given away, but for
-// those that say otherwise.
+// Operations that are started as one. Once the task is started its members belong to the channel,
+// except those that say otherwise.
 struct NcclTask {
   std::vector<CollectiveCall> calls;
-  // After what the owner gave its device before.
+  // Event after earlier work of the owner's device.
   CudaEvent ready;
   CudaEvent begun;
   CudaEvent done;
   absl::Duration start;
-  // Guarded by the channel's mutex: whether `done` is on its way, whether the channel has seen it,
-  // and how the task ended if it failed.
+  // Guarded by the channel's mutex: whether `done` is recorded on the stream, whether the channel
+  // has seen it, and the error if the task failed.
   bool is_started = false;
   bool is_over = false;
   absl::Status failure;
 };
 
 struct NcclChannelSetting {
-  // For people, and what it is called among NCCL's.
+  // Name for messages.
   std::string name;
   int rank = 0;
   int size = 1;
-  // Of this job; outlives the channel.
+  // The job of the rank; outlives the channel.
   RankContext* job = nullptr;
-  // Where errors are told; outlives the channel.
+  // Queue that keeps errors; outlives the channel.
   CudaQueue* queue = nullptr;
-  // Makes the communicator, perhaps later (ncclInProgress). Called by the channel's thread.
+  // Makes the communicator, which may not be ready yet (ncclInProgress). Called by the channel's
+  // thread.
   std::function<absl::StatusOr<ncclComm_t>()> make;
-  // Called by that thread for every operation that has ended well, with the GPU's time for it.
+  // Called by that thread for every operation that has ended without error, with the GPU's time.
   std::function<void(const CollectiveCall& call, absl::Duration busy)> on_done;
 };
 
 class NcclChannel {
  public:
   explicit NcclChannel(NcclChannelSetting setting);
-  // Waits for what is on the stream, as long as operations may take; what is not fails.
+  // Waits for the operations on the stream, up to their timeout; those not on it fail.
   ~NcclChannel();
 
-  // Blocks until it is made. What `Fail` was told or what NCCL answered.
+  // Blocks until the communicator is made. The status given to `Fail`, or the error of NCCL.
   absl::Status AwaitReady();
-  // The error when the channel has failed.
+  // Starts a task. The error of the channel if it has failed.
   absl::Status Start(std::shared_ptr<NcclTask> task);
   // Blocks until the task is on the stream, or has failed.
   absl::Status AwaitStarted(NcclTask& task);
-  // Blocks until it has ended.
+  // Blocks until the task has ended.
   absl::Status AwaitDone(NcclTask& task);
   bool IsDone(NcclTask& task);
-  // Ends everything with `status`. From any thread.
+  // Ends all operations with `status`. Any thread may call it.
   void Fail(const absl::Status& status);
 
-  // Runs `work` on the channel's thread, between operations, and gives what it gives.
+  // Runs `work` on the channel's thread, between operations, and returns its status.
   absl::Status Call(const std::function<absl::Status(ncclComm_t)>& work);
-  // Waits, on that thread, until `communicator` has done what it was told last.
+  // Waits, on that thread, until the last call on `communicator` is complete.
   absl::Status Settle(ncclComm_t communicator, absl::string_view what);
 
  private:
@@ -99,16 +100,16 @@ class NcclChannel {
   void Make();
   absl::Status Launch(NcclTask& task);
   ncclResult_t LaunchCall(const CollectiveCall& call);
-  // Takes off what has ended; OK unless something took too long or failed.
+  // Removes tasks that have ended. OK unless one failed or took too long.
   absl::Status Watch();
-  // `failure` is OK where the channel is just no longer wanted.
+  // Destroys the communicator. `failure` is OK if the channel is only no longer needed.
   void End(const absl::Status& failure);
   absl::Status failure();
 
   const NcclChannelSetting setting_;
   ncclComm_t communicator_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  // On the stream, oldest first.
+  // Tasks on the stream, oldest first.
   std::deque<std::shared_ptr<NcclTask>> running_;
 
   std::mutex mutex_;

@@ -9,7 +9,7 @@
 namespace parplan::cuda {
 namespace {
 
-// Rank 0 makes the name under which the others find it.
+// Returns the group's id, which rank 0 makes and publishes.
 absl::StatusOr<ncclUniqueId> ShareId(RankContext& job, const std::string& key, int rank) {
   ncclUniqueId id;
   if (rank == 0) {
@@ -100,19 +100,19 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(NcclG
 
 NcclCommunicator::~NcclCommunicator() {
   channel_.reset();
-  ways_.clear();
+  pair_channels_.clear();
   if (number_ != nullptr) static_cast<void>(::cudaFree(number_));
 }
 
 NcclChannel& NcclCommunicator::ChannelFor(const CollectiveCall& call) {
   const bool sends = call.operation == Operation::kSend;
   if (!sends && call.operation != Operation::kReceive) return *channel_;
-  const Way way = sends ? Way(group_.rank, call.peer) : Way(call.peer, group_.rank);
-  const std::lock_guard<std::mutex> lock(ways_mutex_);
-  std::unique_ptr<NcclChannel>& channel = ways_[way];
+  const Pair pair = sends ? Pair(group_.rank, call.peer) : Pair(call.peer, group_.rank);
+  const std::lock_guard<std::mutex> lock(pairs_mutex_);
+  std::unique_ptr<NcclChannel>& channel = pair_channels_[pair];
   if (channel == nullptr) {
-    // The sender is rank 0 of the two. It is made while this rank goes on.
-    channel = MakeChannel(absl::StrCat("nccl/", group_.id, "/", way.first, ">", way.second),
+    // The sender is rank 0 of the channel, which is made in the background.
+    channel = MakeChannel(absl::StrCat("nccl/", group_.id, "/", pair.first, ">", pair.second),
                           sends ? 0 : 1, 2);
   }
   return *channel;
@@ -174,8 +174,8 @@ void NcclCommunicator::Abort(absl::string_view reason) {
   group_.job->Abort(std::string(reason));
   const absl::Status status = absl::AbortedError(reason);
   channel_->Fail(status);
-  const std::lock_guard<std::mutex> lock(ways_mutex_);
-  for (const auto& [unused, channel] : ways_) channel->Fail(status);
+  const std::lock_guard<std::mutex> lock(pairs_mutex_);
+  for (const auto& [unused, channel] : pair_channels_) channel->Fail(status);
 }
 
 CommunicatorStats NcclCommunicator::Stats() const {

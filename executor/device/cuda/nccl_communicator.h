@@ -1,8 +1,8 @@
 // Collectives between GPUs by NCCL.
 //
-// Operations run in order on a stream of the group, after what the device was given before;
-// `Wait` makes the device wait for them, not the host. Sends and receives go on channels of
-// their own, one for each way from a rank to another, so that none waits for what comes after it.
+// Operations run in order on a stream of the group, after earlier work of the device; `Wait` makes
+// the device wait for them, not the host. Sends and receives use channels of their own, one for
+// each ordered pair of ranks, so that none waits for an operation started after it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
@@ -20,7 +20,7 @@
 namespace parplan::cuda {
 
 struct NcclGroup {
-  // For people; and a name that no other group of the job has.
+  // Name for messages, and an id that no other group of the job has.
   std::string name;
   std::string id;
   int rank = 0;
@@ -32,7 +32,8 @@ struct NcclGroup {
 
 class NcclCommunicator : public Communicator {
  public:
-  // Called by all ranks of the group; waits for them. The errors of NCCL, or of the job.
+  // Makes the communicator. Collective: all ranks of the group call it. The errors of NCCL or of
+  // the job.
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclGroup group);
   ~NcclCommunicator() override;
 
@@ -46,25 +47,25 @@ class NcclCommunicator : public Communicator {
 
  private:
   class Work;
-  // From and to, of the group.
-  using Way = std::pair<int, int>;
+  // Sender and receiver, as ranks of the group.
+  using Pair = std::pair<int, int>;
 
   explicit NcclCommunicator(NcclGroup group) : group_(std::move(group)) {}
   NcclChannelSetting SettingOf(const std::string& name, int rank, int size);
-  // A channel whose ranks find one another under `key`.
+  // Makes a channel whose ranks find each other under `key`.
   std::unique_ptr<NcclChannel> MakeChannel(const std::string& key, int rank, int size);
   NcclChannel& ChannelFor(const CollectiveCall& call);
 
   const NcclGroup group_;
   mutable std::mutex mutex_;
   CommunicatorStats stats_;  // Guarded by mutex_.
-  // A number for barriers, on the device.
+  // A number in device memory, which barriers all-reduce.
   void* number_ = nullptr;
   int split_count_ = 0;
-  // Guarded by ways_mutex_, which `Abort` takes as well.
-  std::mutex ways_mutex_;
-  std::map<Way, std::unique_ptr<NcclChannel>> ways_;
-  // Ends before what it uses.
+  // Guarded by pairs_mutex_, which `Abort` takes as well.
+  std::mutex pairs_mutex_;
+  std::map<Pair, std::unique_ptr<NcclChannel>> pair_channels_;
+  // Declared last: it is destroyed before the members it uses.
   std::unique_ptr<NcclChannel> channel_;
 };
 

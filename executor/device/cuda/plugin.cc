@@ -1,4 +1,4 @@
-// The one function that the plugin exports, and the back end behind it.
+// The function that the plugin exports, and its back end.
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -21,8 +21,8 @@ std::string Release(int major, int minor, int patch) {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
 }
 
-// Those that are loaded, which need not be those of the build. One that does not tell is left
-// out.
+// Lists the libraries that are loaded, whose releases need not be those of the build. A library
+// that does not report its release is left out.
 std::vector<std::pair<std::string, std::string>> Libraries() {
   std::vector<std::pair<std::string, std::string>> libraries;
   int version = 0;
@@ -76,14 +76,14 @@ PluginFindings Look() {
   PluginFindings findings;
   int driver = 0;
   int runtime = 0;
-  // Without a driver the first gives 0.
+  // Without a driver the version is 0.
   static_cast<void>(::cudaDriverGetVersion(&driver));
   static_cast<void>(::cudaRuntimeGetVersion(&runtime));
   findings.driver_version = driver;
   findings.runtime_version = runtime;
   int count = 0;
   const cudaError_t error = ::cudaGetDeviceCount(&count);
-  // It is told here, and no later call shall find it.
+  // The findings contain the error; CUDA must not return it again from a later call.
   static_cast<void>(::cudaGetLastError());
   if (error == cudaErrorInsufficientDriver) {
     findings.state = driver == 0 ? PluginState::kNoDriver : PluginState::kDriverTooOld;

@@ -1,6 +1,5 @@
-// Operations on rows: norms, logits, embeddings, and sums of columns. A block of kRowThreads
-// works on a row where nothing else is said. Nothing here adds up in an order that chance
-// decides.
+// Kernels on rows: norms, logits, embeddings, and sums of columns. A block of kRowThreads works on
+// one row unless the comment says otherwise. All sums have a fixed order.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
@@ -10,11 +9,11 @@
 
 namespace parplan::cuda {
 
-// Added to variances, as on the processor.
+// Added to variances; equal to that of the processor's kernels.
 inline constexpr float kNormEpsilon = 1e-5f;
 
-// The sum of f(element, column) over a row, N elements at a time; of `size` elements, a multiple
-// of N.
+// Returns the sum of f(element, column) over a row of `size` elements, a multiple of N, N elements
+// at a time.
 template <int N, typename T, typename F>
 __device__ __forceinline__ float RowSum(const T* row, int64_t size, F f) {
   float sum = 0.0f;
@@ -54,7 +53,7 @@ __global__ void NormRows(bool has_mean, const T* x, const T* gain, const T* bias
   }
 }
 
-// dx += r (d - mean(d) - n mean(d n)) with d = dy gain and n = (x - mean) r.
+// Computes dx += r (d - mean(d) - n mean(d n)) with d = dy gain and n = (x - mean) r.
 template <typename T, int N>
 __global__ void NormRowsBackward(bool has_mean, const T* dy, const T* x, const T* gain,
                                  const float* kept, T* dx, int64_t row_size) {
@@ -87,7 +86,8 @@ __global__ void NormRowsBackward(bool has_mean, const T* dy, const T* x, const T
   }
 }
 
-// What is added up down a column: an element, or one times the normal of a norm's input.
+// The values that are summed down a column: an element, or one times the normalized input of a
+// norm.
 template <typename T>
 struct ColumnElement {
   const T* data;
@@ -111,8 +111,8 @@ struct ColumnNormal {
 inline constexpr int kColumnThreads = 32;
 inline constexpr int kColumnRows = 8;
 
-// Sums of the rows of chunk blockIdx.y, for kColumnThreads columns a block: parts[chunk][column].
-// Blocks of kColumnThreads x kColumnRows.
+// Sums the rows of chunk blockIdx.y, for kColumnThreads columns per block, into
+// parts[chunk][column]. Blocks of kColumnThreads x kColumnRows.
 template <typename Value>
 __global__ void SumColumnChunks(Value value, int64_t row_count, int64_t column_count,
                                 int64_t chunk_rows, float* parts) {
@@ -133,7 +133,7 @@ __global__ void SumColumnChunks(Value value, int64_t row_count, int64_t column_c
   parts[static_cast<int64_t>(blockIdx.y) * column_count + column] = sum;
 }
 
-// y[column] += the sum of the chunks.
+// Adds the sums of all chunks to y[column].
 template <typename T>
 struct AddChunksWork {
   const float* parts;
@@ -198,11 +198,11 @@ __global__ void EmbedRows(const int32_t* tokens, const T* table, int64_t first_t
   }
 }
 
-// Tokens that a block looks at before it adds up their rows.
+// Tokens that a block searches before it adds their rows.
 inline constexpr int kTokenChunk = 1024;
 
-// A block a token. The first place of a token adds up the rows of all its places, so that each
-// row of the table has one writer.
+// Adds rows to the gradient of a table; one block per position. The block of a token's first
+// position adds the rows of all its positions, so that each row of the table has one writer.
 template <typename T>
 __global__ void EmbedRowsBackward(const int32_t* tokens, int64_t token_count, const T* dy,
                                   int64_t first_token, int64_t row_count, int64_t row_size,

@@ -1,5 +1,5 @@
-// Matrix products without a library: for shapes that cuBLASLt has no algorithm for, and for the
-// emulation. Included once for each language.
+// Matrix products without a library, for shapes without an algorithm in cuBLASLt and for the
+// emulation. Included once for each language (language.h).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_SIMPLE_PRODUCT_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_SIMPLE_PRODUCT_H_
@@ -11,7 +11,8 @@ namespace parplan::cuda {
 
 inline constexpr int kProductTile = 16;
 
-// Blocks of kProductTile x kProductTile threads, an element of c each; columns of c along x.
+// A kernel in blocks of kProductTile x kProductTile threads, one element of c each; x runs along
+// the columns of c.
 template <typename T>
 __global__ void MultiplySimply(MatrixProduct p) {
   __shared__ float a_tile[kProductTile][kProductTile + 1];
