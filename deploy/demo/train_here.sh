@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Closes the loop on this machine: measures it, plans a small GPT for it, trains under the plan and
-# under three others, and compares predicted with measured times. Run by demo.sh.
+# under three others, and compares predicted with measured times. The last lines say how much of the
+# processors other programs used meanwhile, and mark times that cannot be believed. Run by demo.sh.
 #
-#   train_here.sh BIN WORK SERVER TRUST     programs, folder for files, address of a server,
-#                                           and the public keys of its plans
+#   train_here.sh BIN WORK SERVER TRUST     folder of programs, folder for files, address of a
+#                                           server, file with the public keys of its plans
 #
 # PARPLAN_DEMO_STEPS, PARPLAN_DEMO_MODEL and PARPLAN_DEMO_MEASURE (flags of parplan-agent) make it
 # shorter or longer.
@@ -54,5 +55,5 @@ for plan in "${plans[@]}"; do
     --server "$server" --results "$work/$plan.results.json"
 done
 
-step "predicted and measured, the chosen plan and its rivals"
+step "predicted and measured, and how much of the machine others used: the plan and its rivals"
 (cd "$work" && "$bin/planctl" runs "${plans[@]/%/.results.json}")
