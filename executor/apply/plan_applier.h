@@ -38,7 +38,7 @@ struct ApplierSetting {
   Device* device = nullptr;
   RankContext* job = nullptr;
   const TokenSource* tokens = nullptr;
-  // Of the kind that the model's `optimizer` names.
+  // Settings of the optimizer that the model names.
   OptimizerSettings optimizer = AdamSettings{};
   // Seed of the initial parameters.
   uint64_t seed = 1;

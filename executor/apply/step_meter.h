@@ -36,7 +36,7 @@ class StepMeter : public TrainerObserver {
     // meter then waits for the device wherever a phase ends, but only in the first step of each
     // window, which is left out of the step time.
     LayerKernels* kernels = nullptr;
-    // As StepWindow::context_memory.
+    // StepWindow::context_memory of the windows.
     Bytes context_memory;
     std::function<absl::Duration()> now = SteadyNow;
   };

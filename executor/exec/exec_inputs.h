@@ -24,7 +24,7 @@ struct ExecInputs {
   std::optional<CheckedPlan> swap_to;
   std::unique_ptr<TokenSource> tokens;
   OptimizerSettings optimizer;
-  // As JobFabricOptions::shape; null: no link is slowed down.
+  // JobFabricOptions::shape; null: no link is slowed down.
   std::function<LinkShape(int from, int to)> shape;
 };
 

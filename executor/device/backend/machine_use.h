@@ -78,9 +78,9 @@ class MachineReader {
   Options options_;
 };
 
-// What one rank saw between two readings.
+// The use of a machine that one rank saw between two readings.
 struct RankMachineUse {
-  // As MachineCounters.
+  // That of MachineCounters.
   std::string boot_id;
   absl::Duration elapsed;
   absl::Duration process;

@@ -20,7 +20,7 @@ const char* PluginRelease();
 
 struct BackendOptions;
 
-// What a back end found on the machine.
+// Result of a back end's look at the machine.
 enum class PluginState : int32_t {
   kReady = 0,
   kNoDriver = 1,

@@ -49,7 +49,7 @@ class CpuTask {
   absl::Duration UntilWritable(const std::function<Link&(int)>& link_to) const;
 
  private:
-  // What a message begins with: operation, type and reduction in one word, and the number of
+  // The first bytes of a message: operation, type and reduction in one word, and the number of
   // elements.
   using Header = std::array<uint64_t, 2>;
 

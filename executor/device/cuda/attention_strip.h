@@ -1,6 +1,6 @@
 // The two products of attention: 16 rows that a warp holds with tiles in shared memory.
 //
-// Of each 16 x 8 tile of results a lane has rows g and g + 8, columns 2t and 2t + 1, in this order,
+// In each 16 x 8 tile of results a lane has rows g and g + 8, columns 2t and 2t + 1, in this order,
 // with g = lane / 4 and t = lane % 4. Rows of tiles in shared memory are TileStride<T, kSize>
 // elements apart.
 

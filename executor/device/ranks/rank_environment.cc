@@ -18,7 +18,8 @@ namespace {
 // More ranks than any job has; a sum of two such numbers still fits an int.
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxPort = 65535;
-// As JobFabric's for shared cores: polling takes the time of the rank that is waited for.
+// Polls before a rank on a shared core sleeps, as in JobFabric: polling takes the time of the rank
+// that it waits for.
 constexpr int kSpinsOnSharedCore = 50;
 
 // Range of ports computed from a job's id: below the ports that Linux gives to clients.
