@@ -119,8 +119,8 @@ struct MachineUse {
 // The share above which a measurement counts as made on a busy machine. A rank that has the share
 // 1 - s of its processor takes 1 / (1 - s) of the time it would: 1.05 times at 0.05, as far as good
 // predictions are from measured steps (docs/measurements/prediction.md). A lower value would mark
-// what cannot be told from the predictor's own error, a higher one would leave unmarked steps that
-// others made visibly longer. Daemons of an idle machine stay below 0.01.
+// what cannot be distinguished from the predictor's own error, a higher one would leave unmarked
+// steps that others made visibly longer. Daemons of an idle machine stay below 0.01.
 inline constexpr double kBusyMachineRatio = 0.05;
 
 // The time below which nothing can be said: the system counts in ticks of 10 ms, and each of the

@@ -133,7 +133,7 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
     case FrameKind::kSet: {
       const auto [fact, is_new] = facts_.emplace(frame.key, frame.value);
       if (!is_new && fact->second != frame.value) {
-        return Lose(guest, absl::StrCat("it contradicts what was told of ", frame.key));
+        return Lose(guest, absl::StrCat("it contradicts the published fact ", frame.key));
       }
       const auto [first, last] = questions_.equal_range(frame.key);
       for (auto question = first; question != last; ++question) {
@@ -152,7 +152,7 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
       guest.said_goodbye = true;
       return;
     case FrameKind::kAbort:
-      return TellFailure(guest.rank, "aborted", frame.value);
+      return ReportFailure(guest.rank, "aborted", frame.value);
     default:
       return Lose(guest, "it does not keep to the protocol");
   }
@@ -176,10 +176,11 @@ void RendezvousServer::Refuse(Guest& guest, const std::string& why) {
 void RendezvousServer::Lose(Guest& guest, const std::string& why) {
   if (guest.is_gone) return;
   guest.is_gone = true;
-  if (guest.rank >= 0 && !guest.said_goodbye) TellFailure(guest.rank, "lost", why);
+  if (guest.rank >= 0 && !guest.said_goodbye) ReportFailure(guest.rank, "lost", why);
 }
 
-void RendezvousServer::TellFailure(uint32_t rank, const std::string& kind, const std::string& why) {
+void RendezvousServer::ReportFailure(uint32_t rank, const std::string& kind,
+                                     const std::string& why) {
   // The first failure explains those that follow from it.
   if (failure_ != nullptr) return;
   failure_ = std::make_unique<Frame>(

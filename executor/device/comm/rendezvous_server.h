@@ -63,7 +63,7 @@ class RendezvousServer {
   void Answer(Guest& guest, uint32_t number, const std::string& key, const std::string& value);
   void Refuse(Guest& guest, const std::string& why);
   void Lose(Guest& guest, const std::string& why);
-  void TellFailure(uint32_t rank, const std::string& kind, const std::string& why);
+  void ReportFailure(uint32_t rank, const std::string& kind, const std::string& why);
 
   const RendezvousServerOptions options_;
   const Listener listener_;

@@ -190,7 +190,7 @@ absl::StatusOr<Listener> Listener::Open(const std::string& host, int port) {
 
 absl::StatusOr<Socket> Listener::Accept(absl::Duration deadline) const {
   PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket_.descriptor(), POLLIN, deadline));
-  if (!ready) return absl::DeadlineExceededError("nobody connected");
+  if (!ready) return absl::DeadlineExceededError("no process connected");
   Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.is_open())
     return absl::UnavailableError(DescribeErrno(errno, "cannot accept a connection"));

@@ -47,24 +47,24 @@ __global__ void __launch_bounds__(AttentionTiles<T>::kThreads)
     AddRowProducts<kSize>(queries + strip * kStride, keys, scores);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float most = -INFINITY;
+      float row_max = -INFINITY;
 #pragma unroll
       for (int tile = 0; tile < kKeyTiles; ++tile) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& score = scores[tile][2 * half + e];
           score = begin + 8 * tile + 2 * t + e < seen[half] ? score * scale : -INFINITY;
-          most = fmaxf(most, score);
+          row_max = fmaxf(row_max, score);
         }
       }
       // Four lanes share a row.
-      most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, 1));
-      most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, 2));
-      most = fmaxf(most, largest[half]);
+      row_max = fmaxf(row_max, __shfl_xor_sync(kAllLanes, row_max, 1));
+      row_max = fmaxf(row_max, __shfl_xor_sync(kAllLanes, row_max, 2));
+      row_max = fmaxf(row_max, largest[half]);
       // A row that has seen no key yet has all weights 0.
-      const float base = most == -INFINITY ? 0.0f : most;
+      const float base = row_max == -INFINITY ? 0.0f : row_max;
       const float correction = expf(largest[half] - base);
-      largest[half] = most;
+      largest[half] = row_max;
       float total = 0.0f;
 #pragma unroll
       for (int tile = 0; tile < kKeyTiles; ++tile) {
@@ -270,8 +270,8 @@ __global__ void MergeOutputs(AttentionShape shape, const T* part, const float* p
   const int64_t at = OutputOffset(shape, index);
   const float one = kept[index];
   const float other = part_kept[index];
-  const float most = fmaxf(one, other);
-  const float sum = most + logf(expf(one - most) + expf(other - most));
+  const float row_max = fmaxf(one, other);
+  const float sum = row_max + logf(expf(one - row_max) + expf(other - row_max));
   for (int i = LaneOfWarp(); i < shape.head_size; i += kWarpSize) {
     output[at + i] = FromFloat<T>(ToFloat(output[at + i]) * expf(one - sum) +
                                   ToFloat(part[at + i]) * expf(other - sum));

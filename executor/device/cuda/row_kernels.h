@@ -152,10 +152,11 @@ struct AddChunksWork {
 template <typename T>
 __global__ void LargestOfRows(const T* logits, float* largest, int64_t row_size) {
   const T* const row = logits + static_cast<int64_t>(blockIdx.x) * row_size;
-  float most = -INFINITY;
-  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads) most = fmaxf(most, ToFloat(row[i]));
-  most = BlockMax(most);
-  if (threadIdx.x == 0) largest[blockIdx.x] = most;
+  float row_max = -INFINITY;
+  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads)
+    row_max = fmaxf(row_max, ToFloat(row[i]));
+  row_max = BlockMax(row_max);
+  if (threadIdx.x == 0) largest[blockIdx.x] = row_max;
 }
 
 template <typename T>
@@ -163,14 +164,15 @@ __global__ void SumRowExponentials(const T* logits, const int32_t* targets, cons
                                    int64_t row_size, int64_t first_column, float* sums) {
   const int64_t row = blockIdx.x;
   const T* const in = logits + row * row_size;
-  const float most = largest[row];
+  const float row_max = largest[row];
   float sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads) sum += expf(ToFloat(in[i]) - most);
+  for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads)
+    sum += expf(ToFloat(in[i]) - row_max);
   sum = BlockSum(sum);
   if (threadIdx.x != 0) return;
   const int64_t column = targets[row] - first_column;
   sums[2 * row] = sum;
-  sums[2 * row + 1] = column < 0 || column >= row_size ? 0.0f : ToFloat(in[column]) - most;
+  sums[2 * row + 1] = column < 0 || column >= row_size ? 0.0f : ToFloat(in[column]) - row_max;
 }
 
 template <typename T>
@@ -179,11 +181,11 @@ __global__ void LogitGradientRows(T* logits, const int32_t* targets, const float
                                   int64_t first_column) {
   const int64_t row = blockIdx.x;
   T* const out = logits + row * row_size;
-  const float most = largest[row];
+  const float row_max = largest[row];
   const float share = factor / sums[2 * row];
   const int64_t target = targets[row] - first_column;
   for (int64_t i = threadIdx.x; i < row_size; i += kRowThreads) {
-    out[i] = FromFloat<T>(expf(ToFloat(out[i]) - most) * share - (i == target ? factor : 0.0f));
+    out[i] = FromFloat<T>(expf(ToFloat(out[i]) - row_max) * share - (i == target ? factor : 0.0f));
   }
 }
 

@@ -256,11 +256,11 @@ class CpuKernels : public LayerKernels {
                  int64_t row_size, int64_t first_column, void* sums) override {
     for (int64_t row = 0; row < row_count; ++row) {
       const T* const in = In(logits) + row * row_size;
-      const T most = In(largest)[row];
+      const T row_max = In(largest)[row];
       Out(sums)[2 * row] =
-          cpu_math::SumOf<T>(row_size, [&](int64_t i) { return cpu_math::Exp(in[i] - most); });
+          cpu_math::SumOf<T>(row_size, [&](int64_t i) { return cpu_math::Exp(in[i] - row_max); });
       const int64_t column = targets[row] - first_column;
-      Out(sums)[2 * row + 1] = column < 0 || column >= row_size ? T(0) : in[column] - most;
+      Out(sums)[2 * row + 1] = column < 0 || column >= row_size ? T(0) : in[column] - row_max;
     }
   }
 
@@ -269,9 +269,9 @@ class CpuKernels : public LayerKernels {
                       int64_t first_column) override {
     for (int64_t row = 0; row < row_count; ++row) {
       T* const out = Out(logits) + row * row_size;
-      const T most = In(largest)[row];
+      const T row_max = In(largest)[row];
       const T share = static_cast<T>(factor) / In(sums)[2 * row];
-      for (int64_t i = 0; i < row_size; ++i) out[i] = cpu_math::Exp(out[i] - most) * share;
+      for (int64_t i = 0; i < row_size; ++i) out[i] = cpu_math::Exp(out[i] - row_max) * share;
       const int64_t column = targets[row] - first_column;
       if (column >= 0 && column < row_size) out[column] -= static_cast<T>(factor);
     }

@@ -157,7 +157,7 @@ absl::StatusOr<RankEnvironment> OpenMpi(const Lookup& lookup) {
   const std::string master = Text(lookup, "MASTER_ADDR");
   if (master.empty() && !is_one_node) {
     return Wrong("MASTER_ADDR",
-                 "OpenMPI does not tell where rank 0 is; set it to that node's name, with "
+                 "OpenMPI does not say where rank 0 is; set it to that node's name, with "
                  "`mpirun -x MASTER_ADDR=NAME`");
   }
   if (!is_one_node) found.host = HostName();

@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<RankProcesses>> RankProcesses::Start(RankProcesse
 
 RankProcesses::~RankProcesses() {
   if (thread_.joinable()) {
-    Stop("its launcher has no more use for it");
+    Stop("its launcher no longer needs it");
     thread_.join();
   }
   relay_.reset();
