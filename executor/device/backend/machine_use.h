@@ -117,14 +117,15 @@ struct MachineUse {
 };
 
 // The share above which a measurement counts as made on a busy machine. A rank that has the share
-// 1 - s of its processor takes 1 / (1 - s) of the time it would: 1.05 times at 0.05, as far as good
-// predictions are from measured steps (docs/measurements/prediction.md). A lower value would mark
-// what cannot be distinguished from the predictor's own error, a higher one would leave unmarked
-// steps that others made visibly longer. Daemons of an idle machine stay below 0.01.
+// 1 - s of its processor takes up to 1 / (1 - s) times as long: 1.05 times at 0.05, about the
+// median error of predictions on a quiet machine, 1.4 to 5.0 % (docs/measurements/prediction.md). A
+// lower value would mark what cannot be distinguished from the predictor's own error; a higher one
+// would leave steps unmarked that others made visibly longer.
 inline constexpr double kBusyMachineRatio = 0.05;
 
-// The time below which nothing can be said: the system counts in ticks of 10 ms, and each of the
-// counters that are added up may be off by one, which is 0.02 of a second.
+// The shortest time that can be judged. The system counts in ticks of 10 ms, and every counter of a
+// processor may be off by one tick: two such errors are 0.02 of a second, less than half of
+// kBusyMachineRatio.
 inline constexpr absl::Duration kShortestMachineUse = absl::Seconds(1);
 
 // Adds up what the ranks of a job saw; each rank's view is there once, in any order. Nothing if
