@@ -1,4 +1,4 @@
-// An agent's way to its server: a stream that stays open.
+// Connects an agent to its server: a stream that stays open.
 
 #ifndef PARPLAN_CLIENTS_CPP_AGENT_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_AGENT_CLIENT_H_
@@ -23,34 +23,34 @@ class AgentStream {
   using Stream =
       grpc::ClientReaderWriterInterface<v1::ConnectAgentRequest, v1::ConnectAgentResponse>;
 
-  // Nothing travels before the first message, which has to be a hello.
+  // Sends nothing before the first message, which must be a hello.
   explicit AgentStream(v1::AgentService::StubInterface& stub);
-  // As `Cancel`. No `Receive` may be under way.
+  // Cancels the stream. REQUIRES: no `Receive` is running.
   ~AgentStream();
 
   AgentStream(const AgentStream&) = delete;
   AgentStream& operator=(const AgentStream&) = delete;
 
-  // Waits until the message is on its way. UNAVAILABLE when the stream is over; `Receive`
-  // says why. Safe to use from any thread.
+  // Waits until the message was handed to the transport. UNAVAILABLE if the stream has ended;
+  // `Receive` returns the reason. Safe to call from any thread.
   absl::Status Send(const v1::ConnectAgentRequest& message);
 
-  // Waits for the next message; there is no deadline. The error says why the stream ended,
-  // as agent_service.proto lists it, and comes again at every later call; a stream that the
-  // server ended without one is UNAVAILABLE. From one thread at a time.
+  // Waits for the next message, without a deadline. Once the stream has ended, returns the error
+  // that ended it (agent_service.proto), at every later call as well; UNAVAILABLE if the server
+  // ended it without an error. REQUIRES: one thread at a time.
   absl::StatusOr<v1::ConnectAgentResponse> Receive();
 
-  // Ends the stream at once: `Receive` gives CANCELLED. Safe to use from any thread.
+  // Ends the stream at once: `Receive` returns CANCELLED. Safe to call from any thread.
   void Cancel() { context_.TryCancel(); }
 
  private:
-  // Without the initial metadata, which would wait for the connection.
+  // Delays the initial metadata, which would wait for the connection.
   static grpc::ClientContext* Corked(grpc::ClientContext& context);
 
   grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;
   std::mutex send_mutex_;  // One `Write` at a time.
-  absl::Status end_;       // Of the receiving side; not OK once it has ended.
+  absl::Status end_;       // Status of the receiving side; not OK once it has ended.
 };
 
 // Methods and their errors are those of agent_service.proto. Safe to use from any thread.
@@ -58,9 +58,9 @@ class AgentClient {
  public:
   explicit AgentClient(std::shared_ptr<grpc::Channel> channel);
 
-  // A stream that has not begun.
+  // Returns a stream that has not begun.
   std::unique_ptr<AgentStream> MakeStream();
-  // A stream that has begun; whether there is a server shows when something is received.
+  // Returns a stream that has begun. Whether a server answers is known at the first `Receive`.
   std::unique_ptr<AgentStream> Connect(const v1::AgentHello& hello);
 
   absl::StatusOr<v1::ListAgentsResponse> List(const v1::ListAgentsRequest& request,

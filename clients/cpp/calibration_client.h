@@ -1,4 +1,4 @@
-// Brings calibrations to a server, and says which of them its plans rest on.
+// Uploads calibrations to a server, and chooses the one that its plans use.
 
 #ifndef PARPLAN_CLIENTS_CPP_CALIBRATION_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_CALIBRATION_CLIENT_H_
@@ -18,10 +18,10 @@ namespace parplan {
 class CalibrationClient {
  public:
   explicit CalibrationClient(std::shared_ptr<grpc::Channel> channel);
-  // For tests.
+  // Takes a stub of a test.
   explicit CalibrationClient(std::unique_ptr<v1::CalibrationService::StubInterface> stub);
 
-  // Gives the request a `request_id` where it has none, so that it may be repeated.
+  // Fills in `request_id` if the request has none, so that it may be repeated.
   absl::StatusOr<v1::Calibration> Upload(v1::UploadCalibrationRequest request,
                                          const CallOptions& options = {});
   absl::StatusOr<v1::Calibration> Get(const v1::GetCalibrationRequest& request,

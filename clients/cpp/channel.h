@@ -1,4 +1,4 @@
-// The way to a server, or to several.
+// Makes channels to a server, or to several replicas of it.
 
 #ifndef PARPLAN_CLIENTS_CPP_CHANNEL_H_
 #define PARPLAN_CLIENTS_CPP_CHANNEL_H_
@@ -16,39 +16,38 @@ namespace parplan {
 
 struct ChannelOptions {
   // `HOST:PORT`, `unix:PATH`, `dns:///NAME:PORT` or `ipv4:A:P,B:P`. Calls go to the
-  // replicas in turn, and to none that says it does not serve.
+  // replicas in turn, and only to those that report themselves as serving.
   std::string target = "127.0.0.1:9477";
 
-  // Speak TLS. Set by any of the files below.
+  // Whether to use TLS. Any of the files below turns it on.
   bool use_tls = false;
-  // PEM files. Empty: the CAs of the system.
+  // PEM file of the CAs that are trusted. Empty: the CAs of the system.
   std::string ca_file;
-  // Shown to servers that ask for it; both or none.
+  // PEM files of the client's certificate, for servers that ask for one; both or neither.
   std::string certificate_file;
   std::string key_file;
-  // The name in the server's certificate, where it is not that of the target.
+  // The name in the server's certificate. Empty: that of the target.
   std::string server_name;
 };
 
-// Does not connect yet. A call that finds no server, or one that just ends, is
-// tried again up to 4 times within its deadline; so are only those that may be
-// repeated without harm, which all are but `DeleteProfile` and the uploading
-// streams. INVALID_ARGUMENT (SPEC_INVALID) when the target is empty, and as
-// base/service/tls/pem_files.h for files that cannot hold.
+// Makes a channel, not connected yet. A call that finds no server, or one that is shutting down,
+// is retried up to 4 times within its deadline if it may be repeated without harm: all but
+// `DeleteProfile` and the uploading streams. INVALID_ARGUMENT (SPEC_INVALID) if the target is
+// empty, and the errors of base/service/tls/pem_files.h for files that can't be used.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
-// What a call of a client may be told.
+// Options of one call.
 struct CallOptions {
-  // Never infinite: a call that waits for a search takes as long as it is let.
+  // Finite: a call that waits for a search takes as long as it is allowed.
   absl::Duration timeout = absl::Minutes(1);
-  // Names the call in the server's log; empty: the server makes a name.
+  // Name of the call in the server's log. Empty: the server makes one.
   std::string log_request_id;
 };
 
-// Puts `options` into `context`.
+// Sets `options` in `context`.
 void ApplyCallOptions(const CallOptions& options, grpc::ClientContext& context);
 
-// A random UUID, for the `request_id` of requests.
+// Returns a random UUID, for the `request_id` of requests.
 std::string MakeUuid();
 
 }  // namespace parplan

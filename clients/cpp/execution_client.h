@@ -1,4 +1,4 @@
-// Tells a server how a plan fares.
+// Reports to a server what an execution of a plan measured.
 
 #ifndef PARPLAN_CLIENTS_CPP_EXECUTION_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_EXECUTION_CLIENT_H_
@@ -20,16 +20,15 @@ namespace parplan {
 class ExecutionClient {
  public:
   explicit ExecutionClient(std::shared_ptr<grpc::Channel> channel);
-  // For tests.
+  // Takes a stub of a test.
   explicit ExecutionClient(std::unique_ptr<v1::ExecutionService::StubInterface> stub);
 
-  // Gives the request a `request_id` where it has none, so that it may be repeated.
+  // Fills in `request_id` if the request has none, so that it may be repeated.
   absl::StatusOr<v1::Execution> Create(v1::CreateExecutionRequest request,
                                        const CallOptions& options = {});
 
-  // Reports windows of one execution. A stream that breaks is begun again, up to 4
-  // times within `options.timeout`; the windows that had arrived then count as
-  // duplicates.
+  // Reports windows of one execution. A stream that breaks is started again, up to 4
+  // times within `options.timeout`; windows that had arrived then count as duplicates.
   absl::StatusOr<v1::ReportMetricsResponse> Report(absl::string_view execution,
                                                    absl::Span<const v1::MeasuredWindow> windows,
                                                    const CallOptions& options = {});

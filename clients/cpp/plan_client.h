@@ -19,19 +19,19 @@ namespace parplan {
 class PlanClient {
  public:
   explicit PlanClient(std::shared_ptr<grpc::Channel> channel);
-  // For tests.
+  // Takes a stub of a test.
   explicit PlanClient(std::unique_ptr<v1::PlanService::StubInterface> stub);
 
   absl::StatusOr<v1::ShapePlanResponse> ShapePlan(const v1::ShapePlanRequest& request,
                                                   const CallOptions& options = {});
 
-  // Gives the request a `request_id` where it has none, so that it may be repeated.
+  // Fills in `request_id` if the request has none, so that it may be repeated.
   absl::StatusOr<v1::Plan> CreatePlan(v1::CreatePlanRequest request,
                                       const CallOptions& options = {});
 
-  // As `CreatePlan`; `on_progress` is called on this thread. A stream that breaks is begun
-  // again, up to 4 times within `options.timeout`: then progress starts from its beginning,
-  // or at where the search is that another server goes on with.
+  // Does the same as `CreatePlan` and calls `on_progress` on this thread. A stream that breaks is
+  // started again, up to 4 times within `options.timeout`; progress then starts from zero, or from
+  // where the search is if another server continues it.
   absl::StatusOr<v1::Plan> SearchPlan(
       v1::CreatePlanRequest request,
       const std::function<void(const v1::SearchProgress&)>& on_progress,

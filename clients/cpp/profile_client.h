@@ -1,4 +1,4 @@
-// Brings measurements to a server, and looks at those it has.
+// Uploads profiles to a server, and reads those it has.
 
 #ifndef PARPLAN_CLIENTS_CPP_PROFILE_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_PROFILE_CLIENT_H_
@@ -17,9 +17,9 @@
 
 namespace parplan {
 
-// The messages that upload `profile` as one of `parent`,
-// `clusters/{cluster}/nodes/{node}`: the header, then pieces of about a megabyte.
-// What the server fills in (name, time, digest) is left out.
+// Returns the messages that upload `profile` as a child of `parent`,
+// `clusters/{cluster}/nodes/{node}`: the header, then pieces of about a megabyte. The fields that
+// the server fills in (name, time, digest) are left out.
 std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
                                                      absl::string_view request_id,
                                                      const v1::Profile& profile);
@@ -29,12 +29,12 @@ std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
 class ProfileClient {
  public:
   explicit ProfileClient(std::shared_ptr<grpc::Channel> channel);
-  // For tests.
+  // Takes a stub of a test.
   explicit ProfileClient(std::unique_ptr<v1::ProfileService::StubInterface> stub);
 
-  // Uploads a whole profile. An upload that finds no server or breaks is begun
-  // again, up to 4 times within `options.timeout`, under the same request id; an
-  // empty `request_id` stands for a new one.
+  // Uploads a whole profile. An upload that finds no server or breaks is started again, up
+  // to 4 times within `options.timeout`, under the same request id. If `request_id` is empty, a new
+  // one is made.
   absl::StatusOr<v1::Profile> Upload(absl::string_view parent, const v1::Profile& profile,
                                      std::string request_id = "", const CallOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Statuses of the wire as errors with their reason.
+// Converts the status of a call into an error with its reason.
 
 #ifndef PARPLAN_CLIENTS_CPP_STATUS_FROM_GRPC_H_
 #define PARPLAN_CLIENTS_CPP_STATUS_FROM_GRPC_H_
@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// The same code and message, with the `ErrorDetail` the server gave. A reason this
-// release does not know, and an error that does not come from parplan (a proxy's,
-// a broken connection's), has no detail.
+// Returns the same code and message with the `ErrorDetail` of the server. There is no detail if
+// this release does not know the reason, or if the error is not parplan's (a proxy's, a broken
+// connection's).
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// One call with one answer, as all clients make it.
+// Makes a call with one request and one answer.
 
 #ifndef PARPLAN_CLIENTS_CPP_UNARY_H_
 #define PARPLAN_CLIENTS_CPP_UNARY_H_

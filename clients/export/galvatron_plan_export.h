@@ -11,9 +11,8 @@
 
 namespace parplan {
 
-// `plan` as a strategy file. What `ImportGalvatronPlan` reads back to an equal
-// plan, given the same `sequence_parallel`. REQUIRES: the layers of `plan` are
-// those of `model`.
+// Returns `plan` as a strategy file, which `ImportGalvatronPlan` reads back as an equal plan if it
+// is given the same `sequence_parallel`. REQUIRES: the layers of `plan` are those of `model`.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with the reason for plans that the format
 // can't hold: stages of unequal ranks or without a transformer layer, embedding

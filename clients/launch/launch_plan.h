@@ -1,9 +1,8 @@
-// What the processes of a job must be told to run a verified plan: which rank each of them is,
-// on which node, and whom it works with.
+// Derives what the processes of a job need to run a verified plan: their rank, node and process
+// groups, as environment variables (docs/launch.md lists them).
 //
-// Pure: it reads and writes nothing. Whoever starts the processes, or stands between (the
-// tools for Slurm, the sidecar), puts the variables into their environment. docs/launch.md
-// lists them.
+// Pure: it reads and writes nothing. The program that starts the processes, or prepares them (the
+// tools for Slurm, the sidecar), sets the variables in their environment.
 
 #ifndef PARPLAN_CLIENTS_LAUNCH_LAUNCH_PLAN_H_
 #define PARPLAN_CLIENTS_LAUNCH_LAUNCH_PLAN_H_
@@ -23,16 +22,16 @@
 
 namespace parplan {
 
-// What the plan does not say.
+// Values that the plan does not contain.
 struct LaunchOptions {
-  // Names of the nodes in rank order. Empty: those of the topology or, where it names none,
-  // `node-0`, `node-1`, ...
+  // Names of the nodes in rank order. Empty: those of the topology or, if it names none, `node-0`,
+  // `node-1`, ...
   std::vector<std::string> node_names;
-  // How others reach the node of rank 0, and a port there that is free for the job, from 1 to
-  // 65534: the port above it is used too. Empty and 0: left out.
+  // Address of the node of rank 0, and a free port there, from 1 to 65534: the port above it is
+  // used too. Empty and 0: left out.
   std::string master_address;
   int master_port = 0;
-  // Where the processes find these files; empty: left out.
+  // Paths of these files as the processes see them; empty: left out.
   std::string plan_path;
   std::string model_path;
   std::string topology_path;
@@ -47,41 +46,42 @@ struct LaunchNode {
   int device_count = 0;
 };
 
-// A value.
+// The ranks, nodes and process groups of one plan. A value.
 class LaunchPlan {
  public:
-  // FAILED_PRECONDITION with `field` in its metadata where `model` (SPEC_INVALID) or
-  // `topology`, with its names of nodes (TOPOLOGY_MISMATCH), is not what the plan was made for;
-  // INVALID_ARGUMENT where the payload is no plan or an option is out of range.
+  // FAILED_PRECONDITION with `field` in its metadata if the plan was made for another `model`
+  // (SPEC_INVALID) or another `topology` or names of nodes (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if
+  // the payload is not a plan or an option is out of range.
   // O(ranks * (layers + passes + ranks of a stage)) time.
   static absl::StatusOr<LaunchPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                            const Topology& topology, LaunchOptions options = {});
 
   int rank_count() const { return plan_.device_count; }
-  // In rank order; at least one.
+  // The nodes in rank order; at least one.
   const std::vector<LaunchNode>& nodes() const { return nodes_; }
-  // -1 where no node has the name.
+  // Returns the index of the node with this name, or -1.
   int NodeNamed(const std::string& name) const;
 
-  // What is the same for all processes of a node. REQUIRES: an index into nodes().
+  // Returns the variables that all processes of a node share. REQUIRES: an index into nodes().
   LaunchVariables VariablesOfNode(int node) const;
-  // What a rank is told besides. REQUIRES: 0 <= rank < rank_count().
+  // Returns the further variables of one rank. REQUIRES: 0 <= rank < rank_count().
   LaunchVariables VariablesOfRank(int rank) const;
 
-  // One JSON object: nodes, ranks and groups (docs/launch.md). With a line feed at the end.
+  // Returns one JSON object with nodes, ranks and groups (docs/launch.md), and a line feed at its
+  // end.
   std::string RankMapJson() const;
 
  private:
-  // One rank among the others.
+  // One rank: its place in the plan and its groups.
   struct Member {
     int node = 0;
     int pipeline_place = 0;
     std::vector<int> stages;
-    // Where all its layers are split in the same way.
+    // Present if all layers of the rank are split in the same way.
     std::optional<Strategy> strategy;
     std::optional<ShardingLevel> sharding;
     GridPlace place;
-    // Indices into groups_, in order; and those that all its layers use, -1 where there is none.
+    // Indices into groups_, ascending; and the groups that all its layers use, -1 for none.
     std::vector<int> groups;
     int tensor_group = -1;
     int context_group = -1;
@@ -101,9 +101,9 @@ class LaunchPlan {
   LaunchOptions options_;
   std::vector<LaunchNode> nodes_;
   std::vector<Member> members_;
-  // All groups of several ranks but that of all of them; sorted, none twice.
+  // All groups of at least two ranks, except the group of all ranks; sorted, without repetition.
   std::vector<GroupSpec> groups_;
-  // Why there are no groups: the plan is for another runtime than the executor's.
+  // The reason if there are no groups: the plan is for another runtime than the executor's.
   std::string no_groups_reason_;
 };
 

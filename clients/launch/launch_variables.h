@@ -1,4 +1,4 @@
-// Environment variables as text.
+// Writes environment variables as text.
 
 #ifndef PARPLAN_CLIENTS_LAUNCH_LAUNCH_VARIABLES_H_
 #define PARPLAN_CLIENTS_LAUNCH_LAUNCH_VARIABLES_H_
@@ -11,14 +11,15 @@
 
 namespace parplan {
 
-// Names and values, in the order in which they are told; no name twice.
+// Names and values in the order of output; each name occurs once.
 using LaunchVariables = std::vector<std::pair<std::string, std::string>>;
 
-// A line `NAME=VALUE` each, values as they are: what a program reads that sets them itself.
+// Returns a line `NAME=VALUE` per variable, without quoting, for a program that sets them itself.
 // INVALID_ARGUMENT (SPEC_INVALID) naming a variable whose value has a line feed or a zero byte.
 absl::StatusOr<std::string> VariableLines(const LaunchVariables& variables);
 
-// A line `export NAME='VALUE'` each, quoted for POSIX shells. The same errors.
+// Returns a line `export NAME='VALUE'` per variable, quoted for POSIX shells. Returns the errors of
+// `VariableLines`.
 absl::StatusOr<std::string> ShellExports(const LaunchVariables& variables);
 
 }  // namespace parplan

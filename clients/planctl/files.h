@@ -1,4 +1,4 @@
-// Files planctl reads and writes.
+// Reads and writes the files of planctl.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_FILES_H_
 #define PARPLAN_CLIENTS_PLANCTL_FILES_H_
@@ -15,7 +15,7 @@
 
 namespace parplan::planctl {
 
-// The whole file; `-` is standard input. INVALID_ARGUMENT (SPEC_INVALID) naming
+// Returns the whole file; `-` is standard input. INVALID_ARGUMENT (SPEC_INVALID) naming
 // the path when it can't be read or has more than 64 MiB.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
@@ -26,8 +26,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 // the disk fails; both name the path.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
-// Files in the formats of docs/files.md, read strictly: errors name file, field
-// and rule.
+// Read files in the formats of docs/files.md. Unknown fields are errors; an error names file,
+// field and rule.
 absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path);
 absl::StatusOr<v1::ClusterTopology> ReadCluster(const std::string& path);
 absl::StatusOr<v1::Profile> ReadProfile(const std::string& path);

@@ -1,7 +1,7 @@
-// The frame all charts share: a row a stage, names on the left, figures on the
-// right, an axis below.
+// The frame that all charts share: one row per stage, names on the left, figures on the right, an
+// axis below.
 //
-// Places along a row are percentages of its width and heights are pixels, so a
+// Positions along a row are percentages of its width and heights are pixels, so a
 // chart is as wide as the page and its text keeps its size.
 
 #ifndef PARPLAN_CLIENTS_REPORT_CHART_H_
@@ -15,46 +15,46 @@
 
 namespace parplan::report {
 
-// Rows a chart draws at most; what has more stages is told in its tables.
+// Most rows that a chart draws; further stages are in the tables only. Not measured: 128 rows keep
+// the page below 1 MiB.
 inline constexpr int kMaxChartRows = 128;
 
-// What an axis counts.
+// The unit of an axis.
 enum class AxisUnit { kSeconds, kBytes };
 
 class Chart {
  public:
-  // `title` is what a screen reader says. With `banner` there is room for a
-  // text above the rows.
+  // `title` is read by screen readers. `banner` reserves room for a text above the rows.
   Chart(std::string title, int row_count, bool banner);
 
-  // Places of a row, in pixels.
+  // Vertical positions of a row, in pixels.
   double RowTop(int row) const { return top_ + row * row_height_; }
   double BarTop(int row) const { return RowTop(row) + gap_; }
   double bar_height() const { return row_height_ - 2 * gap_; }
   double RowMiddle(int row) const { return RowTop(row) + row_height_ / 2; }
   double bottom() const { return RowTop(row_count_); }
 
-  // A row's name and the figure behind it. Called once a row, in order.
+  // Adds a row's name and the figure to its right. Called once per row, in order.
   void AddRow(absl::string_view name, absl::string_view figure);
 
-  // A bar from `start` to `end`, both shares of the width in [0, 1], with what
-  // the pointer finds there. Bars too short to see are left out.
+  // Adds a bar from `start` to `end`, both shares of the width in [0, 1], with `hint` as its
+  // tooltip. Bars too short to see are left out.
   void AddBar(int row, double start, double end, absl::string_view css, absl::string_view hint);
 
-  // A word on the middle of a bar of that place if there is room for one of
-  // `characters`: on any page, else on wide pages only, else not at all, which is
-  // false. With `plate` it has a plain ground of its own.
+  // Adds a word on the middle of a bar if there is room for `characters` characters: on every page,
+  // else on wide pages only, else not at all. Returns whether it was added. `plate` gives it a
+  // plain background.
   bool AddWord(int row, double start, double end, absl::string_view css, absl::string_view word,
                size_t characters, bool plate);
 
-  // Ticks and grid from 0 to `end`, which is the full width. Nothing if `end` is
-  // not positive.
+  // Adds ticks and a grid from 0 to `end`, the full width. Does nothing if `end` is not positive.
   void AddAxis(double end, AxisUnit unit);
 
-  // A line through all rows at `place`, with a text above. Needs the banner.
+  // Adds a line through all rows at `place`, a share of the width, with a text above it. REQUIRES:
+  // a banner.
   void AddLimit(double place, absl::string_view text);
 
-  // Anything drawn in a box of 1000 by `bottom()` that is stretched to the width.
+  // Adds SVG shapes in a box of 1000 by `bottom()` that is stretched to the width.
   void AddStretched(absl::string_view shapes);
 
   std::string Html() const;
@@ -73,11 +73,11 @@ class Chart {
   std::string words_;
 };
 
-// An entry of a legend or table: a small square drawn like the bars of `css`.
+// Returns a small square filled like the bars of class `css`, for a legend or a table.
 std::string Swatch(absl::string_view css);
 
-// A legend. An entry without a class has no square and is about the words on
-// bars, so it is on wide pages only.
+// An entry of a legend. An entry without a class has no square and explains the words on bars, so
+// it is shown on wide pages only.
 struct LegendEntry {
   std::string css;
   std::string text;

@@ -1,4 +1,4 @@
-// Text and numbers as the report writes them.
+// Formats text and numbers for the report.
 
 #ifndef PARPLAN_CLIENTS_REPORT_HTML_H_
 #define PARPLAN_CLIENTS_REPORT_HTML_H_
@@ -13,15 +13,14 @@
 
 namespace parplan::report {
 
-// Valid UTF-8 with nothing that a browser acts on: control characters become
-// spaces; bytes that are no UTF-8, noncharacters and marks that turn the
-// direction of text become U+FFFD.
+// Returns valid UTF-8 without characters that a browser acts on: control characters become spaces;
+// invalid bytes, noncharacters and marks that change the direction of text become U+FFFD.
 std::string Clean(absl::string_view text);
 
-// `Clean`, then safe as HTML content and between quotes.
+// Cleans the text and makes it safe as HTML content and between quotes.
 std::string Escape(absl::string_view text);
 
-// `Clean`, and at most `max_characters` long; a text that was cut ends with `…`.
+// Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`.
 std::string Shorten(absl::string_view text, int max_characters);
 
 // `12.3 ms`, `1.24 s`, `2.50 h`: three significant digits; `0 s`; `–` when not
@@ -43,21 +42,21 @@ std::string Range(int first, int count);
 // `1 layer`, `3 layers`.
 std::string Count(int64_t count, absl::string_view noun);
 
-// Words of an item, for example `optimizer states`.
+// Returns the words for an item, for example `optimizer states`.
 const char* Name(MemoryItemKind kind);
 const char* Name(TimeItemKind kind);
 
-// What ended a search without a proof, after `ended by`; empty where nothing did.
+// Returns the limit that ended a search without a proof, to follow `ended by`; empty if none did.
 std::string EndOfSearch(SearchLimit limit);
 
 // `+3.1 %`, `-12.0 %`, `±0 %`.
 std::string Change(double ratio);
 
-// What a strategy does, for example `tensor parallel 4, data parallel 2 with
+// Describes a strategy, for example `tensor parallel 4, data parallel 2 with
 // parameters sharded, recomputed`.
 std::string StrategyWords(const Strategy& strategy);
 
-// `A` to `Z`, `AA` and so on: how a chart refers to the n-th strategy.
+// Returns `A` to `Z`, `AA` and so on: the letter of the n-th strategy in charts.
 std::string Letter(int index);
 
 }  // namespace parplan::report

@@ -1,5 +1,4 @@
-// A plan as one page a person reads: self-contained HTML with inline SVG, no
-// script, nothing fetched.
+// Renders a plan as one self-contained HTML page with inline SVG: no script, no request.
 
 #ifndef PARPLAN_CLIENTS_REPORT_REPORT_H_
 #define PARPLAN_CLIENTS_REPORT_REPORT_H_
@@ -22,27 +21,27 @@ struct ReportRival {
   Bytes peak_memory;              // when feasible
   std::string gist;               // when feasible
   Bytes smallest_device_memory;   // when not feasible
-  bool stopped_early = false;     // a limit came before it was known
+  bool stopped_early = false;     // a limit ended its search before the answer was known
 };
 
-// A plan of the same search beside the one the page is about.
+// An alternative plan of the same search.
 struct PlanBeside {
   Plan plan;
   Seconds step;
   double samples_per_second = 0.0;
   Bytes peak_memory;
 
-  // Time a sample above that of a plan with `rate` samples a second, as a share of it.
+  // Returns by which share this plan takes more time per sample than one with `rate` samples/s.
   double SlowerThan(double rate) const { return rate / samples_per_second - 1.0; }
 };
 
-// A label and what it says, printed as they are (escaped).
+// A label and its text, printed unchanged (escaped).
 struct ReportFact {
   std::string label;
   std::string text;
 };
 
-// Everything the page shows. The page adds nothing to it.
+// Everything that the page shows.
 struct ReportInput {
   // For example `llama2-7b on 8 x NVIDIA A100-SXM4-40GB`.
   std::string title;
@@ -50,10 +49,10 @@ struct ReportInput {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  // Whether messages between stages hold up the devices of the runtime that trains
-  // (`RuntimeTraits::blocking_pipeline_messages`); the timeline is drawn so.
+  // Whether messages between stages block the devices of the runtime
+  // (`RuntimeTraits::blocking_pipeline_messages`), for the timeline.
   bool blocking_messages = false;
-  // One name a layer of the model, first to last.
+  // One name per layer of the model, first to last.
   std::vector<std::string> layer_names;
   // May be empty.
   std::vector<ReportRival> rivals;
@@ -61,7 +60,7 @@ struct ReportInput {
   // least memory; may be empty.
   std::vector<PlanBeside> alternatives;
   std::vector<PlanBeside> memory_front;
-  // What the planner says of its method.
+  // Remarks of the planner on its method, one sentence each.
   std::vector<std::string> notes;
   // Identity and provenance: plan name, digests, expiry, signature.
   std::vector<ReportFact> facts;

@@ -1,4 +1,4 @@
-// How the page looks: its style sheet, and the fills of bars.
+// The look of the page: its style sheet and the fills of bars.
 //
 // A fill is one of eight colours with one of four textures. Colours are far
 // apart in lightness as well as in hue, neighbours differ in texture too, and
@@ -15,22 +15,21 @@
 
 namespace parplan::report {
 
-// The class that fills a bar.
+// Returns the CSS class that fills a bar.
 const char* FillClass(MemoryItemKind kind);
 const char* FillClass(TimeItemKind kind);
 inline constexpr const char* kGradientSyncFill = "f32";
-// Of the n-th strategy of a plan; starts over after 32.
+// Returns the CSS class of the n-th strategy of a plan; repeats after 32.
 std::string StrategyFillClass(int index);
 
-// The style sheet, light, dark and printed.
+// Returns the style sheet for light and dark screens and for print.
 std::string StyleSheet();
 
-// A page from its first byte to the end of its head: `title`, any text, and the style sheet with
-// `more_style` behind it. Whoever opens the page fetches nothing and runs no script: the policy in
-// it forbids both.
+// Returns a page from its first byte to the end of its head: `title`, any text, and the style sheet
+// followed by `more_style`. Its content security policy forbids requests and scripts.
 std::string PageHead(absl::string_view title, absl::string_view more_style = "");
 
-// An invisible <svg> with the textures that the style sheet refers to.
+// Returns an invisible <svg> with the textures that the style sheet refers to.
 std::string Textures();
 
 }  // namespace parplan::report

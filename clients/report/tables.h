@@ -1,4 +1,4 @@
-// The tables of the report: every number its charts show, and more.
+// The tables of the report, which have every number of the charts.
 
 #ifndef PARPLAN_CLIENTS_REPORT_TABLES_H_
 #define PARPLAN_CLIENTS_REPORT_TABLES_H_
@@ -11,26 +11,26 @@
 
 namespace parplan::report {
 
-// Devices, layers, times and memory, a row a stage.
+// Returns devices, layers, times and memory, one row per stage.
 std::string StageTable(const Plan& plan, const Prediction& prediction);
 
-// Items that occur, a row a stage.
+// Return the items that occur, one row per stage.
 std::string MemoryTable(const Prediction& prediction);
 std::string TimeTable(const Prediction& prediction);
 
-// What each letter of the strategy strip stands for.
+// Returns the strategy of each letter of the strategy strip.
 std::string StrategyTable(const Plan& plan, const std::vector<Strategy>& strategies);
 
-// Which layers of which stage have which strategy, a row a run; says when it
-// leaves runs out.
+// Returns the strategies of the layers of each stage, one row per run of equal layers; says when
+// runs are left out.
 std::string LayerTable(const Plan& plan, const std::vector<Strategy>& strategies,
                        const std::vector<std::string>& layer_names);
 
-// Plans beside that of `prediction`, and how they differ from it; says when it leaves
-// some out.
+// Returns alternative plans and how they differ from that of `prediction`; says when some are left
+// out.
 std::string PlanTable(const std::vector<PlanBeside>& plans, const Prediction& prediction);
 
-// Rivals with their throughput as bars; that of `planner` stands out.
+// Returns rivals with their throughput as bars; the row of `planner` is highlighted.
 std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string& planner);
 
 }  // namespace parplan::report

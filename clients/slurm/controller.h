@@ -1,6 +1,6 @@
-// What happens on the controller: a plan is asked for before a job starts, and its executions are
-// closed when it has ended. Both talk to the planner and to Slurm, and take as long as these let
-// them: callers set a limit (deadline_work.h).
+// The work on the controller: requests a plan before a job starts, and closes its executions after
+// it has ended. Both call the planner and Slurm's programs and wait for them without a limit of
+// their own: callers set one (deadline_work.h).
 
 #ifndef PARPLAN_CLIENTS_SLURM_CONTROLLER_H_
 #define PARPLAN_CLIENTS_SLURM_CONTROLLER_H_
@@ -19,36 +19,36 @@ namespace parplan::slurm {
 enum class Outcome {
   // The plan is in the spool.
   kPlanned,
-  // There is none: the planner could not be reached, or cannot answer now.
+  // No plan: the planner could not be reached, or cannot answer now.
   kAway,
-  // There is none: nothing fits, or the job asks for what cannot be.
+  // No plan: nothing fits, or the job asks for something impossible.
   kRefused,
 };
-// `planned`, `away` or `refused`.
+// Returns `planned`, `away` or `refused`.
 const char* OutcomeName(Outcome outcome);
 
 struct Answer {
   Outcome outcome = Outcome::kAway;
-  // One line: the plan, or why there is none.
+  // One line: the name of the plan, or the reason why there is none.
   std::string text;
 };
 
-// Gets the plan of a job that wants one and leaves it in the spool for its nodes; where there is
-// none, the reason instead, and from the first moment on, so that nobody takes the plan of a run
-// before for this one's. Tries again while the planner is away, as long as `tries` lasts.
+// Fetches the plan of a job that wants one and writes it to the spool for the job's nodes, or the
+// reason why there is none. The spool has a reason from the start, so that no node takes the plan
+// of an earlier run of the job. Retries while the planner can't be reached, until `tries` is over.
 // `node_list`: SLURM_JOB_NODELIST.
 Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
                    const Countdown& tries);
 
-// Writes the plan, or the reason, into the job's admin comment. UNAVAILABLE where scontrol fails.
+// Writes the plan, or the reason, into the job's admin comment. UNAVAILABLE if scontrol fails.
 absl::Status TellJob(const SlurmConfig& config, const JobFacts& job, const Answer& answer);
 
-// Cancels a job. Slurm then kills its prolog too: nothing comes after this but an error.
+// Cancels a job. Slurm then kills its prolog, this process, too: the call returns only an error.
 absl::Status CancelJob(const SlurmConfig& config, const JobFacts& job);
 
-// Closes the executions of the job's plan that still run, as failed, and takes the plan out of
-// the spool. One line on what was done. An error where some may be open yet: the plan is in the
-// spool then, and this may be called again.
+// Closes the executions of the job's plan that still run, as failed, and removes the plan from the
+// spool. Returns one line on what was done, or an error if some may still be open: then the plan is
+// still in the spool, and the call may be repeated.
 absl::StatusOr<std::string> CloseJob(const SlurmConfig& config, const JobFacts& job,
                                      const Countdown& tries);
 

@@ -1,4 +1,4 @@
-// Work that ends in time whatever it waits for: a name server, a file system, a program.
+// Runs work under a time limit, whatever it waits for: a name server, a file system, a program.
 
 #ifndef PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_
 #define PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_
@@ -14,33 +14,33 @@
 
 namespace parplan::slurm {
 
-// Time that runs out, by a clock that nobody sets. A value.
+// The time left until an end, by the monotonic clock. A value.
 class Countdown {
  public:
-  // Begins now.
+  // Starts now.
   explicit Countdown(absl::Duration time)
       : end_(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(time)) {}
-  // Below zero after the end.
+  // Returns the time left; below zero after the end.
   absl::Duration Left() const { return absl::FromChrono(end_ - std::chrono::steady_clock::now()); }
 
  private:
   std::chrono::steady_clock::time_point end_;
 };
 
-// What the work says of itself.
+// The result of the work, in the worker's own terms.
 struct WorkResult {
   int code = 0;
   std::string text;
 };
 
-// Runs `work` in a process of its own, which dies with this one, and gives its result; nothing
-// where it did not end in time, and was killed with all that it had started. INTERNAL where it
-// died, or cannot be started. REQUIRES: this process has one thread.
+// Runs `work` in a child process, which is killed when this one ends, and returns its result; or
+// nothing if it did not end in time: then it is killed with all processes it has started. INTERNAL
+// if the child died or can't be started. REQUIRES: this process has one thread.
 absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
                                                     const std::function<WorkResult()>& work);
 
-// The standard output of a program, at most 16 MiB; its standard error is dropped. The first
-// argument is its path. UNAVAILABLE where it fails.
+// Runs a program and returns its standard output, at most 16 MiB; its standard error is dropped.
+// The first argument is its path. UNAVAILABLE if it fails.
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& arguments);
 
 }  // namespace parplan::slurm

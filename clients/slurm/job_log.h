@@ -1,4 +1,4 @@
-// One line a job and hook, for administrators: what prologs print goes nowhere.
+// Logs one line per job and hook for administrators: Slurm drops what prologs print.
 
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_LOG_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_LOG_H_
@@ -10,7 +10,8 @@
 namespace parplan::slurm {
 
 // Appends `TIME hook job=ID outcome=OUTCOME seconds=S text` to `log`, a file; to the system's log,
-// without the time, where it is `syslog` or cannot be written. `seconds`: what the hook took.
+// without the time, if `log` is `syslog` or can't be written. `seconds` is the run time of the
+// hook.
 void LogJob(const std::string& log, const std::string& hook, const std::string& job_id,
             const std::string& outcome, absl::Duration taken, const std::string& text);
 

@@ -1,4 +1,4 @@
-// What the planner is asked for a job.
+// Makes the request to the planner for a job.
 
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_
@@ -11,15 +11,15 @@
 
 namespace parplan::slurm {
 
-// The devices of the job as one group of equal nodes, in the order in which it has them.
-// INVALID_ARGUMENT (SPEC_INVALID) that says what to ask Slurm for where the nodes differ, or
-// have no devices the configuration knows, or several kinds of them.
+// Returns the devices of the job as one group of equal nodes, in the order of its node list.
+// INVALID_ARGUMENT (SPEC_INVALID), with what to ask Slurm for, if the nodes differ, have several
+// kinds of devices, or none that the configuration names.
 absl::StatusOr<v1::ClusterTopology> TopologyOfJob(const SlurmConfig& config,
                                                   const std::vector<JobNode>& nodes);
 
-// The question of a job whose wish is `auto`, bound to the job and its nodes. Its request id
-// follows from the job and how often it was started, so asking again gives the same plan.
-// INVALID_ARGUMENT (SPEC_INVALID) also for a model that is none.
+// Returns the request of a job whose wish is `auto`, bound to the job and its nodes. Its request id
+// is derived from the job and its number of restarts, so repeating it gives the same plan.
+// INVALID_ARGUMENT (SPEC_INVALID) also for a malformed model.
 absl::StatusOr<v1::CreatePlanRequest> QuestionOfJob(const SlurmConfig& config, const JobFacts& job);
 
 }  // namespace parplan::slurm

@@ -1,4 +1,4 @@
-// What a node keeps of a job for its tasks, in a folder that only root may write to.
+// The files of a job on a node for its tasks, in a folder that only root may write to.
 //
 //   plan.dsse.json  model.json  topology.json  ranks.json    docs/launch.md
 //   node.env        variables of every task
@@ -24,7 +24,7 @@ namespace parplan::slurm {
 // Contents by name.
 using NodeFiles = std::map<std::string, std::string>;
 
-// Whose files, and where they will be.
+// The node and job of the files, and the folder they will be in.
 struct NodeOfJob {
   std::string cluster;
   std::string job_id;
@@ -34,19 +34,19 @@ struct NodeOfJob {
   std::string trust_path;
 };
 
-// Verifies the plan at `now`, for this cluster, job and node, and makes the files. The errors of
-// PlanVerifier and LaunchPlan; AUDIENCE_MISMATCH also for a node that the topology does not name.
-// A job without a plan gets the variable PARPLAN_NO_PLAN, which says why.
+// Verifies the plan at `now` for this cluster, job and node, and makes the files. Returns the
+// errors of PlanVerifier and LaunchPlan; AUDIENCE_MISMATCH also for a node that the topology does
+// not name. A job without a plan gets the variable PARPLAN_NO_PLAN with the reason.
 absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBundle& trust,
                                         const NodeOfJob& node, absl::Time now);
 
-// Of a job that must not start.
+// Makes the file of a job that must not start.
 NodeFiles RefusalFiles(const std::string& why);
 
-// Replaces the folder, whole or not at all, and makes those above it. FAILED_PRECONDITION where the
-// one above it is there and others may write to it.
+// Replaces the folder whole or not at all, and makes its parents. FAILED_PRECONDITION if its parent
+// exists and users other than its owner may write to it.
 absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files);
-// Nothing where it is not there.
+// Removes the folder if it exists.
 absl::Status RemoveNodeFiles(const std::string& folder);
 
 }  // namespace parplan::slurm

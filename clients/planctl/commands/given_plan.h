@@ -1,4 +1,4 @@
-// A plan from a file of ours or of Galvatron's.
+// Reads a plan from a file of parplan or of Galvatron.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
@@ -13,9 +13,9 @@
 
 namespace parplan::planctl {
 
-// Reads an envelope, an unsigned plan, or a strategy file of Galvatron, whose layers are
-// those of the model of `spec` and whose devices are its cluster unless `options` has
-// others. What was assumed of the latter is noted on standard error.
+// Reads an envelope, an unsigned plan, or a strategy file of Galvatron. A strategy file takes its
+// layers from the model of `spec`, and its devices from the cluster unless `options` names others;
+// what was assumed about it is noted on standard error.
 absl::StatusOr<Plan> ReadGivenPlan(const Session& session, const std::string& path,
                                    const GalvatronPlanOptions& options, const v1::PlanSpec& spec);
 

@@ -1,4 +1,4 @@
-// Ctrl-C during a search: the first ends it with the best plan so far.
+// Handles Ctrl-C during a search: the first one ends it with the best plan so far.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_INTERRUPT_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_INTERRUPT_H_
@@ -7,8 +7,8 @@
 
 namespace parplan::planctl {
 
-// While there is one, the first SIGINT is remembered and does nothing else; the second
-// ends the program as usual. One at a time.
+// While an InterruptWatch exists, the first SIGINT is only remembered; the second ends the program
+// as usual. REQUIRES: at most one exists at a time.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -16,7 +16,7 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // Safe to ask from any thread.
+  // Returns whether the first SIGINT has come. Safe to call from any thread.
   static bool interrupted();
 
  private:

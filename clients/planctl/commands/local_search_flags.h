@@ -9,13 +9,13 @@
 namespace parplan::planctl {
 
 struct LocalSearchFlags {
-  // 0: as many as the machine has.
+  // 0: one per processor, at most 256.
   int thread_count = 0;
 
-  // Adds `--threads` and gives it, so that the caller can say what it needs.
+  // Adds `--threads` and returns it, so that the caller can say which flags it needs.
   shell::Option AddTo(shell::Command command);
 
-  // A watch with these threads that an `InterruptWatch` cancels.
+  // Returns a watch with these threads that an `InterruptWatch` cancels.
   SearchWatch Watch() const;
 };
 

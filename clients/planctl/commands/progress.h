@@ -1,4 +1,4 @@
-// Progress of a search on standard error, for anything that takes over a second.
+// Shows the progress of a search that takes over a second on standard error.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_PROGRESS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_PROGRESS_H_
@@ -9,7 +9,7 @@
 
 namespace parplan::planctl {
 
-// Rewrites one line on a terminal; elsewhere prints a line now and then.
+// A line that is rewritten on a terminal every 200 ms; elsewhere a new line every 5 s.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet);
@@ -18,6 +18,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
+  // Shows `progress` if the next line is due.
   void Show(const v1::SearchProgress& progress);
 
  private:

@@ -16,13 +16,13 @@
 
 namespace parplan::planctl {
 
-// What the flags were set to.
+// The values of the flags.
 struct QuestionFlags {
   std::string model_path;
   std::string cluster_path;
   std::vector<std::string> profile_paths;
   int64_t global_batch_size = 0;
-  // 0: as in the cluster file.
+  // 0: the number in the cluster file.
   int node_count = 0;
   std::string planner;
   // Below 0: the default.
@@ -35,10 +35,10 @@ struct QuestionFlags {
   int64_t micro_batch_count = 0;
   // Empty: searched.
   std::string schedule;
-  // Empty: everything, for any program.
+  // Empty: the whole space, for plans that any program runs.
   std::string space;
   std::string target;
-  // 0: only `global_batch_size`; the step then is 0 as well.
+  // 0: only `global_batch_size` is searched; then the step is 0 as well.
   int64_t smallest_global_batch_size = 0;
   int64_t global_batch_size_step = 0;
   bool disable_recompute = false;
@@ -54,9 +54,9 @@ struct QuestionFlags {
 
   // Adds the flags. `with_planner`: also those that choose planner and limits.
   void AddTo(shell::Command command, bool with_planner);
-  // The limits alone.
+  // Adds the limits alone.
   void AddLimitsTo(shell::Command command);
-  // For more plans than one.
+  // Adds the flags that ask for more than one plan.
   void AddAnswersTo(shell::Command command);
 
   // Reads the files and puts the question together. INVALID_ARGUMENT (SPEC_INVALID)

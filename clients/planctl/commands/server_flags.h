@@ -1,4 +1,4 @@
-// The flags that name a server and how to speak with it.
+// The flags that name a server and how to reach it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SERVER_FLAGS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SERVER_FLAGS_H_
@@ -21,7 +21,9 @@ struct ServerFlags {
   // Adds the flags; the address also comes from PARPLAN_SERVER.
   void AddTo(shell::Command command);
 
+  // Returns a channel to the server, not connected yet; the errors of `MakeChannel`.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
+  // Returns the options of one call: its timeout.
   CallOptions Call() const;
 };
 

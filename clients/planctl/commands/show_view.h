@@ -1,4 +1,4 @@
-// How every command that has a plan shows it.
+// Shows the plan of a command.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHOW_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHOW_VIEW_H_
@@ -12,11 +12,11 @@
 
 namespace parplan::planctl {
 
-// Prints `view` as the session wants it, and writes the page to `report_path`
+// Prints `view` as text or JSON, as the session says, and writes the HTML page to `report_path`
 // unless that is empty.
 absl::Status ShowView(const Session& session, const PlanView& view, const std::string& report_path);
 
-// Reads a plan file of ours.
+// Reads a plan file of parplan: an envelope or an unsigned plan.
 absl::StatusOr<PlanView> ReadView(const std::string& path);
 
 }  // namespace parplan::planctl

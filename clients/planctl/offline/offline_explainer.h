@@ -18,26 +18,25 @@
 
 namespace parplan::planctl {
 
-// The question of a plan: the arguments of `EvaluateOffline`. A `spec` without batch gets that of
-// the plan.
+// The arguments of `EvaluateOffline`. A `spec` without a batch size takes that of the plan.
 struct ExplainContext {
   v1::PlanSpec spec;
   std::vector<v1::Profile> profiles;
   std::shared_ptr<const Calibration> calibration;
 };
 
-// Compares the plan with another for the same model and cluster, whose batch may differ. The errors
-// of `EvaluateOffline` for either plan.
+// Compares the plan with another for the same model and cluster, which may have another batch
+// size. Returns the errors of `EvaluateOffline` for either.
 absl::StatusOr<PlanExplanation> ExplainOffline(const ExplainContext& context, const Plan& plan,
                                                const Plan& rival);
 
-// Why the plan of another planner was not chosen.
+// The answer to "why not the plan of another planner?".
 struct WhyNot {
   std::string planner;
-  // The comparison with its best plan; absent if none fits.
+  // Its best plan compared with this one; absent if none of its plans fits.
   std::optional<PlanExplanation> explanation;
-  // If nothing fits: the terms of its plan that needs the least memory, predicted for the devices
-  // there are, and the smallest memory and number of devices that would suffice.
+  // If nothing fits: its plan that needs least memory, the memory and the number of devices that
+  // would suffice.
   std::optional<PlanTerms> smallest;
   Bytes smallest_device_memory;
   std::optional<int> smallest_device_count;
@@ -52,20 +51,20 @@ struct WhyNot {
 absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& plan,
                                      const std::string& planner, const SearchWatch& watch = {});
 
-// Returns what 10 % more of each resource would gain, planning again with the planner that
-// `context.spec.options` names. The errors of `WhyNotOffline`.
+// Returns what 10 % more of each resource would gain, replanned by the planner that
+// `context.spec.options` names. Returns the errors of `WhyNotOffline`.
 absl::StatusOr<std::vector<Sensitivity>> SensitivitiesOffline(const ExplainContext& context,
                                                               const Plan& plan,
                                                               const SearchWatch& watch = {});
 
-// The answer of `planctl explain`, without the plan itself.
+// The answer of `planctl explain` apart from the plan itself.
 struct ExplainAnswer {
   std::optional<PlanExplanation> against;
   std::vector<WhyNot> why_not;
   std::vector<Sensitivity> sensitivities;
 };
 
-// Return the answer as tables for a terminal, and as one JSON object (docs/planctl.md).
+// Return the answer as tables for a terminal, or as one JSON object (docs/planctl.md).
 std::string ExplainText(const ExplainAnswer& answer);
 std::string ExplainJson(const ExplainAnswer& answer);
 

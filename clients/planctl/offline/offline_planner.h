@@ -1,4 +1,4 @@
-// Plans in this process, without a server.
+// Plans in this process, without a server: files in, a plan out.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
@@ -22,43 +22,43 @@ namespace parplan::planctl {
 // the earlier profile), the data sheets of the library, and `calibration`, or
 // `PublishedCalibration` if it is null.
 //
-// Without any profile they plan from data sheets alone, whether or not `spec.options` allows
-// estimates. Devices that are not in the library need a profile: INVALID_ARGUMENT (SPEC_INVALID)
-// naming `--profile`.
+// Without any profile, devices of the library are planned for from data sheets
+// alone, whether or not `spec.options` allows estimates: there is nothing else to plan from.
+// Other devices need a profile: INVALID_ARGUMENT (SPEC_INVALID) naming `--profile`.
 
-// Returns the problem of `spec`. The errors of `AskedPlanFromProto`, `KnownHardware`,
-// `SnapshotOfNodes` and `ProblemFor`.
+// Returns the problem of `spec`. Returns the errors of `AskedPlanFromProto`, `KnownHardware` and
+// `SnapshotOfNodes`.
 absl::StatusOr<PlanningProblem> OfflineProblem(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
 // Runs the planner that `spec.options` names, and the baselines if it asks for them, checks the
-// answer, and returns it as an unsigned payload with a view of it. The limits of `spec.options` are
-// for each search. The errors of `OfflineProblem`; FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the
-// smallest memory and the smallest number of devices that would suffice; DEADLINE_EXCEEDED
-// (SEARCH_TIMED_OUT).
+// answer, and returns it as a view on an unsigned payload. Limits hold for each search. Apart from
+// the errors of `OfflineProblem`:
+// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would
+// fit and the smallest number of devices, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT).
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
 
-// Returns the problem under which `EvaluateOffline` evaluates `plan`, with the same errors.
+// Returns the problem that a given plan answers, with the errors of `EvaluateOffline`.
 absl::StatusOr<PlanningProblem> ProblemOfPlan(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
-// Returns what the cost model predicts for a given plan. The schedule is the plan's, and so are
-// batch and largest tensor-parallel degree unless `spec` has them. Space, target and range of
-// batches are ignored, so that plans which no search makes can be evaluated too.
+// Predicts a given plan. The schedule and, if `spec` names none, the batch size and the largest
+// tensor-parallel degree are the plan's; space, target and range of batch sizes are ignored, so
+// plans that no search makes can be predicted too.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` if `spec` and the plan have
-// different ones, and naming `plan` if it is not a plan for this model and cluster. A plan that
-// does not fit in memory is no error: see `Prediction::fits`.
+// INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` if `spec` has another than
+// the plan, and `plan` if it is not a plan for this model and cluster.
+// A plan that does not fit is an answer: see `Prediction::fits`.
 absl::StatusOr<PlanView> EvaluateOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
-// Runs every planner on the same question, each under the limits of `spec`. Returns a row for each
-// in the order of `PlannerNames`.
+// Runs every planner on the same question, in the order of `PlannerNames`, each under the
+// limits of `spec`.
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});

@@ -1,5 +1,5 @@
-// What runs of plans measured, beside what was predicted: the files that
-// `parplan-exec --results` writes, read and compared.
+// Reads the files that `parplan-exec --results` writes, and compares what runs of plans measured
+// with what was predicted.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_H_
 #define PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_H_
@@ -18,7 +18,7 @@ namespace parplan::planctl {
 // One item of the memory of a stage's fullest device.
 struct RunMemoryItem {
   int stage = 0;
-  // As in results: `parameters`, `activations`, ...
+  // The name in the file: `parameters`, `activations`, ...
   std::string name;
   int64_t predicted_bytes = 0;
   int64_t measured_bytes = 0;
@@ -26,7 +26,7 @@ struct RunMemoryItem {
 
 // The steps of one run under one plan.
 struct RunResult {
-  // What people call it: the file's name, without folder and ending.
+  // The name shown to people: that of the file, without folder and ending.
   std::string label;
   std::string gist;
   int64_t step_count = 0;
@@ -40,9 +40,9 @@ struct RunResult {
   // run could not measure it, or was made by a release that did not.
   std::optional<double> used_by_others;
   bool is_machine_busy = false;
-  // Of all stages whose memory was measured.
+  // The items of all stages whose memory was measured.
   std::vector<RunMemoryItem> items;
-  // Of the first and the last step of the run.
+  // Loss of the first and of the last step of the run.
   std::optional<double> first_loss;
   std::optional<double> last_loss;
 
@@ -51,33 +51,34 @@ struct RunResult {
   double PeakError() const;
 };
 
-// The plans of one file in the order of the run; several where plans were swapped. `path`
-// names it in errors and labels. INVALID_ARGUMENT (SPEC_INVALID) naming the field that is
-// missing or wrong; plans without a measured window are left out.
+// Returns the plans of one file in the order of the run; there are several if plans were swapped.
+// `path` names the file in errors and labels. Plans without a measured window are left out.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field that is missing or wrong.
 absl::StatusOr<std::vector<RunResult>> ReadRunResults(absl::string_view path,
                                                       absl::string_view text);
 
-// How well predictions met measurements.
+// Errors of the predictions of several runs.
 struct RunSummary {
-  // Of step times: absolute relative errors.
+  // Absolute relative errors of step times.
   double median_step_error = 0.0;
   double worst_step_error = 0.0;
-  // The same of the memory of the fullest device,
+  // The worst absolute relative error of the fullest device's memory.
   double worst_peak_error = 0.0;
-  // and of items by stage. An item of less than a hundredth of its stage's peak counts by its
-  // share of that hundredth: nobody plans by it.
+  // The worst absolute relative error of a memory item of a stage, and the item's name. The error
+  // of an item below 1 % of its stage's peak is divided by 1 % of the peak instead of by the item:
+  // small items do not decide a plan.
   double worst_item_error = 0.0;
   std::string worst_item;
-  // Spearman's, of step times. Absent for one run, or where all are equal.
+  // Spearman's rank correlation of step times. Absent for one run, or if all are equal.
   std::optional<double> rank_correlation;
   // Measured step of the run predicted to be fastest over that of the fastest, less 1.
   double regret = 0.0;
 };
 
-// REQUIRES: runs.
+// Summarizes the errors. REQUIRES: at least one run.
 RunSummary Summarize(absl::Span<const RunResult> runs);
 
-// A table in the order given and the summary below it.
+// Return a table in the order given with the summary below it, as text or as JSON.
 std::string RunsText(absl::Span<const RunResult> runs);
 std::string RunsJson(absl::Span<const RunResult> runs);
 

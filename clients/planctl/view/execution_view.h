@@ -1,4 +1,4 @@
-// Executions as planctl shows them: what was measured beside what was predicted.
+// Shows executions: measured times and memory beside the predicted ones.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_EXECUTION_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_EXECUTION_VIEW_H_
@@ -10,11 +10,11 @@
 
 namespace parplan::planctl {
 
-// One line an execution, in their order.
+// Returns one line per execution, in the order of the response.
 std::string ExecutionListText(const v1::ListExecutionsResponse& executions);
 
-// One execution with the phases and memory items of its stages. What was not measured or not
-// predicted is `-`; a ratio is measured over predicted.
+// Returns one execution with the phases and memory items of its stages. A value that was not
+// measured or not predicted is `-`; a ratio is measured over predicted.
 std::string ExecutionText(const v1::Execution& execution);
 
 }  // namespace parplan::planctl

@@ -1,4 +1,4 @@
-// The library of devices and fabrics as planctl shows it.
+// Shows the library of devices and fabrics.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_HARDWARE_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_HARDWARE_VIEW_H_
@@ -13,13 +13,13 @@
 
 namespace parplan::planctl {
 
-// Tables of devices, named systems and links, in the order of the library, and
-// the same as one object (docs/planctl.md).
+// Returns tables of devices, named systems and links, in the order of the library, as text or as
+// one JSON object (docs/planctl.md).
 std::string HardwareListText(const HardwareLibrary& library);
 nlohmann::ordered_json HardwareListJson(const HardwareLibrary& library);
 
-// Every value of a device or fabric and its sources. `name` is taken for a device
-// first. NOT_FOUND (RESOURCE_NOT_FOUND) for a name that the library does not know.
+// Returns every value of a device or fabric and its sources. If a device and a fabric share the
+// name, the device is meant. NOT_FOUND (RESOURCE_NOT_FOUND) if the library does not know it.
 absl::StatusOr<std::string> HardwareEntryText(const HardwareLibrary& library,
                                               absl::string_view name);
 absl::StatusOr<nlohmann::ordered_json> HardwareEntryJson(const HardwareLibrary& library,
