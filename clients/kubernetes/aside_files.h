@@ -1,4 +1,4 @@
-// What a journal set aside for people, the latest alone.
+// Keeps the latest of the files that a journal set aside for people to look at.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_
 #define PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_
@@ -10,17 +10,18 @@
 
 namespace parplan::sidecar {
 
-// Files `*.refused` and `*.damaged` of a folder. Of one thread at a time.
+// The files `*.refused` and `*.damaged` of a folder. Not thread-safe.
 class AsideFiles {
  public:
-  // A server that refuses goes on refusing: more are removed, the oldest first.
+  // Further files remove the oldest: a server that refuses one window tends to refuse all. 100 is
+  // not measured: enough to see a pattern, and a small share of the journal's disk space.
   static constexpr size_t kMaxCount = 100;
 
   explicit AsideFiles(std::string folder) : folder_(std::move(folder)) {}
 
-  // Finds those of an earlier process, in the order of their names.
+  // Finds the files of an earlier process, in the order of their names.
   void Load();
-  // `file` is new in the folder.
+  // Counts `file`, which was just made in the folder.
   void Add(const std::string& file);
 
  private:

@@ -1,4 +1,4 @@
-// How far a job's measurements are from what its plan predicted.
+// Measures how far a job's measurements are from what its plan predicted.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_
@@ -27,20 +27,21 @@ struct Drift {
   bool is_drifting = false;
 };
 
-// Over the latest windows of all ranks; the first window of each rank, which has the cold
-// start, is left out where there are others. Safe to use from any thread.
+// Compares the latest windows of all ranks with the prediction. The first window of each rank has
+// the cold start: it counts only while there are no others. Safe to use from any thread.
 class DriftMeter {
  public:
-  // `limit`: above 1. `window_count`: how many windows count.
+  // `limit`: above 1. `window_count`: the number of latest windows that count.
   explicit DriftMeter(double limit, size_t window_count = 256);
 
-  // A plan that the job may take from now on. The job goes on under the one it has until the first
-  // windows of another come: then what was measured before counts no more.
+  // Adds a plan that the job may take from now on. The job counts as running under its present plan
+  // until the first windows of another one come; then earlier measurements are dropped.
   void AddPlan(const std::string& plan, const v1::Prediction& prediction);
-  // `plan` is the name of that under which they were measured; those of a plan of which nothing
-  // is known, or that the job has left, are passed over.
+  // Adds windows that were measured under the plan of this name. Windows of an unknown plan, or of
+  // one that the job has left, are ignored.
   void Add(absl::string_view plan, absl::Span<const v1::MeasuredWindow> windows);
 
+  // Returns the present drift.
   Drift Get() const;
 
  private:
@@ -57,7 +58,7 @@ class DriftMeter {
   const size_t window_count_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  // The first is the one under which the job was seen last, others may follow it.
+  // The first is the plan under which the job was seen last; others may follow it.
   std::deque<Plan> plans_;
   std::deque<Seen> seen_;
   std::map<int, int64_t> first_steps_;

@@ -1,4 +1,4 @@
-// Brings what a journal holds to the server, however long that is away.
+// Sends what a journal holds to the server, however long the server can't be reached.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
@@ -18,37 +18,39 @@
 namespace parplan::sidecar {
 
 struct ForwarderOptions {
-  // Between two tries: doubles from the first to the longest, each time by a random factor of
-  // half to all of it, so that sidecars do not come back all at once.
+  // Pause between two tries: doubles from the first to the longest, and is shortened by a random
+  // factor from 0.5 to 1, so that sidecars do not all come back at once. Not measured: 1 s is
+  // shorter than a restart of a server, 2 min bounds the delay after a long outage.
   absl::Duration first_pause = absl::Seconds(1);
   absl::Duration longest_pause = absl::Minutes(2);
 };
 
-// One thread, which sleeps while there is nothing to tell.
+// Sends on a thread of its own, which sleeps while there is nothing to send.
 class Forwarder {
  public:
-  // Tells the server; gives its name of an execution where that was opened. May block as long
-  // as its own deadline.
+  // Sends one task to the server; returns the server's name of an execution that was opened. May
+  // block until its own deadline.
   using Deliver = std::function<absl::StatusOr<std::string>(const JournalTask&)>;
-  // Told from the thread after each try.
+  // Called on the thread after each try.
   using Observer = std::function<void(const JournalTask&, const absl::Status&, bool may_retry)>;
 
   // `journal` outlives it.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
-  // Ends after the try under way; what was not told stays in the journal.
+  // Ends after the try that is running; what was not sent stays in the journal.
   ~Forwarder();
 
-  // Tries at once, and waits until all is told, at most so long; says whether it is.
+  // Tries at once, and waits until everything is sent, at most `timeout`. Returns whether it is.
   bool Flush(absl::Duration timeout);
 
-  // Tries that failed and were or will be repeated.
+  // Number of tries that failed and were or will be repeated.
   int64_t failure_count() const;
 
  private:
   void Run();
+  // Sends one task, and records the outcome in the journal.
   void Tell(const JournalTask& task);
-  // Windows of a batch of which the server refused some.
+  // Sends the windows of a batch one by one, after the server refused some of them.
   void TellOneByOne(JournalTask task);
   void Pause();
 
@@ -66,7 +68,8 @@ class Forwarder {
   std::thread thread_;
 };
 
-// Whether another try can succeed: the server was away, busy, or wrong itself.
+// Returns whether another try can succeed: the server could not be reached, was busy, or failed
+// itself.
 bool MayTellAgain(const absl::Status& status);
 
 }  // namespace parplan::sidecar

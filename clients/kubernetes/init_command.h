@@ -8,8 +8,8 @@
 
 namespace parplan::sidecar {
 
-// Tries until there is a plan that holds, or the deadline has passed, and gives the last error
-// then. A plan that was refused is an error at once.
+// Tries until there is a plan that passes verification, or the deadline has passed; then returns
+// the last error. A plan that was refused is an error at once.
 absl::Status RunInit(const SidecarFlags& flags);
 
 }  // namespace parplan::sidecar

@@ -1,4 +1,4 @@
-// The records of a journal on disk: what they are called, and what is in them.
+// Names and contents of the records of a journal on disk.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_
 #define PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_
@@ -16,29 +16,29 @@
 
 namespace parplan::sidecar {
 
-// A record is of an execution, or of windows of one. By name, executions come before all windows,
-// and the windows of one execution in the order in which they came.
+// The name of a record: an execution, or windows of one. In the order of names, executions come
+// before all windows, and the windows of one execution in the order of arrival.
 struct JournalRecordName {
   bool is_windows = false;
-  // Of the journal's own counting; that of the execution, for windows too.
+  // The journal's number of the execution; for windows, of the execution they belong to.
   int64_t execution_number = 0;
-  // Of windows.
+  // Position among the windows of the execution; 0 for an execution.
   int64_t order = 0;
 };
 
 std::string ExecutionRecordName(int64_t execution_number);
 std::string WindowsRecordName(int64_t execution_number, int64_t order);
-// Absent for the name of something else.
+// Returns nothing if `name` is not the name of a record.
 std::optional<JournalRecordName> ParseRecordName(absl::string_view name);
 
-// How the job asked for an execution, and how it stands.
+// The request with which the job opened an execution, and the execution's state.
 struct ExecutionContent {
   v1::CreateExecutionRequest request;
   v1::Execution execution;
 };
 
-// Messages one after the other, each behind its length. What is read back is equal; DATA_LOSS where
-// it was something else.
+// Write messages one after the other, each after its length, and read them back. DATA_LOSS for a
+// text that was not written so.
 std::string WriteExecution(const ExecutionContent& content);
 absl::StatusOr<ExecutionContent> ParseExecution(const std::string& text);
 std::string WriteWindows(absl::Span<const v1::MeasuredWindow> windows);

@@ -1,4 +1,4 @@
-// What a volume holds of one plan.
+// Makes the files of one plan on the shared volume.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
 #define PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
@@ -13,14 +13,14 @@
 namespace parplan::sidecar {
 
 struct PlanFilesOptions {
-  // Where the containers of the pod find the files.
+  // The folder in which the containers of the pod find the files.
   std::string folder;
   std::string trust_file;
-  // This pod's node: by its name, where the plan names nodes, or by its number. Neither is
-  // needed where the plan has one node.
+  // This pod's node: its name if the plan names nodes, else its number. Neither is needed if the
+  // plan has one node.
   std::string node_name;
   int node_rank = -1;
-  // As LaunchOptions.
+  // The members of `LaunchOptions` with these names.
   std::string master_address;
   int master_port = 0;
 };
@@ -29,11 +29,11 @@ struct PlanFilesOptions {
 inline constexpr char kPlanFile[] = "plan.dsse.json";
 inline constexpr char kEnvironmentFile[] = "plan.env";
 
-// The plan (`plan.dsse.json`), the model and the topology it was made for (`model.json`,
-// `topology.json`), the rank map (`ranks.json`), what all processes of this node are told
-// (`plan.env`), and for each of its devices what its rank is told (`rank-<device>.env`), the
-// last two as `export` lines of a shell. INVALID_ARGUMENT (SPEC_INVALID) where the node is not
-// one of the plan; the errors of LaunchPlan.
+// Makes the plan (`plan.dsse.json`), the model and the topology it was made for (`model.json`,
+// `topology.json`), the rank map (`ranks.json`), the
+// environment of all processes of this node (`plan.env`), and for each of its devices that of its
+// rank (`rank-<device>.env`), the last two as `export` lines of a shell. INVALID_ARGUMENT
+// (SPEC_INVALID) if the node is not one of the plan, and the errors of LaunchPlan.
 absl::StatusOr<std::vector<VolumeFile>> MakePlanFiles(const FetchedPlan& plan,
                                                       const PlanFilesOptions& options);
 

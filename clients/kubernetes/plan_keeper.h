@@ -18,18 +18,18 @@
 
 namespace parplan::sidecar {
 
-// `Look` is for one thread; what it says of the plan, for any.
+// The plan on the volume. `Look` must be called from one thread; the getters from any.
 class PlanKeeper {
  public:
-  // Starts from the plan on the volume, which is verified again: NOT_FOUND (RESOURCE_NOT_FOUND)
-  // where there is none, and the errors of PlanVerifier, but for PLAN_EXPIRED: a job goes on
-  // under the plan it has.
+  // Starts from the plan on the volume, which is verified again. NOT_FOUND (RESOURCE_NOT_FOUND) if
+  // there is none, and the errors of PlanVerifier except PLAN_EXPIRED: a job goes on under the
+  // plan it has.
   static absl::StatusOr<std::unique_ptr<PlanKeeper>> Open(const PlanFilesOptions& files,
                                                           const PlanWanted& wanted,
                                                           const ChannelOptions& server);
 
   // Looks for a newer plan of the same job and writes it to the volume as the next generation.
-  // What failed is in the log; a plan that was refused changes nothing.
+  // Logs failures; a plan that was refused changes nothing.
   LookOutcome Look(absl::Time now, absl::Duration timeout);
 
   // The plan on the volume.

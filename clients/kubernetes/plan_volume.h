@@ -1,4 +1,4 @@
-// The folder that the containers of a pod share: a plan and what belongs to it.
+// Writes a plan and its files to the folder that the containers of a pod share.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_VOLUME_H_
 #define PARPLAN_CLIENTS_KUBERNETES_PLAN_VOLUME_H_
@@ -19,31 +19,33 @@ struct VolumeFile {
   std::string content;
 };
 
-// Files of one generation are seen together or not at all: they lie in a folder of their own,
+// A folder in which the files of one generation are seen together or not at all: they lie in a
+// folder of their own,
 //
 //   <folder>/plan.dsse.json -> .current/plan.dsse.json     what readers open
 //   <folder>/.current       -> .generations/7              changes by one rename
 //   <folder>/.generations/7/plan.dsse.json
 //
 // so a reader that opens several files looks up `.current` first and reads below it. The
-// generation before stays until the next one, for readers that are at it. One writer at a time.
+// previous generation stays until the next one is written, for readers that have opened it.
+// REQUIRES: one writer at a time.
 class PlanVolume {
  public:
-  // Makes the folder where it is missing and removes what a writer that was killed left.
-  // FAILED_PRECONDITION (STORE_UNAVAILABLE) where that can't be.
+  // Makes the folder if it is missing, and removes what a writer that was killed has left.
+  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if that fails.
   static absl::StatusOr<std::unique_ptr<PlanVolume>> Open(const std::string& folder);
 
-  // Counts from 1; 0 where nothing was written yet.
+  // Number of the current generation, from 1; 0 before the first.
   int64_t generation() const { return generation_; }
 
-  // The next generation: `files`, and a file `generation` with its number. UNAVAILABLE
-  // (STORE_UNAVAILABLE) naming file and cause: the generation before is still there, whole.
+  // Writes the next generation: `files`, and a file `generation` with its number. UNAVAILABLE
+  // (STORE_UNAVAILABLE) naming file and cause; then the previous generation is still whole.
   absl::Status Write(const std::vector<VolumeFile>& files);
 
-  // A file of the current generation; NOT_FOUND.
+  // Returns a file of the current generation; NOT_FOUND if there is none.
   absl::StatusOr<std::string> Read(const std::string& name) const;
 
-  // Where readers find a file.
+  // Returns the path by which readers open a file.
   std::string PathOf(const std::string& name) const;
 
  private:

@@ -1,4 +1,4 @@
-// Takes a job's reports over a unix socket, as a server would, and keeps them in a journal.
+// Serves a job's reports over a unix socket, and keeps them in a journal.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_REPORT_SERVICE_H_
 #define PARPLAN_CLIENTS_KUBERNETES_REPORT_SERVICE_H_
@@ -14,23 +14,23 @@
 
 namespace parplan::sidecar {
 
-// ExecutionService at `unix:PATH` while it lives: whoever can report to a server can report
-// here. What it answers with OK is on disk. Executions have names of the journal's own; what is
-// asked about them is answered from there, and `ListExecutions` is not implemented.
+// ExecutionService at `unix:PATH` while this object lives: a program that reports to a server can
+// report here. A report answered with OK is on disk. Executions have the journal's names, and are
+// read from the journal; `ListExecutions` is not implemented.
 class ReportService {
  public:
-  // Told of windows that were taken and of their execution's name, which begins with its plan's,
-  // on the threads of calls.
+  // Called with windows that were stored and with the name of their execution, which begins with
+  // that of its plan, on the threads of calls.
   using Observer =
       std::function<void(const std::string& name, absl::Span<const v1::MeasuredWindow>)>;
 
-  // `journal` outlives it. Whoever may write to the socket may report: its owner and its group.
-  // INVALID_ARGUMENT (SPEC_INVALID) for a path too long for a socket, UNAVAILABLE where it can't
-  // be made.
+  // Starts the service. `journal` must outlive it. The socket's owner and group may report.
+  // INVALID_ARGUMENT (SPEC_INVALID) for a path too long for a socket, UNAVAILABLE if the socket
+  // can't be made.
   static absl::StatusOr<std::unique_ptr<ReportService>> Start(const std::string& socket_path,
                                                               WindowJournal& journal,
                                                               Observer observer);
-  // Ends after the calls in progress, within a second.
+  // Waits for the calls in progress, at most a second.
   ~ReportService();
 
  private:

@@ -1,4 +1,4 @@
-// `parplan-sidecar run`: stands beside a job until a signal ends it.
+// `parplan-sidecar run`: accompanies a job until a signal ends it.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_RUN_COMMAND_H_
 #define PARPLAN_CLIENTS_KUBERNETES_RUN_COMMAND_H_
@@ -10,9 +10,9 @@
 
 namespace parplan::sidecar {
 
-// `signals` are blocked in all threads and waited for here. UNAVAILABLE where not all of what
-// the job reported could be brought to the server: it stays in the state folder. Other errors
-// come before anything is served.
+// Serves until one of `signals`, which are blocked in all threads. UNAVAILABLE if some of what the
+// job reported could not be sent to the server: it stays in the state folder. Other errors are
+// returned before anything is served.
 absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals);
 
 }  // namespace parplan::sidecar

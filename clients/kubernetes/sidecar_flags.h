@@ -19,16 +19,16 @@ struct SidecarFlags {
   enum class Command { kInit, kRun };
   Command command = Command::kInit;
   ChannelOptions server;
-  // With the trust bundle, the job and the node.
+  // The plan to fetch, the trust bundle, the job and the node.
   PlanWanted wanted;
-  // Where the shared volume is, and who this pod is.
+  // The shared volume, and this pod's place in the job.
   PlanFilesOptions files;
   absl::Duration call_timeout = absl::Minutes(1);
 
-  // Of init.
+  // Flags of `init` alone.
   absl::Duration deadline = absl::Minutes(5);
 
-  // Of run.
+  // Flags of `run` alone.
   std::string socket;
   std::string state_dir;
   WatchOptions watch = {.health_listen = "127.0.0.1:9481", .metrics_listen = "127.0.0.1:9482"};
@@ -37,8 +37,8 @@ struct SidecarFlags {
   absl::Duration drain_time = absl::Seconds(20);
 };
 
-// The flags; or, when the command line asks for help, the version or a check, or is wrong, what
-// was printed about it and the exit code, 0 or 2.
+// Reads the command line. Returns the exit code instead of flags if it asks for help, for the
+// version or for a check (0), or is wrong (2); then everything is printed.
 std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv);
 
 }  // namespace parplan::sidecar

@@ -1,4 +1,4 @@
-// What the sidecar tells Prometheus about itself and its job (docs/kubernetes.md).
+// Metrics of the sidecar and its job for Prometheus (docs/kubernetes.md).
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_SIDECAR_METRICS_H_
 #define PARPLAN_CLIENTS_KUBERNETES_SIDECAR_METRICS_H_
@@ -15,7 +15,7 @@
 
 namespace parplan::sidecar {
 
-// What is read whenever somebody asks.
+// Values that are read at each scrape.
 struct SidecarFigures {
   JournalCounts journal;
   Drift drift;
@@ -29,17 +29,17 @@ enum class LookOutcome { kSame, kNew, kRefused, kFailed };
 // Safe to use from any thread.
 class SidecarMetrics {
  public:
-  // `figures` is called on threads of the HTTP server. When the certificates of these files end is
-  // told, too; empty paths are left out.
+  // `figures` is called on threads of the HTTP server. The metrics include the expiry of the
+  // certificates in these files; empty paths are left out.
   SidecarMetrics(std::function<SidecarFigures()> figures, const std::string& certificate_file,
                  const std::string& ca_file);
   ~SidecarMetrics();
 
-  // Serves them over plain HTTP at `/metrics` of `address`, HOST:PORT, as long as this lives;
-  // port 0 takes a free one, which is given back. UNAVAILABLE when it cannot be had.
+  // Serves the metrics over plain HTTP at `/metrics` of `address`, HOST:PORT, while this object
+  // lives. Returns the port; port 0 takes a free one. UNAVAILABLE if the port can't be opened.
   absl::StatusOr<int> Serve(const std::string& address);
 
-  // Somebody looked for a newer plan.
+  // Counts a look for a newer plan.
   void CountLook(LookOutcome outcome);
 
  private:
@@ -47,7 +47,7 @@ class SidecarMetrics {
   const std::shared_ptr<Series> series_;
 };
 
-// Resident memory of this process in bytes; 0 where it is not known.
+// Returns the resident memory of this process in bytes; 0 if unknown.
 int64_t ResidentBytes();
 
 }  // namespace parplan::sidecar

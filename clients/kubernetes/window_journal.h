@@ -1,4 +1,4 @@
-// What a job told about its executions, kept on disk until the server has it.
+// Keeps what a job reported about its executions on disk until the server has it.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_
 #define PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_
@@ -25,17 +25,17 @@
 
 namespace parplan::sidecar {
 
-// The next thing the server is to be told about one execution.
+// The next thing to send to the server about one execution.
 struct JournalTask {
   enum class Kind { kOpen, kSend, kClose, kAbandon };
   Kind kind = Kind::kOpen;
-  // As the job made it; also its key here.
+  // The request of the job; its request id is the key here.
   v1::CreateExecutionRequest request;
-  // The server's name; empty for kOpen.
+  // The server's name of the execution; empty for kOpen.
   std::string execution;
-  // Of kSend: at least one.
+  // At least one for kSend; else empty.
   std::vector<v1::MeasuredWindow> windows;
-  // Of kClose: SUCCEEDED or FAILED, and why; the latter also of kAbandon.
+  // For kClose: SUCCEEDED or FAILED, and the reason; for kAbandon the reason alone.
   v1::Execution::State outcome = v1::Execution::STATE_UNSPECIFIED;
   std::string reason;
 };
@@ -43,7 +43,7 @@ struct JournalTask {
 struct JournalCounts {
   int64_t received_window_count = 0;
   int64_t forwarded_window_count = 0;
-  // The server will never take them; set aside in the folder, the latest 100 records of them.
+  // Windows that the server will never take. The latest 100 records are set aside in the folder.
   int64_t refused_window_count = 0;
   int64_t waiting_window_count = 0;
   int64_t waiting_byte_count = 0;
@@ -51,52 +51,56 @@ struct JournalCounts {
   int64_t damaged_record_count = 0;
 };
 
-// Executions are known here by a name of our own, `{plan}/executions/{request_id}`, which the
-// job gets at once; the server's name comes with its answer. What `Append` and `Close` said OK
-// to survives the process and is told in order, until the server has it or will never take it.
-// Safe to use from any thread.
+// A queue on disk. Executions have local names, `{plan}/executions/{request_id}`, which the job
+// gets at once; the server's name comes with its answer. Everything that `Append` and `Close`
+// returned OK for survives the process and is sent in order, until the server has it or will never
+// take it. Safe to use from any thread.
 class WindowJournal {
  public:
   struct Options {
     std::string folder;
-    // Of windows that wait, as files on disk.
+    // Limit of the windows that wait, in bytes on disk (not measured).
     int64_t max_byte_count = int64_t{64} << 20;
   };
 
-  // Goes on with what an earlier process left. The errors of RecordFolder::Open.
+  // Continues with what an earlier process left. Returns the errors of RecordFolder::Open.
   static absl::StatusOr<std::unique_ptr<WindowJournal>> Open(const Options& options);
 
-  // Gives our name; the same for the same request. INVALID_ARGUMENT (SPEC_INVALID) for a plan or
-  // request id of another form, UNAVAILABLE (STORE_UNAVAILABLE) where the disk refuses.
+  // Opens an execution. Returns the local name; the same for the same request. INVALID_ARGUMENT
+  // (SPEC_INVALID) for a malformed plan name or request id, UNAVAILABLE (STORE_UNAVAILABLE) if the
+  // disk fails.
   absl::StatusOr<std::string> Begin(const v1::CreateExecutionRequest& request);
-  // All of `windows`, or none. NOT_FOUND for another name, FAILED_PRECONDITION (EXECUTION_STATE)
-  // once it is closed, UNAVAILABLE where there is no room: to be tried again later.
+  // Stores all of `windows`, or none. NOT_FOUND for an unknown name, FAILED_PRECONDITION
+  // (EXECUTION_STATE) once the execution is closed, UNAVAILABLE if there is no room: try again
+  // later.
   absl::Status Append(absl::string_view name, absl::Span<const v1::MeasuredWindow> windows);
-  // Closing again with the same outcome changes nothing. NOT_FOUND, FAILED_PRECONDITION, and
-  // UNAVAILABLE as above.
+  // Closes an execution; closing again with the same outcome changes nothing. Returns NOT_FOUND,
+  // FAILED_PRECONDITION and UNAVAILABLE in the cases of `Append`.
   absl::Status Close(absl::string_view name, v1::Execution::State outcome,
                      const std::string& reason);
-  // As the job knows it: its state, and the windows that were received.
+  // Returns the execution under its local name: its state, and the number of windows received.
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
-  // For the one thread that forwards: waits for something to tell, at most so long; absent then
-  // and after `Interrupt`.
+  // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
+  // REQUIRES: one thread forwards.
   std::optional<JournalTask> Next(absl::Duration timeout);
-  // The server took the task that `Next` gave; `execution` is what it calls an opened one.
+  // Records that the server took the task of `Next`; `execution` is its name of an opened one.
   void Done(const std::string& execution = "");
-  // The server will never take it. Windows are set aside; so is all of an execution that can't
-  // be opened. `is_closed`: nor will it take others of this execution, so `Append` does not either.
+  // Records that the server will never take the task. Windows are set aside; so is all of an
+  // execution that can't be opened. With `is_closed` the server takes no other windows of this
+  // execution, so `Append` refuses them too.
   void Refuse(bool is_closed = false);
-  // Of the windows of the task the server took these; the others stay refused.
+  // Records that the server refused `refused` of the task's windows, and took the others.
   void RefuseSome(absl::Span<const v1::MeasuredWindow> refused);
 
-  // Nobody reports any more: the server is told so of executions that run, after all else. Here
-  // they stay open, for who opens this folder next: perhaps not the job ended, but this process.
+  // Records that no more reports come: running executions are abandoned at the server, after all
+  // else was sent. Here they stay open for the next process that opens this folder: perhaps only
+  // this process ends, and not the job.
   void Abandon(const std::string& reason);
 
-  // `Next` returns at once, now and ever after.
+  // Makes `Next` return at once from now on.
   void Interrupt();
-  // Whether nothing is left to tell but the end of executions that go on.
+  // Whether nothing is left to send except the end of executions that still run.
   bool is_empty() const;
   JournalCounts counts() const;
 
@@ -104,18 +108,18 @@ class WindowJournal {
   struct Batch {
     std::string record;
     int64_t window_count = 0;
-    // On disk.
+    // Size on disk.
     int64_t byte_count = 0;
   };
   struct Entry {
     v1::CreateExecutionRequest request;
-    // The server's name, once known; state and reason as the job told them.
+    // Has the server's name once it is known, and the state and reason that the job reported.
     v1::Execution execution;
     std::string record;
     std::deque<Batch> batches;
     int64_t received_window_count = 0;
     bool is_finished = false;
-    // The server knows that nobody reports, by this process.
+    // Whether this process has abandoned it at the server.
     bool is_abandoned = false;
   };
   enum class Step { kNone, kOpen, kSend, kClose, kAbandon };
@@ -125,11 +129,11 @@ class WindowJournal {
   absl::Status Store(const Entry& entry);
   absl::StatusOr<Entry*> Find(absl::string_view name);
   Step StepOf(const Entry& entry) const;
-  // The oldest entry with something to tell, null where there is none.
+  // Returns the oldest entry with something to send; null if there is none.
   Entry* Ready();
   std::optional<JournalTask> Read(Entry& entry);
   void DropBatch(Entry& entry, const char* aside);
-  // Keeps a record for people, as long as it is among the latest.
+  // Keeps a record for people to look at, while it is among the latest.
   absl::Status SetAside(const std::string& record, const char* why);
   void Finish(Entry& entry);
   void ForgetOld();
@@ -139,16 +143,16 @@ class WindowJournal {
   std::condition_variable changed_;
   // Guarded by mutex_, as the rest.
   std::unique_ptr<RecordFolder> folder_;
-  // By number, in the order in which they were opened; ids lead to numbers.
+  // Entries by number, in the order of opening; and numbers by request id.
   std::map<int64_t, Entry> entries_;
   std::map<std::string, int64_t, std::less<>> numbers_;
   int64_t next_number_ = 1;
   JournalCounts counts_;
   AsideFiles aside_;
-  // Why nobody reports any more.
+  // The reason of `Abandon`.
   std::optional<std::string> abandon_reason_;
   bool is_interrupted_ = false;
-  // Of the task given last.
+  // Number of the entry whose task was returned last.
   int64_t current_ = 0;
   Step current_step_ = Step::kNone;
 };
