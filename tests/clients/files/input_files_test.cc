@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class InputFilesTest : public testing::Test {
+class InputFiles : public testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& bytes) const {
     const std::string path = absl::StrCat(folder_, "/", name);
@@ -31,7 +31,7 @@ class InputFilesTest : public testing::Test {
   const std::string folder_ = MakeTestFolder();
 };
 
-TEST_F(InputFilesTest, GivesAllBytesHoweverManyTheyAre) {
+TEST_F(InputFiles, GivesAllBytesHoweverManyTheyAre) {
   EXPECT_THAT(ReadInputFile(Write("empty", "")), IsOkAndHolds(IsEmpty()));
   for (const size_t size : {size_t{1}, size_t{64} << 10, (size_t{64} << 10) + 1, size_t{200000}}) {
     std::string bytes(size, '\0');
@@ -41,7 +41,7 @@ TEST_F(InputFilesTest, GivesAllBytesHoweverManyTheyAre) {
   }
 }
 
-TEST_F(InputFilesTest, NamesAFileThatIsTooLarge) {
+TEST_F(InputFiles, NamesAFileThatIsTooLarge) {
   const std::string path = Write("large", "");
   std::filesystem::resize_file(path, kMaxInputFileBytes + 1);
   EXPECT_THAT(ReadInputFile(path),
@@ -49,7 +49,7 @@ TEST_F(InputFilesTest, NamesAFileThatIsTooLarge) {
                        AllOf(HasSubstr(path), HasSubstr("more than 67108864 bytes"))));
 }
 
-TEST_F(InputFilesTest, NamesWhatCannotBeRead) {
+TEST_F(InputFiles, NamesWhatCannotBeRead) {
   const std::string none = absl::StrCat(folder_, "/none");
   EXPECT_THAT(ReadInputFile(none), StatusIs(absl::StatusCode::kInvalidArgument,
                                             AllOf(HasSubstr(absl::StrCat("cannot open ", none)),
@@ -62,7 +62,7 @@ TEST_F(InputFilesTest, NamesWhatCannotBeRead) {
   EXPECT_EQ(ReasonOf(ReadTopologyFile(none)), Reason::kSpecInvalid);
 }
 
-TEST_F(InputFilesTest, GivesWhatWasWritten) {
+TEST_F(InputFiles, GivesWhatWasWritten) {
   const PrivateKey key = FirstKey();
   const TrustBundle trust = Trusting({&key});
   ASSERT_OK_AND_ASSIGN(const TrustBundle read_trust, ReadTrustFile(Write("trust", trust.ToJson())));
@@ -74,7 +74,7 @@ TEST_F(InputFilesTest, GivesWhatWasWritten) {
   EXPECT_EQ(read_plan.payload(), plan.payload());
 }
 
-TEST_F(InputFilesTest, TellsTheFileAndTheLineOfWhatIsWrong) {
+TEST_F(InputFiles, TellsTheFileAndTheLineOfWhatIsWrong) {
   const std::string model = Write("model.json", "{\n  \"layer_run\": []\n}\n");
   EXPECT_THAT(ReadModelFile(model), StatusIs(absl::StatusCode::kInvalidArgument,
                                              HasSubstr(absl::StrCat(model, ":2: layer_run"))));

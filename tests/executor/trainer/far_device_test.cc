@@ -9,9 +9,9 @@
 namespace parplan {
 namespace {
 
-class FarDeviceTest : public testing::TestWithParam<int> {};
+class FarDevice : public testing::TestWithParam<int> {};
 
-TEST_P(FarDeviceTest, TrainsAsTheNearOne) {
+TEST_P(FarDevice, TrainsAsTheNearOne) {
   const DevicePlan each = DevicePlans()[GetParam()];
   for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat32}) {
     const DeviceRun near = RunOnDevices(each.plan, each.model, AdamSettings{},
@@ -25,7 +25,7 @@ TEST_P(FarDeviceTest, TrainsAsTheNearOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, FarDeviceTest,
+INSTANTIATE_TEST_SUITE_P(Plans, FarDevice,
                          testing::Range(0, static_cast<int>(DevicePlans().size())),
                          [](const auto& info) { return DevicePlans()[info.param].name; });
 

@@ -11,9 +11,9 @@
 namespace parplan {
 namespace {
 
-class FewPlansTest : public testing::TestWithParam<const char*> {};
+class FewPlans : public testing::TestWithParam<const char*> {};
 
-TEST_P(FewPlansTest, IsAsOneRankAlone) {
+TEST_P(FewPlans, IsAsOneRankAlone) {
   const PlanCase c = PlanCaseNamed(GetParam());
   const ModelSpec model = c.Model();
   // Products in single precision are a library's, which sanitizers do not slow down.
@@ -25,7 +25,7 @@ TEST_P(FewPlansTest, IsAsOneRankAlone) {
   EXPECT_LE(DifferenceOf(parallel, serial, options.type), 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, FewPlansTest,
+INSTANTIATE_TEST_SUITE_P(Plans, FewPlans,
                          testing::Values("Dp2Zero1", "Dp2Zero3", "Tp2Sequence", "Ring2", "Ulysses2",
                                          "Pp2", "Pp2Interleaved", "TpToDpAndBack"),
                          [](const auto& info) { return std::string(info.param); });

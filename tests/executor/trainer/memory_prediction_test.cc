@@ -6,8 +6,8 @@
 #include <cmath>
 #include <iterator>
 
-#include "tests/executor/trainer/predicted_memory.h"
 #include "tests/executor/trainer/plan_cases.h"
+#include "tests/executor/trainer/predicted_memory.h"
 #include "tests/executor/trainer/run_plan.h"
 
 namespace parplan {
@@ -38,7 +38,7 @@ constexpr const char* kNames[] = {"parameters",  "gradients",   "optimizer state
                                   "activations", "checkpoints", "gathered parameters",
                                   "logits",      "transient"};
 
-class MemoryPredictionTest : public testing::TestWithParam<PlanCase> {
+class MemoryPrediction : public testing::TestWithParam<PlanCase> {
  protected:
   // [device of the pipeline] the fullest of its ranks.
   static std::vector<MemoryItems> Measure() {
@@ -79,9 +79,9 @@ class MemoryPredictionTest : public testing::TestWithParam<PlanCase> {
   }
 };
 
-TEST_P(MemoryPredictionTest, FromAProfile) { ExpectAlike(MemoryKnowledge::kProfile); }
+TEST_P(MemoryPrediction, FromAProfile) { ExpectAlike(MemoryKnowledge::kProfile); }
 
-TEST_P(MemoryPredictionTest, FromTheory) { ExpectAlike(MemoryKnowledge::kTheory); }
+TEST_P(MemoryPrediction, FromTheory) { ExpectAlike(MemoryKnowledge::kTheory); }
 
 // `OPTIMIZER_SGD` says: no state per parameter.
 TEST(SgdMemory, HasNoOptimizerStates) {
@@ -102,7 +102,7 @@ TEST(SgdMemory, HasNoOptimizerStates) {
   EXPECT_EQ(predicted[MemoryItemKind::kParameters], measured[MemoryItemKind::kParameters]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, MemoryPredictionTest, testing::ValuesIn(PlanCases()),
+INSTANTIATE_TEST_SUITE_P(Plans, MemoryPrediction, testing::ValuesIn(PlanCases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 // The parts of all ranks make every element of the whole once, but for what all of them
 // have.
-TEST(ParameterLayoutTest, PartsMakeTheWhole) {
+TEST(ParameterLayout, PartsMakeTheWhole) {
   std::vector<LayerDefinition> layers;
   for (const ModelSpec& model : {SmallGpt(1), SmallGpt2(1), SmallLlama(1)}) {
     layers.insert(layers.end(), model.layer_definitions().begin(), model.layer_definitions().end());
@@ -52,7 +52,7 @@ TEST(ParameterLayoutTest, PartsMakeTheWhole) {
 }
 
 // Layers have the parameters that plans are made for; GPT-2's keys have no bias.
-TEST(ParameterLayoutTest, CountsAreThoseOfTheDefinition) {
+TEST(ParameterLayout, CountsAreThoseOfTheDefinition) {
   for (const ModelSpec& model :
        {SmallGpt(1), SmallGpt(1, /*is_tied=*/true), SmallGpt2(1), SmallLlama(1), SmallBert(1)}) {
     for (const LayerDefinition& layer : model.layer_definitions()) {
@@ -68,7 +68,7 @@ TEST(ParameterLayoutTest, CountsAreThoseOfTheDefinition) {
 }
 
 // Matrices of one product lie together, so that they are one.
-TEST(ParameterLayoutTest, QueriesKeysAndValuesFollowOneAnother) {
+TEST(ParameterLayout, QueriesKeysAndValuesFollowOneAnother) {
   const ModelSpec model = SmallGpt(1);
   const ParameterLayout layout = LayoutOfParameters(model.layer_definitions()[1], 3, 1);
   const ParameterTensor& query = layout.Find("query");
@@ -78,7 +78,7 @@ TEST(ParameterLayoutTest, QueriesKeysAndValuesFollowOneAnother) {
   EXPECT_FALSE(layout.Has("key_bias"));
 }
 
-TEST(InitialElementTest, IsNormalAndDependsOnEverything) {
+TEST(InitialElement, IsNormalAndDependsOnEverything) {
   const ParameterTensor tensor{
       .name = "query", .row_count = 100, .column_count = 100, .initial = InitialValue::kNormal};
   double sum = 0.0;

@@ -44,21 +44,21 @@ INSTANTIATE_TEST_SUITE_P(Plans, ParityTest, testing::ValuesIn(PlanCases()),
                          [](const auto& info) { return info.param.name; });
 
 // Any strategy beside any other.
-class RandomParityTest : public ParityTest {};
+class RandomParity : public ParityTest {};
 
-TEST_P(RandomParityTest, DoublePrecisionAdam) {
+TEST_P(RandomParity, DoublePrecisionAdam) {
   ExpectParity({.type = ElementType::kFloat64, .optimizer = AdamSettings{}}, 1e-10);
 }
 
-TEST_P(RandomParityTest, SinglePrecisionSgd) {
+TEST_P(RandomParity, SinglePrecisionSgd) {
   ExpectParity({.type = ElementType::kFloat32, .optimizer = SgdSettings{}}, 1e-6);
 }
 
-TEST_P(RandomParityTest, SinglePrecisionAdam) {
+TEST_P(RandomParity, SinglePrecisionAdam) {
   ExpectParity({.type = ElementType::kFloat32, .optimizer = AdamSettings{}}, 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, RandomParityTest, testing::ValuesIn(RandomPlanCases(48)),
+INSTANTIATE_TEST_SUITE_P(Plans, RandomParity, testing::ValuesIn(RandomPlanCases(48)),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

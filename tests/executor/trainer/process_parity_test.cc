@@ -78,9 +78,9 @@ TEST(RankOfParity, DoesItsPart) {
   }
 }
 
-class ProcessParityTest : public testing::TestWithParam<const char*> {};
+class ProcessParity : public testing::TestWithParam<const char*> {};
 
-TEST_P(ProcessParityTest, IsAsOneRankAlone) {
+TEST_P(ProcessParity, IsAsOneRankAlone) {
   const PlanCase c = PlanCaseNamed(GetParam());
   ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<RankProcesses> ranks,
@@ -108,7 +108,7 @@ TEST_P(ProcessParityTest, IsAsOneRankAlone) {
             1e-10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, ProcessParityTest,
+INSTANTIATE_TEST_SUITE_P(Plans, ProcessParity,
                          testing::Values("Dp2Zero3", "Tp2Sequence", "Pp2", "Ring2",
                                          "Tp2SequenceDp2Zero2", "Pp2Dp2", "AllKindsOfFour"),
                          [](const auto& info) { return std::string(info.param); });

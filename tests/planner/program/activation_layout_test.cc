@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(GridPlaceTest, IsTheInverseOfTheRank) {
+TEST(GridPlace, IsTheInverseOfTheRank) {
   for (const int ranks : {1, 2, 3, 4, 6, 8, 12, 24}) {
     for (const Strategy& strategy : StrategiesOf(ranks)) {
       for (int rank = 0; rank < ranks; ++rank) {
@@ -24,7 +24,7 @@ TEST(GridPlaceTest, IsTheInverseOfTheRank) {
   }
 }
 
-TEST(GridPlaceTest, ByHand) {
+TEST(GridPlace, ByHand) {
   const Strategy strategy{
       .tensor_parallel_degree = 2, .data_parallel_degree = 3, .context_parallel_degree = 2};
   EXPECT_EQ(PlaceOfRank(strategy, 0), (GridPlace{0, 0, 0}));
@@ -38,7 +38,7 @@ TEST(GridPlaceTest, ByHand) {
   EXPECT_EQ(PlaceOfRank(turned, 6), (GridPlace{1, 0, 0}));
 }
 
-TEST(ActivationLayoutTest, RingsTakeAPieceFromEitherEnd) {
+TEST(ActivationLayout, RingsTakeAPieceFromEitherEnd) {
   const ActivationLayout layout(8, {.context_parallel_degree = 3}, /*sample_count=*/2,
                                 /*token_count=*/12);
   EXPECT_THAT(layout.TokensOf(8), ElementsAre(Interval{0, 2}, Interval{10, 12}));
@@ -49,7 +49,7 @@ TEST(ActivationLayoutTest, RingsTakeAPieceFromEitherEnd) {
   EXPECT_EQ(layout.RowOf(8, 1, 10), 5);
 }
 
-TEST(ActivationLayoutTest, SequenceParallelRanksShareWhatARingLeaves) {
+TEST(ActivationLayout, SequenceParallelRanksShareWhatARingLeaves) {
   const ActivationLayout layout(
       0, {.tensor_parallel_degree = 2, .sequence_parallel = true, .context_parallel_degree = 2},
       /*sample_count=*/1, /*token_count=*/24);
@@ -61,7 +61,7 @@ TEST(ActivationLayoutTest, SequenceParallelRanksShareWhatARingLeaves) {
 
 // Every row is held, by as many ranks as share it: those that are tensor-parallel without
 // sequence parallelism; and rows of a rank are numbered from 0 without gaps.
-TEST(ActivationLayoutTest, EveryRowIsHeldEquallyOften) {
+TEST(ActivationLayout, EveryRowIsHeldEquallyOften) {
   for (const int ranks : {1, 2, 3, 4, 6, 8, 12}) {
     for (const Strategy& strategy : StrategiesOf(ranks)) {
       const ActivationLayout layout(5, strategy, /*sample_count=*/24, /*token_count=*/24);
@@ -87,7 +87,7 @@ TEST(ActivationLayoutTest, EveryRowIsHeldEquallyOften) {
 }
 
 // If the planner predicts no movement, ranks hold the same as before.
-TEST(ActivationLayoutTest, IsTheSameWhereTheCostModelMovesNothing) {
+TEST(ActivationLayout, IsTheSameWhereTheCostModelMovesNothing) {
   const CostModel::ReshardingTimes moves = {Seconds::Of(1.0), Seconds::Of(2.0)};
   int free_count = 0;
   int priced_count = 0;

@@ -73,9 +73,9 @@ bool IsMixed(const Plan& plan) {
   return false;
 }
 
-class PlannedProgramsTest : public testing::TestWithParam<bool> {};
+class PlannedPrograms : public testing::TestWithParam<bool> {};
 
-TEST_P(PlannedProgramsTest, EveryPlanForOurTargetIsRun) {
+TEST_P(PlannedPrograms, EveryPlanForOurTargetIsRun) {
   constexpr uint64_t kSeedCount = 24;
   int plan_count = 0;
   int mixed_count = 0;
@@ -110,7 +110,7 @@ TEST_P(PlannedProgramsTest, EveryPlanForOurTargetIsRun) {
   EXPECT_GT(mixed_count, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, PlannedProgramsTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Tables, PlannedPrograms, testing::Bool(),
                          [](const testing::TestParamInfo<bool>& info) {
                            return std::string(info.param ? "Tied" : "Untied");
                          });

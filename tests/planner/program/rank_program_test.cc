@@ -29,7 +29,7 @@ std::vector<RankProgram> AllPrograms(const Plan& plan, const ModelSpec& model) {
 
 // Every layer is run by all ranks of its stage, and each part of its parameters by the same
 // number of them.
-TEST(RankProgramTest, EveryLayerIsCoveredOnce) {
+TEST(RankProgram, EveryLayerIsCoveredOnce) {
   const ModelSpec model = SmallGpt(6);
   for (const int ranks : {1, 2, 3, 4, 6}) {
     const std::vector<Strategy> strategies = StrategiesOf(ranks);
@@ -53,7 +53,7 @@ TEST(RankProgramTest, EveryLayerIsCoveredOnce) {
 
 // All members of a group have it, and groups have the same order on all ranks, so the making of
 // groups cannot deadlock.
-TEST(RankProgramTest, GroupsAgreeAmongTheirMembers) {
+TEST(RankProgram, GroupsAgreeAmongTheirMembers) {
   const ModelSpec model = SmallGpt(6, /*is_tied=*/true);
   for (const int ranks : {1, 2, 4, 6}) {
     std::vector<Strategy> strategies = StrategiesOf(ranks);
@@ -72,7 +72,7 @@ TEST(RankProgramTest, GroupsAgreeAmongTheirMembers) {
   }
 }
 
-TEST(RankProgramTest, GroupsByHand) {
+TEST(RankProgram, GroupsByHand) {
   const ModelSpec model = SmallGpt(2);
   const Strategy strategy{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
   const Plan plan = PlanOf(model, 8, {2, 2}, {strategy}, 8, 2);
@@ -92,7 +92,7 @@ TEST(RankProgramTest, GroupsByHand) {
   EXPECT_EQ(program.stages[0].receive_forward.receives[0].peer, 1);
 }
 
-TEST(RankProgramTest, SixteenThousandRanks) {
+TEST(RankProgram, SixteenThousandRanks) {
   const ModelSpec model = SmallGpt(126);
   const Strategy strategy{.tensor_parallel_degree = 4, .data_parallel_degree = 64};
   Plan plan{.device_count = 16384, .global_batch_size = 8192, .micro_batch_count = 128};
@@ -108,7 +108,7 @@ TEST(RankProgramTest, SixteenThousandRanks) {
   }
 }
 
-TEST(RankProgramTest, InterleavedRanksHaveSeveralStages) {
+TEST(RankProgram, InterleavedRanksHaveSeveralStages) {
   const ModelSpec model = SmallGpt(6);
   Plan plan = PlanOf(model, 4, {2, 2, 2, 2}, {Strategy{.data_parallel_degree = 2}}, 8, 2);
   plan.schedule = Schedule::kInterleaved;
@@ -129,7 +129,7 @@ TEST(RankProgramTest, InterleavedRanksHaveSeveralStages) {
   EXPECT_TRUE(program.stages[1].send_forward.is_empty());
 }
 
-class RefusedPlanTest : public testing::Test {
+class RefusedPlan : public testing::Test {
  protected:
   void Refuses(const Plan& plan, const std::string& why, int rank = 0) {
     EXPECT_THAT(RankProgram::Create(plan, model, rank).status(),
@@ -140,7 +140,7 @@ class RefusedPlanTest : public testing::Test {
   const Plan good = PlanOf(model, 4, {3, 3}, {data}, 8, 2);
 };
 
-TEST_F(RefusedPlanTest, IsRefusedWholeWithItsReason) {
+TEST_F(RefusedPlan, IsRefusedWholeWithItsReason) {
   ASSERT_OK(RankProgram::Create(good, model, 0).status());
   Refuses(good, "ranks 0 to 3, not 4", 4);
   Refuses(good, "not -1", -1);
@@ -173,7 +173,7 @@ TEST_F(RefusedPlanTest, IsRefusedWholeWithItsReason) {
   Refuses(plan, "interleaved");
 }
 
-TEST_F(RefusedPlanTest, TablesOfEmbeddingAndHeadSpreadInTwoWays) {
+TEST_F(RefusedPlan, TablesOfEmbeddingAndHeadSpreadInTwoWays) {
   const ModelSpec tied = SmallGpt(4, /*is_tied=*/true);
   const auto refuses = [&](const Plan& plan, const std::string& why) {
     EXPECT_THAT(RankProgram::Create(plan, tied, 0).status(),
@@ -196,7 +196,7 @@ TEST_F(RefusedPlanTest, TablesOfEmbeddingAndHeadSpreadInTwoWays) {
   EXPECT_OK(RankProgram::Create(one_stage, tied, 0).status());
 }
 
-TEST_F(RefusedPlanTest, DegreesThatDoNotDivide) {
+TEST_F(RefusedPlan, DegreesThatDoNotDivide) {
   const Plan five = PlanOf(model, 5, {6}, {Strategy{.tensor_parallel_degree = 5}}, 8, 2);
   Refuses(five, "heads cannot be shared by 5 ranks");
   const Plan ring = PlanOf(model, 8, {6}, {Strategy{.context_parallel_degree = 8}}, 8, 2);

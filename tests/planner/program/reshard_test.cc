@@ -93,7 +93,7 @@ int64_t ExpectMoves(const ActivationLayout& from, const ActivationLayout& to) {
   return moved;
 }
 
-TEST(ReshardTest, AllPairsOfLayoutsWithinAStage) {
+TEST(Reshard, AllPairsOfLayoutsWithinAStage) {
   for (const int ranks : {1, 2, 3, 4, 6}) {
     for (const Strategy& a : StrategiesOf(ranks)) {
       for (const Strategy& b : StrategiesOf(ranks)) {
@@ -110,7 +110,7 @@ TEST(ReshardTest, AllPairsOfLayoutsWithinAStage) {
   }
 }
 
-TEST(ReshardTest, AllPairsOfLayoutsBetweenStages) {
+TEST(Reshard, AllPairsOfLayoutsBetweenStages) {
   for (const int ranks : {1, 2, 4, 6}) {
     for (const Strategy& a : StrategiesOf(ranks)) {
       for (const Strategy& b : StrategiesOf(ranks)) {
@@ -126,7 +126,7 @@ TEST(ReshardTest, AllPairsOfLayoutsBetweenStages) {
 
 // Tensor-parallel ranks all have the same: two data-parallel ranks become one pair of them
 // by getting each other's half, and the other way round nothing is moved.
-TEST(ReshardTest, ByHand) {
+TEST(Reshard, ByHand) {
   const ActivationLayout data(0, {.data_parallel_degree = 2}, /*sample_count=*/2,
                               /*token_count=*/4);
   const ActivationLayout tensor(0, {.tensor_parallel_degree = 2}, 2, 4);

@@ -101,7 +101,7 @@ void AwaitAgents(RpcHarness& harness, int count) {
   }
 }
 
-TEST(LeaseAgentTest, TwoNodesMeetAtTheRendezvousOfALease) {
+TEST(LeaseAgent, TwoNodesMeetAtTheRendezvousOfALease) {
   RpcHarness harness;
   Node a(harness, "a");
   Node b(harness, "b");
@@ -140,7 +140,7 @@ TEST(LeaseAgentTest, TwoNodesMeetAtTheRendezvousOfALease) {
   EXPECT_EQ(a.ended_count(), 0) << "a gave it back itself";
 }
 
-TEST(LeaseAgentTest, ALostNodeEndsTheLeaseOfTheOthers) {
+TEST(LeaseAgent, ALostNodeEndsTheLeaseOfTheOthers) {
   RpcHarness harness;
   Node a(harness, "a");
   Node b(harness, "b");
@@ -154,7 +154,7 @@ TEST(LeaseAgentTest, ALostNodeEndsTheLeaseOfTheOthers) {
   EXPECT_EQ(end.node_id(), "b");
 }
 
-TEST(LeaseAgentTest, AMemberThatGivesUpEndsTheLeaseAndSaysWhy) {
+TEST(LeaseAgent, AMemberThatGivesUpEndsTheLeaseAndSaysWhy) {
   RpcHarness harness;
   Node a(harness, "a");
   Node b(harness, "b");
@@ -167,7 +167,7 @@ TEST(LeaseAgentTest, AMemberThatGivesUpEndsTheLeaseAndSaysWhy) {
   EXPECT_THAT(end.detail(), HasSubstr("a job has begun"));
 }
 
-TEST(LeaseAgentTest, ANodeThatIsLentIsHadOnceItIsFree) {
+TEST(LeaseAgent, ANodeThatIsLentIsHadOnceItIsFree) {
   RpcHarness harness;
   Node a(harness, "a");
   Node b(harness, "b");
@@ -183,7 +183,7 @@ TEST(LeaseAgentTest, ANodeThatIsLentIsHadOnceItIsFree) {
   EXPECT_NE(second->lease_id(), first.lease_id());
 }
 
-TEST(LeaseAgentTest, BusyNodesAreRefusedByName) {
+TEST(LeaseAgent, BusyNodesAreRefusedByName) {
   RpcHarness harness;
   Node a(harness, "a");
   Node b(harness, "b");
@@ -198,7 +198,7 @@ TEST(LeaseAgentTest, BusyNodesAreRefusedByName) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a job runs on node b")));
 }
 
-TEST(LeaseAgentTest, AServerThatGoesEndsLeases) {
+TEST(LeaseAgent, AServerThatGoesEndsLeases) {
   auto first = std::make_unique<RpcHarness>();
   Node a(*first, "a");
   Node b(*first, "b");
@@ -215,7 +215,7 @@ TEST(LeaseAgentTest, AServerThatGoesEndsLeases) {
   EXPECT_EQ(b.ended_count(), 1);
 }
 
-TEST(LeaseAgentTest, ASecondAgentOfTheNodeWaitsForTheFirstToGo) {
+TEST(LeaseAgent, ASecondAgentOfTheNodeWaitsForTheFirstToGo) {
   RpcHarness harness;
   Node a(harness, "a");
   AwaitAgents(harness, 1);
@@ -261,7 +261,7 @@ class Servers {
   std::unique_ptr<RpcHarness> servers_[3];
 };
 
-TEST(LeaseAgentTest, AgentsComeTogetherAtOneOfSeveralServers) {
+TEST(LeaseAgent, AgentsComeTogetherAtOneOfSeveralServers) {
   Servers servers;
   for (const int index : {0, 1, 2}) servers.Start(index);
   Node a(servers.target(), "a");
@@ -281,7 +281,7 @@ TEST(LeaseAgentTest, AgentsComeTogetherAtOneOfSeveralServers) {
   EXPECT_OK(c.agent().Acquire(Wish({"a", "b", "c"}), kPatience).status());
 }
 
-TEST(LeaseAgentTest, AgentsMoveToABetterServerWhenTheyAreInNoLease) {
+TEST(LeaseAgent, AgentsMoveToABetterServerWhenTheyAreInNoLease) {
   Servers servers;
   servers.Start(2);
   Node a(servers.target(), "a");
@@ -303,7 +303,7 @@ TEST(LeaseAgentTest, AgentsMoveToABetterServerWhenTheyAreInNoLease) {
   EXPECT_OK(c.agent().Acquire(Wish({"a", "b", "c"}), kPatience).status());
 }
 
-TEST(LeaseAgentTest, AnAgentWithoutAServerEndsAtOnce) {
+TEST(LeaseAgent, AnAgentWithoutAServerEndsAtOnce) {
   Node a("127.0.0.1:1", "a");
   EXPECT_THAT(a.agent().Acquire(Wish({"a"}), absl::Milliseconds(50)).status(),
               StatusIs(absl::StatusCode::kUnavailable));

@@ -19,7 +19,7 @@
 namespace parplan {
 namespace {
 
-class OpensslVerifyTest : public testing::Test {
+class OpensslVerify : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* tool : {"bash", "jq", "openssl"}) {
@@ -52,32 +52,32 @@ class OpensslVerifyTest : public testing::Test {
   std::string output_;
 };
 
-TEST_F(OpensslVerifyTest, AcceptsWhatTheSignerWrites) {
+TEST_F(OpensslVerify, AcceptsWhatTheSignerWrites) {
   EXPECT_EQ(Run(EnvelopeToJson(Sign(MakePayload(), {&trusted_})), Trusting({&trusted_})), 0)
       << output_;
   EXPECT_THAT(output_, testing::HasSubstr(trusted_.public_key().key_id()));
 }
 
-TEST_F(OpensslVerifyTest, AcceptsOneTrustedSignatureOfTwoAndAnyHint) {
+TEST_F(OpensslVerify, AcceptsOneTrustedSignatureOfTwoAndAnyHint) {
   v1::SignedPlan plan = Sign(MakePayload(), {&other_, &trusted_});
   plan.mutable_signatures(1)->clear_key_id();
   EXPECT_EQ(Run(EnvelopeToJson(plan), Trusting({&trusted_})), 0) << output_;
 }
 
-TEST_F(OpensslVerifyTest, RefusesAnAlteredPayloadAndAnotherKey) {
+TEST_F(OpensslVerify, RefusesAnAlteredPayloadAndAnotherKey) {
   v1::SignedPlan plan = Sign(MakePayload(), {&trusted_});
   EXPECT_EQ(Run(EnvelopeToJson(plan), Trusting({&other_})), 1) << output_;
   plan.mutable_payload()->back() ^= 1;
   EXPECT_EQ(Run(EnvelopeToJson(plan), Trusting({&trusted_})), 1) << output_;
 }
 
-TEST_F(OpensslVerifyTest, RefusesAnAlteredType) {
+TEST_F(OpensslVerify, RefusesAnAlteredType) {
   v1::SignedPlan plan = Sign(MakePayload(), {&trusted_});
   plan.set_payload_type("application/vnd.parplan.plan.v2+protobuf");
   EXPECT_EQ(Run(EnvelopeToJson(plan), Trusting({&trusted_})), 1) << output_;
 }
 
-TEST_F(OpensslVerifyTest, SaysWhenItsFilesAreNotThere) {
+TEST_F(OpensslVerify, SaysWhenItsFilesAreNotThere) {
   std::filesystem::create_directory(folder_ + "/empty");
   const std::string command = "bash '" + SourceDir() + "/tests/integration/openssl_verify.sh' '" +
                               folder_ + "/none' '" + folder_ + "/none' 2>/dev/null";

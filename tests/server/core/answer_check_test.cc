@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class AnswerCheckTest : public CoreTest {
+class AnswerCheck : public CoreTest {
  protected:
   // Small, with plans beside the best.
   static SyntheticOptions Small() { return {.device_count = 4, .decoder_count = 2}; }
@@ -45,7 +45,7 @@ class AnswerCheckTest : public CoreTest {
   }
 };
 
-TEST_F(AnswerCheckTest, APlanWithAFalsePromiseIsNeitherSignedNorStored) {
+TEST_F(AnswerCheck, APlanWithAFalsePromiseIsNeitherSignedNorStored) {
   const auto halve = [](PredictedPlan& rival) {
     rival.prediction.step = rival.prediction.step * 0.5;
   };
@@ -75,7 +75,7 @@ TEST_F(AnswerCheckTest, APlanWithAFalsePromiseIsNeitherSignedNorStored) {
 }
 
 // A plan outside the space is no answer within it, however right its numbers are.
-TEST_F(AnswerCheckTest, APlanOutsideTheSpaceAskedForIsNotSigned) {
+TEST_F(AnswerCheck, APlanOutsideTheSpaceAskedForIsNotSigned) {
   StartMeasured(Small());
   v1::CreatePlanRequest narrow = Question(Small());
   narrow.mutable_spec()->mutable_options()->set_space("none");
@@ -87,7 +87,7 @@ TEST_F(AnswerCheckTest, APlanOutsideTheSpaceAskedForIsNotSigned) {
   ExpectRefused(narrow, "outside its space");
 }
 
-TEST_F(AnswerCheckTest, NothingFitsIsCheckedAsWell) {
+TEST_F(AnswerCheck, NothingFitsIsCheckedAsWell) {
   SyntheticOptions options;
   options.device_memory = Bytes::Of(int64_t{64} << 20);
   StartMeasured(options);
@@ -100,7 +100,7 @@ TEST_F(AnswerCheckTest, NothingFitsIsCheckedAsWell) {
 }
 
 // A baseline beside the plan that was asked for.
-TEST_F(AnswerCheckTest, AWrongComparisonIsNotTold) {
+TEST_F(AnswerCheck, AWrongComparisonIsNotTold) {
   StartMeasured(Small());
   v1::CreatePlanRequest request = Question(Small());
   request.mutable_spec()->mutable_options()->set_compare_baselines(true);

@@ -16,9 +16,9 @@
 namespace parplan {
 namespace {
 
-class ConcurrencyTest : public CoreTest {};
+class Concurrency : public CoreTest {};
 
-TEST_F(ConcurrencyTest, CallersCancellersAndUploadersMeetAndEveryCallIsAnsweredOnce) {
+TEST_F(Concurrency, CallersCancellersAndUploadersMeetAndEveryCallIsAnsweredOnce) {
   limits.max_queue_length = 1000;
   // Small, so that answers are also forgotten.
   limits.plan_cache_bytes = 100000;
@@ -64,7 +64,7 @@ TEST_F(ConcurrencyTest, CallersCancellersAndUploadersMeetAndEveryCallIsAnsweredO
   EXPECT_GT(plans, 0);
 }
 
-TEST_F(ConcurrencyTest, EqualQuestionsOfManyThreadsAreOneStoredPlan) {
+TEST_F(Concurrency, EqualQuestionsOfManyThreadsAreOneStoredPlan) {
   StartMeasured();
   std::vector<std::thread> threads;
   std::vector<std::string> names(8);
@@ -81,7 +81,7 @@ TEST_F(ConcurrencyTest, EqualQuestionsOfManyThreadsAreOneStoredPlan) {
   EXPECT_EQ(*store().CountPlans("synthetic"), 1);
 }
 
-TEST_F(ConcurrencyTest, DrainEndsCallsThatAreStillComing) {
+TEST_F(Concurrency, DrainEndsCallsThatAreStillComing) {
   limits.max_queue_length = 1000;
   StartMeasured();
   planner.is_open = false;
@@ -104,7 +104,7 @@ TEST_F(ConcurrencyTest, DrainEndsCallsThatAreStillComing) {
   EXPECT_EQ(answered, asked);
 }
 
-TEST_F(ConcurrencyTest, APlanIsNeverGivenUnderACalibrationItWasNotMadeFor) {
+TEST_F(Concurrency, APlanIsNeverGivenUnderACalibrationItWasNotMadeFor) {
   // Small, so that plans also come from the store.
   limits.plan_cache_bytes = 20000;
   StartMeasured();

@@ -284,9 +284,9 @@ TEST(WindowRules, KeepPhasesAndItemsApartFromCollectives) {
   EXPECT_EQ(items.collective_timings_size(), 0);
 }
 
-class ExecutionStagesTest : public CoreTest {};
+class ExecutionStages : public CoreTest {};
 
-TEST_F(ExecutionStagesTest, AnExecutionHasThePredictionByStageAndAListLeavesItOut) {
+TEST_F(ExecutionStages, AnExecutionHasThePredictionByStageAndAListLeavesItOut) {
   StartMeasured();
   ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(Question()));
   v1::CreateExecutionRequest request;

@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(CallContextTest, CancelRunsEachCallbackOnce) {
+TEST(CallContext, CancelRunsEachCallbackOnce) {
   const auto context = CallContext::Create("id", absl::InfiniteDuration());
   int count = 0;
   context->OnCancel([&count] { ++count; });
@@ -30,7 +30,7 @@ TEST(CallContextTest, CancelRunsEachCallbackOnce) {
   EXPECT_TRUE(context->cancelled());
 }
 
-TEST(CallContextTest, ACallbackOfACancelledCallRunsAtOnce) {
+TEST(CallContext, ACallbackOfACancelledCallRunsAtOnce) {
   const auto context = CallContext::Create("id", absl::InfiniteDuration());
   context->Cancel();
   bool ran = false;
@@ -38,7 +38,7 @@ TEST(CallContextTest, ACallbackOfACancelledCallRunsAtOnce) {
   EXPECT_TRUE(ran);
 }
 
-TEST(CallContextTest, ARemovedCallbackDoesNotRun) {
+TEST(CallContext, ARemovedCallbackDoesNotRun) {
   const auto context = CallContext::Create("id", absl::InfiniteDuration());
   bool ran = false;
   context->RemoveOnCancel(context->OnCancel([&ran] { ran = true; }));
@@ -46,7 +46,7 @@ TEST(CallContextTest, ARemovedCallbackDoesNotRun) {
   EXPECT_FALSE(ran);
 }
 
-TEST(CallContextTest, SettingTheTimeOfDayMovesNoDeadline) {
+TEST(CallContext, SettingTheTimeOfDayMovesNoDeadline) {
   FakeClock clock;
   const auto context = CallContext::Create("id", absl::Seconds(10), clock);
   clock.Jump(absl::Hours(24));
@@ -56,7 +56,7 @@ TEST(CallContextTest, SettingTheTimeOfDayMovesNoDeadline) {
   EXPECT_GE(clock.Steady(), context->deadline());
 }
 
-TEST(LruCacheTest, ForgetsWhatWasNotUsedForLongest) {
+TEST(LruCache, ForgetsWhatWasNotUsedForLongest) {
   LruCache<int> cache(3 * 300);
   cache.Put("a", 1, 80);
   cache.Put("b", 2, 80);
@@ -69,7 +69,7 @@ TEST(LruCacheTest, ForgetsWhatWasNotUsedForLongest) {
   EXPECT_EQ(cache.Get("d"), 4);
 }
 
-TEST(LruCacheTest, StaysWithinItsBytesAndTakesNothingLargerThanItself) {
+TEST(LruCache, StaysWithinItsBytesAndTakesNothingLargerThanItself) {
   LruCache<int> cache(1000);
   for (int i = 0; i < 100; ++i) cache.Put(std::to_string(i), i, 50);
   // An entry of 50 bytes has about 250 with its key and the containers.
@@ -80,7 +80,7 @@ TEST(LruCacheTest, StaysWithinItsBytesAndTakesNothingLargerThanItself) {
   EXPECT_FALSE(cache.Get("whole").has_value());
 }
 
-TEST(LruCacheTest, PutReplaces) {
+TEST(LruCache, PutReplaces) {
   LruCache<int> cache(1000);
   // There is room for two entries of this size, not for three.
   cache.Put("a", 1, 250);

@@ -17,9 +17,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class RivalPlansTest : public CoreTest {};
+class RivalPlans : public CoreTest {};
 
-TEST_F(RivalPlansTest, TellsThePlansBesideTheBestAndKeepsThemButNotInLists) {
+TEST_F(RivalPlans, TellsThePlansBesideTheBestAndKeepsThemButNotInLists) {
   StartMeasured();
   planner.change_found = [](PlanFound& found) { found.notes = {"alpha_t 0.5", "alpha_m 0.25"}; };
   v1::CreatePlanRequest question = Question();
@@ -55,7 +55,7 @@ TEST_F(RivalPlansTest, TellsThePlansBesideTheBestAndKeepsThemButNotInLists) {
   }
 }
 
-TEST_F(RivalPlansTest, AskingForMorePlansIsAnotherQuestion) {
+TEST_F(RivalPlans, AskingForMorePlansIsAnotherQuestion) {
   StartMeasured();
   ASSERT_OK(Ask(Question()).status());
   v1::CreatePlanRequest request = Question();
@@ -73,7 +73,7 @@ TEST_F(RivalPlansTest, AskingForMorePlansIsAnotherQuestion) {
   EXPECT_EQ(planner.search_count, 4);
 }
 
-TEST_F(RivalPlansTest, APlannerOfOnePlanRefusesMore) {
+TEST_F(RivalPlans, APlannerOfOnePlanRefusesMore) {
   StartMeasured();
   v1::CreatePlanRequest request = Question();
   v1::PlanningOptions& options = *request.mutable_spec()->mutable_options();
@@ -93,7 +93,7 @@ TEST_F(RivalPlansTest, APlannerOfOnePlanRefusesMore) {
   EXPECT_OK(Ask(request).status());
 }
 
-TEST_F(RivalPlansTest, ASearchHasAsManyThreadsAsThereAreWorkers) {
+TEST_F(RivalPlans, ASearchHasAsManyThreadsAsThereAreWorkers) {
   limits.worker_count = 2;
   StartMeasured();
   planner.watch_control = [](const SearchControl& control) {

@@ -15,9 +15,9 @@
 namespace parplan {
 namespace {
 
-class SearchLifeTest : public CoreTest {};
+class SearchLife : public CoreTest {};
 
-TEST_F(SearchLifeTest, EqualQuestionsInFlightShareOneSearch) {
+TEST_F(SearchLife, EqualQuestionsInFlightShareOneSearch) {
   StartMeasured();
   planner.is_open = false;
   std::vector<std::future<absl::StatusOr<SharedPlan>>> answers;
@@ -41,7 +41,7 @@ TEST_F(SearchLifeTest, EqualQuestionsInFlightShareOneSearch) {
   EXPECT_EQ(*store().CountPlans("synthetic"), 2);
 }
 
-TEST_F(SearchLifeTest, ACallerWhoCancelsLeavesTheOthersTheirSearch) {
+TEST_F(SearchLife, ACallerWhoCancelsLeavesTheOthersTheirSearch) {
   StartMeasured();
   planner.is_open = false;
   const std::shared_ptr<CallContext> leaver = Call();
@@ -54,7 +54,7 @@ TEST_F(SearchLifeTest, ACallerWhoCancelsLeavesTheOthersTheirSearch) {
   EXPECT_EQ(planner.stopped_count, 0);
 }
 
-TEST_F(SearchLifeTest, TheLastCallerWhoCancelsEndsTheSearch) {
+TEST_F(SearchLife, TheLastCallerWhoCancelsEndsTheSearch) {
   StartMeasured();
   planner.is_open = false;
   const std::shared_ptr<CallContext> only = Call();
@@ -66,7 +66,7 @@ TEST_F(SearchLifeTest, TheLastCallerWhoCancelsEndsTheSearch) {
   EXPECT_EQ(*store().CountPlans("synthetic"), 0);
 }
 
-TEST_F(SearchLifeTest, ADeadlineEndsTheSearchAndSaysSo) {
+TEST_F(SearchLife, ADeadlineEndsTheSearchAndSaysSo) {
   StartMeasured();
   planner.is_open = false;
   auto answer = AskLater(Question(), Call(absl::Seconds(5)));
@@ -77,7 +77,7 @@ TEST_F(SearchLifeTest, ADeadlineEndsTheSearchAndSaysSo) {
   EXPECT_EQ(ReasonOf(status), Reason::kSearchTimedOut);
 }
 
-TEST_F(SearchLifeTest, TheTimeLimitOfTheOptionsCountsOnTheSteadyClock) {
+TEST_F(SearchLife, TheTimeLimitOfTheOptionsCountsOnTheSteadyClock) {
   StartMeasured();
   planner.is_open = false;
   v1::CreatePlanRequest request = Question();
@@ -91,7 +91,7 @@ TEST_F(SearchLifeTest, TheTimeLimitOfTheOptionsCountsOnTheSteadyClock) {
   EXPECT_EQ(ReasonOf(answer.get().status()), Reason::kSearchTimedOut);
 }
 
-TEST_F(SearchLifeTest, AFullQueueRefusesAndCachedAnswersAreStillGiven) {
+TEST_F(SearchLife, AFullQueueRefusesAndCachedAnswersAreStillGiven) {
   limits.worker_count = 1;
   limits.max_queue_length = 1;
   StartMeasured();
@@ -113,7 +113,7 @@ TEST_F(SearchLifeTest, AFullQueueRefusesAndCachedAnswersAreStillGiven) {
   EXPECT_OK(waiting.get().status());
 }
 
-TEST_F(SearchLifeTest, ADrainingServerEndsSearchesAndTakesNone) {
+TEST_F(SearchLife, ADrainingServerEndsSearchesAndTakesNone) {
   StartMeasured();
   ASSERT_OK(Ask(Question()).status());
   planner.is_open = false;
@@ -127,7 +127,7 @@ TEST_F(SearchLifeTest, ADrainingServerEndsSearchesAndTakesNone) {
   EXPECT_OK(Ask(Question()).status());
 }
 
-TEST_F(SearchLifeTest, ASearchThatALimitEndedIsNotGivenToOthers) {
+TEST_F(SearchLife, ASearchThatALimitEndedIsNotGivenToOthers) {
   StartMeasured();
   v1::CreatePlanRequest request = Question();
   request.mutable_spec()->mutable_options()->set_max_state_count(1);
@@ -140,7 +140,7 @@ TEST_F(SearchLifeTest, ASearchThatALimitEndedIsNotGivenToOthers) {
   EXPECT_NE(full->search().limit(), v1::SEARCH_LIMIT_STATES);
 }
 
-TEST_F(SearchLifeTest, EveryWatcherHearsOfTheSearchTheyShare) {
+TEST_F(SearchLife, EveryWatcherHearsOfTheSearchTheyShare) {
   StartMeasured();
   planner.is_open = false;
   std::atomic<int> heard[2] = {};

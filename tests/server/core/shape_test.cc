@@ -22,7 +22,7 @@ v1::DeviceOffer Offer(int per_node, int min_count, int max_count) {
   return offer;
 }
 
-TEST(DeviceCountsTest, ArePowersOfTwoAndTheEndsAsFarAsNodesAllow) {
+TEST(DeviceCounts, ArePowersOfTwoAndTheEndsAsFarAsNodesAllow) {
   EXPECT_THAT(DeviceCounts(Offer(8, 1, 64)), ElementsAre(1, 2, 4, 8, 16, 32, 64));
   EXPECT_THAT(DeviceCounts(Offer(8, 3, 50)), ElementsAre(4, 8, 16, 32, 48));
   EXPECT_THAT(DeviceCounts(Offer(6, 1, 24)), ElementsAre(1, 2, 24));
@@ -30,7 +30,7 @@ TEST(DeviceCountsTest, ArePowersOfTwoAndTheEndsAsFarAsNodesAllow) {
   EXPECT_THAT(DeviceCounts(Offer(8, 24, 24)), ElementsAre(24));
 }
 
-TEST(OfferTopologyTest, IsWholeNodesOrAPartOfOne) {
+TEST(OfferTopology, IsWholeNodesOrAPartOfOne) {
   v1::DeviceOffer offer = Offer(8, 1, 64);
   offer.set_devices_per_switch(16);
   ASSERT_OK_AND_ASSIGN(const Topology part, OfferTopology("c", offer, 4));
@@ -44,7 +44,7 @@ TEST(OfferTopologyTest, IsWholeNodesOrAPartOfOne) {
   EXPECT_EQ(whole.link_tiers()[2].reach_device_count, 64);
 }
 
-TEST(CheckOfferTest, NamesTheFieldThatIsWrong) {
+TEST(CheckOffer, NamesTheFieldThatIsWrong) {
   const Limits limits;
   EXPECT_OK(CheckOffer(Offer(8, 1, 8), "offers[0]", limits));
   EXPECT_EQ(FactOf(CheckOffer(Offer(0, 1, 8), "offers[0]", limits), "field"),
@@ -70,7 +70,7 @@ void AddOption(Options* options, int device_count, double samples_per_second) {
   option.mutable_step_duration()->set_nanos(static_cast<int32_t>(nanos % 1000000000));
 }
 
-TEST(RecommendedOptionTest, IsTheFewestDevicesThatAreUsedAboutAsWellAsTheBest) {
+TEST(RecommendedOption, IsTheFewestDevicesThatAreUsedAboutAsWellAsTheBest) {
   // Per device: -, 8.5, 9.2, 10, 6.
   Options options;
   AddOption(&options, 1, 0.0);
@@ -81,14 +81,14 @@ TEST(RecommendedOptionTest, IsTheFewestDevicesThatAreUsedAboutAsWellAsTheBest) {
   EXPECT_EQ(RecommendedOption(options), 2);
 }
 
-TEST(RecommendedOptionTest, OfEqualCountsItIsTheFasterOne) {
+TEST(RecommendedOption, OfEqualCountsItIsTheFasterOne) {
   Options options;
   AddOption(&options, 8, 76.0);
   AddOption(&options, 8, 80.0);
   EXPECT_EQ(RecommendedOption(options), 1);
 }
 
-TEST(RecommendedOptionTest, IsAbsentWhenNothingFits) {
+TEST(RecommendedOption, IsAbsentWhenNothingFits) {
   Options options;
   AddOption(&options, 8, 0.0);
   EXPECT_EQ(RecommendedOption(options), std::nullopt);

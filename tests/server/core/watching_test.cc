@@ -20,9 +20,9 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-class WatchingTest : public CoreTest {};
+class Watching : public CoreTest {};
 
-TEST_F(WatchingTest, EveryCallOfTheStoreIsTold) {
+TEST_F(Watching, EveryCallOfTheStoreIsTold) {
   StartMeasured();
   EXPECT_EQ(observer.store_calls("put_profile"), 1);
   ASSERT_OK(Ask(Question()).status());
@@ -32,7 +32,7 @@ TEST_F(WatchingTest, EveryCallOfTheStoreIsTold) {
   EXPECT_EQ(observer.store_calls("get_plan", absl::StatusCode::kNotFound), 1);
 }
 
-TEST_F(WatchingTest, AProfileIsToldWhenItIsStoredAndWhenPlansRestOnIt) {
+TEST_F(Watching, AProfileIsToldWhenItIsStoredAndWhenPlansRestOnIt) {
   StartMeasured();
   ASSERT_THAT(observer.profiles(), SizeIs(1));
   const SnapshotReport stored = observer.profiles()[0];
@@ -52,7 +52,7 @@ TEST_F(WatchingTest, AProfileIsToldWhenItIsStoredAndWhenPlansRestOnIt) {
 }
 
 // Another server on the same store reports the same, including what it did not receive itself.
-TEST_F(WatchingTest, WhatIsStoredIsToldByEveryServerAndAgainWhenItChanges) {
+TEST_F(Watching, WhatIsStoredIsToldByEveryServerAndAgainWhenItChanges) {
   StartMeasured();
   const SnapshotReport stored = observer.profiles()[0];
   const auto other = MakeCore(store().OpenAgain(), nullptr);
@@ -89,7 +89,7 @@ TEST_F(WatchingTest, WhatIsStoredIsToldByEveryServerAndAgainWhenItChanges) {
   EXPECT_THAT(observer.stored_kinds()[2].second, SizeIs(1));
 }
 
-TEST_F(WatchingTest, AStoreThatIsAwayIsLookedAtAgain) {
+TEST_F(Watching, AStoreThatIsAwayIsLookedAtAgain) {
   StartMeasured();
   store().SetBroken(true);
   EXPECT_THAT(core().Maintain(), StatusIs(absl::StatusCode::kUnavailable));
@@ -99,21 +99,21 @@ TEST_F(WatchingTest, AStoreThatIsAwayIsLookedAtAgain) {
   EXPECT_THAT(observer.stored_kinds(), SizeIs(1));
 }
 
-TEST_F(WatchingTest, ThatThereIsNoCalibrationIsToldAsWell) {
+TEST_F(Watching, ThatThereIsNoCalibrationIsToldAsWell) {
   StartMeasured();
   ASSERT_OK(Ask(Question()).status());
   EXPECT_THAT(observer.calibrations(), Not(IsEmpty()));
   EXPECT_THAT(observer.calibrations(), Each(std::optional<absl::Time>()));
 }
 
-TEST_F(WatchingTest, TheEndOfTheKeysIsTold) {
+TEST_F(Watching, TheEndOfTheKeysIsTold) {
   Start();
   ASSERT_OK(core().Maintain());
   ASSERT_THAT(observer.key_expiries(), SizeIs(1));
   EXPECT_GT(observer.key_expiries()[0], clock.Now());
 }
 
-TEST_F(WatchingTest, TheGainIsThatOverTheBestBaseline) {
+TEST_F(Watching, TheGainIsThatOverTheBestBaseline) {
   StartMeasured();
   ASSERT_OK(Ask(Question()).status());
   EXPECT_EQ(observer.plans().back().baseline_gain, std::nullopt);
@@ -141,7 +141,7 @@ CollectivePoint Point(Collective collective, int participants, int stride, int64
   return point;
 }
 
-TEST(BandwidthsOfTest, TakesTheLargestMessageAndTheBestGroupOfEachReach) {
+TEST(BandwidthsOf, TakesTheLargestMessageAndTheBestGroupOfEachReach) {
   ProfileSnapshot::Content content;
   content.digest = "any";
   content.device_kind = "A100";

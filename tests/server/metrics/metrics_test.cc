@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
+TEST(PrometheusObserver, CountsUnderNamesAndLabelsOfTheDocument) {
   PrometheusObserver observer({"galvatron-base", "dp"}, {"CreatePlan", "GetPlan"});
   observer.CallFinished("CreatePlan", absl::StatusCode::kResourceExhausted, Reason::kQueueFull,
                         absl::Milliseconds(3));
@@ -67,7 +67,7 @@ TEST(PrometheusObserverTest, CountsUnderNamesAndLabelsOfTheDocument) {
   }
 }
 
-TEST(PrometheusObserverTest, ANameThatIsNoPlannerMakesNoSeriesOfItsOwn) {
+TEST(PrometheusObserver, ANameThatIsNoPlannerMakesNoSeriesOfItsOwn) {
   PrometheusObserver observer({"dp"}, {"CreatePlan"});
   PlanReport plan;
   plan.planner = "name-of-somebody";
@@ -76,7 +76,7 @@ TEST(PrometheusObserverTest, ANameThatIsNoPlannerMakesNoSeriesOfItsOwn) {
   EXPECT_THAT(observer.Text(), HasSubstr("parplan_plans_issued_total{planner=\"other\"} 1"));
 }
 
-TEST(PrometheusObserverTest, ANameThatIsNoMethodMakesNoSeriesOfItsOwn) {
+TEST(PrometheusObserver, ANameThatIsNoMethodMakesNoSeriesOfItsOwn) {
   PrometheusObserver observer({"dp"}, {"CreatePlan"});
   EXPECT_THAT(observer.Text(), Not(HasSubstr("method=\"other\"")));
   for (const char* method : {"made-up", "made-up-too"}) {
@@ -88,7 +88,7 @@ TEST(PrometheusObserverTest, ANameThatIsNoMethodMakesNoSeriesOfItsOwn) {
   EXPECT_THAT(observer.Text(), HasSubstr("parplan_requests_in_flight{method=\"other\"} 0"));
 }
 
-TEST(PrometheusObserverTest, EveryOperationOfTheStoreIsALabelFromTheStart) {
+TEST(PrometheusObserver, EveryOperationOfTheStoreIsALabelFromTheStart) {
   PrometheusObserver observer({"dp"}, {"CreatePlan"});
   for (const char* operation : kStoreOperations) {
     EXPECT_THAT(observer.Text(), HasSubstr(std::string("parplan_store_calls_total{code=") +
@@ -96,7 +96,7 @@ TEST(PrometheusObserverTest, EveryOperationOfTheStoreIsALabelFromTheStart) {
   }
 }
 
-TEST(PrometheusObserverTest, TellsTheGainOfPlansThatWereCompared) {
+TEST(PrometheusObserver, TellsTheGainOfPlansThatWereCompared) {
   PrometheusObserver observer({"dp"}, {"CreatePlan"});
   PlanReport plan;
   observer.PlanIssued(plan);
@@ -107,7 +107,7 @@ TEST(PrometheusObserverTest, TellsTheGainOfPlansThatWereCompared) {
   EXPECT_THAT(observer.Text(), HasSubstr("parplan_baseline_gain_ratio_bucket{le=\"1.3\"} 1"));
 }
 
-TEST(MetricsExposerTest, TakesAFreePortAndSaysWhenAPortIsTaken) {
+TEST(MetricsExposer, TakesAFreePortAndSaysWhenAPortIsTaken) {
   PrometheusObserver observer({"dp"}, {"CreatePlan"});
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MetricsExposer> exposer,
                        MetricsExposer::Start("127.0.0.1:0", {observer.registry(), nullptr}));

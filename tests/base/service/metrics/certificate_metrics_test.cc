@@ -46,7 +46,7 @@ std::string Certificate(absl::Time end) {
 const absl::Time kFirst = absl::FromUnixSeconds(1900000000);
 const absl::Time kSecond = absl::FromUnixSeconds(2000000000);
 
-TEST(EarliestExpiryTest, IsThatOfTheFirstToEnd) {
+TEST(EarliestExpiry, IsThatOfTheFirstToEnd) {
   EXPECT_THAT(EarliestExpiry(Certificate(kFirst)), Optional(kFirst));
   EXPECT_THAT(EarliestExpiry(Certificate(kSecond) + Certificate(kFirst)), Optional(kFirst));
   EXPECT_EQ(EarliestExpiry(""), std::nullopt);

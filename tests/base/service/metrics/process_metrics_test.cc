@@ -33,7 +33,7 @@ std::map<std::string, double> Values() {
   return values;
 }
 
-TEST(ProcessMetricsTest, TellsWhatThisProcessHolds) {
+TEST(ProcessMetrics, TellsWhatThisProcessHolds) {
   const std::map<std::string, double> values = Values();
   ASSERT_EQ(values.size(), 7);
   // Less than this binary no process holds; nor more than its address space.
@@ -47,7 +47,7 @@ TEST(ProcessMetricsTest, TellsWhatThisProcessHolds) {
   EXPECT_LT(values.at("process_start_time_seconds"), now + 86400.0);
 }
 
-TEST(ProcessMetricsTest, CountsFilesThatAreOpened) {
+TEST(ProcessMetrics, CountsFilesThatAreOpened) {
   const double before = Values().at("process_open_fds");
   int ends[2] = {};
   ASSERT_EQ(pipe(ends), 0);
@@ -57,7 +57,7 @@ TEST(ProcessMetricsTest, CountsFilesThatAreOpened) {
   EXPECT_EQ(Values().at("process_open_fds"), before);
 }
 
-TEST(ProcessMetricsTest, ProcessorTimeGrowsWithWork) {
+TEST(ProcessMetrics, ProcessorTimeGrowsWithWork) {
   const double before = Values().at("process_cpu_seconds_total");
   volatile double sum = 0.0;
   while (Values().at("process_cpu_seconds_total") == before) {
@@ -66,7 +66,7 @@ TEST(ProcessMetricsTest, ProcessorTimeGrowsWithWork) {
   EXPECT_GT(Values().at("process_cpu_seconds_total"), before);
 }
 
-TEST(BuildInfoTest, SaysWhichReleaseRuns) {
+TEST(BuildInfo, SaysWhichReleaseRuns) {
   prometheus::Registry registry;
   AddBuildInfo(registry, "parplan-test", "1.2.3");
   EXPECT_THAT(prometheus::TextSerializer().Serialize(registry.Collect()),

@@ -16,25 +16,25 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class DurationFlagTest : public testing::Test {
+class DurationFlag : public testing::Test {
  protected:
-  DurationFlagTest() { AddDurationFlag(line_.root(), "--pause", pause_, "How long [5m]"); }
+  DurationFlag() { AddDurationFlag(line_.root(), "--pause", pause_, "How long [5m]"); }
 
   shell::CommandLine line_{"", "program"};
   absl::Duration pause_ = absl::Minutes(5);
 };
 
-TEST_F(DurationFlagTest, LeavesItsDefault) {
+TEST_F(DurationFlag, LeavesItsDefault) {
   EXPECT_THAT(line_.ParseWords({}), IsEmpty());
   EXPECT_EQ(pause_, absl::Minutes(5));
 }
 
-TEST_F(DurationFlagTest, TakesDurations) {
+TEST_F(DurationFlag, TakesDurations) {
   EXPECT_THAT(line_.ParseWords({"--pause", "1h30m"}), IsEmpty());
   EXPECT_EQ(pause_, absl::Minutes(90));
 }
 
-TEST_F(DurationFlagTest, RefusesWhatIsNone) {
+TEST_F(DurationFlag, RefusesWhatIsNone) {
   for (const char* const text : {"soon", "30", "5 m"}) {
     EXPECT_THAT(line_.ParseWords({std::string("--pause=") + text}),
                 AllOf(HasSubstr("--pause"), HasSubstr("30s")))
@@ -42,7 +42,7 @@ TEST_F(DurationFlagTest, RefusesWhatIsNone) {
   }
 }
 
-TEST_F(DurationFlagTest, RefusesWhatIsNotAboveZero) {
+TEST_F(DurationFlag, RefusesWhatIsNotAboveZero) {
   for (const char* const text : {"0s", "-3m"}) {
     EXPECT_THAT(line_.ParseWords({std::string("--pause=") + text}), HasSubstr("is not above 0"))
         << text;
@@ -50,22 +50,22 @@ TEST_F(DurationFlagTest, RefusesWhatIsNotAboveZero) {
   EXPECT_EQ(pause_, absl::Minutes(5));
 }
 
-class WatchFlagsTest : public testing::Test {
+class WatchFlags : public testing::Test {
  protected:
-  WatchFlagsTest() { AddWatchFlags(line_.root(), "Server", watch_); }
+  WatchFlags() { AddWatchFlags(line_.root(), "Server", watch_); }
 
   shell::CommandLine line_{"", "program"};
   WatchOptions watch_ = {.health_listen = "127.0.0.1:1", .metrics_listen = "127.0.0.1:2"};
 };
 
-TEST_F(WatchFlagsTest, TellTheirDefaults) {
+TEST_F(WatchFlags, TellTheirDefaults) {
   EXPECT_THAT(line_.root().help(), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("127.0.0.1:2")));
   EXPECT_THAT(line_.ParseWords({}), IsEmpty());
   EXPECT_EQ(watch_.health_listen, "127.0.0.1:1");
   EXPECT_EQ(watch_.metrics_listen, "127.0.0.1:2");
 }
 
-TEST_F(WatchFlagsTest, GiveWhatIsAskedFor) {
+TEST_F(WatchFlags, GiveWhatIsAskedFor) {
   EXPECT_THAT(line_.ParseWords({"--listen", "unix:/s", "--metrics-listen", "off", "--port-file",
                                 "p", "--metrics-port-file", "m"}),
               IsEmpty());

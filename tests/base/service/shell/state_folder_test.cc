@@ -12,15 +12,15 @@ namespace parplan {
 namespace {
 
 // Changes the environment, and changes it back.
-class StateFolderTest : public testing::Test {
+class StateFolder : public testing::Test {
  protected:
-  StateFolderTest() {
+  StateFolder() {
     for (const char* const name : {"XDG_STATE_HOME", "HOME"}) {
       if (const char* const value = std::getenv(name); value != nullptr) before_[name] = value;
       ::unsetenv(name);
     }
   }
-  ~StateFolderTest() override {
+  ~StateFolder() override {
     for (const char* const name : {"XDG_STATE_HOME", "HOME"}) ::unsetenv(name);
     for (const auto& [name, value] : before_) ::setenv(name.c_str(), value.c_str(), 1);
   }
@@ -29,7 +29,7 @@ class StateFolderTest : public testing::Test {
   std::map<std::string, std::string> before_;
 };
 
-TEST_F(StateFolderTest, IsBelowThatOfTheUser) {
+TEST_F(StateFolder, IsBelowThatOfTheUser) {
   ::setenv("HOME", "/people/u", 1);
   EXPECT_EQ(DefaultStateFolder("parplan"), "/people/u/.local/state/parplan");
   ::setenv("XDG_STATE_HOME", "state", 1);
@@ -38,7 +38,7 @@ TEST_F(StateFolderTest, IsBelowThatOfTheUser) {
   EXPECT_EQ(DefaultStateFolder("parplan"), "/state/parplan");
 }
 
-TEST_F(StateFolderTest, IsEmptyWhereNobodyTells) {
+TEST_F(StateFolder, IsEmptyWhereNobodyTells) {
   EXPECT_EQ(DefaultStateFolder("parplan"), "");
   ::setenv("HOME", "", 1);
   EXPECT_EQ(DefaultStateFolder("parplan"), "");

@@ -32,7 +32,7 @@ std::string File(double predicted, double measured, int64_t measured_activations
     "windows": [{"rank": 0}]}]})");
 }
 
-TEST(RunResultsTest, ReadsWhatARunWrote) {
+TEST(RunResults, ReadsWhatARunWrote) {
   ASSERT_OK_AND_ASSIGN(const std::vector<RunResult> runs,
                        ReadRunResults("some/where/tp.results.json", File(0.2, 0.21, 1100)));
   ASSERT_EQ(runs.size(), 1);
@@ -54,7 +54,7 @@ TEST(RunResultsTest, ReadsWhatARunWrote) {
   EXPECT_EQ(run.items[3].predicted_bytes, 0);
 }
 
-TEST(RunResultsTest, SummarizesErrorsAndTheOrderOfRuns) {
+TEST(RunResults, SummarizesErrorsAndTheOrderOfRuns) {
   std::vector<RunResult> runs;
   // Errors +5 %, -10 %, +20 %: the first is predicted to be best, the second is.
   const std::vector<std::string> files = {File(0.200, 0.210, 1100), File(0.220, 0.198, 1000),
@@ -85,7 +85,7 @@ TEST(RunResultsTest, SummarizesErrorsAndTheOrderOfRuns) {
   EXPECT_NEAR(json["worstStepError"].get<double>(), 0.2, 1e-12);
 }
 
-TEST(RunResultsTest, LeavesOutPlansThatMeasuredNothing) {
+TEST(RunResults, LeavesOutPlansThatMeasuredNothing) {
   nlohmann::json file = nlohmann::json::parse(File(0.2, 0.2, 1000));
   file["plans"].push_back(file["plans"][0]);
   file["plans"][0]["windows"] = nlohmann::json::array();
@@ -107,7 +107,7 @@ std::vector<RunResult> OnMachine(const std::string& name, double used, bool is_b
   return runs.value_or(std::vector<RunResult>(1));
 }
 
-TEST(RunResultsTest, MarksRunsOfABusyMachine) {
+TEST(RunResults, MarksRunsOfABusyMachine) {
   std::vector<RunResult> runs = OnMachine("calm", 0.012, false);
   EXPECT_EQ(runs[0].used_by_others, 0.012);
   EXPECT_THAT(RunsText(runs), AllOf(HasSubstr("others used at most 1.2 % of the ranks'"),
@@ -127,7 +127,7 @@ TEST(RunResultsTest, MarksRunsOfABusyMachine) {
   EXPECT_FALSE(json["runs"][2].contains("machineUsedByOthersRatio"));
 }
 
-TEST(RunResultsTest, NamesWhatIsWrong) {
+TEST(RunResults, NamesWhatIsWrong) {
   const auto fault = [](const std::string& pointer, const nlohmann::json& value) {
     nlohmann::json file = nlohmann::json::parse(File(0.2, 0.2, 1000));
     file[nlohmann::json::json_pointer(pointer)] = value;

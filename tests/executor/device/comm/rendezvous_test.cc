@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const RendezvousServer& server,
   return Rendezvous::Join(server.address(), token, rank, world_size, absl::Seconds(20));
 }
 
-TEST(RendezvousTest, FactsAreToldBeforeAndAfterTheyAreAskedFor) {
+TEST(Rendezvous, FactsAreToldBeforeAndAfterTheyAreAskedFor) {
   const std::unique_ptr<RendezvousServer> server = StartServer(2);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> second, Join(*server, 1, 2));
@@ -58,7 +58,7 @@ TEST(RendezvousTest, FactsAreToldBeforeAndAfterTheyAreAskedFor) {
   EXPECT_OK(first->Health());
 }
 
-TEST(RendezvousTest, RefusesStrangersAndSecondRanks) {
+TEST(Rendezvous, RefusesStrangersAndSecondRanks) {
   const std::unique_ptr<RendezvousServer> server = StartServer(2);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
   const auto refused = [](const absl::StatusOr<std::unique_ptr<Rendezvous>>& joined) {
@@ -71,7 +71,7 @@ TEST(RendezvousTest, RefusesStrangersAndSecondRanks) {
   EXPECT_OK(first->Health());
 }
 
-TEST(RendezvousTest, JunkHarmsNobody) {
+TEST(Rendezvous, JunkHarmsNobody) {
   const std::unique_ptr<RendezvousServer> server = StartServer(1);
   for (const std::string& junk : {std::string("GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
                                   std::string(64, '\xff'), std::string("\1")}) {
@@ -85,7 +85,7 @@ TEST(RendezvousTest, JunkHarmsNobody) {
   }
 }
 
-TEST(RendezvousTest, AContradictionEndsTheJob) {
+TEST(Rendezvous, AContradictionEndsTheJob) {
   const std::unique_ptr<RendezvousServer> server = StartServer(2);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> second, Join(*server, 1, 2));
@@ -96,7 +96,7 @@ TEST(RendezvousTest, AContradictionEndsTheJob) {
                        AllOf(HasSubstr("rank 1 is lost"), HasSubstr("contradicts"))));
 }
 
-TEST(RendezvousTest, OneThatLeavesWithAGoodByeIsNotLost) {
+TEST(Rendezvous, OneThatLeavesWithAGoodByeIsNotLost) {
   const std::unique_ptr<RendezvousServer> server = StartServer(2);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
   { ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> second, Join(*server, 1, 2)); }
@@ -106,7 +106,7 @@ TEST(RendezvousTest, OneThatLeavesWithAGoodByeIsNotLost) {
 }
 
 // A machine without power says no word; its peers must ask.
-TEST(SocketTest, BothEndsAskAfterASilentPeer) {
+TEST(Socket, BothEndsAskAfterASilentPeer) {
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
   const absl::Duration deadline = SteadyNow() + absl::Minutes(5);
   ASSERT_OK_AND_ASSIGN(const Socket caller,
@@ -126,7 +126,7 @@ TEST(SocketTest, BothEndsAskAfterASilentPeer) {
   }
 }
 
-TEST(RendezvousTest, ALostServerIsNoticed) {
+TEST(Rendezvous, ALostServerIsNoticed) {
   std::unique_ptr<RendezvousServer> server = StartServer(1);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> rank, Join(*server, 0, 1));
   server.reset();
@@ -147,9 +147,9 @@ void RunAndDie(const std::string& address, int rank, int world_size, TransportKi
   ::raise(SIGKILL);
 }
 
-class LostRankTest : public testing::TestWithParam<TransportKind> {};
+class LostRank : public testing::TestWithParam<TransportKind> {};
 
-TEST_P(LostRankTest, EndsTheWaitOfTheOthersAndNamesIt) {
+TEST_P(LostRank, EndsTheWaitOfTheOthersAndNamesIt) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer cannot follow a process that forks among threads";
 #endif
@@ -194,7 +194,7 @@ TEST_P(LostRankTest, EndsTheWaitOfTheOthersAndNamesIt) {
   ::close(ends[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, LostRankTest,
+INSTANTIATE_TEST_SUITE_P(Transports, LostRank,
                          testing::Values(TransportKind::kAutomatic, TransportKind::kTcp),
                          [](const auto& info) {
                            return std::string(info.param == TransportKind::kTcp ? "Tcp"

@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest,
                          [](const auto& info) { return info.param.name; });
 
 // Keys one set after the other, as they come round in a ring.
-TEST(MergeAttentionTest, KeysInTwoSetsAreAttendedToAsOne) {
+TEST(MergeAttention, KeysInTwoSetsAreAttendedToAsOne) {
   constexpr int64_t kSamples = 2, kQueries = 4, kFirst = 6, kKeys = 10;
   const auto kernels = MakeCpuKernels(ElementType::kFloat64);
   // Queries are the last tokens, token by token.

@@ -15,7 +15,7 @@
 namespace parplan {
 namespace {
 
-class KernelsTest : public testing::Test {
+class Kernels : public testing::Test {
  protected:
   const std::unique_ptr<LayerKernels> exact = MakeCpuKernels(ElementType::kFloat64);
   const std::unique_ptr<LayerKernels> single = MakeCpuKernels(ElementType::kFloat32);
@@ -32,14 +32,14 @@ void ExpectClose(const std::vector<float>& actual, const Numbers& expected, doub
   }
 }
 
-TEST_F(KernelsTest, ThereAreNoneForOtherTypes) {
+TEST_F(Kernels, ThereAreNoneForOtherTypes) {
   EXPECT_EQ(MakeCpuKernels(ElementType::kBfloat16), nullptr);
   EXPECT_EQ(MakeCpuKernels(ElementType::kByte), nullptr);
   EXPECT_EQ(exact->type(), ElementType::kFloat64);
   EXPECT_EQ(single->type(), ElementType::kFloat32);
 }
 
-TEST_F(KernelsTest, ProductsOfAllTranspositions) {
+TEST_F(Kernels, ProductsOfAllTranspositions) {
   constexpr int64_t kM = 5, kN = 7, kK = 3;
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
@@ -79,7 +79,7 @@ TEST_F(KernelsTest, ProductsOfAllTranspositions) {
   }
 }
 
-TEST_F(KernelsTest, NormsHaveTheMomentsTheyAreNamedFor) {
+TEST_F(Kernels, NormsHaveTheMomentsTheyAreNamedFor) {
   constexpr int64_t kRows = 3, kSize = 37;
   const Numbers x = RandomNumbers(kRows * kSize, 4, 3.0);
   const Numbers gain(kSize, 1.0), bias(kSize, 0.0);
@@ -101,7 +101,7 @@ TEST_F(KernelsTest, NormsHaveTheMomentsTheyAreNamedFor) {
   }
 }
 
-TEST_F(KernelsTest, GradientsOfNorms) {
+TEST_F(Kernels, GradientsOfNorms) {
   constexpr int64_t kRows = 2, kSize = 19;
   for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
     Numbers x = RandomNumbers(kRows * kSize, 5);
@@ -131,7 +131,7 @@ TEST_F(KernelsTest, GradientsOfNorms) {
   }
 }
 
-TEST_F(KernelsTest, GeluIsItsApproximationAndHasItsSlope) {
+TEST_F(Kernels, GeluIsItsApproximationAndHasItsSlope) {
   Numbers x = RandomNumbers(101, 9, 2.0);
   const Numbers dy = RandomNumbers(101, 10);
   Numbers y(101), dx = dy;
@@ -148,7 +148,7 @@ TEST_F(KernelsTest, GeluIsItsApproximationAndHasItsSlope) {
   ExpectGradient(x, dx, loss, "dx");
 }
 
-TEST_F(KernelsTest, SwigluIsSiluOfTheGateTimesTheOther) {
+TEST_F(Kernels, SwigluIsSiluOfTheGateTimesTheOther) {
   constexpr int64_t kRows = 3, kSize = 11;
   Numbers x = RandomNumbers(2 * kRows * kSize, 11, 2.0);
   const Numbers dy = RandomNumbers(kRows * kSize, 12);
@@ -170,7 +170,7 @@ TEST_F(KernelsTest, SwigluIsSiluOfTheGateTimesTheOther) {
 }
 
 // The logits of a row split between two ranks give the loss of the whole row.
-TEST_F(KernelsTest, CrossEntropyOverColumnsOfTwoRanks) {
+TEST_F(Kernels, CrossEntropyOverColumnsOfTwoRanks) {
   constexpr int64_t kRows = 4, kColumns = 10, kHalf = 5;
   Numbers logits = RandomNumbers(kRows * kColumns, 13, 3.0);
   const std::vector<int32_t> targets = {0, 4, 5, 9};
@@ -220,7 +220,7 @@ TEST_F(KernelsTest, CrossEntropyOverColumnsOfTwoRanks) {
   ExpectGradient(logits, gradient, run, "logits");
 }
 
-TEST_F(KernelsTest, EmbeddingsOfPartOfTheVocabulary) {
+TEST_F(Kernels, EmbeddingsOfPartOfTheVocabulary) {
   const Numbers table = RandomNumbers(3 * 4, 14);
   // Rows 10 to 12 are here.
   const std::vector<int32_t> tokens = {12, 3, 10, 12, 13};
@@ -244,7 +244,7 @@ TEST_F(KernelsTest, EmbeddingsOfPartOfTheVocabulary) {
 
 // By hand: with a gradient of 1 the first step of Adam is the learning rate, whatever the
 // gradient's size, but for epsilon.
-TEST_F(KernelsTest, OptimizersMakeTheStepsOfTheirPapers) {
+TEST_F(Kernels, OptimizersMakeTheStepsOfTheirPapers) {
   Numbers p = {1.0, 1.0}, m(2, 0.0), v(2, 0.0);
   const Numbers g = {1.0, -4.0};
   exact->AdamStep({.learning_rate = 0.1, .epsilon = 0.0}, 1, g.data(), m.data(), v.data(), nullptr,
@@ -262,7 +262,7 @@ TEST_F(KernelsTest, OptimizersMakeTheStepsOfTheirPapers) {
   EXPECT_NEAR(q[1], 1.0 + 0.4 + 0.6, 1e-15);
 }
 
-TEST_F(KernelsTest, StepsWithoutMomentumNeedNoMoments) {
+TEST_F(Kernels, StepsWithoutMomentumNeedNoMoments) {
   Numbers p = {1.0, 2.0};
   const Numbers g = {0.5, -1.0};
   exact->SgdStep({.learning_rate = 0.1, .momentum = 0.0}, g.data(), nullptr, nullptr, p.data(), 2);
@@ -271,7 +271,7 @@ TEST_F(KernelsTest, StepsWithoutMomentumNeedNoMoments) {
 }
 
 // Rotary positions: scores depend on how far apart two tokens are, and on nothing else.
-TEST_F(KernelsTest, RotationsTellDistances) {
+TEST_F(Kernels, RotationsTellDistances) {
   constexpr int kHeads = 2, kSize = 6, kTokens = 5, kSamples = 2, kStride = 15;
   const auto rotated = [&](int64_t first_position, int64_t tokens, bool inverse, Numbers x) {
     exact->Rotate({.token_count = tokens,
@@ -318,7 +318,7 @@ TEST_F(KernelsTest, RotationsTellDistances) {
   for (size_t i = 0; i < late.size(); ++i) ASSERT_EQ(late[i], turned[2 * next + i]);
 }
 
-TEST_F(KernelsTest, SwigluBackwardMayWriteWhereItReads) {
+TEST_F(Kernels, SwigluBackwardMayWriteWhereItReads) {
   Numbers x = RandomNumbers(2 * 3 * 5, 1);
   const Numbers dy = RandomNumbers(3 * 5, 2);
   Numbers dx(x.size());
@@ -327,7 +327,7 @@ TEST_F(KernelsTest, SwigluBackwardMayWriteWhereItReads) {
   EXPECT_EQ(x, dx);
 }
 
-TEST_F(KernelsTest, ExponentialsInSinglePrecision) {
+TEST_F(Kernels, ExponentialsInSinglePrecision) {
   for (double x = -90.0; x <= 87.9; x += 0.0137) {
     const auto in = static_cast<float>(x);
     const double expected = in < -87.0f ? 0.0 : std::exp(static_cast<double>(in));
@@ -337,7 +337,7 @@ TEST_F(KernelsTest, ExponentialsInSinglePrecision) {
   EXPECT_EQ(cpu_math::Exp(-1e30f), 0.0f);
 }
 
-TEST_F(KernelsTest, SumsInLanesOfAnyLength) {
+TEST_F(Kernels, SumsInLanesOfAnyLength) {
   for (int64_t count = 0; count < 70; ++count) {
     const double sum =
         cpu_math::SumOf<double>(count, [](int64_t i) { return static_cast<double>(i); });
@@ -351,7 +351,7 @@ TEST_F(KernelsTest, SumsInLanesOfAnyLength) {
   }
 }
 
-TEST_F(KernelsTest, SinglePrecisionIsCloseToDouble) {
+TEST_F(Kernels, SinglePrecisionIsCloseToDouble) {
   constexpr int64_t kRows = 4, kSize = 50;
   const Numbers x = RandomNumbers(kRows * kSize, 16);
   const Numbers gain = RandomNumbers(kSize, 17), bias = RandomNumbers(kSize, 18);

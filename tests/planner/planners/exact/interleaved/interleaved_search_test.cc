@@ -61,7 +61,7 @@ BestOfAll SearchAll(const PlanningProblem& problem, const CostModel& costs) {
   return best;
 }
 
-TEST(InterleavedSearchTest, IsAsFastAsTheBestOfAllInterleavedPlans) {
+TEST(InterleavedSearch, IsAsFastAsTheBestOfAllInterleavedPlans) {
   int found = 0;
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -89,7 +89,7 @@ TEST(InterleavedSearchTest, IsAsFastAsTheBestOfAllInterleavedPlans) {
 
 // The paths through pipelines of three kinds of layers are never longer than the schedule,
 // and hardly shorter where messages take little.
-TEST(InterleavedPathsTest, AreNoLongerThanTheSchedule) {
+TEST(InterleavedPaths, AreNoLongerThanTheSchedule) {
   std::mt19937_64 random(7);
   const auto draw = [&random](double most) {
     return std::uniform_real_distribution<double>(0.0, most)(random);
@@ -174,7 +174,7 @@ std::vector<std::vector<int>> PartitionsOfDecoder(int decoder_count, int pipelin
   return partitions;
 }
 
-TEST(InterleavedSearchTest, StagesAreEvenWithEndsOnTopOrAsLayers) {
+TEST(InterleavedSearch, StagesAreEvenWithEndsOnTopOrAsLayers) {
   EXPECT_THAT(PartitionsOfDecoder(6, 2, 2), ElementsAre(ElementsAre(2, 2, 2, 2)));
   EXPECT_THAT(PartitionsOfDecoder(6, 2, 3), ElementsAre(ElementsAre(2, 1, 1, 1, 1, 2)));
   EXPECT_THAT(PartitionsOfDecoder(6, 2, 4), ElementsAre(ElementsAre(1, 1, 1, 1, 1, 1, 1, 1)));

@@ -19,7 +19,7 @@ PlanningProblem WithoutRoom(const PlanningProblem& problem) {
   return problem.WithUsableMemory(Bytes::Of(1));
 }
 
-TEST(SmallestMemoryTest, IsWhatTheLeastOfAllPlansNeeds) {
+TEST(SmallestMemory, IsWhatTheLeastOfAllPlansNeeds) {
   int proved = 0;
   int found_any = 0;
   for (uint64_t seed = 1; seed <= 150; ++seed) {
@@ -51,7 +51,7 @@ TEST(SmallestMemoryTest, IsWhatTheLeastOfAllPlansNeeds) {
   EXPECT_GT(proved, found_any / 3);
 }
 
-TEST(SmallestMemoryTest, TheFewestNodesAreThoseWithWhichAPlanFitsFirst) {
+TEST(SmallestMemory, TheFewestNodesAreThoseWithWhichAPlanFitsFirst) {
   const PlanningProblem whole = EstimatedProblem({.device_count = 8,
                                                   .decoder_count = 6,
                                                   .hidden_size = 4096,

@@ -69,7 +69,7 @@ void ExpectPlanIsNoBetter(const Case& each, const PredictedPlan& plan, Seconds b
   EXPECT_GE(plan.prediction.step, best * (1.0 - kTolerance));
 }
 
-TEST(PricedSearchTest, BoundsAreBelowAndPlansNotBelowTheBest) {
+TEST(PricedSearch, BoundsAreBelowAndPlansNotBelowTheBest) {
   int plan_count = 0;
   int found_count = 0;
   int close_count = 0;
@@ -141,7 +141,7 @@ PlanningProblem ManyKinds() {
 
 // Few micro-batches a stage, where a partition that is not even would win by much in a bound of
 // single paths.
-TEST(PricedSearchTest, BoundsOfManyLayersAreNearTheirPlans) {
+TEST(PricedSearch, BoundsOfManyLayersAreNearTheirPlans) {
   const PlanningProblem problem = ManyKinds();
   const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
   ASSERT_TRUE(costs.ok()) << costs.status();
@@ -164,7 +164,7 @@ TEST(PricedSearchTest, BoundsOfManyLayersAreNearTheirPlans) {
   }
 }
 
-TEST(PricedSearchTest, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
+TEST(PricedSearch, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
   int plan_count = 0;
   int found_count = 0;
   int close_count = 0;
