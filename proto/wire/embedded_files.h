@@ -3,17 +3,10 @@
 #ifndef PARPLAN_PROTO_WIRE_EMBEDDED_FILES_H_
 #define PARPLAN_PROTO_WIRE_EMBEDDED_FILES_H_
 
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/embedded_file.h"
 
 namespace parplan {
-
-// A file inside the program.
-struct EmbeddedFile {
-  // Name without the folder.
-  absl::string_view name;
-  absl::string_view text;
-};
 
 // Returns deploy/hardware/*.json, in the order of proto/wire/CMakeLists.txt. Each file is a
 // `v1::HardwareLibrary`; together they are the built-in library.

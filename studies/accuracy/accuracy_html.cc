@@ -7,6 +7,7 @@
 #include "clients/report/html.h"
 #include "clients/report/style.h"
 #include "studies/accuracy/accuracy_report.h"
+#include "studies/accuracy/embedded_files.h"
 #include "studies/accuracy/scatter_chart.h"
 
 namespace parplan::accuracy {
@@ -19,14 +20,6 @@ using report::Time;
 // Points of one chart and rows of one table at most.
 constexpr size_t kMaxPoints = 1500;
 constexpr size_t kMaxRows = 120;
-
-constexpr char kStyle[] =
-    ".chart.scatter{display:block;max-width:44rem}"
-    ".dot{fill:var(--c0);fill-opacity:.6;stroke:var(--edge);stroke-width:.75}"
-    ".dot.fit{fill:none;stroke:var(--c5);stroke-width:1.2}"
-    ".equal{stroke:var(--ink);stroke-width:1}"
-    ".off{stroke:var(--quiet);stroke-width:1;stroke-dasharray:4 4}"
-    "@media print{td.name{max-width:16rem}th{white-space:normal}}";
 
 std::string Percent(const std::optional<double>& ratio) {
   return ratio.has_value() ? absl::StrFormat("%.1f %%", 100.0 * *ratio) : "–";
@@ -216,7 +209,7 @@ std::string AccuracyHtml(const AccuracySummary& summary) {
     sections += SourceSection(summary, source, accuracy);
   }
   return absl::StrCat(
-      report::PageHead("Accuracy of predictions", kStyle),
+      report::PageHead("Accuracy of predictions", AccuracyFiles().front().text),
       "<body><main><header><h1>Accuracy of predictions</h1>"
       "<p class=\"quiet\">Measured training runs that others published, and what the cost model "
       "expects of them.</p></header><div class=\"tiles\">",
