@@ -18,11 +18,11 @@
 
 namespace parplan::planctl {
 
-// What a prediction says of a run, as far as it goes.
+// The prediction of a run; parts may be absent.
 struct RunPrediction {
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
-  // What the classes of residuals ask; absent where nobody knows.
+  // The confidence by which residuals are classed; absent if unknown.
   std::optional<Confidence> confidence;
   std::optional<TensorParallelReach> tensor_parallel_reach;
 };
@@ -30,13 +30,13 @@ struct RunPrediction {
 // A run and a way to predict it.
 struct MeasuredRun {
   std::string id;
-  // Of which the provenance tells: a data set, or a plan.
+  // The source named in the provenance: a data set, or a plan.
   std::string source;
   FitPlace place;
-  // What the slices took of it; a run may be fitted for one and not for the other.
+  // The measured values that the slices took; a run may be fitted for one and not for the other.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
-  // Whether its residual may make ranges: not where `predict` only approximates.
+  // Whether its residual may widen ranges; false if `predict` only approximates.
   bool makes_range = true;
   // Pure: the same answer for the same calibration. Called a few hundred times.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
@@ -61,7 +61,7 @@ struct SourceResiduals {
 };
 
 struct CalibrateRequest {
-  // What the fit begins with, and shrinks to. Null: `Calibration::BuiltIn()`.
+  // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;
   // Sources are made from the runs; `slice_rule_of` says how those of one were
   // chosen.

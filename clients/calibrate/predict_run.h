@@ -1,4 +1,4 @@
-// What the cost model expects of a published run.
+// Predicts a published run with the cost model.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_PREDICT_RUN_H_
 #define PARPLAN_CLIENTS_CALIBRATE_PREDICT_RUN_H_
@@ -17,18 +17,18 @@ namespace parplan::accuracy {
 
 struct RunPrediction {
   Seconds step;
-  // Where a measured step is expected, when the model says.
+  // Range in which a measured step is expected, if the model has one.
   std::optional<StepRange> step_range;
-  // What the times rest on.
+  // The kind of data behind the times.
   Confidence confidence = Confidence::kEstimated;
-  // Of the stage that is busy longest, one micro-batch.
+  // Times of one micro-batch on the stage that is busy longest.
   TimeItems time_items;
-  // Of the stage whose peak the source published, only what that peak counts.
+  // Memory of the stage whose peak the source published, only the items that this peak counts.
   MemoryItems memory_items;
   // Their sum: compared with the measured peak.
   Bytes memory;
-  // What the fullest device holds in all (whatever the source published), at the
-  // risk the planner accepts: a run is refused when this is above the device's
+  // Total memory of the fullest device (whatever the source published) at the risk that the planner
+  // accepts: a run is refused when this is above the device's
   // memory.
   Bytes memory_upper;
 };

@@ -18,7 +18,7 @@
 
 namespace parplan::accuracy {
 
-// What was trained. 0: the row leaves it to a default that the comment names.
+// The model that was trained. 0: the row leaves the value to the default in the comment.
 struct PublishedModel {
   std::string name;
   // Encoder layers (BERT) in the place of decoder layers.
@@ -31,7 +31,7 @@ struct PublishedModel {
   int feed_forward_size = 0;
   FeedForwardKind feed_forward_kind = FeedForwardKind::kGelu;
   int sequence_length = 0;
-  // As given; runtimes of the Megatron family pad it (to a multiple of 128 x tp).
+  // The unpadded size; runtimes of the Megatron family pad it to a multiple of 128 x tp.
   int vocabulary_size = 0;
   bool tied_embedding = true;
   // A learned table of positions beside that of words (GPT, BERT).
@@ -47,7 +47,7 @@ struct PublishedModel {
 };
 
 struct PublishedHardware {
-  // As published, for example `A100-SXM-80GB`.
+  // The published name, for example `A100-SXM-80GB`.
   std::string device_name;
   double memory_gb = 0.0;    // 0: not said
   int devices_per_node = 0;  // 0: not said
@@ -64,20 +64,20 @@ struct PublishedParallelism {
   int data_parallel_degree = 0;  // 0: from the device count
   int context_parallel_degree = 1;
   int expert_parallel_degree = 1;
-  // Of the experts; 0: the tensor-parallel degree.
+  // Tensor-parallel degree of the experts; 0: that of the other layers.
   int expert_tensor_parallel_degree = 0;
   int virtual_stage_count = 1;
-  // ZeRO level 0 to 3, where said.
+  // ZeRO level 0 to 3; absent if the row does not say.
   std::optional<int> zero_level;
-  // Where said.
+  // Absent if the row does not say.
   std::optional<bool> sequence_parallel;
-  // Layers of each stage, where said.
+  // Layers of each stage; empty if the row does not say.
   std::vector<int> layers_per_stage;
   // Embedding and head count as one layer each where layers are split into stages.
   bool ends_count_as_layers = false;
 };
 
-// What a row says of its runtime beyond the name. Absent: the runtime's default.
+// Settings of the runtime in the row, apart from its name. Absent: the runtime's default.
 struct PublishedRuntime {
   std::optional<AttentionKernel> attention_kernel;
   std::optional<FlashKernel> flash_kernel;
@@ -90,7 +90,7 @@ struct PublishedRuntime {
   std::optional<bool> fp32_gradients;
 };
 
-// Which peak a source published; what a prediction is compared with.
+// The kind of peak that a source published, with which the prediction is compared.
 enum class MemoryView {
   // Allocated tensors on the last rank: Megatron's tests write that rank's
   // `torch.cuda.max_memory_allocated`.
@@ -121,17 +121,17 @@ struct PublishedRun {
   int recompute_layer_count = 0;
   // `fp16`, `bf16`, `fp32`, `bf16+fp32 grad accumulation`, other texts.
   std::string precision;
-  // Where the row itself names the kind of its memory figure.
+  // Present if the row names the kind of its memory figure.
   std::optional<MemoryView> memory_view;
 
   std::optional<Seconds> step;
   std::optional<Bytes> peak_memory;
-  // What stays allocated between steps.
+  // Memory that stays allocated between steps.
   std::optional<Bytes> allocated_memory;
   // Known only where the source says so.
   std::optional<bool> out_of_memory;
 
-  // Why the planner has no words for this run, one sentence an entry.
+  // Reasons why the planner can't express this run, one sentence per entry.
   std::vector<std::string> beyond;
 };
 

@@ -12,7 +12,7 @@
 
 namespace parplan::accuracy {
 
-// What is wrong with a row: the first fault counts.
+// The first fault that was found in a row.
 class RowFault {
  public:
   void Add(const std::string& fault) {

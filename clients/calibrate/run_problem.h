@@ -22,7 +22,7 @@ namespace parplan::accuracy {
 // Cluster of the topologies of sources that do not say where they measured.
 inline constexpr char kUnnamedCluster[] = "published";
 
-// All that a predictor needs to know; nothing that was measured.
+// Everything that a predictor needs; nothing that was measured.
 struct RunQuestion {
   std::string id;
   std::shared_ptr<const ModelSpec> model;
@@ -32,21 +32,21 @@ struct RunQuestion {
   // `plan.stages` holds virtual stages in the order of the model's layers.
   Plan plan;
   RuntimeTraits runtime;
-  // Which peak the source published.
+  // The kind of peak that the source published.
   MemoryView memory_view = MemoryView::kAllocatedMax;
-  // What programs can allocate of a device: a run that needs more fails.
+  // Memory of a device that programs can allocate; a run that needs more fails.
   Bytes device_memory;
   // Questions of one job: equal model, devices, batch, precision and source.
   std::string job_key;
   // Among those, equal for equal plans.
   std::string plan_key;
-  // What the row leaves open and how it was filled in, one sentence an entry.
+  // Values that the row leaves open and how they were filled in, one sentence per entry.
   std::vector<std::string> assumptions;
 };
 
-// The question behind `run`. INVALID_ARGUMENT (SPEC_INVALID), with the member of
-// the row at fault, for a run the planner has no words for or that contradicts
-// itself. docs/accuracy.md lists the rules for what rows leave open.
+// Returns the question of `run`. INVALID_ARGUMENT (SPEC_INVALID), with the member of the row at
+// fault, for a run that the planner can't express or that contradicts itself. docs/accuracy.md
+// lists the rules for what rows leave open.
 absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run);
 
 }  // namespace parplan::accuracy

@@ -14,14 +14,14 @@
 
 namespace parplan::accuracy {
 
-// How a run computed, as far as neither model nor plan say.
+// Settings of a run that are in neither its model nor its plan.
 struct RunRuntime {
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
   // Every how many layers one recomputes.
   int recompute_interval = 1;
-  // Where the row does not say.
+  // Values for rows that do not say.
   int default_zero_level = 0;
   bool default_sequence_parallel = false;
   // Vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
@@ -31,8 +31,8 @@ struct RunRuntime {
   MemoryView memory_view = MemoryView::kAllocatedMax;
 };
 
-// INVALID_ARGUMENT (SPEC_INVALID) for a precision or recomputation the planner has
-// no words for. What was taken where the row is silent goes to `assumptions`.
+// Returns the settings of `run`, and adds the defaults that were taken to `assumptions`.
+// INVALID_ARGUMENT (SPEC_INVALID) for a precision or recomputation that the planner can't express.
 absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
                                      std::vector<std::string>* assumptions);
 

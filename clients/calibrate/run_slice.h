@@ -1,5 +1,5 @@
-// Which runs of a file are fitted: a rule that anyone can apply again, so that the
-// others stay an examination.
+// Selects the runs of a file that are fitted by a reproducible rule, so that the other runs can
+// test the fit.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_SLICE_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_SLICE_H_

@@ -1,4 +1,4 @@
-// Which layers a run had on which stage.
+// Assigns the layers of a run to its stages.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
@@ -11,14 +11,13 @@
 
 namespace parplan::accuracy {
 
-// `layer_count` layers in `stage_count` stages when it does not divide them:
-// from the front, ceil(layers / stages) to a stage as long as they last
-// (DeepSpeed's partition_balanced on equal weights), or, without `from_front` and
-// where that leaves a stage other than the last empty, one more to each of the
-// first stages.
+// Splits `layer_count` layers into `stage_count` stages if they do not divide evenly: from the
+// front, ceil(layers / stages) to a stage as long as they last (DeepSpeed's partition_balanced on
+// equal weights), or, without `from_front` and where that leaves a stage other than the last empty,
+// one more to each of the first stages.
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front);
 
-// Transformer layers of each (virtual) stage, first to last: as the row says, or
+// Returns the transformer layers of each (virtual) stage, first to last: as the row says, or
 // split evenly, with embedding and head as one layer each where the row says so.
 // INVALID_ARGUMENT (SPEC_INVALID) when the row's lists contradict each other or a
 // stage between the ends would be empty.

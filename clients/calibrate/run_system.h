@@ -14,24 +14,25 @@
 
 namespace parplan::accuracy {
 
-// The adapters of a node as a text tells of them: `4x200Gb/s HDR IB per node`.
+// The network adapters of a node in the words of a source: `4x200Gb/s HDR IB per node`.
 struct AdapterText {
-  // As link ids of the library begin: `hdr`, `omnipath`, ...; empty for none.
+  // The beginning of a link id of the library: `hdr`, `omnipath`, ...; empty if the text has none.
   std::string kind;
   int count = 1;
   int gigabits_per_second = 0;  // of one
 };
 
-// The first rate in Gb/s that a count or a kind of network goes with; absent for
+// Returns the first rate in Gb/s that a count or a kind of network goes with; absent for
 // none. A rate without a count is that of one adapter.
 std::optional<AdapterText> AdaptersIn(absl::string_view text);
 
-// The device by its name in the library of hardware, less what stands in brackets;
-// where `memory_gb` tells another size of memory, the variant of that size.
-// INVALID_ARGUMENT (SPEC_INVALID) when the library has none.
+// Finds the device in the library of hardware by its name without the part in brackets; if
+// `memory_gb` is another size of memory, the variant of that size. INVALID_ARGUMENT (SPEC_INVALID)
+// if the library has none.
 absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 
-// Devices that share the links of a node, as the row says or as in the usual machine.
+// Returns the number of devices that share the links of a node: that of the row, or of the usual
+// machine.
 // Trays of GB200 and GB300 are four devices of an NVLink domain of 72: where a job takes
 // several racks a rack is the node, of 64 devices where such racks hold the job.
 int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,

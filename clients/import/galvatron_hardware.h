@@ -22,7 +22,7 @@ struct GalvatronHardwareFiles {
   bool any() const { return all_reduce || send_receive || overlap || tables; }
 };
 
-// The nodes the files are of; 0 means that the user did not say.
+// The nodes that the files describe; 0 if the user did not say.
 struct GalvatronNodes {
   int node_count = 0;
   int devices_per_node = 0;
@@ -33,11 +33,11 @@ struct GalvatronHardware {
   // Sorted by collective, participants, stride and size; keys distinct.
   std::vector<v1::CollectiveTiming> timings;
   std::optional<double> overlap_slowdown;
-  // What was left out or assumed, one sentence an entry.
+  // Values that were left out or assumed, one sentence per entry.
   std::vector<std::string> notes;
 };
 
-// Bandwidths become the time of one message: 256 MiB for all-reduce, 64 MiB for
+// Reads the files. Bandwidths become the time of one message: 256 MiB for all-reduce, 64 MiB for
 // send and receive. With bus bandwidth w (GB/s) an all-reduce of S bytes over n
 // takes 2 (n - 1) / n * S / w; the files of 2022 hold ms per MB instead, with
 // the same factor. Groups of neighbours (`consec_1`) have stride 1, strided ones

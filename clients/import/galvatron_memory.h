@@ -39,7 +39,7 @@ struct GalvatronOtherMemory {
   Place place = Place::kBoth;
   bool sequence_parallel = false;
   std::vector<int> sequence_lengths;  // one a layer type, one for all, or none
-  // Of one device, not sharded: four times the fp32 bytes of its parameters.
+  // Model states of one device, not sharded: four times the fp32 bytes of its parameters.
   std::map<int, double> state_megabytes;
   // Per sample.
   std::map<int, double> activation_megabytes;
@@ -52,7 +52,7 @@ struct GalvatronMemory {
   int layer_type_count = 0;
   // The `model_config` some files carry; null otherwise.
   nlohmann::json model_config;
-  // What was left out or assumed, one sentence an entry.
+  // Values that were left out or assumed, one sentence per entry.
   std::vector<std::string> notes;
 };
 

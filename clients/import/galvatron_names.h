@@ -26,7 +26,7 @@ struct GalvatronTimeKey {
   int batch_size = 0;
   // One, or one a layer type; empty when the key does not say.
   std::vector<int> sequence_lengths;
-  // What of the layer: empty, `attention` or `mlp`.
+  // Part of the layer: `attention`, `mlp`, or empty for the whole.
   std::string part;
 };
 std::optional<GalvatronTimeKey> ParseGalvatronTimeKey(absl::string_view key);
@@ -56,7 +56,7 @@ std::optional<GalvatronMemoryKey> ParseGalvatronMemoryKey(absl::string_view key)
 // `512`, `[512,512]` or `512_512`; empty for anything else.
 std::vector<int> ParseGalvatronSequenceList(absl::string_view text);
 
-// What a file name says; 0 or empty where it does not.
+// Facts in a file name; 0 or empty if it does not have them.
 struct GalvatronFileName {
   int hidden_size = 0;           // hidden4096
   int attention_head_count = 0;  // head32

@@ -18,8 +18,7 @@ namespace parplan {
 struct GalvatronPlanOptions {
   // Devices of the job. 0: `world_size` of the file, else what its name says.
   int device_count = 0;
-  // In the place of `chunks`, for files whose chunks are not equal. 0: the
-  // file's.
+  // Replaces `chunks`, for files whose chunks are not equal. 0: the file's.
   int64_t micro_batch_count = 0;
   // Whether tensor-parallel layers split activations along the sequence; not in
   // the file. Default: yes from v2.4 on (files with `use_sp`), as its releases.
@@ -32,7 +31,7 @@ struct GalvatronPlanOptions {
 
 struct GalvatronPlanImport {
   Plan plan;
-  // What was assumed, one sentence an entry.
+  // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
 

@@ -19,7 +19,7 @@
 
 namespace parplan {
 
-// All optional, at least one given.
+// The files. REQUIRES: at least one is given.
 struct GalvatronFiles {
   // computation_profiling_*.json or forward_profiling_config.json: one file, or
   // the two halves `_attention` and `_mlp` of one model.
@@ -31,9 +31,9 @@ struct GalvatronFiles {
   GalvatronHardwareFiles hardware;
 };
 
-// What no file says.
+// Values that no file contains.
 struct GalvatronFlags {
-  // Wins over files.
+  // Takes precedence over files.
   ModelFlags model;
   GalvatronNodes nodes;
   std::optional<std::string> device_kind;
@@ -48,20 +48,20 @@ struct GalvatronImport {
   // Absent when neither times, memory nor a model config was given.
   std::optional<v1::ModelSpec> model;
   v1::ClusterTopology topology;
-  // What was left out or assumed, one sentence an entry; also in the profile's
+  // Values that were left out or assumed, one sentence per entry; also in the profile's
   // `provenance.notes`.
   std::vector<std::string> notes;
 };
 
-// Device taken where the user names none: the source states no hardware, and
-// its users were told of A100.
+// The device if the user names none: Galvatron's files name no hardware, and its documentation
+// uses A100.
 inline constexpr char kDefaultDeviceKind[] = "NVIDIA A100-SXM4-40GB";
 inline constexpr int64_t kDefaultDeviceMemoryBytes = int64_t{40} << 30;
 
-// Memory the source's planner sets aside for context and libraries.
+// Memory that Galvatron's planner reserves for context and libraries.
 inline constexpr int64_t kGalvatronContextMemoryBytes = int64_t{1} << 30;
 
-// Conversion:
+// Converts the files:
 // * times: ms per layer per sample at batch B become the forward time of a
 //   micro-batch of B at tensor-parallel degree 1; there is no backward time;
 // * memory: MB of 2^20 bytes; `parameter_size` is fp32 for a whole layer; states

@@ -37,7 +37,7 @@ struct GalvatronTimes {
   int layer_type_count = 0;
   // Width the file is for, where it names it (2022); else 0.
   int hidden_size = 0;
-  // What was left out or assumed, one sentence an entry.
+  // Values that were left out or assumed, one sentence per entry.
   std::vector<std::string> notes;
 };
 

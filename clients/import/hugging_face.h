@@ -20,7 +20,7 @@ inline constexpr int kLongestDefaultSequenceLength = 4096;
 
 struct HuggingFaceImport {
   v1::ModelSpec model;
-  // What was assumed, one sentence an entry.
+  // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
 

@@ -1,4 +1,4 @@
-// What an importer knows of a model before it becomes a `v1::ModelSpec`.
+// Facts that an importer has about a model before it becomes a `v1::ModelSpec`.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
 #define PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
@@ -42,7 +42,7 @@ struct ModelFacts {
   v1::Optimizer optimizer = v1::OPTIMIZER_UNSPECIFIED;
 };
 
-// What the user says on the command line; every field wins over files. Scalars
+// The user's flags; every field takes precedence over files. Scalars
 // hold for all runs.
 struct ModelFlags {
   std::optional<std::string> model_id;

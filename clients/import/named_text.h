@@ -25,7 +25,7 @@ inline constexpr int kMaxImportCount = 1 << 24;
 
 // The importers are pure functions over these; planctl reads the files.
 struct NamedText {
-  // As the user gave it; some formats keep facts in file names.
+  // The path that the user gave; some formats keep facts in file names.
   std::string name;
   std::string text;
 };

@@ -35,7 +35,7 @@ struct Galvatron2022AllReduce {
 };
 
 struct Galvatron2022Hardware {
-  // How much longer compute and communication take while both run, >= 1.
+  // Factor by which compute and communication are slower while both run, >= 1.
   double overlap_slowdown = 1.3;
   double backward_over_forward = 2.0;
   std::vector<Galvatron2022AllReduce> all_reduces;
@@ -55,7 +55,7 @@ struct Galvatron2022Layer {
   std::vector<double> activation_mb_per_sample;
 };
 
-// What belongs to a model besides its layers.
+// The parts of a model other than its layers.
 struct Galvatron2022Model {
   // Added to each layer under data parallelism: for example 100 ms over the 24
   // layers of the BERT that was measured, 60 ms over T5's 24, 0 for ViT.
@@ -70,9 +70,9 @@ struct Galvatron2022Model {
 struct Galvatron2022LayerCost {
   // Parameters, gradients and two Adam moments of the layer, on one device.
   double states_mb = 0.0;
-  // Of all micro-batches.
+  // Activations of all micro-batches.
   double activation_mb = 0.0;
-  // Of the model besides its layers, not of this layer.
+  // Memory of the model's other parts, not of this layer.
   double other_mb = 0.0;
 
   // A layer's part of a step.

@@ -30,7 +30,7 @@ enum class Subspace2022 { kDp, kTp, kPp, kSdp, kDpTp, kDpPp, kThreeD, kFull };
 inline constexpr Subspace2022 kSubspaces2022[] = {
     Subspace2022::kDp,   Subspace2022::kTp,   Subspace2022::kPp,     Subspace2022::kSdp,
     Subspace2022::kDpTp, Subspace2022::kDpPp, Subspace2022::kThreeD, Subspace2022::kFull};
-// As in the table of papers.md 1.8: `DP`, `TP`, `PP`, `SDP`, `DP+TP`, `DP+PP`,
+// Returns the name in the published table: `DP`, `TP`, `PP`, `SDP`, `DP+TP`, `DP+PP`,
 // `3D(2,2,2)`, `Full`.
 absl::string_view SubspaceName(Subspace2022 subspace);
 
@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question20
                                                                 Subspace2022 subspace,
                                                                 absl::Span<const int> budgets_mb);
 
-// What a plan costs by the same rules: milliseconds of the layers with what moving
-// activations between them takes. For judging plans of other sources.
+// Returns the cost of a plan by the same rules, for plans of other sources: milliseconds of the
+// layers and of moving activations between them.
 absl::StatusOr<double> PlanMs2022(const Question2022& question, const Plan2022& plan);
 
 }  // namespace parplan

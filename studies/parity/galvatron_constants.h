@@ -20,7 +20,7 @@ inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
 
 struct ModelOf2022 {
   std::string name;
-  // What the search needs; or why there is no question, in one sentence.
+  // The input of the search; or, if there is none, the reason in one sentence.
   std::optional<Question2022> question;
   std::string missing;
 };
