@@ -25,7 +25,7 @@ std::vector<CoefficientValue> OtherValues(const Calibration& calibration,
                            value.coefficient == Coefficient::kActivationFactor);
     const bool is_of_others = !value.scope.cluster.empty() && value.scope.cluster != cluster;
     if (is_moved || is_of_others) continue;
-    // How it came about does not matter.
+    // Its provenance does not matter.
     value.evidence_count = 0;
     value.fitted = false;
     values.push_back(value);
@@ -36,7 +36,7 @@ std::vector<CoefficientValue> OtherValues(const Calibration& calibration,
   return values;
 }
 
-// What the execution was predicted under.
+// Finds the calibration that the execution was predicted under.
 absl::StatusOr<std::shared_ptr<const Calibration>> FindOwn(
     const v1::Execution& execution, const std::string& cluster, const std::string& field,
     const std::shared_ptr<const Calibration>& base,

@@ -13,7 +13,7 @@ namespace {
 constexpr int kGpt2VocabularySize = 50257;
 constexpr int kBertVocabularySize = 30522;
 
-// What only the name of a test tells of it.
+// A feature that only the name of a test reveals.
 struct NamedFeature {
   absl::string_view word;
   absl::string_view reason;

@@ -22,7 +22,7 @@ const StagePrediction& JudgedStage(const Prediction& prediction, MemoryView view
   return *fullest;
 }
 
-// Of the stage that is busy longest.
+// Returns the items of the stage that is busy longest.
 TimeItems BusiestItems(const Prediction& prediction) {
   const StagePrediction* busiest = &prediction.stages.front();
   for (const StagePrediction& stage : prediction.stages) {

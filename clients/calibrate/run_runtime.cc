@@ -53,8 +53,8 @@ constexpr KnownFramework kLaterMegatron = {"megatron", "megatron-core", 0, true,
 constexpr absl::string_view kLaterDevices[] = {"h100", "h200", "h800",  "h20",  "gh200",
                                                "b200", "b300", "gb200", "gb300"};
 
-// What sources leave open: "unknown (repo default)", "see repo". One entry a
-// source, by the beginning of its name.
+// Values for what sources leave open ("unknown (repo default)", "see repo"): one entry per source,
+// by the beginning of its name.
 struct UnstatedDefault {
   absl::string_view source;
   absl::string_view recompute;
@@ -65,7 +65,7 @@ constexpr UnstatedDefault kUnstatedDefaults[] = {
     {"sailor", "none", "fp32"},
 };
 
-// Which peak a source publishes.
+// The kind of peak that a source publishes.
 struct SourceView {
   absl::string_view source;
   MemoryView view;
@@ -179,7 +179,7 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
   return absl::OkStatus();
 }
 
-// What trainers on PyTorch's FSDP do in their own ways, by the word of `kFrameworks`.
+// Sets the peculiarities of trainers on PyTorch's FSDP, by the word of `kFrameworks`.
 void RefineFsdp(absl::string_view word, RuntimeTraits* traits) {
   if (word == "foundry" || word == "mosaic" || word == "composer") {
     // llm-foundry's configurations and Composer as of the published tables:
@@ -199,7 +199,7 @@ void RefineFsdp(absl::string_view word, RuntimeTraits* traits) {
   }
 }
 
-// What the row says of its runtime, over the preset.
+// Replaces values of the preset by those of the row.
 void Refine(const PublishedRun& run, const std::string& precision, bool megatron_family,
             RuntimeTraits* traits) {
   const PublishedRuntime& said = run.runtime;

@@ -8,7 +8,7 @@
 namespace parplan {
 namespace {
 
-// As execution_service.proto takes it.
+// The limit of execution_service.proto, in bytes.
 constexpr size_t kMaxReasonSize = 1024;
 
 class ServerSink : public ExecutionSink {

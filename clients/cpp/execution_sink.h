@@ -1,4 +1,4 @@
-// Where the measurements of a job go: a server, or a test's own.
+// Receives the measurements of a job: a server, or a fake of a test.
 
 #ifndef PARPLAN_CLIENTS_CPP_EXECUTION_SINK_H_
 #define PARPLAN_CLIENTS_CPP_EXECUTION_SINK_H_
@@ -15,7 +15,7 @@
 
 namespace parplan {
 
-// Of one thread. Calls return within `timeout`, with the errors of execution_service.proto.
+// Not thread-safe. Calls return within `timeout`, with the errors of execution_service.proto.
 class ExecutionSink {
  public:
   virtual ~ExecutionSink() = default;

@@ -48,7 +48,7 @@ class PlanReader {
                                         std::optional<int> otherwise) const;
   absl::StatusOr<int> DeviceCount() const;
   absl::StatusOr<std::vector<int>> StageSizes(int stage_count) const;
-  // What the file says of one layer.
+  // The values of one layer in the file.
   struct LayerEntry {
     int degree = 1;
     int context = 1;

@@ -27,14 +27,14 @@ using nlohmann::json;
 
 constexpr Reason kReason = Reason::kProfileInvalid;
 
-// What rank 0 of one raw model has.
+// The memory of rank 0 of one raw model.
 struct RawModel {
   std::optional<double> states;
   std::optional<double> activation;
   std::optional<double> peak;
 };
 
-// Of one block: by (sequence length, batch size), then by layer count.
+// The models of one block: by (sequence length, batch size), then by layer count.
 using RawBlock = std::map<std::pair<int, int>, std::map<int, RawModel>>;
 
 absl::StatusOr<RawBlock> ReadBlock(const json& block, absl::string_view file_name,

@@ -25,7 +25,7 @@ using Kind = GalvatronTimeKey::Kind;
 
 constexpr Reason kReason = Reason::kProfileInvalid;
 constexpr int kMaxLayerTypes = 64;
-// Of one batch size; more than the release with most layer types writes.
+// Most passes of one batch size; more than the release with most layer types writes.
 constexpr size_t kMaxPasses = 64;
 
 // One whole forward pass.

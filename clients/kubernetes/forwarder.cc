@@ -14,7 +14,7 @@
 namespace parplan::sidecar {
 namespace {
 
-// How often the thread looks whether it shall end.
+// Interval at which the thread checks whether it shall end.
 constexpr absl::Duration kLook = absl::Minutes(1);
 constexpr absl::Duration kFlushLook = absl::Milliseconds(20);
 

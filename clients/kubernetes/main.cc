@@ -18,7 +18,7 @@
 namespace parplan::sidecar {
 namespace {
 
-// As planctl's, where there is one for it.
+// The exit codes of planctl that apply.
 enum ExitStatus {
   kOk = 0,
   kFailed = 1,

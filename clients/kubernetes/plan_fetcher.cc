@@ -26,7 +26,7 @@ constexpr int kMaxPageCount = 100;
 // How much later than another a plan may be seen that was made before it: of two replicas.
 constexpr absl::Duration kLatecomer = absl::Minutes(2);
 
-// How often the plan of a question may expire before pods that ask it are refused.
+// Number of expired plans of one question after which pods that send it are refused.
 constexpr int kMaxAskCount = 16;
 
 absl::Status NotYet(const std::string& what) {
@@ -38,13 +38,14 @@ bool IsReason(const absl::Status& status, Reason reason) {
   return detail.has_value() && detail->reason == reason;
 }
 
-// What the bytes claim: they are not verified yet.
+// Returns whether the unverified bytes claim this job.
 bool ClaimsJob(const v1::SignedPlan& envelope, const std::string& job_id) {
   v1::PlanPayload payload;
   return payload.ParseFromString(envelope.payload()) && payload.job_id() == job_id;
 }
 
-// Of all pods of a job that ask the same, the same: a UUID of the kind that is made of content.
+// Returns a UUID derived from the content: the same for all pods of a job that send the same
+// question.
 std::string RequestIdOf(const std::string& job_id, const std::string& question, int ask) {
   std::string digest = Sha256Hex(absl::StrCat("parplan sidecar request 1\n", job_id.size(), " ",
                                               job_id, "\n", ask, "\n", question));

@@ -31,7 +31,7 @@ absl::Status Broken(const char* field, const char* rule) {
   return FieldError(Reason::kSpecInvalid, absl::StrCat("window.", field), rule);
 }
 
-// What no server takes is refused before it is acknowledged; servers look closer.
+// Refuses windows that no server takes before they are acknowledged; servers check more.
 absl::Status CheckWindow(const v1::MeasuredWindow& window) {
   if (window.rank() < 0) return Broken("rank", "must be at least 0");
   if (window.first_step() < 0) return Broken("first_step", "must be at least 0");

@@ -132,7 +132,7 @@ void AddRun(CLI::App& app, SidecarFlags& flags) {
   app.callback([&flags] { flags.command = SidecarFlags::Command::kRun; });
 }
 
-// What no single option can check.
+// Checks rules that no single option can check.
 absl::Status Check(const SidecarFlags& flags) {
   if (flags.wanted.name.empty()) return absl::OkStatus();
   return PlanName::Parse(flags.wanted.name, "--plan").status();

@@ -20,7 +20,8 @@ std::string NameOf(const v1::CreateExecutionRequest& request) {
   return absl::StrCat(request.parent(), "/executions/", request.request_id());
 }
 
-// What a record takes on disk: its header, and whole blocks.
+// Returns the size of a record on disk: header and content, rounded up to whole
+// blocks.
 int64_t SizeOnDisk(const std::string& text) {
   constexpr int64_t kHeader = 128;
   constexpr int64_t kBlock = 4096;
@@ -278,7 +279,7 @@ void WindowJournal::Done(const std::string& execution) {
   switch (current_step_) {
     case Step::kOpen:
       entry.execution.set_name(execution);
-      // Where that can't be kept the server is asked again, and gives the same name.
+      // If this can't be stored, the server is asked again, and returns the same name.
       (void)Store(entry);
       break;
     case Step::kSend:
@@ -309,7 +310,7 @@ void WindowJournal::Refuse(bool is_closed) {
   if (is_closed && entry.execution.state() == v1::Execution::RUNNING) {
     entry.execution.set_state(v1::Execution::FAILED);
     entry.execution.set_failure_reason("the server has closed it");
-    // Where that can't be kept the server says it again.
+    // If this can't be stored, the server refuses it again.
     (void)Store(entry);
   }
   if (is_whole) {

@@ -1,4 +1,4 @@
-// What a `LaunchPlan` says, as variables and as JSON.
+// Writes a `LaunchPlan` as variables and as JSON.
 
 #include <nlohmann/json.hpp>
 

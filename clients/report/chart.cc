@@ -21,10 +21,10 @@ constexpr int kMaxRoomyRows = 16;
 // wide one (60rem, see the style sheet).
 constexpr double kNarrowWidth = 200.0;
 constexpr double kWideWidth = 760.0;
-// Of a character of the words on bars, with a margin around a word.
+// Pixels of a character of the words on bars, with a margin around a word.
 constexpr double kCharacter = 7.5;
 constexpr double kMargin = 4.0;
-// How much wider than a plate its bar is at least, so that the bar still shows.
+// A bar is at least this many times wider than its plate, so that the bar still shows.
 constexpr double kPlateRoom = 1.6;
 
 // A round step that gives four to seven ticks up to `end`.

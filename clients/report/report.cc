@@ -29,7 +29,7 @@ std::string Tile(const std::string& value, const std::string& label, bool bad = 
                       "</b><span>", Escape(label), "</span></div>");
 }
 
-// How far the plan is proved to be from the best of its space.
+// Shows the proved distance of the plan from the best of its space.
 std::string SearchTile(const SearchSummary& search) {
   if (search.termination == Termination::kOptimal) {
     return Tile("optimal", "proved, in the space that was searched");

@@ -27,7 +27,7 @@ absl::Status WrongNodes(absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, "nodes of the job", rule);
 }
 
-// Of a node, the devices that the planner knows.
+// Returns the devices of a node that the planner knows.
 absl::StatusOr<GresCount> DevicesOf(const SlurmConfig& config, const JobNode& node) {
   std::vector<GresCount> known;
   for (const GresCount& gres : node.gres) {
@@ -117,7 +117,7 @@ absl::StatusOr<v1::CreatePlanRequest> QuestionOfJob(const SlurmConfig& config,
   PARPLAN_RETURN_IF_ERROR(ParseJson(wishes.model, "--plan-model", spec.mutable_model()));
   PARPLAN_RETURN_IF_ERROR(ModelFromProto(spec.model()).status());
   PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_topology(), TopologyOfJob(config, job.nodes));
-  // What is wrong with it now is none of the job's faults.
+  // An error from here on is a fault of the configuration, not of the job.
   if (const absl::Status usable = TopologyFromProto(spec.topology()).status(); !usable.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("`devices` in the configuration: ", usable.message()));

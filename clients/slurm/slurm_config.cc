@@ -27,7 +27,7 @@ absl::Status Broken(absl::string_view file, const JsonValue& value, absl::string
                     rule);
 }
 
-// How the members of an object are read, by name.
+// Readers of the members of an object, by name.
 using Readers = std::map<std::string, std::function<absl::Status(const JsonValue&)>>;
 
 // Each member once, by its reader; whatever goes wrong with it names it.

@@ -244,7 +244,7 @@ AccuracySummary Evaluate(const PublishedRuns& runs, const std::vector<std::strin
     row.measured_memory = run.peak_memory;
     row.memory_view = question->memory_view;
     row.out_of_memory = run.out_of_memory;
-    // What has a time or a peak has run.
+    // A row with a time or a peak has run.
     if (!row.out_of_memory.has_value() && (run.step.has_value() || run.peak_memory.has_value())) {
       row.out_of_memory = false;
     }

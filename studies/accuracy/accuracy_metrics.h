@@ -1,4 +1,4 @@
-// How far predictions are from what was measured.
+// Measures the errors of predictions.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
@@ -115,7 +115,7 @@ inline constexpr int kWorstCount = 5;
 struct AccuracySummary {
   std::vector<AccuracyRow> rows;
   std::vector<SkippedRun> skipped;
-  // Which coefficients predicted: the digest of a calibration.
+  // The digest of the calibration that predicted.
   std::string calibration_id;
   std::vector<JobGroup> groups;
   std::map<std::string, SourceAccuracy> sources;

@@ -1,4 +1,4 @@
-// What `parplan-study accuracy` says: a text for people, one JSON object, one HTML page.
+// Writes the answer of `parplan-study accuracy` as text, as one JSON object or as an HTML page.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_

@@ -44,7 +44,7 @@ std::string SourceTable(const AccuracySummary& summary) {
   return text;
 }
 
-// How often ranges held.
+// Shows how often measurements lay within the ranges.
 std::string RangeTable(const AccuracySummary& summary) {
   std::string text = absl::StrCat(
       "\nwhat ranges promise and hold, in per cent\n",

@@ -45,7 +45,7 @@ constexpr TableModel kModels[] = {
 };
 constexpr int kDeviceCounts[] = {2, 4, 8};
 
-// What is known of table 2 of Shi et al. (FITEE 26(1), 2025), whose full text is not at
+// The known cells of table 2 of Shi et al. (FITEE 26(1), 2025), whose full text is not at
 // hand: a few cells, and ratios of memory to that of the minimal-memory plan's rival.
 struct Published {
   const char* model;
@@ -73,7 +73,7 @@ struct TableFlags {
 
 struct Cell {
   bool fits = false;
-  // Of the plan, or the least that would do.
+  // Peak memory of the plan or, if nothing fits, the least that would suffice.
   Bytes memory;
   Seconds step;
   std::string gist;

@@ -26,7 +26,7 @@ using planctl::ReadFile;
 using planctl::WrapGist;
 
 constexpr int kMbPerGb = 1024;
-// As near as a prediction must be.
+// Largest relative difference at which a prediction agrees.
 constexpr double kTolerance = 0.01;
 
 struct ParityFlags {

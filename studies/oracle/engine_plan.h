@@ -15,7 +15,7 @@ namespace parplan::oracle {
 
 struct EnginePlan {
   EngineShape shape;
-  // Of embedding and head.
+  // The strategy of embedding and head.
   EngineStrategy ends;
   // [stage][transformer layer of the stage]
   std::vector<std::vector<EngineStrategy>> stages;

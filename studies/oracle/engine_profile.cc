@@ -1,4 +1,4 @@
-// Where the numbers of the engine's model come from: its three profile modes.
+// Reads the numbers of the engine's model from its three profile modes.
 
 #include <algorithm>
 #include <array>

@@ -91,11 +91,11 @@ struct OracleCase {
   // Median of its runs, on one thread.
   std::optional<Seconds> search_cpu_time;
 
-  // What we plan with.
+  // The input of our planners.
   v1::Profile profile;
   v1::ModelSpec model;
   v1::ClusterTopology topology;
-  // What was assumed, one sentence an entry.
+  // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
 

@@ -20,7 +20,7 @@ double Mebibytes(Bytes bytes) { return bytes.as_double() / (1 << 20); }
 
 double Percent(double after, double before) { return 100.0 * (after / before - 1.0); }
 
-// How much faster ours is than the engine's plan, both under our model.
+// Returns the speed-up of our plan over the engine's, both under our model.
 std::optional<double> SpeedUp(const OracleComparison& comparison, const OurVerdict& ours) {
   if (!ours.found.has_value() || !comparison.engine.has_value() ||
       !comparison.engine->prediction.has_value()) {

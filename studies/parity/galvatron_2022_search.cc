@@ -130,7 +130,7 @@ std::vector<int> Sizes(const Question2022& question, const Table2022& table,
                        const std::vector<int>& run_of_layer, int stage_count, int64_t batch) {
   const int layer_count = static_cast<int>(run_of_layer.size());
   if (!question.balances_memory || stage_count == 1) {
-    // What is left over goes to the last stage.
+    // The remainder goes to the last stage.
     std::vector<int> sizes(stage_count, layer_count / stage_count);
     sizes.back() += layer_count % stage_count;
     return sizes;

@@ -153,7 +153,7 @@ absl::StatusOr<LayerRun2022> ReadLayer(const json& model, const json& entry, siz
   return run;
 }
 
-// What was fitted by hand for the family.
+// Sets the constants that were fitted by hand for the family.
 void SetFamily(absl::string_view name, Question2022& question) {
   question.micro_batch_rule = MicroBatchRule2022::kVit;
   if (absl::StartsWith(name, "bert")) {

@@ -56,7 +56,7 @@ absl::Status AddExecutions(const CalibrateFlags& flags,
                            std::vector<MeasuredRun>& runs) {
   const std::string& path = flags.executions_path;
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  // What holds where no calibration is active is known here too.
+  // Executions may have been predicted under the built-in calibration, if none was active.
   std::vector<std::shared_ptr<const Calibration>> others = {PublishedCalibration()};
   for (const std::string& under : flags.under_paths) {
     PARPLAN_ASSIGN_OR_RETURN(others.emplace_back(), ReadBase(under));

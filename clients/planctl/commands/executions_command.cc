@@ -61,7 +61,7 @@ absl::Status List(const Session& session, const ExecutionsFlags& flags) {
       request.set_page_token(page.next_page_token());
     } while (!request.page_token().empty());
   }
-  // As `planctl calibrate --executions` reads it.
+  // The form that `planctl calibrate --executions` reads.
   if (session.json) return Print(session, ToReadableJson(all));
   return Print(session, all.executions().empty() ? "no executions\n" : ExecutionListText(all));
 }

@@ -66,7 +66,7 @@ void AddModelFlags(Command command, ModelFlags& flags) {
   add("--tied-embedding", flags.tied_embedding, "Whether the head shares the table (true, false)");
 }
 
-// Where the files made go, and what is told about it.
+// The files that were written, and the answer about them.
 struct Written {
   nlohmann::ordered_json files = nlohmann::ordered_json::object();
   std::string text;

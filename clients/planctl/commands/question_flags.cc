@@ -141,7 +141,7 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
     return FieldError(Reason::kSpecInvalid, "--target",
                       absl::StrCat("must be one of ", TargetNames()));
   }
-  // Where the batch is the plan's, there is none yet.
+  // The batch size is still 0 if it is to be the plan's.
   if (smallest_global_batch_size > global_batch_size && global_batch_size > 0) {
     return FieldError(Reason::kSpecInvalid, "--batch-from",
                       absl::StrCat("must be at most --batch, which is ", global_batch_size));

@@ -33,7 +33,7 @@ double SecondsOf(const google::protobuf::Duration& duration) {
 }
 
 std::string Text(const v1::ShapePlanResponse& response) {
-  // Where the last column starts, and that of a count without a plan.
+  // Columns at which the last one starts, with and without a plan.
   constexpr int kPlanColumn = 56;
   constexpr int kReasonColumn = 11;
   std::string text = absl::StrFormat("  %7s %10s %12s %10s %9s  %s\n", "devices", "samples/s",

@@ -43,7 +43,8 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of the deadline, for asking again while the planner is away; the rest is for what follows.
+// Share of the deadline for retries while the planner can't be reached; the rest is for the steps
+// after them. Not measured.
 constexpr double kShareOfTries = 0.85;
 // For telling Slurm at least, however late it is.
 constexpr absl::Duration kLeastForSlurm = absl::Seconds(2);
@@ -54,7 +55,7 @@ constexpr absl::Duration kTimeOfNode = absl::Minutes(1);
 constexpr int kSecondsToBegin = 30;
 constexpr int kSecondsBeyond = 30;
 
-// What this process ends with then.
+// Exit code of this process after an alarm.
 volatile sig_atomic_t code_of_alarm = 0;
 
 extern "C" void EndNow(int /*signal*/) { ::_exit(static_cast<int>(code_of_alarm)); }
@@ -106,7 +107,7 @@ class Hook {
   WorkResult Within(const std::function<WorkResult()>& work, int late) const {
     return Within(Left(), absl::FormatDuration(time_), work, late);
   }
-  // What Slurm is told or asked, within the time that is left, but at least a little.
+  // Runs calls of Slurm's programs within the time that is left, but at least a little.
   WorkResult WithSlurm(const std::function<absl::Status()>& work) const {
     return Within(
         std::max(Left(), kLeastForSlurm), "what was left of the time",
@@ -198,7 +199,7 @@ constexpr int kUnwritten = 2;
 // The controller could leave nothing, or nothing that could be read in time.
 constexpr int kMissing = 3;
 
-// Of a job that has no plan it may use.
+// Makes the files of a job that has no plan it may use.
 slurm::NodeFiles FilesWithout(bool starts, const std::string& why) {
   if (!starts) return slurm::RefusalFiles(why);
   return *slurm::MakeNodeFiles({.without_plan = absl::StrCat("no plan: ", why)}, TrustBundle(), {},

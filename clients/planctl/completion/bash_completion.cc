@@ -57,7 +57,7 @@ _NAME() {
 complete -F _NAME PROGRAM
 )sh";
 
-// What `_NAME_value` says of a flag.
+// The answer of `_NAME_value` for a flag.
 std::string KindWord(const CommandValue& value) {
   switch (value.kind) {
     case ValueKind::kNone:

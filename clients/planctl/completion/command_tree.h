@@ -11,7 +11,7 @@
 
 namespace parplan::planctl {
 
-// What follows a flag, or stands without one.
+// The kind of value of a flag or of an argument without a flag.
 enum class ValueKind {
   kNone,    // A flag that takes nothing.
   kChoice,  // One of a few words.

@@ -17,7 +17,7 @@ using report::Percent;
 using report::Size;
 using report::Time;
 
-// Where the values of a plan's head start.
+// Column at which the values of a plan's head start.
 constexpr int kValueColumn = 13;
 
 std::string PaddedLeft(const std::string& text, int columns) {

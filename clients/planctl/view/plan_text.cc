@@ -18,7 +18,7 @@ using report::Percent;
 using report::Size;
 using report::Time;
 
-// Where the values of the head start.
+// Column at which the values of the head start.
 constexpr int kValueColumn = 13;
 
 // Columns of a layer's name at most.
@@ -46,7 +46,7 @@ std::string LayerName(const v1::StageLayerRun& run) {
   return report::Shorten(run.layer_definition_id(), kMaxNameColumns);
 }
 
-// How wide the columns of layer names and notations must be over all stages.
+// Widths of the columns of layer names and notations over all stages.
 struct RunColumns {
   int name = 0;
   int notation = 0;
@@ -152,7 +152,7 @@ std::string SearchText(const PlanView& view) {
 
 // Plans as a table, each beside that of `view`.
 std::string PlansTable(const std::vector<PlanBeside>& plans, const PlanView& view) {
-  // Where the last column starts.
+  // The column at which the last one starts.
   constexpr int kPlanColumn = 61;
   std::string text = absl::StrFormat("  %9s %9s %9s %9s  %-17s  %s\n", "step", "a sample", "peak",
                                      "memory", "batch", "plan");
@@ -244,7 +244,7 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
   for (const v1::PlannerComparison& rival : comparisons) {
     best = std::max(best, rival.samples_per_second());
   }
-  // Where the last column starts.
+  // The column at which the last one starts.
   constexpr int kPlanColumn = 50;
   std::string text = absl::StrFormat("  %-15s %9s %8s %10s  %s\n", "planner", "samples/s",
                                      "of best", "peak", "plan");
