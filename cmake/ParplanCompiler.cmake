@@ -9,6 +9,8 @@ macro(parplan_add_compile_options)
 endmacro()
 
 parplan_add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+# gRPC asks for it; a precompiled header serves all targets only where all agree.
+parplan_add_compile_options(-pthread)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of GCC 12: std::string's operator+ (its bug 105651), and values
   # that only the sanitizers' own branches leave unset.

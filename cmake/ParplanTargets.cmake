@@ -3,7 +3,9 @@
 #   parplan_add_library(parplan_base
 #     SOURCES error.h error.cc units.h
 #     DEPS absl::status absl::time)          # public
-#     PRIVATE_DEPS OpenSSL::Crypto)          # optional
+#     PRIVATE_DEPS OpenSSL::Crypto           # optional
+#     OWN_FLAGS)                             # optional: compiled with flags of its own, so
+#                                            # without the precompiled headers
 #   parplan_add_executable(planctl SOURCES main.cc DEPS parplan_planctl)
 #   parplan_add_test(planner_test
 #     SOURCES base/units_test.cc
@@ -37,13 +39,16 @@ endfunction()
 
 # A library. With headers only among its sources it becomes an INTERFACE library.
 function(parplan_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_FLAGS" "" "SOURCES;DEPS;PRIVATE_DEPS")
   parplan_refuse_unparsed(${name} "${arg_UNPARSED_ARGUMENTS}")
   parplan_expect_sources(${arg_SOURCES})
   set(compiled ${arg_SOURCES})
   list(FILTER compiled INCLUDE REGEX "\\.(cc|c|cu)$")
   if(compiled)
     add_library(${name} STATIC ${arg_SOURCES})
+    if(NOT arg_OWN_FLAGS)
+      parplan_use_precompiled(${name} library ${arg_DEPS} ${arg_PRIVATE_DEPS})
+    endif()
     target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
   else()
@@ -51,6 +56,8 @@ function(parplan_add_library name)
     target_include_directories(${name} INTERFACE "${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name} INTERFACE ${arg_DEPS} ${arg_PRIVATE_DEPS})
   endif()
+  parplan_level_of(level ${arg_DEPS})
+  set_target_properties(${name} PROPERTIES PARPLAN_LEVEL ${level})
 endfunction()
 
 # A program, in ${build}/bin.
@@ -85,10 +92,7 @@ function(parplan_add_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE
     ${arg_DEPS} parplan_test_support GTest::gmock GTest::gtest_main Threads::Threads)
-  if(TARGET parplan_test_headers)
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_precompile_headers(${name} REUSE_FROM parplan_test_headers)
-  endif()
+  parplan_use_precompiled(${name} test ${arg_DEPS})
   if("slow" IN_LIST arg_LABELS)
     add_dependencies(parplan_unsanitized ${name})
   endif()
