@@ -59,7 +59,7 @@ ValueCheck NotEmpty();
 // A number, whole for the first, from `lowest` to `highest`, both included.
 ValueCheck Between(int lowest, int highest);
 ValueCheck Between(double lowest, double highest);
-// One of these words.
+// Accepts only these words.
 ValueCheck OneOf(std::vector<std::string> words);
 
 // A flag, an option with a value, or an argument without a name.
@@ -72,18 +72,18 @@ class Option {
   // Refuses this option without, or together with, `other`.
   Option& Needs(const Option& other);
   Option& Excludes(const Option& other);
-  // The heading of the help under which it is listed; empty hides it.
+  // Names the heading of the help under which the option is listed; empty hides it.
   Option& Group(const std::string& group);
-  // The environment variable that is read if the option is not given.
+  // Names the environment variable that is read if the option is not given.
   Option& Variable(const std::string& name);
-  // What the help calls the value, in capitals: FILE.
+  // Sets the help's name for the value, in capitals: FILE.
   Option& TypeName(const std::string& name);
   // Replaces the text of the help.
   Option& Help(const std::string& help);
   // Lets the help show the present value as the default, or `text`.
   Option& ShowDefault();
   Option& ShowDefault(const std::string& text);
-  // Whether the command line that was read has it.
+  // Returns whether the command line that was read has the option.
   bool given() const;
   // Splits each value of a list at this character as well.
   Option& Delimiter(char delimiter);
@@ -138,20 +138,20 @@ class Command {
   Option GetOption(const std::string& name) const;
   void RemoveOption(const std::string& name);
 
-  // The command of this name. REQUIRES: there is one.
+  // Returns the command of this name. REQUIRES: there is one.
   Command GetCommand(const std::string& name) const;
 
-  // Text below the options of the help.
+  // Sets the text below the options of the help.
   Command& Footer(const std::string& text);
-  // Exactly one of the commands below must be given.
+  // Refuses a command line that does not name exactly one of the commands below.
   Command& RequireCommand();
-  // Options of the program may follow the commands added from now on.
+  // Lets options of the program follow the commands added from now on.
   Command& PassOptionsUp();
-  // Of the options added from now on that are given twice, the last one counts.
+  // Lets options that are added from now on be given more than once; the last one counts.
   Command& TakeLast();
   // Calls `action` once the command line is read, if it names this command.
   Command& OnChosen(std::function<void()> action);
-  // Not listed by the help; takes any arguments, `--help` included, and ignores them.
+  // Hides the command from the help; it accepts any arguments, `--help` included, and ignores them.
   Command& HideAndIgnoreArguments();
 
   std::string name() const;
