@@ -22,9 +22,9 @@ constexpr LayerKind kLayerKinds[] = {LayerKind::kEmbedding, LayerKind::kDecoder,
                                      LayerKind::kEncoder,   LayerKind::kCrossDecoder,
                                      LayerKind::kHead,      LayerKind::kPatchEmbedding};
 
-// Peaks below this tell of fixed costs (a library's buffers, blocks the allocator
-// rounds up to), which a fit wants, but their relative errors say nothing of jobs that
-// fill a device, of which ranges decide. A tenth of a device of 80 GB.
+// Peaks below this are mostly fixed costs (a library's buffers, blocks that the allocator rounds up
+// to). A fit wants them, but their relative errors do not apply to jobs that fill a device, for
+// which ranges are made. A tenth of a device of 80 GB.
 constexpr double kSmallestTellingPeak = 8e9;
 
 double MeasuredOf(const MeasuredRun& run, ResidualQuantity quantity) {

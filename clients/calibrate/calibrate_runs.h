@@ -63,8 +63,8 @@ struct SourceResiduals {
 struct CalibrateRequest {
   // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;
-  // Sources are made from the runs; `slice_rule_of` says how those of one were
-  // chosen.
+  // Provenance of the result. Its sources are those of the runs; `slice_rule_of` returns the rule
+  // by which the runs of a source were chosen.
   std::string agent;
   std::string fit_time;
   std::function<std::string(const std::string& source)> slice_rule_of;
@@ -78,10 +78,10 @@ struct CalibrateResult {
   std::vector<std::string> skipped;
 };
 
-// Fits what steps tell and what memory tells, each in its turn, and makes the classes
-// of residuals. Classes of the base that the runs say nothing of are kept. Peaks below
-// 8 GB are fitted, but make no range: their relative errors are those of fixed costs.
-// INVALID_ARGUMENT (SPEC_INVALID) when no run is left to fit.
+// Fits the coefficients of step time, then those of memory, and makes the classes of residuals.
+// Classes of the base for which there is no run are kept. Peaks below 8 GB are fitted but enter no
+// class: their relative errors are those of fixed costs. Returns INVALID_ARGUMENT (SPEC_INVALID) if
+// no run is left to fit.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
 

@@ -15,7 +15,8 @@ namespace parplan::planctl {
 
 namespace {
 
-// The values that matter in `cluster` besides the two factors that executions move.
+// Returns the values that apply in `cluster`, except its time_factor and activation_factor, which
+// are fitted to executions.
 std::vector<CoefficientValue> OtherValues(const Calibration& calibration,
                                           const std::string& cluster) {
   std::vector<CoefficientValue> values;

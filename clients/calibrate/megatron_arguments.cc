@@ -133,7 +133,7 @@ void ReadParallelism(const RowFields& arguments, PublishedRun* run) {
   }
 }
 
-// Attention that keeps no scores, where the arguments tell.
+// Sets the attention kernel if the arguments decide it.
 void ReadAttention(const RowFields& arguments, PublishedRun* run) {
   const std::string backend = arguments.Text({"attention-backend"}).value_or("auto");
   const bool local = arguments.Text({"transformer-impl"}).value_or("transformer_engine") == "local";

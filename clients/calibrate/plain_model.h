@@ -10,9 +10,9 @@
 
 namespace parplan::accuracy {
 
-// Reads the section `model` into `run->model`, whose name is there already; what the row leaves out
-// comes from what is known of `architecture` and of the model's name. A size that nothing tells is
-// a fault of `fields`; what the planner has no words for goes to `run->beyond`.
+// Reads the section `model` into `run->model`, whose name is set already. Values that the row
+// leaves out follow from `architecture` and the model's name. A size that none of these gives is a
+// fault of `fields`; features that the planner cannot express are appended to `run->beyond`.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
 
 }  // namespace parplan::accuracy

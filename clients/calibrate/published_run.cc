@@ -276,7 +276,7 @@ absl::StatusOr<PublishedRuns> ReadPublishedRuns(const NamedText& file) {
       return broken(place + ".id", absl::StrCat("`", run.id, "` occurs twice"));
     }
     ReadRow(fields, &run);
-    // What the planner has no words for is said before what the row lacks.
+    // A feature that the planner cannot express is reported rather than a value that the row lacks.
     if (!run.beyond.empty()) {
       result.skipped.push_back({run.id, run.source, run.beyond.front()});
     } else if (!fault.ok()) {

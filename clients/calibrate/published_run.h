@@ -21,7 +21,7 @@ namespace parplan::accuracy {
 // The model that was trained. 0: the row leaves the value to the default in the comment.
 struct PublishedModel {
   std::string name;
-  // Encoder layers (BERT) in the place of decoder layers.
+  // Encoder layers (BERT) instead of decoder layers.
   bool encoder = false;
   int layer_count = 0;
   int hidden_size = 0;
@@ -97,7 +97,7 @@ enum class MemoryView {
   kAllocatedLastRank = 1,
   // The same on the fullest rank.
   kAllocatedMax = 2,
-  // With what the caching allocator holds besides (`max_memory_reserved`).
+  // The same including unused memory that the caching allocator holds (`max_memory_reserved`).
   kReservedMax = 3,
   // All of the device that is not free, as nvidia-smi shows it.
   kDeviceTotal = 4,

@@ -25,9 +25,9 @@ struct KnownFramework {
   absl::string_view runtime_id;
   int default_zero_level;
   bool megatron_family;
-  // Trains without dropout unless told otherwise.
+  // Trains without dropout unless the row says otherwise.
   bool without_dropout;
-  // Uses sequence parallelism with tensor parallelism unless told otherwise.
+  // Uses sequence parallelism with tensor parallelism unless the row says otherwise.
   bool sequence_parallel = false;
 };
 constexpr KnownFramework kFrameworks[] = {
@@ -168,7 +168,7 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
              absl::StartsWith(text, "core") || absl::StartsWith(text, "op") ||
              absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {
     runtime->recompute_level = RecomputeLevel::kSelective;
-    // What PyTorch's FSDP trainers call selective; Megatron's is of attention.
+    // Trainers on PyTorch's FSDP recompute by operator if selective, Megatron attention only.
     if (runtime->traits.runtime_id == "fsdp" && !absl::StrContains(text, "attention") &&
         !absl::StrContains(text, "core")) {
       runtime->traits.selective_recompute = SelectiveRecompute::kOperators;

@@ -62,7 +62,7 @@ int NumberBefore(absl::string_view text, size_t end, size_t* begin) {
   return std::atoi(std::string(text.substr(at, end - at)).c_str());
 }
 
-// The number before the `x` that ends at `end`; -1 for none.
+// Returns the number before the `x` that ends at `end`; -1 if there is none.
 int CountBefore(absl::string_view text, size_t end) {
   --end;
   while (end > 0 && text[end - 1] == ' ') --end;
@@ -70,8 +70,8 @@ int CountBefore(absl::string_view text, size_t end) {
   return NumberBefore(text, end, &begin);
 }
 
-// Of `4x OmniPath 100Gb/s`: a count with other words before the rate at `end`, in
-// the same clause; 1 for none.
+// Returns the count that stands in the same clause before the rate at `end`, with other words
+// between them, as in `4x OmniPath 100Gb/s`; 1 if there is none.
 int CountInClause(absl::string_view text, size_t end) {
   for (size_t at = end; at > 0 && text[at - 1] != ';' && text[at - 1] != '('; --at) {
     if (text[at - 1] != 'x' || (at < end && IsWordCharacter(text[at]))) continue;

@@ -38,9 +38,9 @@ absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
                    std::vector<std::string>* assumptions);
 
-// The links of a job of `device_count` devices: the system that `hardware` names
-// (`Selene`), otherwise the device's links inside a node with the adapters it tells
-// of, otherwise what is usual for the device.
+// Returns the links of a job of `device_count` devices: those of the system that `hardware` names
+// (`Selene`); otherwise the device's links inside a node and the adapters that `hardware`
+// describes; otherwise the usual links of the device.
 FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescription& device,
                            int devices_per_node, int device_count,
                            std::vector<std::string>* assumptions);
