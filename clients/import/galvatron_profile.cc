@@ -90,7 +90,7 @@ void FillFromFileNames(const GalvatronFiles& files, ModelFacts* facts, int* name
   }
 }
 
-// What the two tables disagree on with the model, as notes.
+// Adds a note for each table that lacks the model's sequence length of a layer type.
 void NoteLengths(const Tables& tables, const ModelFacts& facts, std::vector<std::string>* notes) {
   for (size_t i = 0; i < facts.runs.size(); ++i) {
     const int type = static_cast<int>(i);

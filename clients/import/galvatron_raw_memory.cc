@@ -126,7 +126,7 @@ absl::Status ReadRawGalvatronMemory(const json& object, absl::string_view file_n
           entry.sequence_parallel = block->sequence_parallel;
           entry.sequence_length = length;
           entry.differenced = true;
-          // Of the smallest degree: the others hold copies of what is not split.
+          // The smallest degree gives the parameters: others hold copies of what is not split.
           if (entry.activation_megabytes.empty() ||
               block->tensor < entry.activation_megabytes.begin()->first) {
             entry.parameter_megabytes = layer->states * block->tensor * block->data / 4.0;

@@ -15,14 +15,13 @@
 
 namespace parplan {
 
-// The families a config can be of, told by `model_type`, or by its keys where
-// it has none (Galvatron): llama, mistral, qwen2, gemma, baichuan; gpt2,
-// gpt_neox, opt, bloom, falcon, mpt; bert; vit; swin; t5.
+// Reads the model that a config describes. `model_type` names its family; a config without it
+// (Galvatron's) is recognized by its keys. Families: llama, mistral, qwen2, gemma, baichuan; gpt2,
+// gpt_neox, opt, bloom, falcon, mpt; bert; vit; swin; t5, mt5.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with file and field for other families,
-// mixtures of experts, and sizes that are missing or not positive. What was
-// assumed goes to `notes`. `sequence_length` of the runs is what the config
-// allows at most, 0 where it does not say.
+// `sequence_length` of the runs is the longest that the config allows, 0 if it names none.
+// Assumptions are appended to `notes`. Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field
+// for other families, mixtures of experts, and sizes that are missing or not positive.
 absl::StatusOr<ModelFacts> ReadModelConfig(const nlohmann::json& config,
                                            absl::string_view file_name,
                                            std::vector<std::string>* notes);
