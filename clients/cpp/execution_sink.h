@@ -29,7 +29,7 @@ class ExecutionSink {
   virtual absl::Status Complete(const std::string& execution, absl::Duration timeout) = 0;
   virtual absl::Status Fail(const std::string& execution, const std::string& reason,
                             absl::Duration timeout) = 0;
-  // Fails it until somebody reports again.
+  // Fails the execution; the next report opens it again.
   virtual absl::Status Abandon(const std::string& execution, const std::string& reason,
                                absl::Duration timeout) = 0;
 };

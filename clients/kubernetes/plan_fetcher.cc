@@ -177,14 +177,14 @@ absl::StatusOr<FetchedPlan> PlanFetcher::Asked(const PlanVerifier& verifier, abs
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, wanted_.question_file, &request));
   if (!wanted_.job_id.empty()) request.set_job_id(wanted_.job_id);
   const std::string job_id = request.job_id();
-  // Pods of a job ask with one id: whose answer came first, the others get, even where another
-  // search would end elsewhere. Without a job nobody else is meant.
+  // Pods of a job ask with the same request id, so that all get the first answer even if another
+  // search would end elsewhere. Without a job there is no other pod to agree with.
   request.clear_request_id();
   absl::StatusOr<v1::Plan> plan;
   for (int ask = 0; ask < kMaxAskCount; ++ask) {
     if (!job_id.empty()) request.set_request_id(RequestIdOf(job_id, text, ask));
     plan = client_->CreatePlan(request, {.timeout = timeout});
-    // Where that plan is over, all come to the same next id.
+    // If that plan has expired, all pods derive the same next id.
     if (job_id.empty() || plan.ok() || !IsReason(plan.status(), Reason::kPlanExpired)) break;
   }
   PARPLAN_RETURN_IF_ERROR(plan.status());
@@ -219,7 +219,8 @@ absl::StatusOr<std::string> PlanFetcher::NewestName(const PlanVerifier& verifier
       const absl::StatusOr<VerifiedPlan> verified =
           verifier.Verify(plan.signed_plan(), Audience(job_id), now);
       if (!verified.ok()) {
-        // A plan of this job that can't be trusted is told, but for those that are over.
+        // Keeps the first error of a plan of this job that can't be trusted. Plans that have
+        // expired or are for another audience are skipped.
         if (refused.ok() && !IsReason(verified.status(), Reason::kAudienceMismatch) &&
             !IsReason(verified.status(), Reason::kPlanExpired)) {
           refused = verified.status();

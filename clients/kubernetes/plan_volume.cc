@@ -46,7 +46,7 @@ bool IsFileName(absl::string_view name) {
 }
 
 absl::Status WriteFile(const std::string& path, const std::string& content) {
-  // Everybody in the pod may read; nobody writes.
+  // Every container of the pod may read the file; none but the owner may write it.
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0) return Unavailable("write", path, errno);
   int error = 0;

@@ -134,10 +134,10 @@ class Sidecar {
     LogEvent("info", "ending");
     const absl::Time end = absl::Now() + flags_.drain_time;
     (void)forwarder_->Flush(flags_.drain_time);
-    // What was taken meanwhile is told, too; after this nothing is.
+    // Windows that came meanwhile are forwarded by the next flush; from here on none are accepted.
     service_.reset();
-    // A trainer that was killed closed nothing. Where this is a restart beside one that lives, its
-    // next windows open its execution again.
+    // A killed trainer did not close its execution. If the trainer lives and only this sidecar
+    // restarts, the trainer's next windows open the execution again.
     journal_->Abandon("the pod ended before its job said how it went");
     const bool is_told = forwarder_->Flush(std::max(end - absl::Now(), absl::ZeroDuration()));
     const JournalCounts counts = journal_->counts();
@@ -187,7 +187,7 @@ class Sidecar {
   void Observe(const std::string& name, absl::Span<const v1::MeasuredWindow> windows) {
     drift_.Add(absl::string_view(name).substr(0, name.find("/executions/")), windows);
     const Drift drift = drift_.Get();
-    // Told when it begins and when it ends.
+    // Logged only when drift begins and when it ends.
     if (was_drifting_.exchange(drift.is_drifting) == drift.is_drifting) return;
     LogEvent(drift.is_drifting ? "warning" : "info",
              drift.is_drifting ? "steps take another time than predicted"

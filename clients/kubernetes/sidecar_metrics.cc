@@ -132,7 +132,7 @@ SidecarMetrics::SidecarMetrics(std::function<SidecarFigures()> figures,
 SidecarMetrics::~SidecarMetrics() { series_->exposer.reset(); }
 
 absl::StatusOr<int> SidecarMetrics::Serve(const std::string& address) {
-  // The HTTP library tells a port it cannot have by an exception.
+  // The HTTP library throws an exception if it cannot bind the port.
   try {
     series_->exposer = std::make_unique<prometheus::Exposer>(address, 1);
   } catch (const std::exception& error) {

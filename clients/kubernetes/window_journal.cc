@@ -246,7 +246,7 @@ absl::Status WindowJournal::SetAside(const std::string& record, const char* why)
 
 void WindowJournal::DropBatch(Entry& entry, const char* aside) {
   const Batch batch = entry.batches.front();
-  // A record that stays is told again, which changes nothing.
+  // A record that stays is forwarded again, which changes nothing.
   (void)(aside == nullptr ? folder_->Remove(batch.record) : SetAside(batch.record, aside));
   entry.batches.pop_front();
   counts_.waiting_window_count -= batch.window_count;
