@@ -79,8 +79,8 @@ std::string TextOf(const absl::Status& status) {
   return text;
 }
 
-// Calls until it is answered, is refused for good or there is no more time. Of a planner that was
-// away it tells what was the matter the last time that anything was known.
+// Repeats `call` until it is answered, is refused for good, or time is up. If time is up, the error
+// names the last known cause.
 template <typename Call>
 auto TryWithin(const SlurmConfig& config, const Countdown& tries, const Call& call)
     -> decltype(call(CallOptions())) {
@@ -140,7 +140,7 @@ absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config
                              return client.GetPlan(request, options);
                            }));
   v1::PlanPayload payload;
-  // Nodes verify it; here it is only looked at, to tell sooner.
+  // Nodes verify the plan; reading it here reports a wrong plan sooner.
   if (payload.ParseFromString(plan.signed_plan().payload()) && !payload.job_id().empty() &&
       payload.job_id() != job.job_id) {
     return FieldError(Reason::kSpecInvalid, "--plan",
@@ -234,7 +234,8 @@ absl::StatusOr<std::vector<v1::Execution>> ExecutionsOf(const SlurmConfig& confi
   return all;
 }
 
-// What is in the spool is the job's last, and is gone whatever it holds once this succeeds.
+// Closes the job's executions that still run, and returns a sentence for the log. Once this
+// succeeds the job's bundle is removed from the spool, whatever it holds.
 absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const JobFacts& job,
                                             const Countdown& tries,
                                             const absl::StatusOr<JobBundle>& bundle) {

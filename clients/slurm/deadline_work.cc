@@ -27,7 +27,7 @@ constexpr size_t kMaxOutputBytes = size_t{16} << 20;
 // A process that the kernel holds cannot be killed; it is left behind.
 constexpr std::chrono::milliseconds kPatienceWithKilled(500);
 
-// Does not jump when somebody sets the time.
+// Does not jump when the system's time is set.
 using Clock = std::chrono::steady_clock;
 
 // Appends what can be read; false at the end.

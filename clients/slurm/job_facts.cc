@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<GresCount>> ParseGres(absl::string_view text) {
     absl::string_view name = part.substr(0, part.find('('));
     absl::string_view details = part.substr(name.size());
     absl::string_view number;
-    // Where devices are no files Slurm writes `core:here(CNT:2)`.
+    // Slurm writes `core:here(CNT:2)` if the devices are not files.
     if (absl::ConsumePrefix(&details, "(CNT:")) {
       number = details.substr(0, details.find_first_of(",)"));
     } else if (const size_t colon = name.rfind(':'); colon != absl::string_view::npos) {
@@ -178,7 +178,7 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
   wishes.model = text("SPANK_PARPLAN_MODEL");
   wishes.planner = text("SPANK_PARPLAN_PLANNER");
   wishes.runtime = text("SPANK_PARPLAN_RUNTIME");
-  // What is no number is refused as a batch of none.
+  // A batch size that is no number is refused later, like 0.
   if (!absl::SimpleAtoi(text("SPANK_PARPLAN_BATCH"), &wishes.global_batch_size)) {
     wishes.global_batch_size = 0;
   }

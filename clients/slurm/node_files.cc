@@ -38,8 +38,8 @@ absl::Status FileError(const std::string& path, const std::error_code& error) {
   return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", error.message()));
 }
 
-// Makes the folders above `folder`, for all to read; what is there already must be of this user
-// alone, else others could put files of their own in the place of a job's.
+// Makes the folders above `folder`, readable by all. The parent of `folder` must belong to this
+// user and be writable by no other, who could otherwise replace a job's files.
 absl::Status MakeParents(const std::string& folder) {
   const fs::path parent = fs::path(folder).parent_path();
   std::error_code error;

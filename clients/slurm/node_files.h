@@ -2,7 +2,7 @@
 //
 //   plan.dsse.json  model.json  topology.json  ranks.json    docs/launch.md
 //   node.env        variables of every task
-//   rank-K.env      variables of the K-th rank of the node besides
+//   rank-K.env      further variables of the K-th rank of the node
 //   refused         why no task may start: then the only file
 //
 // spank_parplan.c reads these.

@@ -21,8 +21,8 @@
 namespace parplan::planctl {
 namespace {
 
-// Of each planner: integer programs of large models take minutes, and a comparison is
-// waited for.
+// Time limit of each planner's search: integer programs of large models take minutes, and a user
+// waits for the comparison.
 constexpr absl::Duration kSearchTimeLimit = absl::Seconds(20);
 
 struct CompareFlags {

@@ -46,12 +46,13 @@ std::string Variable(const char* name) {
 // Share of the deadline for retries while the planner can't be reached; the rest is for the steps
 // after them. Not measured.
 constexpr double kShareOfTries = 0.85;
-// For telling Slurm at least, however late it is.
+// Smallest time for a call of Slurm's programs, however late it is. Not measured.
 constexpr absl::Duration kLeastForSlurm = absl::Seconds(2);
-// For what a node's hook does with files. No job is at fault for a slow disk.
+// Time of a node's hook for its files: a minute, since no job is at fault for a slow disk. Not
+// measured.
 constexpr absl::Duration kTimeOfNode = absl::Minutes(1);
-// After these a hook ends whatever it waits for itself: to read its configuration, and beyond its
-// time to write the log.
+// Seconds after which a hook's process ends itself, whatever it waits for: at the beginning, to
+// read its configuration, and beyond its time, to write the log. Not measured.
 constexpr int kSecondsToBegin = 30;
 constexpr int kSecondsBeyond = 30;
 
@@ -63,7 +64,7 @@ extern "C" void EndNow(int /*signal*/) { ::_exit(static_cast<int>(code_of_alarm)
 // One hook for one job.
 class Hook {
  public:
-  // `failing_code`: of the hook where it cannot be done at all.
+  // `failing_code` is the exit code of the process if an alarm ends it.
   Hook(const char* name, std::string config_path, int failing_code)
       : name_(name), config_path_(std::move(config_path)) {
     code_of_alarm = failing_code;
@@ -91,7 +92,8 @@ class Hook {
     return true;
   }
 
-  // From here on, this much; and a little to tell of it. REQUIRES: called once.
+  // Sets the time left from now on. The process ends itself `kSecondsBeyond` after that, which
+  // leaves time to write the log. REQUIRES: called once.
   void SetTime(absl::Duration time) {
     time_ = time;
     left_.emplace(time);
@@ -143,7 +145,7 @@ class Hook {
 absl::Status Prolog(const std::string& config_path) {
   Hook hook("slurm-prolog", config_path, /*failing_code=*/0);
   const absl::StatusOr<bool> wants = hook.Read();
-  // Nobody's job waits for a configuration to be mended.
+  // A configuration that cannot be read must not hold up jobs.
   if (!wants.ok() || !*wants) return absl::OkStatus();
   const bool may_requeue = hook.config().when_away == Policy::kRequeue;
   code_of_alarm = may_requeue ? 1 : 0;
@@ -244,7 +246,8 @@ absl::Status NodeProlog(const std::string& config_path) {
     hook.Log("written", result.text);
   }
   if (result.code != kUnwritten) return absl::OkStatus();
-  // Tasks could not be told, nor kept from starting: the node is not fit for such jobs.
+  // Neither the job's files nor a refusal could be written: the node is not fit for such jobs. The
+  // hook fails, and Slurm drains the node.
   hook.Log("unwritten", absl::StrCat(node, ": ", result.text));
   return absl::InternalError(result.text);
 }

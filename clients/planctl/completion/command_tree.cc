@@ -10,7 +10,7 @@
 namespace parplan::planctl {
 namespace {
 
-// CLI11 tells types as `TEXT:{json,text}`, `INT:POSITIVE`, `FILE`.
+// CLI11 names types as `TEXT:{json,text}`, `INT:POSITIVE`, `FILE`.
 void SetKind(const CLI::Option& option, CommandValue& value) {
   if (option.get_items_expected_max() == 0) return;
   const std::string type = option.get_type_name();
