@@ -106,7 +106,7 @@ std::string Section(const char* title, const std::string& intro, const std::stri
                       "</section>");
 }
 
-// Told where a chart cannot draw all stages.
+// Returns a note if a chart cannot draw all stages, else an empty text.
 std::string RowsLeftOut(const Plan& plan) {
   if (plan.pipeline_parallel_degree() <= report::kMaxChartRows) return "";
   return absl::StrCat("<p class=\"quiet\">Drawn are the first ", report::kMaxChartRows, " of ",

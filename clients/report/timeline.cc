@@ -89,8 +89,8 @@ std::string RowName(int row, int stage_count, int device_count) {
   return name;
 }
 
-// Every pass as a bar that says its times, and its number where there is room.
-// Tells whether there was for any.
+// Draws every pass as a bar that says its times, with its number if there is room. Returns whether
+// there was room for any number.
 bool DrawPasses(const Excerpt& excerpt, int device_count, Chart& chart) {
   bool any_number = false;
   // All passes of a kind have a number, or none.
