@@ -59,7 +59,7 @@ std::vector<Pass> PassesOf(const RankPlace& place) {
   return passes;
 }
 
-// The memory besides states at some moment of the step.
+// The memory apart from states at some moment of the step.
 struct Moment {
   Bytes activations;
   Bytes checkpoints;

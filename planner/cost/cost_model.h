@@ -95,7 +95,7 @@ class CostModel {
     return layers_[definition_index].sequence_parallel();
   }
 
-  // Memory of a process besides tensors, and the factors of the range of predicted memory.
+  // Memory of a process apart from tensors, and the factors of the range of predicted memory.
   const MemoryOverheads& overheads() const { return overheads_; }
   // The same overheads as coefficients, for `MemoryOfRank`.
   const Coefficients& memory_coefficients() const { return memory_coefficients_; }

@@ -1,4 +1,4 @@
-// Memory of a device besides tensors, and the budget it leaves for them.
+// Memory of a device apart from tensors, and the budget it leaves for them.
 
 #ifndef PARPLAN_PLANNER_COST_MEMORY_OVERHEADS_H_
 #define PARPLAN_PLANNER_COST_MEMORY_OVERHEADS_H_
@@ -7,8 +7,8 @@
 
 namespace parplan {
 
-// The memory that a process holds besides tensors, and the factors of the range of its total. Plain
-// data.
+// The memory that a process holds apart from tensors, and the factors of the range of its total.
+// Plain data.
 struct MemoryOverheads {
   Bytes context;
   Bytes communicator;  // of one communicator

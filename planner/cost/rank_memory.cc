@@ -118,8 +118,8 @@ struct BackwardPeak {
   Bytes most_kept;
 };
 
-// Finds the backward pass that needs most. `outputs[i]` is the memory that stage i keeps besides
-// its layers' tensors.
+// Finds the backward pass that needs most. `outputs[i]` is the memory that stage i keeps in
+// addition to its layers' tensors.
 BackwardPeak PeakOfBackward(absl::Span<const StageMemory* const> stages,
                             absl::Span<const Bytes> outputs, const RankPlace& place) {
   BackwardPeak peak;

@@ -59,8 +59,8 @@ struct PipelinePass {
   friend bool operator==(const PipelinePass&, const PipelinePass&) = default;
 };
 
-// What the order of passes depends on. All counts are positive. `virtual_stage_count` is above 1
-// only if the schedule has virtual stages, or on one device.
+// The parameters that the order of passes depends on. All counts are positive.
+// `virtual_stage_count` is above 1 only if the schedule has virtual stages, or on one device.
 struct PipelineShape {
   Schedule schedule = kDefaultSchedule;
   int pipeline_parallel_degree = 1;

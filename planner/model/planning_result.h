@@ -1,4 +1,4 @@
-// The inputs of a planner besides the question, and its answers.
+// The inputs of a planner other than the question, and its answers.
 
 #ifndef PARPLAN_PLANNER_MODEL_PLANNING_RESULT_H_
 #define PARPLAN_PLANNER_MODEL_PLANNING_RESULT_H_

@@ -125,7 +125,8 @@ struct RuntimeTraits {
   // A stage keeps its outputs until the backward pass (DeepSpeed); otherwise they are freed once
   // sent.
   bool keep_stage_outputs = false;
-  // 16-bit weights exist all the time besides fp32 masters, and not only while their layer runs.
+  // 16-bit weights exist all the time in addition to fp32 masters, and not only while their layer
+  // runs.
   bool keep_16_bit_parameters = true;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
