@@ -11,8 +11,8 @@
 namespace parplan {
 namespace {
 
-// How long to ask for a lease. An agent that is told to end waits for this, so it is kept to what a
-// person accepts.
+// How long to ask for a lease. An agent that is asked to stop waits for this, so it is kept to what
+// a person accepts.
 constexpr absl::Duration kLeasePatience = absl::Seconds(10);
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }

@@ -41,7 +41,7 @@ class NvmlLibrary {
     // Null unless `availability` is kAvailable.
     std::unique_ptr<NvmlLibrary> library;
     GpuAvailability availability = GpuAvailability::kFailed;
-    // What is wrong and what to do, on one line; empty if nothing is.
+    // The fault and its remedy, on one line; empty if there is no fault.
     std::string message;
   };
   // Loads the library from `path`: a file, or a name that the dynamic linker looks up.

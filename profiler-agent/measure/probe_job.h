@@ -22,9 +22,9 @@ namespace parplan {
 struct ProbeJobOptions {
   // Path of parplan-agent-probe; empty for the one in the folder of this program.
   std::string program;
-  // Bind each rank to a core; used only by the back end `cpu`.
+  // Whether to bind each rank to a core; used only by the back end `cpu`.
   bool pins = true;
-  // As RankProcessesOptions::heeds_signals.
+  // Value of RankProcessesOptions::heeds_signals.
   bool heeds_signals = false;
   absl::Duration time_limit = absl::InfiniteDuration();
   std::function<void(int rank, absl::string_view line)> on_line;
