@@ -1,4 +1,5 @@
-// What a call has beside its request: an id for logs, a deadline, and whether it was cancelled.
+// The state of a call apart from its request: an id for logs, a deadline, and whether it was
+// cancelled.
 
 #ifndef PARPLAN_SERVER_CORE_CALL_CONTEXT_H_
 #define PARPLAN_SERVER_CORE_CALL_CONTEXT_H_

@@ -24,7 +24,7 @@ namespace parplan {
 // stages is idle time.
 std::vector<v1::ExecutionStage> PredictedStages(const v1::PlanPayload& payload);
 
-// What the windows of an execution measured.
+// The figures that the windows of an execution measured.
 struct ExecutionFigures {
   // Over all windows; absent while no window reports the step, or the memory.
   std::optional<absl::Duration> median_step;

@@ -29,7 +29,7 @@ struct KnowledgeVersion {
   friend bool operator==(const KnowledgeVersion&, const KnowledgeVersion&) = default;
 };
 
-// What is known about the nodes of one job.
+// The knowledge about the nodes of one job.
 struct JobKnowledge {
   Knowledge knowledge;
   // End of the newest measurement; InfinitePast if nothing was measured.

@@ -23,7 +23,7 @@ absl::Status Broken(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }
 
-// Returns whether the node was told of the lease: before it is opened, only its host was.
+// Returns whether the node was notified of the lease: before it is opened, only its host was.
 bool HasHeard(const NodeLease& lease, const NodeLease::Node& node) {
   return lease.rendezvous_port != 0 || node.connection == lease.host_connection();
 }

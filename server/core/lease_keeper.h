@@ -104,7 +104,7 @@ struct ConnectedAgent {
 
 // Holds at any time: a node is connected once and in at most one lease; all nodes of a lease are
 // connected; a lease ends at most `max_lease_duration` after its grant, provided that `Tick` is
-// called at `NextDeadline`; each node that was told of a lease is told of its end, once.
+// called at `NextDeadline`; each node that was notified of a lease is notified of its end, once.
 //
 // `now` must never decrease. Not thread-safe.
 class LeaseKeeper {

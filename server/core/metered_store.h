@@ -79,7 +79,7 @@ class MeteredStore : public Store {
                                                         WindowParts parts) override;
 
  private:
-  // Calls the store and tells the observer.
+  // Calls the store and reports the call to the observer.
   template <typename Call>
   auto Metered(StoreOperation operation, Call call);
 

@@ -75,8 +75,8 @@ class PlanCore {
   void CreatePlan(std::shared_ptr<CallContext> context, const v1::CreatePlanRequest& request,
                   PlanDone done);
 
-  // As `CreatePlan`, and reports the progress of the search. A caller that joins a search in flight
-  // receives the reports from then on.
+  // Does the same as `CreatePlan`, and reports the progress of the search. A caller that joins a
+  // search in flight receives the reports from then on.
   void SearchPlan(std::shared_ptr<CallContext> context, const v1::CreatePlanRequest& request,
                   ProgressListener progress, PlanDone done);
 

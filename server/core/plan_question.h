@@ -31,7 +31,7 @@ struct PlanQuestion {
   v1::PlanSpec spec;
   PlanningOptions options;
   PlanningProblem problem;
-  // What the answer rests on, and the end of its newest measurement.
+  // Version of the knowledge that the answer rests on, and the end of its newest measurement.
   KnowledgeVersion version;
   absl::Time newest_measurement;
 

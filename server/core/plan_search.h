@@ -46,7 +46,7 @@ struct PlannerAnswer {
   bool is_complete = false;
 };
 
-// What one search of the server may use, and who listens.
+// The limits and the listeners of one search of the server.
 struct SearchOrder {
   std::string planner;
   // Expanded states; 0 for no limit.

@@ -1,4 +1,4 @@
-// Numbers nobody can guess.
+// Random numbers that cannot be guessed.
 
 #ifndef PARPLAN_SERVER_CORE_RANDOM_SECRET_H_
 #define PARPLAN_SERVER_CORE_RANDOM_SECRET_H_

@@ -1,4 +1,4 @@
-// Facts about measurements that the observer is told.
+// Facts about measurements that are reported to the observer.
 
 #ifndef PARPLAN_SERVER_CORE_SNAPSHOT_REPORT_H_
 #define PARPLAN_SERVER_CORE_SNAPSHOT_REPORT_H_

@@ -42,7 +42,7 @@ struct CallRecord {
 // Called once for each call, from any thread.
 using CallLogger = std::function<void(const CallRecord& record)>;
 
-// What all services share. Outlives them.
+// The state that all services share. Outlives them.
 struct RpcContext {
   ServerCore& core;
   BlockingPool& pool;

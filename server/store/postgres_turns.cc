@@ -209,7 +209,7 @@ bool PostgresTurns::Connect() {
 
 void PostgresTurns::Disconnect() {
   if (session_ != nullptr) {
-    // Its destructor tells the database to stop listening.
+    // Its destructor asks the database to stop listening.
     const StatementTimer::Scope scope(timer_, session_->connection().sock());
     listener_.reset();
   }
