@@ -47,7 +47,7 @@ struct Cluster {
   std::optional<double> log_drift;
   // The newest measurement of each kind that has profiles.
   std::map<NodeKind, absl::Time> measured;
-  // What plans for each kind rest on, which may be a part of nodes that were measured.
+  // The links that plans for each kind rest on; they may come from a part of the measured nodes.
   std::map<NodeKind, std::vector<MeasuredBandwidth>> links;
 };
 
@@ -111,7 +111,7 @@ struct ClusterSeries::Families {
     histogram->Observe(value);
   }
 
-  // What is known of a kind of node; null where there are too many.
+  // Returns the entry of a kind of node, which it adds if needed; null if there are too many kinds.
   template <typename Value>
   static Value* FindKind(std::map<NodeKind, Value>& kinds, const SnapshotReport& report) {
     const NodeKind key(report.device_kind, report.devices_per_node);
@@ -125,7 +125,7 @@ struct ClusterSeries::Families {
     if (gauge != nullptr) family.Remove(std::exchange(gauge, nullptr));
   }
 
-  // Tells when the kind that was measured longest ago was.
+  // Exports the measurement time of the kind that was measured longest ago.
   void TellAge(Cluster& cluster) {
     if (cluster.measured.empty()) return Remove(measurement_time, cluster.measurement_time);
     absl::Time oldest = absl::InfiniteFuture();
@@ -133,7 +133,7 @@ struct ClusterSeries::Families {
     Set(measurement_time, cluster, cluster.measurement_time, SecondsSince1970(oldest));
   }
 
-  // Tells the links of the slowest kind.
+  // Exports for each link and collective the bandwidth of the slowest kind.
   void TellLinks(Cluster& cluster) {
     std::array<double, kLinkReachCount* kCollectiveCount> slowest = {};
     for (const auto& [kind, bandwidths] : cluster.links) {
@@ -192,7 +192,7 @@ void ClusterSeries::ProfileStored(const SnapshotReport& report) {
   if (cluster == nullptr) return;
   absl::Time* const newest = Families::FindKind(cluster->measured, report);
   if (newest == nullptr) return;
-  // One that is new is of 1970.
+  // A new entry is at 1970.
   *newest = std::max(*newest, report.newest_measurement);
   families_->TellAge(*cluster);
 }

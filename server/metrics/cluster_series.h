@@ -1,4 +1,4 @@
-// What is counted cluster by cluster.
+// Time series by cluster.
 
 #ifndef PARPLAN_SERVER_METRICS_CLUSTER_SERIES_H_
 #define PARPLAN_SERVER_METRICS_CLUSTER_SERIES_H_
@@ -17,14 +17,14 @@ class Registry;
 
 namespace parplan {
 
-// The first `kMaxClusterCount` clusters of which something is told get a label of their own.
-// What is counted of others goes to `other`; what they have now is not told, since the
-// clocks and bandwidths of several clusters make no sense under one label. Safe to use from
-// any thread; the meaning of each method is that of `Observer`.
+// The series of all clusters. The first `kMaxClusterCount` clusters that are reported get a label
+// of their own. Counts of others go to the label `other`; their gauges are not exported, since the
+// times and bandwidths of several clusters make no sense under one label. Each method means what it
+// means in `Observer`. Safe to use from any thread.
 class ClusterSeries {
  public:
   static constexpr int kMaxClusterCount = 32;
-  // Kinds of nodes remembered of one cluster.
+  // The number of kinds of nodes that are remembered for one cluster.
   static constexpr int kMaxNodeKindCount = 16;
 
   explicit ClusterSeries(prometheus::Registry& registry);

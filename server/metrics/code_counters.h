@@ -16,10 +16,10 @@
 namespace parplan {
 
 // Each counter is made when it is first needed, since most pairs never happen; later its
-// price is that of an atomic read. Safe to use from any thread.
+// cost is that of an atomic read. Safe to use from any thread.
 class CodeCounters {
  public:
-  // `row_label` is the name of the label that tells the row, `text` its value.
+  // `row_label` is the name of the label that identifies the row, `text` its value.
   CodeCounters(prometheus::Family<prometheus::Counter>& family, std::string row_label,
                int row_count, std::function<std::string(int row)> text);
 

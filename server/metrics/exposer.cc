@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
         Reason::kSpecInvalid, "metrics address",
         absl::StrCat("must be host:port, such as 127.0.0.1:9464; it is `", address, "`"));
   }
-  // The HTTP library tells a port it cannot have by an exception.
+  // The HTTP library throws an exception if it cannot bind the port.
   try {
     return std::unique_ptr<MetricsExposer>(
         new MetricsExposer(std::make_unique<Server>(address, std::move(sources))));

@@ -22,27 +22,27 @@ inline constexpr int kStatusCodeCount = 17;
 inline constexpr int kPhaseCount = 12;
 inline constexpr int kMemoryItemCount = 13;
 
-// As in the contract, in lower case without the prefix: `gradient_sync`, `parameters`.
+// Return the contract's name in lower case without the prefix: `gradient_sync`, `parameters`.
 std::string PhaseLabel(int phase);
 std::string MemoryItemLabel(int kind);
 
-// As gRPC writes it: `OK`, `NOT_FOUND`.
+// Returns gRPC's name: `OK`, `NOT_FOUND`.
 std::string StatusCodeLabel(absl::StatusCode code);
 
-// As on the wire: `PROFILE_MISSING`.
+// Returns the name on the wire: `PROFILE_MISSING`.
 std::string ReasonLabel(Reason reason);
 
-// In lower case, words joined by `_`.
+// Return the name in lower case, words joined by `_`.
 std::string CacheKindLabel(CacheKind cache);
 std::string SearchOutcomeLabel(SearchOutcome outcome);
 std::string VerifyOutcomeLabel(VerifyOutcome outcome);
 std::string LeaseOutcomeLabel(LeaseOutcome outcome);
 std::string LeaseRefusalLabel(LeaseRefusalKind kind);
 
-// `within_node`, `across_nodes`.
+// Returns `within_node` or `across_nodes`.
 std::string LinkReachLabel(LinkReach reach);
 
-// In lower case, words joined by `_`: `all_reduce`.
+// Returns the name in lower case, words joined by `_`: `all_reduce`.
 std::string CollectiveLabel(Collective collective);
 
 }  // namespace parplan

@@ -28,7 +28,7 @@ constexpr char kOther[] = "other";
 // Every series, made once: `Family::Add` takes a lock and hashes labels, these
 // pointers cost one atomic addition.
 struct PrometheusObserver::Handles {
-  // What is counted for one planner.
+  // The series of one planner.
   struct PlannerHandles {
     std::array<Counter*, kSearchOutcomeCount> searches = {};
     Histogram* duration = nullptr;
@@ -37,7 +37,7 @@ struct PrometheusObserver::Handles {
     Counter* plans = nullptr;
   };
 
-  // What is counted for one method of the API.
+  // The series of one method of the API.
   struct MethodHandles {
     // Row of `requests`.
     int row = 0;

@@ -1,4 +1,4 @@
-// Counts what the core tells, for Prometheus. docs/metrics.md lists every metric.
+// Exports the core's reports as metrics of Prometheus. docs/metrics.md lists every metric.
 
 #ifndef PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
 #define PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
@@ -29,13 +29,13 @@ class PrometheusObserver : public Observer {
                      const std::vector<std::string>& methods);
   ~PrometheusObserver() override;
 
-  // For an exposer.
+  // Returns the registry, for an exposer.
   std::shared_ptr<prometheus::Registry> registry() const;
 
-  // The text an exposer would serve, for tests.
+  // Returns the text that an exposer would serve, for tests.
   std::string Text() const;
 
-  // What the server may do at once, for those who watch how near it is.
+  // Sets the gauges of the server's limits, with which its load can be compared.
   void SetLimits(int max_queue_length, int worker_count);
 
   void CallStarted(absl::string_view method) override;
