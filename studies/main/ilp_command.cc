@@ -1,5 +1,5 @@
-// `parplan-study ilp`: the integer program's planner on the models its authors used,
-// beside Alpa's goal on the same graph, the best uniform plan, and what was published.
+// `parplan-study ilp`: the integer program's planner on the models its authors used, next to Alpa's
+// goal on the same graph, the best uniform plan, and some figures of the authors' table.
 
 #include <algorithm>
 #include <memory>
@@ -45,8 +45,8 @@ constexpr TableModel kModels[] = {
 };
 constexpr int kDeviceCounts[] = {2, 4, 8};
 
-// The known cells of table 2 of Shi et al. (FITEE 26(1), 2025), whose full text is not at
-// hand: a few cells, and ratios of memory to that of the minimal-memory plan's rival.
+// Some figures of table 2 of Shi et al. (FITEE 26(1), 2025), which docs/papers.md 3.2 has whole:
+// memory of the authors' plan, and its ratio to that of another planner's.
 struct Published {
   const char* model;
   int device_count;
@@ -62,9 +62,9 @@ constexpr Published kPublished[] = {
     {"3.6B", 8, "1.095 of Colossal-Auto"},
 };
 constexpr char kPublishedMeans[] =
-    "Published: Shi et al., FITEE 26(1), 2025, table 2, as far as it is quoted anywhere at hand; "
-    "its batch, mesh and devices are not. Geometric means over its 12 rows: 0.578 of Megatron, "
-    "0.598 of Alpa, 0.714 of Colossal-Auto; they have no step times.";
+    "Published: some figures of table 2 of Shi et al., FITEE 26(1), 2025; docs/papers.md 3.2 has "
+    "the whole table. It states no batch, mesh, devices or step times. Geometric means of memory "
+    "over its 12 rows: 0.578 of Megatron, 0.598 of Alpa, 0.714 of Colossal-Auto.";
 
 struct TableFlags {
   std::string device = "a100-sxm-80gb";
@@ -73,7 +73,7 @@ struct TableFlags {
 
 struct Cell {
   bool fits = false;
-  // Peak memory of the plan or, if nothing fits, the least that would suffice.
+  // Peak memory of the plan or, if nothing fits, the smallest that would suffice.
   Bytes memory;
   Seconds step;
   std::string gist;

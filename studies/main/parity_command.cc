@@ -1,5 +1,6 @@
-// `parplan-study parity`: what Galvatron of 2022 predicts with its own constants, found
-// again by our search, beside its published predictions. Needs no server.
+// `parplan-study parity`: computes again the predictions of Galvatron of 2022 with its own
+// constants, and compares them with those of its authors' program, run again for this project
+// (docs/papers.md 1.8). Needs no server.
 
 #include <cmath>
 #include <memory>
@@ -131,7 +132,7 @@ std::string Text(const std::vector<ModelOf2022>& models, const std::vector<Cell>
                                          RateText(rate, batch));
       if (cell.expected != nullptr) {
         absl::StrAppendFormat(
-            &line, "  published %-14s",
+            &line, "  expected %-14s",
             RateText(cell.expected->samples_per_second, cell.expected->global_batch_size));
         absl::StrAppend(&line, cell.agrees() ? "  agrees" : "  DIFFERS");
       }
@@ -151,7 +152,7 @@ std::string Text(const std::vector<ModelOf2022>& models, const std::vector<Cell>
     }
   }
   if (compared == 0)
-    return text + "Nothing to compare with; --expect names published predictions.\n";
+    return text + "Nothing to compare with; --expect FILE names expected predictions.\n";
   absl::StrAppendFormat(&text,
                         "%d of %d cells agree (same out of memory, within %.0f %%); the largest "
                         "difference is %.2f %%.\n",
@@ -224,7 +225,8 @@ absl::Status Parity(const Session& session, const ParityFlags& flags) {
 void AddParityCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ParityFlags>();
   Command parity = app.AddCommand(
-      "parity", "What Galvatron of 2022 predicts with its constants, beside the published");
+      "parity",
+      "Compute Galvatron's predictions of 2022 again, and compare with its authors' program");
   parity.Footer(
       "Exit code 1 where a cell differs from --expect: another out of memory, or more than 1 % "
       "in samples a second.\n"
@@ -234,7 +236,8 @@ void AddParityCommand(Command app, const Session& session, Action& action) {
       .Required();
   parity.AddOption("--model", flags->model, "One model of the file [all]");
   parity.AddOption("--hardware", flags->hardware, "Hardware of the file [rtx_titan_8]");
-  parity.AddOption("--expect", flags->expect_path, "Published predictions, a JSON file");
+  parity.AddOption("--expect", flags->expect_path,
+                   "Predictions of the authors' program, a JSON file");
   parity.AddOption("--budget", flags->budgets_gb, "GB a device, several times [8 12 16 20]");
   parity.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Parity(session, *flags); };
