@@ -28,7 +28,7 @@ struct AccuracyRow {
   std::optional<Seconds> measured_step;
   std::optional<Bytes> measured_memory;
   MemoryView memory_view = MemoryView::kAllocatedMax;
-  // Whether the run failed for lack of memory; absent when nobody says.
+  // Whether the run failed for lack of memory; absent if the source does not say.
   std::optional<bool> out_of_memory;
   Bytes device_memory;
   RunPrediction prediction;
@@ -53,7 +53,7 @@ struct AccuracyFigures {
   int count = 0;         // predicted
   int time_count = 0;    // of those, with a measured step
   int memory_count = 0;  // of those, with a measured peak
-  // Of |error|, and the mean of error, which tells too high (+) from too low (-).
+  // Mean and median of |error|, and the mean of error: above 0 if predictions are too high.
   std::optional<double> time_mape;
   std::optional<double> time_median;
   std::optional<double> time_bias;
@@ -91,7 +91,7 @@ inline constexpr int kMinGroupPlans = 3;
 // Groups of rows with a measured step, by source and then job.
 std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
 
-// Of several groups.
+// Figures over several groups.
 struct GroupFigures {
   int count = 0;
   std::optional<double> regret_mean;

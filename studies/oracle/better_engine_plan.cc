@@ -1,4 +1,4 @@
-// The search in the engine's own numbers.
+// The search for a better plan in the engine's own numbers.
 
 #include <algorithm>
 #include <cmath>
@@ -15,18 +15,18 @@ namespace {
 
 // Suffixes kept for each boundary: more change nothing that was ever seen.
 constexpr size_t kMostSuffixes = 8;
-// Of synchronisation, beside that of time for every micro-batch: it is hidden behind
-// earlier stages or not.
+// Weights of gradient synchronisation against the time of all micro-batches. A stage is solved once
+// with each, since it depends on the other stages how much synchronisation is hidden.
 constexpr double kSyncWeights[] = {2.0, 1.0, 0.5, 0.25, 0.1, 0.0};
 
-// One way to run a stage; `options` as `AssignStrategies` chose them.
+// One way to run a stage; `options` are the choices of `AssignStrategies`.
 struct StageWay {
   double time = 0.0;
   double sync = 0.0;
   std::vector<int> options;
 };
 
-// None of them no worse than another. Empty when nothing fits.
+// The ways to run a stage; none dominates another. Empty if nothing fits.
 struct SolvedStage {
   bool is_solved = false;
   std::vector<StageWay> ways;
@@ -119,7 +119,7 @@ void ShapeSearch::AddWay(int stage, const EngineStrategy& ends, double sync_weig
     for (const EngineStrategy& strategy : strategies_) {
       const EngineTime time = model_.LayerTime(shape_, type, strategy);
       LayerOption& option = layer.options.emplace_back();
-      // Only told apart and put in order by it.
+      // Identifies the option and keeps the engine's order; the degree has no other meaning here.
       option.strategy.tensor_parallel_degree = static_cast<int>(layer.options.size());
       option.time = Seconds::Of(static_cast<double>(shape_.chunks) * time.without_sync() +
                                 sync_weight * time.sync);

@@ -1,9 +1,9 @@
 // The cost model of the public Galvatron search engine, as its `main` computes it.
 //
-// PKU-DAIR/Hetu-Galvatron at cea12ff, faults included: what its plans cost in its own
-// eyes, to compare with and to tell why two models disagree. Closed formulas: one pair of
-// times a kind of layer and strategy, one amount of memory a kind, stage and strategy.
-// docs/measurements/oracle.md has the formulas' source and how true to it this is.
+// PKU-DAIR/Hetu-Galvatron at cea12ff, faults included: the cost of its plans by its own account, to
+// compare plans and to explain why two models disagree. Closed formulas: one pair of times for each
+// kind of layer and strategy, one amount of memory for each kind, stage and strategy.
+// docs/measurements/oracle.md has the formulas' source and how closely this follows it.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ENGINE_MODEL_H_
 #define PARPLAN_STUDIES_ORACLE_ENGINE_MODEL_H_
@@ -21,7 +21,7 @@
 
 namespace parplan::oracle {
 
-// Its strategies: tensor parallelism or Ulysses, never both above 1.
+// The engine's strategies: tensor parallelism or Ulysses, never both above 1.
 struct EngineStrategy {
   int tensor = 1;
   int ulysses = 1;
@@ -31,7 +31,7 @@ struct EngineStrategy {
   bool recomputes = false;
 
   int inner() const { return tensor > ulysses ? tensor : ulysses; }
-  // As its files write it: `2-4*-1-c`, `2-2*-2f-sp`.
+  // Returns the name that the engine's files use: `2-4*-1-c`, `2-2*-2f-sp`.
   std::string Name(int pipeline_degree) const;
   friend auto operator<=>(const EngineStrategy&, const EngineStrategy&) = default;
 };
@@ -53,7 +53,7 @@ struct EngineTime {
   double gather = 0.0;
   // To and from the next stage, spread over the layers.
   double send = 0.0;
-  // What gradient synchronisation adds.
+  // Time that gradient synchronisation adds.
   double sync = 0.0;
   double without_sync() const { return compute + inner + gather + send; }
   double with_sync() const { return without_sync() + sync; }
@@ -79,17 +79,18 @@ class EngineModel {
 
   EngineTime LayerTime(const EngineShape& shape, int layer_type,
                        const EngineStrategy& strategy) const;
-  // Of what embedding and head add to a stage: nothing between the first and the last.
+  // Returns the time that embedding and head add to a stage: 0 between the first and the last.
   EngineTime EndTime(const EngineShape& shape, int stage, const EngineStrategy& strategy) const;
 
-  // Megabytes of 2^20 bytes, not rounded.
+  // Returns the memory of a layer in megabytes of 2^20 bytes, not rounded.
   double LayerMegabytes(const EngineShape& shape, int layer_type, int stage,
                         const EngineStrategy& strategy) const;
-  // Embedding, head and the context of a process.
+  // Returns the megabytes of embedding, head and the context of a process.
   double EndMegabytes(const EngineShape& shape, int stage, const EngineStrategy& strategy) const;
-  // Of its buffer for gathered activations, where layers split at most `cap` times.
+  // Returns the megabytes of the buffer for gathered activations, if layers are split at most `cap`
+  // times.
   double BufferMegabytes(const EngineShape& shape, int cap) const;
-  // A device's, less a fifth above 20 GB.
+  // Returns the megabytes of a device, less a fifth if it has more than 20 GB.
   int UsableMegabytes() const;
 
   // The layers of `type` over stages of ⌊L/p⌋, what is left on the last.

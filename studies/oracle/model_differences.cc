@@ -12,9 +12,9 @@ struct StageCosts {
   double inner = 0.0;
   double gather = 0.0;
   double layout = 0.0;
-  // As work of the stage.
+  // Sends that count as work of the stage.
   double send_work = 0.0;
-  // Beside its work, one way.
+  // Sends that do not, one way.
   double send = 0.0;
   double sync = 0.0;
   double optimizer = 0.0;

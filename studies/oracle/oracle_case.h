@@ -28,8 +28,8 @@
 
 namespace parplan {
 
-// Which of the engine's profile modes reads a file: one entry, a line over batch sizes, or
-// a curve over sequence lengths.
+// The engine's ways to read a profile: one entry, a line over batch sizes, or a curve over sequence
+// lengths.
 enum class OracleProfileMode { kStatic, kBatch, kSequence };
 
 // The question as the engine was asked it.
@@ -86,7 +86,7 @@ struct OracleCase {
   GalvatronFiles files;
   // Absent where the engine found nothing, or failed.
   std::optional<OracleAnswer> answer;
-  // What the engine said where it gave none.
+  // The engine's error message if it gave no answer.
   std::string error;
   // Median of its runs, on one thread.
   std::optional<Seconds> search_cpu_time;
@@ -108,7 +108,7 @@ absl::StatusOr<OracleCase> ReadOracleCase(const NamedText& file, const OracleFil
 
 // Plans a case is answered with.
 enum class OracleSpace {
-  // What the engine searched, and uneven stages: its target, degrees and schedule.
+  // The space that the engine searched, and uneven stages: its target, degrees and schedule.
   kEngine = 1,
   // Everything.
   kWhole = 2,

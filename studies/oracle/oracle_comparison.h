@@ -22,7 +22,7 @@ struct OracleOptions {
   // Accepted probability of running out of memory. The engine knows no such caution: at
   // one half what is expected to fit fits.
   double out_of_memory_risk = 0.5;
-  // Of each search; 0: none.
+  // Limit of each search; 0: none.
   double time_limit_seconds = 0.0;
   int64_t max_state_count = 0;
   // Null: `PublishedCalibration`.
@@ -43,7 +43,7 @@ struct Difference {
 
 // The engine's plan.
 struct EngineVerdict {
-  // What the engine said, and the same stages with the schedule simulated.
+  // Step time that the engine reported, and that of the same stages with the schedule simulated.
   Seconds said;
   Seconds simulated;
   std::string gist;
@@ -53,7 +53,7 @@ struct EngineVerdict {
   std::optional<Prediction> prediction;
   // From `said` to our step; they add up.
   std::vector<Difference> differences;
-  // Of its fullest stage: as it counts layers, ends, context and buffer.
+  // Megabytes of its fullest stage, as the engine counts layers, ends, context and buffer.
   double own_megabytes = 0.0;
   // In its own numbers, simulated: a better plan than `simulated`.
   std::optional<Seconds> better_in_own_numbers;

@@ -16,7 +16,7 @@ namespace {
 // `meta_configs` of the engine); `llama-7b-v128k` has the width of its measured layers.
 struct KnownConfig {
   absl::string_view name;
-  // Of the layer runs, first to last.
+  // Hidden sizes of the layer runs, first to last.
   std::vector<int> hidden_sizes;
   absl::string_view config;
 };

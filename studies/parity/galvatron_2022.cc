@@ -62,8 +62,8 @@ double OverlappingShare(const Galvatron2022Layer& layer, const Strategy& strateg
   return layer.is_decoder ? 2.0 / 3.0 : 1.0;
 }
 
-// What communication of `communication` ms adds to `compute` ms it overlaps
-// with; see OverlappedTime. What outlasts the compute is divided by `divisor`.
+// Returns the ms that `communication` ms of communication add to the `compute` ms they overlap
+// with; see OverlappedTime. The part that outlasts the compute is divided by `divisor`.
 double ExposedMs(double compute, double communication, double slowdown, double divisor) {
   return (slowdown - 1.0) * std::min(compute, communication) +
          std::max(communication - compute, 0.0) / divisor;

@@ -79,7 +79,7 @@ struct Galvatron2022LayerCost {
   double forward_ms = 0.0;
   double backward_ms = 0.0;
   double tensor_parallel_ms = 0.0;
-  // What the synchronisation of gradients adds, the overhead included.
+  // Time that the synchronisation of gradients adds, the overhead included.
   double gradient_sync_ms = 0.0;
   // Gathering sharded parameters once more.
   double sharding_ms = 0.0;
@@ -112,9 +112,9 @@ double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degr
 double BertMicroBatchCountIn2022(int pipeline_parallel_degree, const Strategy& strategy,
                                  int64_t global_batch_size);
 
-// What it takes a layer of the stage to bring activations from `from` into `to`, in ms:
-// an all-gather within the new tensor-parallel groups where ranks lack a part (papers.md
-// 1.4). 2 MB a sample whatever the model, as in the program. 0 for equal strategies.
+// Returns the ms that a layer of the stage takes to bring activations from `from` into `to`: an
+// all-gather within the new tensor-parallel groups if ranks lack a part (papers.md 1.4). 2 MB a
+// sample whatever the model, as in the authors' program. 0 for equal strategies.
 absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
                                           int pipeline_parallel_degree, const Strategy& from,
                                           const Strategy& to, int64_t global_batch_size);

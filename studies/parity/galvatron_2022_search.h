@@ -5,8 +5,9 @@
 //
 // Algorithm: papers.md 1.2 to 1.5. Batches grow in steps of eight until no depth fits;
 // each stage is solved by the dense programme (dense_assignment.h) with layers rounded up
-// to MB; the cost of a plan is the sum over stages of what the programme minimised. What
-// papers.md leaves open and the published predictions decide, docs/galvatron.md says.
+// to MB; the cost of a plan is the sum over stages of what the programme minimised.
+// docs/galvatron.md lists the decisions that papers.md leaves open and the predictions of the
+// authors' program settle.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_
@@ -30,7 +31,7 @@ enum class Subspace2022 { kDp, kTp, kPp, kSdp, kDpTp, kDpPp, kThreeD, kFull };
 inline constexpr Subspace2022 kSubspaces2022[] = {
     Subspace2022::kDp,   Subspace2022::kTp,   Subspace2022::kPp,     Subspace2022::kSdp,
     Subspace2022::kDpTp, Subspace2022::kDpPp, Subspace2022::kThreeD, Subspace2022::kFull};
-// Returns the name in the published table: `DP`, `TP`, `PP`, `SDP`, `DP+TP`, `DP+PP`,
+// Returns the name in the table of papers.md 1.8: `DP`, `TP`, `PP`, `SDP`, `DP+TP`, `DP+PP`,
 // `3D(2,2,2)`, `Full`.
 absl::string_view SubspaceName(Subspace2022 subspace);
 
