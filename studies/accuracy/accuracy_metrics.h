@@ -16,15 +16,15 @@
 
 namespace parplan::accuracy {
 
-// A run that was predicted, beside what was measured of it.
+// A run's prediction and its measurements.
 struct AccuracyRow {
   std::string id;
   std::string source;
   std::string job_key;
   std::string plan_key;
-  // Part of the slice coefficients may be fitted on (`IsFitted`).
+  // Whether coefficients may be fitted on the row (`IsFitted`).
   bool fitted = false;
-  // Absent when not measured, and of rows that are for memory only.
+  // Absent if not measured, and for rows that are for memory only.
   std::optional<Seconds> measured_step;
   std::optional<Bytes> measured_memory;
   MemoryView memory_view = MemoryView::kAllocatedMax;
@@ -41,14 +41,14 @@ struct AccuracyRow {
   bool Refused() const { return prediction.memory_upper > device_memory; }
 };
 
-// The rows a calibration may be fitted on: `vtrain-single` rows whose SHA-256 of
-// `id`, as a number, is 0 modulo 5, and, for memory, `megatron-ci-golden` rows where
-// it is 0 modulo 4. (All rows of the collection we know have even hashes: that is
-// how it was halved. So these are half of them.) The rule goes into every report.
+// Returns whether a calibration may be fitted on a row: on `vtrain-single` rows whose SHA-256 of
+// `id`, as a number, is 0 modulo 5, and, for memory, on `megatron-ci-golden` rows where it is 0
+// modulo 4. (All rows of the collection we know have even hashes: that is how it was halved. So
+// these are half of them.) `FittedSliceRule` is the rule as every report states it.
 bool IsFitted(const std::string& source, const std::string& id);
 const char* FittedSliceRule();
 
-// Figures over a set of rows, as fractions. Absent where no row has what they need.
+// Figures over a set of rows, as fractions. A figure is absent if no row has the values for it.
 struct AccuracyFigures {
   int count = 0;         // predicted
   int time_count = 0;    // of those, with a measured step
@@ -57,7 +57,7 @@ struct AccuracyFigures {
   std::optional<double> time_mape;
   std::optional<double> time_median;
   std::optional<double> time_bias;
-  // Share of steps within the predicted range; of rows that have one.
+  // Share of steps within the predicted range, over rows that have one.
   std::optional<double> time_in_range;
   std::optional<double> memory_mape;
   std::optional<double> memory_bias;
@@ -65,7 +65,7 @@ struct AccuracyFigures {
   std::optional<double> memory_under_rate;
   // Share of peaks above the bound that the planner trusts.
   std::optional<double> memory_over_bound;
-  // Runs that failed for lack of memory, and those of them that are refused.
+  // Number of runs that failed for lack of memory, and of those among them that are refused.
   int oom_total = 0;
   int oom_refused = 0;
   // Share of the runs that did not fail that are refused nevertheless.
@@ -81,14 +81,13 @@ struct JobGroup {
   int plan_count = 0;
   // Measured step of the plan predicted fastest, over the fastest measured, less 1.
   double regret = 0.0;
-  // Spearman's, between predicted and measured steps; absent when all of either are
-  // equal.
+  // Spearman's correlation of predicted and measured steps; absent if all of either are equal.
   std::optional<double> rank_correlation;
-  // Whether any row is of the fitted slice.
+  // Whether any row belongs to the fitted slice.
   bool fitted = false;
 };
 inline constexpr int kMinGroupPlans = 3;
-// Groups of rows with a measured step, by source and then job.
+// Groups the rows with a measured step, by source and then job.
 std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
 
 // Figures over several groups.
@@ -111,11 +110,11 @@ struct SourceAccuracy {
 };
 inline constexpr int kWorstCount = 5;
 
-// Everything a report says. Pointers are into `rows`.
+// The contents of a report. Pointers are into `rows`.
 struct AccuracySummary {
   std::vector<AccuracyRow> rows;
   std::vector<SkippedRun> skipped;
-  // The digest of the calibration that predicted.
+  // Digest of the calibration of the predictions.
   std::string calibration_id;
   std::vector<JobGroup> groups;
   std::map<std::string, SourceAccuracy> sources;
@@ -129,12 +128,12 @@ struct AccuracySummary {
 AccuracySummary Summarise(std::vector<AccuracyRow> rows, std::vector<SkippedRun> skipped,
                           std::string calibration_id);
 
-// Predicts every run. A run without a question or prediction joins the skipped ones
-// with the reason. With `sources` only theirs; with none all.
+// Predicts the runs of `sources`, or all if it is empty. A run without a question or prediction
+// joins the skipped ones with the reason.
 AccuracySummary Evaluate(const PublishedRuns& runs, const std::vector<std::string>& sources,
                          const RunPredictor& predict, std::string calibration_id);
 
-// The largest items, for example `activations 61 %, parameters 20 %`; at most two.
+// Returns the largest items, for example `activations 61 %, parameters 20 %`; at most two.
 std::string DominatingTerms(const TimeItems& items);
 std::string DominatingTerms(const MemoryItems& items);
 

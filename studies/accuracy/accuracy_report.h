@@ -9,23 +9,23 @@
 
 namespace parplan::accuracy {
 
-// Tables by source, the worst rows with what dominates them, groups, and why rows
-// were skipped.
+// Returns tables by source, the worst rows with the terms that dominate them, groups, and the
+// reasons of skipped rows.
 std::string AccuracyText(const AccuracySummary& summary);
 
-// One object; docs/accuracy.md lists its members. Errors and rates are fractions,
-// times seconds, sizes bytes; null is "nothing to say".
+// Returns one object; docs/accuracy.md lists its members. Errors and rates are fractions, times
+// seconds, sizes bytes; null means absent.
 std::string AccuracyJson(const AccuracySummary& summary);
 
-// A self-contained page without script: scatter plots of predicted against
+// Returns a self-contained page without script: scatter plots of predicted against
 // measured, and the tables. Below 1 MiB for 2,000 rows; says what it leaves out.
 std::string AccuracyHtml(const AccuracySummary& summary);
 
-// The name of a view in JSON, for example `allocated_last_rank`, and in words.
+// Return the name of a view in JSON, for example `allocated_last_rank`, and in words.
 const char* ViewName(MemoryView view);
 const char* ViewWords(MemoryView view);
 
-// Skipped rows with equal reasons as one line: source, reason, how many, an id.
+// Skipped rows with equal reasons: source, reason, number of rows, and the id of one.
 struct SkipReason {
   std::string source;
   std::string reason;

@@ -14,18 +14,17 @@ namespace parplan::accuracy {
 struct ScatterPoint {
   double measured = 0.0;
   double predicted = 0.0;
-  // Drawn hollow: the point had a say in the coefficients.
+  // Whether coefficients were fitted on the point; it is drawn hollow.
   bool fitted = false;
   std::string hint;
 };
 
-// Ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten
+// Returns the ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten
 // as long as these are at most `max_count`, else every power, every second, ...
 std::vector<double> LogTicks(double low, double high, int max_count);
 
-// A square-scaled chart with the line of equality and lines 20 % off. Points that
-// are not finite and above 0 are left out; empty when none is left. `title` is what
-// a screen reader says.
+// Returns a chart with equal scales, the line of equality and lines 20 % off. Points that are not
+// finite and above 0 are left out; empty if none is left. Screen readers read `title`.
 std::string ScatterChart(absl::string_view title, const std::vector<ScatterPoint>& points,
                          report::AxisUnit unit);
 

@@ -94,7 +94,7 @@ class ShapeSearch {
   double budget_ = 0.0;
   // [layer][type] layers of the type before it.
   std::vector<std::vector<int>> counts_;
-  // By stage, ends (in the first and the last only) and layers of each type.
+  // Solved stages by stage, ends (in the first and the last only) and layers of each type.
   std::map<std::tuple<int, EngineStrategy, std::vector<int>>, SolvedStage> solved_;
 };
 

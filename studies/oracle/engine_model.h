@@ -26,7 +26,7 @@ struct EngineStrategy {
   int tensor = 1;
   int ulysses = 1;
   int data = 1;
-  // ZeRO-3; else the default kind of data parallelism.
+  // ZeRO-3; otherwise the default kind of data parallelism.
   bool is_sharded = false;
   bool recomputes = false;
 
@@ -36,7 +36,7 @@ struct EngineStrategy {
   friend auto operator<=>(const EngineStrategy&, const EngineStrategy&) = default;
 };
 
-// Batch, micro-batches ("chunks") and stages.
+// The batch, micro-batches ("chunks") and stages of a plan.
 struct EngineShape {
   int64_t global_batch = 0;
   int64_t chunks = 1;
@@ -61,20 +61,20 @@ struct EngineTime {
 
 class EngineModel {
  public:
-  // INVALID_ARGUMENT (PROFILE_INVALID) naming what the engine would lack: no time or
-  // memory at the sequence length in its modes, no bandwidth of some group.
+  // Returns INVALID_ARGUMENT (PROFILE_INVALID) that names what the engine would lack: a time or
+  // memory at the sequence length in its modes, or the bandwidth of some group.
   static absl::StatusOr<EngineModel> Create(const OracleCase& oracle);
 
   const OracleQuestion& question() const { return question_; }
   int layer_type_count() const { return static_cast<int>(layers_.size()); }
 
-  // Whether every table a strategy of `shape` asks for is there.
+  // Returns whether the case has every table that a strategy of `shape` needs.
   bool Knows(const EngineShape& shape, int layer_type, const EngineStrategy& strategy) const;
 
-  // Strategies of layers for a shape, in the engine's order: powers of two within its
+  // Lists the strategies of layers for a shape, in the engine's order: powers of two within its
   // caps whose data-parallel degree divides into the micro-batch it floors.
   std::vector<EngineStrategy> LayerStrategies(const EngineShape& shape) const;
-  // The same for embedding and head: without recomputation.
+  // Lists those of embedding and head: the same without recomputation.
   std::vector<EngineStrategy> EndStrategies(const EngineShape& shape) const;
 
   EngineTime LayerTime(const EngineShape& shape, int layer_type,
@@ -93,7 +93,7 @@ class EngineModel {
   // Returns the megabytes of a device, less a fifth if it has more than 20 GB.
   int UsableMegabytes() const;
 
-  // The layers of `type` over stages of ⌊L/p⌋, what is left on the last.
+  // Returns the number of layers of each stage: ⌊L/p⌋, and those left over on the last.
   std::vector<int> EvenDivision(int pipeline_degree) const;
 
  private:
@@ -106,7 +106,7 @@ class EngineModel {
     std::map<int, double> states;
     std::map<int, double> activation;
   };
-  // slope * samples + intercept ms.
+  // A line through times: slope * samples + intercept ms.
   struct Line {
     double slope = 0.0;
     double intercept = 0.0;
@@ -121,9 +121,9 @@ class EngineModel {
   absl::Status ReadTimes(const OracleCase& oracle);
   absl::Status ReadMemory(const OracleCase& oracle);
   absl::Status ReadHardware(const OracleCase& oracle);
-  // ms a megabyte; 0 for one device.
+  // Returns ms per megabyte; 0 for one device.
   double AllReduceCoefficient(int size, bool neighbours) const;
-  // ms of one message.
+  // Returns the ms of one message.
   double Latency(bool all_to_all, int size, double megabytes) const;
   double ShardedShare(const EngineShape& shape, const EngineStrategy& strategy) const;
   int64_t LocalSamples(const EngineShape& shape, const EngineStrategy& strategy) const {
@@ -147,8 +147,8 @@ class EngineModel {
   double overlap_ = 1.0;
 };
 
-// The engine's time of a step, in seconds: T of its ranking, from the times of stages
-// without and with gradient synchronisation (the latter of layers alone).
+// Returns the engine's time of a step in seconds: T of its ranking, from the times of stages
+// without and with gradient synchronisation (the latter for layers alone).
 double EnginePipelineTime(absl::Span<const double> without_sync, absl::Span<const double> with_sync,
                           int64_t chunks);
 

@@ -1,5 +1,5 @@
-// Plans in the eyes of the engine's own model: what its answer takes there, formula and
-// simulation, and better ones that its own numbers hold.
+// Plans under the engine's own cost model: the step time of its answer there, by formula and by
+// simulation, and better plans by the same numbers.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ENGINE_PLAN_H_
 #define PARPLAN_STUDIES_ORACLE_ENGINE_PLAN_H_
@@ -21,14 +21,14 @@ struct EnginePlan {
   std::vector<std::vector<EngineStrategy>> stages;
 };
 
-// The plan in a strategy file of the engine (`OracleAnswer::strategy_file`).
-// INVALID_ARGUMENT (SPEC_INVALID) for lists that do not go with the model.
+// Reads the plan in a strategy file of the engine (`OracleAnswer::strategy_file`). Returns
+// INVALID_ARGUMENT (SPEC_INVALID) for lists that do not fit the model.
 absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle);
 
-// Kind of each transformer layer, first to last.
+// Returns the kind of each transformer layer, first to last.
 std::vector<int> LayerTypes(const OracleQuestion& question);
 
-// Layers, then what embedding and head add, of one stage.
+// Times of one stage: of its layers, and those that embedding and head add.
 struct EngineStage {
   EngineTime layers;
   EngineTime ends;
@@ -36,27 +36,27 @@ struct EngineStage {
 };
 std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan& plan);
 
-// T of the engine's ranking, seconds.
+// Returns T of the engine's ranking, in seconds.
 double EngineStep(const EngineModel& model, const EnginePlan& plan);
 
-// The same stages under the schedule simulated pass by pass: a third of each time is
-// forward; what of the synchronisation of layers the ends do not hide follows the last
-// backward pass.
+// Returns the times of the same stages for a simulation of the schedule pass by pass: a third of
+// each time is forward; the part of the layers' synchronisation that the ends do not hide follows
+// the last backward pass. `SimulatedEngineStep` returns the simulated step in seconds.
 std::vector<StageTimes> EngineStageTimes(const std::vector<EngineStage>& stages);
 double SimulatedEngineStep(const EngineModel& model, const EnginePlan& plan);
 
-// Megabytes of each stage as the engine counts them: layers and ends rounded up, its
+// Returns the megabytes of each stage as the engine counts them: layers and ends rounded up, its
 // buffer rounded down.
 std::vector<double> EngineMegabytes(const EngineModel& model, const EnginePlan& plan);
 
 // A better plan for the engine's own numbers: the fastest found under the simulated
 // schedule, over its strategies, micro-batch counts, depths and caps, within its memory,
-// with stages of any sizes. `global_batch` as given.
+// with stages of any sizes. The batch is `global_batch`.
 //
-// Each stage is solved exactly (AssignStrategies) for the least of micro-batches times
-// time plus synchronisation; partitions by the bound of docs/search.md over suffixes. Not
-// a proof of anything: a stage may do better with another weight of the two. Nothing when
-// no plan fits.
+// Each stage is solved exactly (AssignStrategies) for the least sum of its time in all
+// micro-batches and its weighted synchronisation; partitions by the bound of docs/search.md over
+// suffixes. The plan is not proved to be optimal: a stage may do better with another weight. Absent
+// if no plan fits.
 struct BetterEnginePlan {
   EnginePlan plan;
   double simulated_step = 0.0;

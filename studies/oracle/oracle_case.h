@@ -32,25 +32,25 @@ namespace parplan {
 // lengths.
 enum class OracleProfileMode { kStatic, kBatch, kSequence };
 
-// The question as the engine was asked it.
+// The question that the engine was asked.
 struct OracleQuestion {
   std::string model_name;
-  // One a kind of transformer layer, in the model's order.
+  // One for each kind of transformer layer, in the model's order.
   std::vector<OracleLayerRun> runs;
   OracleProfileMode time_mode = OracleProfileMode::kStatic;
   OracleProfileMode memory_mode = OracleProfileMode::kStatic;
   int node_count = 1;
   int devices_per_node = 8;
-  // Hardware tables were extrapolated, not measured.
+  // Whether the hardware tables were extrapolated, not measured.
   bool is_synthetic = false;
   double memory_gibibytes = 0.0;
-  // Batches: `largest` alone where `smallest` is 0.
+  // Batch sizes; only `largest` if `smallest` is 0.
   int64_t smallest_global_batch_size = 0;
   int64_t largest_global_batch_size = 0;
   int64_t global_batch_size_step = 1;
-  // 0: every divisor.
+  // 0: every divisor of the batch size.
   int64_t micro_batch_count = 0;
-  // `disable_tp`, `max_pp_deg`, ...; absent ones have the engine's defaults.
+  // Limits by the engine's name: `disable_tp`, `max_pp_deg`, ...; absent ones have its defaults.
   std::map<std::string, int> search_space;
   bool default_is_zero_2 = true;
   bool is_gpipe = false;
@@ -59,7 +59,7 @@ struct OracleQuestion {
   bool is_fp32 = false;
 
   int device_count() const { return node_count * devices_per_node; }
-  // A number of `search_space`, or `otherwise`.
+  // Returns a number of `search_space`, or `otherwise` if it is absent.
   int Space(const std::string& key, int otherwise) const {
     const auto found = search_space.find(key);
     return found == search_space.end() ? otherwise : found->second;
@@ -68,27 +68,27 @@ struct OracleQuestion {
 
 // The engine's answer.
 struct OracleAnswer {
-  // Its strategy file.
+  // The strategy file that the engine wrote.
   NamedText strategy_file;
   Seconds step;
   double samples_per_second = 0.0;
-  // Per stage, as it reports them (with its reserve) and what it had left.
+  // Megabytes of each stage as the engine reports them (with its reserve), and those it had left.
   std::vector<double> reported_megabytes;
   std::vector<double> remaining_megabytes;
-  // One stage an entry, for people.
+  // One entry per stage, for people to read.
   std::vector<std::string> stage_gist;
 };
 
 struct OracleCase {
   std::string id;
   OracleQuestion question;
-  // The files as they were: times, memory, all-reduce, send and receive, overlap, tables.
+  // The engine's input files: times, memory, all-reduce, send and receive, overlap, tables.
   GalvatronFiles files;
-  // Absent where the engine found nothing, or failed.
+  // Absent if the engine found no plan, or failed.
   std::optional<OracleAnswer> answer;
   // The engine's error message if it gave no answer.
   std::string error;
-  // Median of its runs, on one thread.
+  // Median over the engine's runs, on one thread.
   std::optional<Seconds> search_cpu_time;
 
   // The input of our planners.
@@ -99,23 +99,24 @@ struct OracleCase {
   std::vector<std::string> notes;
 };
 
-// Gives the text of a file a case names, by the path in it.
+// Returns the text of a file that a case names, by the path in it.
 using OracleFileReader = std::function<absl::StatusOr<std::string>(const std::string& path)>;
 
-// INVALID_ARGUMENT (PROFILE_INVALID or SPEC_INVALID) with file and field for what is no
-// case, and for files of it that can't be imported; errors of `read` as they are.
+// Reads a case and the files that it names. Returns INVALID_ARGUMENT (PROFILE_INVALID or
+// SPEC_INVALID) with file and field if `file` is no case or a file of it can't be imported; errors
+// of `read` are returned unchanged.
 absl::StatusOr<OracleCase> ReadOracleCase(const NamedText& file, const OracleFileReader& read);
 
-// Plans a case is answered with.
+// The plans among which a case is answered.
 enum class OracleSpace {
   // The space that the engine searched, and uneven stages: its target, degrees and schedule.
   kEngine = 1,
-  // Everything.
+  // All plans of our planners.
   kWhole = 2,
 };
 
-// The case as a question to our planners. A device has the memory of the case, whole:
-// reserves are those of our own model. `calibration` null: `PublishedCalibration`.
+// Returns the case as a question to our planners. A device has the whole memory of the case:
+// reserves are those of our own model. A null `calibration` stands for `PublishedCalibration`.
 absl::StatusOr<PlanningProblem> OracleProblem(
     const OracleCase& oracle, OracleSpace space,
     const std::shared_ptr<const Calibration>& calibration = nullptr);

@@ -1,4 +1,4 @@
-// A case of the public engine, its plan and ours side by side, under both models.
+// Compares the public engine's plan of a case with ours, under both models.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ORACLE_COMPARISON_H_
 #define PARPLAN_STUDIES_ORACLE_ORACLE_COMPARISON_H_
@@ -19,43 +19,44 @@ namespace parplan::oracle {
 
 struct OracleOptions {
   std::string planner = "exact";
-  // Accepted probability of running out of memory. The engine knows no such caution: at
-  // one half what is expected to fit fits.
+  // Accepted probability of running out of memory. The engine has no such setting: at one half, a
+  // plan that is expected to fit fits.
   double out_of_memory_risk = 0.5;
   // Limit of each search; 0: none.
   double time_limit_seconds = 0.0;
   int64_t max_state_count = 0;
-  // Null: `PublishedCalibration`.
+  // Null stands for `PublishedCalibration`.
   std::shared_ptr<const Calibration> calibration;
-  // Seconds of a steady clock. Empty: searches are not timed, and have no time limit.
+  // Returns seconds of a steady clock. If empty, searches are not timed and have no time limit.
   std::function<double()> now;
-  // Also searches the whole space, and not only what the engine searched.
+  // Whether to search the whole space too, and not only the one that the engine searched.
   bool wants_whole_space = true;
-  // Also looks for better plans in the engine's own numbers.
+  // Whether to look for better plans in the engine's own numbers too.
   bool wants_own_tables = false;
 };
 
-// A part of why two models give a plan different times.
+// A part of the difference between the times that two models give a plan.
 struct Difference {
   std::string what;
   Seconds time;
 };
 
-// The engine's plan.
+// The engine's plan under both models.
 struct EngineVerdict {
   // Step time that the engine reported, and that of the same stages with the schedule simulated.
   Seconds said;
   Seconds simulated;
   std::string gist;
-  // Empty, or why it is no plan of our problem: micro-batches its degrees do not divide.
+  // Reason why it is no plan of our problem (its degrees do not divide the micro-batches); else
+  // empty.
   std::string invalid;
-  // Under our model. Absent where invalid.
+  // Our model's prediction; absent if the plan is invalid.
   std::optional<Prediction> prediction;
-  // From `said` to our step; they add up.
+  // Parts of the difference between `said` and our step; they add up to it.
   std::vector<Difference> differences;
   // Megabytes of its fullest stage, as the engine counts layers, ends, context and buffer.
   double own_megabytes = 0.0;
-  // In its own numbers, simulated: a better plan than `simulated`.
+  // Simulated step of a plan that is better than `simulated` in the engine's own numbers.
   std::optional<Seconds> better_in_own_numbers;
   std::string better_gist;
 };
@@ -63,11 +64,11 @@ struct EngineVerdict {
 // An answer of ours.
 struct OurVerdict {
   std::string what;
-  // Absent where nothing fits.
+  // Absent if nothing fits.
   std::optional<PlanFound> found;
   Bytes usable_memory;
   double search_seconds = 0.0;
-  // Empty, or why there is none.
+  // Reason why there is no plan; else empty.
   std::string error;
 };
 
@@ -78,21 +79,22 @@ struct OracleComparison {
   Bytes usable_memory;
   std::string engine_error;
   std::optional<Seconds> engine_search_time;
-  // Absent where the engine gave no plan.
+  // Absent if the engine gave no plan.
   std::optional<EngineVerdict> engine;
-  // In the engine's space, in the whole one, and, where the engine's plan does not fit
+  // Our answers in the engine's space, in the whole one, and, if the engine's plan does not fit by
   // our memory model, in the engine's space with as much memory as that plan needs.
   OurVerdict same_space;
   std::optional<OurVerdict> whole_space;
   std::optional<OurVerdict> same_memory;
 };
 
-// Errors of the import and of `CostModel::Create`; a search that finds nothing is an
-// answer.
+// Plans and predicts the case. Returns errors of the import and of `CostModel::Create`; a search
+// that finds nothing is an answer.
 absl::StatusOr<OracleComparison> CompareOracle(const OracleCase& oracle,
                                                const OracleOptions& options);
 
-// For people, a block a case and a table of all; and as one JSON object.
+// Return the comparisons for people, one block for each case and a table of all, and as one JSON
+// object.
 std::string ComparisonsText(const std::vector<OracleComparison>& comparisons);
 std::string ComparisonsJson(const std::vector<OracleComparison>& comparisons);
 

@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-// By name in lower case. From the configs of the profiled models (model card, or
+// A config by its name in lower case. They are the configs of the profiled models (model card, or
 // `meta_configs` of the engine); `llama-7b-v128k` has the width of its measured layers.
 struct KnownConfig {
   absl::string_view name;

@@ -13,18 +13,18 @@
 
 namespace parplan {
 
-// Equal layers of a case.
+// Consecutive equal layers of a case.
 struct OracleLayerRun {
   int hidden_size = 0;
   int sequence_length = 0;
   int layer_count = 0;
 };
 
-// A model config (model_config.h) for the model called `name`: as published, where it is
-// one of those the public profiles are of and has the widths of `runs`. For another, one
-// whose layers have as many parameters as were measured: heads of 128 (or 64), the gated
-// feed-forward part and the vocabulary from `memory`; `notes` says so. Times and memory
-// are measured, so sizes matter for which degrees divide heads and for what is moved.
+// Returns a model config (model_config.h) for the model called `name`: the published one, if the
+// public profiles have such a model and it has the widths of `runs`. Otherwise one whose layers
+// have as many parameters as were measured: heads of 128 (or 64), the gated feed-forward part and
+// the vocabulary follow from `memory`, and `notes` says so. Times and memory are measured, so sizes
+// only decide which degrees divide heads and how many bytes are moved.
 NamedText OracleModelConfig(absl::string_view name, absl::Span<const OracleLayerRun> runs,
                             const GalvatronMemory& memory, std::vector<std::string>* notes);
 

@@ -49,12 +49,12 @@ absl::StatusOr<double> ActivationPerSample(const Galvatron2022Layer& layer, int 
   return Missing(absl::StrCat("activations at tensor-parallel degree ", degree));
 }
 
-// Message of a ring all-reduce.
+// Returns the message of a ring all-reduce.
 double RingMb(int participant_count, double mb) {
   return 2.0 * (participant_count - 1) / participant_count * mb;
 }
 
-// Share of the backward pass that runs while gradients are synchronised.
+// Returns the share of the backward pass that runs while gradients are synchronised.
 double OverlappingShare(const Galvatron2022Layer& layer, const Strategy& strategy) {
   const int degree = strategy.tensor_parallel_degree;
   if (degree == 1) return 1.0;
@@ -159,7 +159,8 @@ double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degr
 absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
                                           int pipeline_parallel_degree, const Strategy& from,
                                           const Strategy& to, int64_t global_batch_size) {
-  // Between strategies that differ in sharding alone: only to keep equal ones together.
+  // Cost of a transition between strategies that differ in sharding alone: only keeps equal ones
+  // together.
   constexpr double kShardingSwitchMs = 0.1;
   constexpr double kMbPerSample = 2.0;
   const int before = from.tensor_parallel_degree;

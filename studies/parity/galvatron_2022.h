@@ -29,7 +29,7 @@ namespace parplan {
 struct Galvatron2022AllReduce {
   int pipeline_parallel_degree = 1;
   int participant_count = 2;
-  // Consecutive ranks. Without meaning where the group is the whole stage.
+  // Whether the group's ranks are consecutive. Without meaning if the group is the whole stage.
   bool consecutive = true;
   double ms_per_mb = 0.0;
 };
@@ -42,16 +42,16 @@ struct Galvatron2022Hardware {
 };
 
 struct Galvatron2022Layer {
-  // A layer with cross-attention: 6 all-reduces under tensor parallelism, not 4,
-  // and a third of the backward pass that hides no communication.
+  // Whether the layer has cross-attention: 6 all-reduces under tensor parallelism, not 4, and a
+  // third of the backward pass that hides no communication.
   bool is_decoder = false;
   int sequence_length = 0;
   int hidden_size = 0;
-  // fp32, on one device.
+  // fp32 parameters on one device, in MB.
   double parameter_mb = 0.0;
-  // On one device.
+  // Forward time on one device.
   double forward_ms_per_sample = 0.0;
-  // At tensor-parallel degree 1, 2, 4, 8, ...
+  // Activations at tensor-parallel degree 1, 2, 4, 8, ...
   std::vector<double> activation_mb_per_sample;
 };
 
@@ -81,7 +81,7 @@ struct Galvatron2022LayerCost {
   double tensor_parallel_ms = 0.0;
   // Time that the synchronisation of gradients adds, the overhead included.
   double gradient_sync_ms = 0.0;
-  // Gathering sharded parameters once more.
+  // Time of gathering sharded parameters once more.
   double sharding_ms = 0.0;
 
   double layer_ms() const {
@@ -89,7 +89,7 @@ struct Galvatron2022LayerCost {
   }
 };
 
-// Cost of one layer under `strategy` in one of `pipeline_parallel_degree`
+// Returns the cost of one layer under `strategy` in one of `pipeline_parallel_degree`
 // stages. `micro_batch_count` is at least 1 and may have a fraction.
 // FAILED_PRECONDITION (PROFILE_MISSING) when `hardware` has no all-reduce, or
 // `layer` no activation, of the kind the strategy needs. REQUIRES a strategy
@@ -100,7 +100,7 @@ absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,
     int64_t global_batch_size, double micro_batch_count);
 
-// The number of micro-batches 2022 took, by model. 1 without pipeline.
+// The number of micro-batches that the program of 2022 took, by model. 1 without pipeline.
 enum class MicroBatchRule2022 {
   kBert,  // fitted by hand on 8 devices, with a fraction
   kT5,    // 2; 1 where a replica has fewer than 4 samples, 3 where it is one device
@@ -108,7 +108,7 @@ enum class MicroBatchRule2022 {
 };
 double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degree,
                              const Strategy& strategy, int64_t global_batch_size);
-// That of `kBert`.
+// Returns the number of `kBert`.
 double BertMicroBatchCountIn2022(int pipeline_parallel_degree, const Strategy& strategy,
                                  int64_t global_batch_size);
 
@@ -119,7 +119,7 @@ absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
                                           int pipeline_parallel_degree, const Strategy& from,
                                           const Strategy& to, int64_t global_batch_size);
 
-// The same as the cost of one micro-batch that holds the whole batch, for a
+// Returns the cost as that of one micro-batch that holds the whole batch, for a
 // search that adds up forward, backward and gradient_sync of all layers. Half
 // of the tensor-parallel time goes to each pass, the sharding to the backward.
 LayerCost ToLayerCost(const Galvatron2022LayerCost& cost);

@@ -1,7 +1,6 @@
 // The search of Galvatron as submitted in June 2022, over the costs of
-// studies/parity/galvatron_2022.h: which batch, depth and strategies its authors' own
-// program predicts to be best. A yardstick beside `galvatron`, which plans under our own
-// model.
+// studies/parity/galvatron_2022.h: the batch, depth and strategies that its authors'
+// own program predicts to be best. A yardstick for `galvatron`, which plans under our own model.
 //
 // Algorithm: papers.md 1.2 to 1.5. Batches grow in steps of eight until no depth fits;
 // each stage is solved by the dense programme (dense_assignment.h) with layers rounded up
@@ -25,8 +24,8 @@
 
 namespace parplan {
 
-// Parts of the tree that are compared. `3D` is 2-2*-2 on eight devices, no other on
-// others.
+// Parts of the tree that are compared. `3D` has two stages and consecutive tensor-parallel pairs:
+// 2-2*-2 on eight devices.
 enum class Subspace2022 { kDp, kTp, kPp, kSdp, kDpTp, kDpPp, kThreeD, kFull };
 inline constexpr Subspace2022 kSubspaces2022[] = {
     Subspace2022::kDp,   Subspace2022::kTp,   Subspace2022::kPp,     Subspace2022::kSdp,
@@ -47,7 +46,7 @@ struct Question2022 {
   MicroBatchRule2022 micro_batch_rule = MicroBatchRule2022::kBert;
   // First to last; at least one layer.
   std::vector<LayerRun2022> layers;
-  // Stages by the greedy memory balance, else even.
+  // Whether stages follow the greedy balance of memory; otherwise they are even.
   bool balances_memory = false;
 };
 
@@ -57,14 +56,14 @@ struct Plan2022 {
   // [stage][layer]
   std::vector<std::vector<Strategy>> stages;
 
-  // `2-4-1 x1, 2-2*-2 x14 | 2-4-1 x15`, equal stages one by one.
+  // Returns `2-4-1 x1, 2-2*-2 x14 | 2-4-1 x15`; equal stages are written one by one.
   std::string Gist() const;
 };
 
-// [budget] the plan of most samples a second within so many MB a device, the first of
-// equal ones; nothing where no batch fits. All budgets are answered by the tables of the
-// largest. FAILED_PRECONDITION (PROFILE_MISSING) where a strategy of the sub-space needs
-// a measurement that is not there.
+// Returns, for each budget in MB per device, the plan with the most samples a second, the first of
+// equal ones; absent if no batch fits. All budgets are answered from the tables of the largest.
+// Returns FAILED_PRECONDITION (PROFILE_MISSING) if a strategy of the sub-space needs a measurement
+// that `question` lacks.
 //
 // The eight sub-spaces and four budgets of BERT-Huge-32 take a second.
 absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question2022& question,

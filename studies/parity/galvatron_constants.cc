@@ -112,8 +112,8 @@ absl::StatusOr<int> CountOf(const json& layer, const json& model, const std::str
   return Count(json{{key, of_model[index]}}, key, path);
 }
 
-// Without the class token that some counts of a vision transformer's tokens have: the
-// messages predicted have none.
+// Returns the number of patches, without the class token that some counts of a vision transformer's
+// tokens have: the predicted messages have none.
 int Patches(int token_count) {
   const int side = static_cast<int>(std::lround(std::sqrt(token_count)));
   return side > 1 && side * side + 1 == token_count ? token_count - 1 : token_count;

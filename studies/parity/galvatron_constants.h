@@ -1,5 +1,5 @@
-// The profiled constants of Galvatron's submission of 2022, and what its own model
-// predicted with them: the two files of a parity check.
+// The profiled constants of Galvatron's submission of 2022, and the predictions of its own model
+// with them: the two files of a parity check.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
@@ -15,7 +15,7 @@
 
 namespace parplan {
 
-// The hardware that is meant where none is named.
+// The hardware that is taken if none is named.
 inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
 
 struct ModelOf2022 {
@@ -25,8 +25,8 @@ struct ModelOf2022 {
   std::string missing;
 };
 
-// All models of a file in its order, on the hardware named. INVALID_ARGUMENT
-// (PROFILE_INVALID) naming the field that is absent or not a number.
+// Reads all models of a file in its order, on the hardware named. Returns INVALID_ARGUMENT
+// (PROFILE_INVALID) with the field that is absent or not a number.
 //
 // The name of a model begins with its family, which decides what 2022 fitted by hand:
 // `bert` and `t5` have 100 and 60 ms over 24 layers added under data parallelism, others
@@ -42,12 +42,12 @@ struct PredictionOf2022 {
   std::string model;
   std::string subspace;
   int budget_gb = 0;
-  // Nothing: out of memory.
+  // Absent if out of memory.
   std::optional<double> samples_per_second;
   std::optional<int64_t> global_batch_size;
 };
 
-// Cells in the order of the file. INVALID_ARGUMENT (PROFILE_INVALID) as above.
+// Reads the cells in the order of the file. Returns INVALID_ARGUMENT (PROFILE_INVALID) as above.
 absl::StatusOr<std::vector<PredictionOf2022>> ParsePredictionsOf2022(absl::string_view text);
 
 }  // namespace parplan
