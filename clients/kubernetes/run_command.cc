@@ -66,7 +66,7 @@ void LogTry(const JournalTask& task, const absl::Status& status, bool may_retry)
     return;
   }
   LogEvent(may_retry ? "warning" : "error",
-           may_retry ? "the server could not be told" : "the server refused",
+           may_retry ? "could not be forwarded, will be retried" : "the server refused",
            {{"plan", task.request.parent()},
             {"windows", absl::StrCat(task.windows.size())},
             {"message", std::string(status.message())}});
@@ -82,7 +82,7 @@ class Sidecar {
     }
     changed_.notify_all();
     if (looker_.joinable()) looker_.join();
-    // Who calls what comes after ends first.
+    // Callers end before what they call.
     service_.reset();
     metrics_.reset();
     forwarder_.reset();

@@ -123,7 +123,7 @@ void AddRun(CLI::App& app, SidecarFlags& flags) {
   AddWatchFlags(app, group, flags.watch);
   AddDurationFlag(app, "--look-every", flags.look_interval, "Between looks for a newer plan [30s]");
   app.add_option("--drift-limit", flags.drift_limit,
-                 "Measured over predicted step time, or its inverse, from which on it is told")
+                 "Measured over predicted step time, or its inverse, above which drift is logged")
       ->check(CLI::Range(1.001, 1000.0))
       ->capture_default_str()
       ->group(group);
@@ -151,7 +151,7 @@ std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::App* const init = app.add_subcommand("init", "Put a verified plan on a shared volume");
   CLI::App* const run = app.add_subcommand(
-      "run", "Forward the job's measurements, follow its plan, tell health and metrics");
+      "run", "Forward the job's measurements, follow its plan, serve health and metrics");
   for (CLI::App* const command : {init, run}) {
     command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     command->add_flag("--check-config", check_only, "Check the flags, and end");

@@ -119,7 +119,7 @@ absl::StatusOr<std::string> MasterAddress(const SlurmConfig& config, const std::
         return absl::ascii_isalnum(letter) || absl::StrContains(".-:_", letter);
       });
   if (!is_address)
-    return absl::UnavailableError(absl::StrCat("scontrol tells no NodeAddr of ", node));
+    return absl::UnavailableError(absl::StrCat("scontrol reports no NodeAddr of ", node));
   return address;
 }
 

@@ -77,7 +77,7 @@ absl::StatusOr<JobBundle> ReadBundle(const std::string& spool_dir, const std::st
   PARPLAN_ASSIGN_OR_RETURN(JobBundle bundle, JobBundle::FromJson(text));
   if (bundle.job_id != job_id) {
     return absl::DataLossError(absl::StrCat(BundlePath(spool_dir, job_id), " is of job ",
-                                            bundle.job_id, "; nobody but SlurmUser may write to ",
+                                            bundle.job_id, "; only SlurmUser may write to ",
                                             spool_dir));
   }
   return bundle;

@@ -246,7 +246,7 @@ absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view no
     const auto found = gres.find(name);
     if (found == gres.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("scontrol does not tell what the job has of ", name));
+          absl::StrCat("scontrol does not report what the job has of ", name));
     }
     job.nodes.push_back({name, found->second});
   }

@@ -35,7 +35,7 @@ absl::Status NotifyServiceManager(const std::string& state) {
   if (descriptor >= 0) ::close(descriptor);
   if (sent == static_cast<ssize_t>(state.size())) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat("cannot tell the service manager ", state, ": ", std::strerror(error)));
+      absl::StrCat("cannot send ", state, " to the service manager: ", std::strerror(error)));
 }
 
 }  // namespace parplan

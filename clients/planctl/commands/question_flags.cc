@@ -61,7 +61,7 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
       .Check(shell::Positive());
   command
       .AddOption("--headroom", memory_headroom_ratio,
-                 "Share of device memory left free besides what --risk keeps [0]")
+                 "Share of device memory left free in addition to what --risk keeps [0]")
       .Check(shell::Share());
   command
       .AddOption("--risk", out_of_memory_risk,
