@@ -15,23 +15,22 @@
 
 namespace parplan::planctl {
 
-// Those of `executions` that measured something, in their order. What was predicted
-// is taken from the execution, so that no plan, model or profile is needed. It is
-// taken to be proportional to the cluster's `time_factor` (step) and
-// `activation_factor` (memory): a run therefore moves these two, by no more than it
-// should where other terms have a share, and makes no range: what is left of it after
-// the fit is not what a prediction leaves. Device families stay open: a cluster's
-// factors hold for all of its devices.
+// Returns the executions that measured something as runs, in their order. The prediction is taken
+// from the execution, so that no plan, model or profile is needed. It is assumed to be proportional
+// to the cluster's `time_factor` (step) and `activation_factor` (memory): a run therefore moves
+// these two, by no more than it should if other terms have a share. It makes no range: its residual
+// after the fit is not that of a prediction. Device families stay open: a cluster's factors hold
+// for all of its devices.
 //
-// An execution names the calibration it was predicted under by its digest. One under
-// `base`, which the fit begins with, is taken as it is; one under another of `others` is
-// moved to `base` if the two differ for its cluster in these two factors only, as
-// calibrations of one line do; so a factor is never taken times what it was. One that
-// names none (an older server's) is taken to be under `base`.
+// An execution names the calibration of its prediction by its digest. A prediction under `base`,
+// with which the fit begins, is used unchanged. One under a calibration of `others` is converted to
+// `base` if the two differ for its cluster in these two factors only, as calibrations that were
+// fitted one after the other do; so no factor is applied twice. An execution that names none (of an
+// older server) is assumed to be under `base`.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming `executions[i].name` when that is no name of
-// an execution, or a duration that is none; `executions[i].calibration_digest` when the
-// calibration is none of those given, or differs in more.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with `executions[i].name` if that is not the name of an
+// execution, with the field of an invalid duration, or with `executions[i].calibration_digest` if
+// the calibration is not among those given or differs in other values.
 absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
     const v1::ListExecutionsResponse& executions, std::shared_ptr<const Calibration> base,
     absl::Span<const std::shared_ptr<const Calibration>> others = {});

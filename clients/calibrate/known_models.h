@@ -9,8 +9,8 @@
 
 namespace parplan::accuracy {
 
-// Fills the sizes of the model that `name` names (`Llama 3.1 70B`, `LLAMA3_70B`), from
-// the configurations its authors published; nothing for an unknown one.
+// Sets the sizes of the model that `name` names (`Llama 3.1 70B`, `LLAMA3_70B`) from the
+// configuration that its authors published. Sets nothing if the name is unknown.
 void FillKnownModel(const std::string& name, PublishedModel* model);
 
 }  // namespace parplan::accuracy

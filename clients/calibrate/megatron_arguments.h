@@ -1,5 +1,5 @@
-// Arguments of Megatron's command line as facts of a run, with that program's
-// defaults where they are absent.
+// Reads arguments of Megatron's command line as facts of a run, with that program's defaults for
+// absent ones.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_MEGATRON_ARGUMENTS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_MEGATRON_ARGUMENTS_H_
@@ -9,11 +9,11 @@
 
 namespace parplan::accuracy {
 
-// Fills what `arguments` (names without leading dashes) say into `run`, whose id is
-// set. Faults name the argument. What the planner has no words for (latent
-// attention, 8-bit products, Mamba layers, ...) goes to `run->beyond`.
+// Sets the values of `run`, whose id is set already, from `arguments` (names without leading
+// dashes). Faults name the argument. Features that the planner cannot express (latent attention,
+// 8-bit products, Mamba layers, ...) are appended to `run->beyond`.
 //
-// Defaults as in megatron/training/arguments.py: feed-forward 4 x hidden, or
+// Defaults are those of megatron/training/arguments.py: feed-forward 4 x hidden, or
 // two thirds of that in steps of 64 for SwiGLU; head size hidden / heads; tied
 // embeddings; learned positions; dropout 0.1; fp32 unless --bf16 or --fp16.
 // The vocabulary is the tokenizer's: GPT-2's 50,257, or 30,522 for BERT.

@@ -25,7 +25,7 @@ struct RunPrediction {
   TimeItems time_items;
   // Memory of the stage whose peak the source published, only the items that this peak counts.
   MemoryItems memory_items;
-  // Their sum: compared with the measured peak.
+  // Sum of `memory_items`, which is compared with the measured peak.
   Bytes memory;
   // Total memory of the fullest device (whatever the source published) at the risk that the planner
   // accepts: a run is refused when this is above the device's
@@ -33,17 +33,16 @@ struct RunPrediction {
   Bytes memory_upper;
 };
 
-// Gives a prediction, or why there is none.
+// Returns a prediction, or the reason why there is none.
 using RunPredictor = std::function<absl::StatusOr<RunPrediction>(const RunQuestion&)>;
 
-// The items of a stage's peak that `view` counts: tensors and workspaces for
+// Returns the items of a stage's peak that `view` counts: tensors and workspaces for
 // allocated memory, with the allocator's loss for reserved memory, and all of them
 // for the device.
 MemoryItems ItemsInView(const MemoryItems& items, MemoryView view);
 
-// Predicts with the cost model, from data sheets alone. A null `calibration` is the
-// built-in one. Errors are those of `PlanningProblem::Create` and
-// `CostModel::Create`.
+// Predicts with the cost model, from data sheets alone. A null `calibration` stands
+// for the built-in one. Returns errors of `PlanningProblem::Create` and `CostModel::Create`.
 absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
                                          const std::shared_ptr<const Calibration>& calibration);
 

@@ -45,7 +45,7 @@ std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published
                                                         &calibration);
       PARPLAN_ASSIGN_OR_RETURN(const accuracy::RunPrediction predicted,
                                accuracy::PredictRun(*question, borrowed));
-      // Nothing of it was measured.
+      // The times rest on data sheets, not on measurements.
       return RunPrediction{
           .step = predicted.step,
           .memory = predicted.memory,

@@ -1,4 +1,4 @@
-// Published runs as measured runs: those of the slices, predicted by the cost model.
+// Turns the published runs of slices into measured runs, predicted by the cost model.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
@@ -12,9 +12,9 @@
 
 namespace parplan::planctl {
 
-// In the order of the file. A run keeps its step when `time_slice` holds it and its
-// memory when `memory_slice` does; the others are left out, unseen. Those that the
-// planner has no words for go to `skipped`, `id: reason`.
+// Returns the runs in the order of the file. A run keeps its step if it is in `time_slice` and its
+// memory if it is in `memory_slice`; runs in neither are left out before anything is read of them.
+// Runs that the planner cannot express are appended to `skipped`, as `id: reason`.
 std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published,
                                         const RunSlice& time_slice, const RunSlice& memory_slice,
                                         std::vector<std::string>& skipped);

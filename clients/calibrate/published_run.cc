@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 constexpr char kSchema[] = "published_runs/1";
 constexpr double kGibibyte = 1073741824.0;
 
-// Nothing where `bytes` is no size any device has.
+// Returns the size; absent if `bytes` is not a size that any device has.
 std::optional<Bytes> SizeOf(double bytes) {
   constexpr double kLargestMemory = 1e15;
   if (!(bytes > 0.0 && bytes <= kLargestMemory)) return std::nullopt;

@@ -34,7 +34,7 @@ struct PublishedModel {
   // The unpadded size; runtimes of the Megatron family pad it to a multiple of 128 x tp.
   int vocabulary_size = 0;
   bool tied_embedding = true;
-  // A learned table of positions beside that of words (GPT, BERT).
+  // Whether there is a learned table of positions in addition to that of words (GPT, BERT).
   bool learned_positions = false;
   // Mixture of experts; 0 for none.
   int expert_count = 0;
@@ -52,7 +52,7 @@ struct PublishedHardware {
   double memory_gb = 0.0;    // 0: not said
   int devices_per_node = 0;  // 0: not said
   int device_count = 0;
-  // The count is that of the usual machine, not of the run.
+  // Whether the count is that of the usual machine instead of the run's.
   bool device_count_assumed = false;
   bool heterogeneous = false;
   std::string interconnect;
@@ -73,7 +73,7 @@ struct PublishedParallelism {
   std::optional<bool> sequence_parallel;
   // Layers of each stage; empty if the row does not say.
   std::vector<int> layers_per_stage;
-  // Embedding and head count as one layer each where layers are split into stages.
+  // Whether embedding and head count as one layer each when layers are split into stages.
   bool ends_count_as_layers = false;
 };
 
@@ -81,7 +81,7 @@ struct PublishedParallelism {
 struct PublishedRuntime {
   std::optional<AttentionKernel> attention_kernel;
   std::optional<FlashKernel> flash_kernel;
-  // By torch.compile, which makes one kernel of element-wise operations.
+  // Whether torch.compile is used, which makes one kernel of element-wise operations.
   std::optional<bool> compiled;
   std::optional<bool> overlap_tensor_parallel;
   std::optional<bool> dropout;
@@ -128,7 +128,7 @@ struct PublishedRun {
   std::optional<Bytes> peak_memory;
   // Memory that stays allocated between steps.
   std::optional<Bytes> allocated_memory;
-  // Known only where the source says so.
+  // Absent if the source does not say.
   std::optional<bool> out_of_memory;
 
   // Reasons why the planner can't express this run, one sentence per entry.
@@ -147,11 +147,10 @@ struct PublishedRuns {
   std::vector<SkippedRun> skipped;
 };
 
-// Reads a file. Unknown members are ignored and nulls count as absent; a known
-// member of another type, or the absence of one nothing can stand for, makes the
-// row skipped with a reason that names it, for example `model.layers is missing`.
-// INVALID_ARGUMENT (SPEC_INVALID) when the file as a whole is no such file: not
-// JSON, another schema, two rows of one id.
+// Reads a file. Unknown members are ignored and nulls count as absent. A row in which a known
+// member has another type, or a member without default is absent, is skipped with a reason that
+// names it, for example `model.layers is missing`. Returns INVALID_ARGUMENT (SPEC_INVALID) if the
+// file is not JSON, has another schema, or has two rows with the same id.
 absl::StatusOr<PublishedRuns> ReadPublishedRuns(const NamedText& file);
 
 }  // namespace parplan::accuracy

@@ -10,19 +10,19 @@
 
 namespace parplan::accuracy {
 
-// Ranks from 1; equal values share the mean of their places.
+// Returns the rank of each value, from 1; equal values share the mean of their places.
 std::vector<double> Ranks(absl::Span<const double> values);
 
-// Spearman's rank correlation; absent when all values of a list are equal.
+// Returns Spearman's rank correlation; absent if all values of a list are equal.
 // REQUIRES equal lengths.
 std::optional<double> RankCorrelation(absl::Span<const double> a, absl::Span<const double> b);
 
-// Loss of choosing by `predicted`: the measured value at the smallest prediction
+// Returns the loss of choosing by `predicted`: the measured value at the smallest prediction
 // (the mean over ties) divided by the smallest measured one, less 1. REQUIRES equal
 // lengths, not 0, and values above 0.
 double TopOneRegret(absl::Span<const double> predicted, absl::Span<const double> measured);
 
-// Middle value, or the mean of the two middle ones. REQUIRES a value.
+// Returns the middle value, or the mean of the two middle ones. REQUIRES a value.
 double Median(std::vector<double> values);
 
 }  // namespace parplan::accuracy

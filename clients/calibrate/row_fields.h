@@ -1,4 +1,4 @@
-// Members of a row, read by any of the names they go by.
+// Reads members of a row by any of their names.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_
@@ -25,8 +25,8 @@ class RowFault {
   std::string fault_;
 };
 
-// One object of a row. Null and absent are the same. Of several names the first
-// that is there counts. A member of a wrong type is a fault and reads as absent.
+// Reads one object of a row. Null and absent are the same. If several names are given, the first
+// that is present counts. A member of a wrong type is a fault and reads as absent.
 class RowFields {
  public:
   using Names = std::initializer_list<const char*>;
@@ -36,21 +36,21 @@ class RowFields {
   RowFields(const nlohmann::json* object, std::string prefix, RowFault* fault)
       : object_(object), prefix_(std::move(prefix)), fault_(fault) {}
 
-  // The object of that name; a reader of nothing when absent.
+  // Returns a reader of the object of that name; every member of an absent object is absent.
   RowFields Section(const char* name) const;
 
   bool Has(Names names) const { return Find(names, nullptr) != nullptr; }
-  // A whole number from `minimum` to 2^24.
+  // Returns a whole number from `minimum` to 2^24.
   std::optional<int> Count(Names names, int minimum) const;
-  // A finite number above 0.
+  // Returns a finite number above 0.
   std::optional<double> Number(Names names) const;
   std::optional<std::string> Text(Names names) const;
   std::optional<bool> Flag(Names names) const;
   std::optional<std::vector<int>> Counts(Names names, int minimum) const;
-  // The member as it is, for those of several types; null when absent.
+  // Returns the member unread, for members of several types; null if absent.
   const nlohmann::json* Any(Names names) const { return Find(names, nullptr); }
 
-  // The same, with a fault when absent.
+  // Does the same as `Count` with minimum 1, and adds a fault if the member is absent.
   int RequiredCount(Names names) const;
 
   void Fault(const char* name, const std::string& rule) const {

@@ -1,5 +1,4 @@
-// A published run as the planner's own values: the question "what would you have
-// expected of this?".
+// Expresses a published run in the planner's own values, as a question for its prediction.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_
@@ -19,14 +18,14 @@
 
 namespace parplan::accuracy {
 
-// Cluster of the topologies of sources that do not say where they measured.
+// Name of the cluster if a source does not say where it measured.
 inline constexpr char kUnnamedCluster[] = "published";
 
-// Everything that a predictor needs; nothing that was measured.
+// The inputs of a predictor, without measurements.
 struct RunQuestion {
   std::string id;
   std::shared_ptr<const ModelSpec> model;
-  // Its node group's device kind is `hardware->device.device_id`.
+  // Topology; the device kind of its node group is `hardware->device.device_id`.
   std::shared_ptr<const Topology> topology;
   std::shared_ptr<const Hardware> hardware;
   // `plan.stages` holds virtual stages in the order of the model's layers.
@@ -36,9 +35,9 @@ struct RunQuestion {
   MemoryView memory_view = MemoryView::kAllocatedMax;
   // Memory of a device that programs can allocate; a run that needs more fails.
   Bytes device_memory;
-  // Questions of one job: equal model, devices, batch, precision and source.
+  // Key of the job: equal for equal model, devices, batch, precision and source.
   std::string job_key;
-  // Among those, equal for equal plans.
+  // Key of the plan: equal for equal plans of one job.
   std::string plan_key;
   // Values that the row leaves open and how they were filled in, one sentence per entry.
   std::vector<std::string> assumptions;
@@ -46,7 +45,7 @@ struct RunQuestion {
 
 // Returns the question of `run`. INVALID_ARGUMENT (SPEC_INVALID), with the member of the row at
 // fault, for a run that the planner can't express or that contradicts itself. docs/accuracy.md
-// lists the rules for what rows leave open.
+// lists the rules for values that rows leave open.
 absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run);
 
 }  // namespace parplan::accuracy

@@ -19,14 +19,14 @@ struct RunRuntime {
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
-  // Every how many layers one recomputes.
+  // Interval of the layers that recompute; 1: each layer.
   int recompute_interval = 1;
   // Values for rows that do not say.
   int default_zero_level = 0;
   bool default_sequence_parallel = false;
-  // Vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
+  // Whether vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
   bool pads_vocabulary = false;
-  // DeepSpeed fills stages from the front where layers do not divide evenly.
+  // Whether stages are filled from the front if layers do not divide evenly (DeepSpeed).
   bool fills_stages_from_front = false;
   MemoryView memory_view = MemoryView::kAllocatedMax;
 };

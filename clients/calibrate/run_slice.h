@@ -11,18 +11,18 @@
 
 namespace parplan::planctl {
 
-// `SOURCE: sha256(id) % MODULUS == REMAINDER`: the runs of one source whose id,
-// hashed and taken as a number of 256 bits, leaves that remainder. `SOURCE: all`
-// takes every run of it, `none` none of any.
+// A set of runs. `SOURCE: sha256(id) % MODULUS == REMAINDER` has the runs of one source whose id,
+// hashed and read as a number of 256 bits, leaves that remainder; `SOURCE: all` has every run of
+// the source, `none` has no run.
 class RunSlice {
  public:
-  // INVALID_ARGUMENT (SPEC_INVALID) naming `field` and the forms above. MODULUS is 2
-  // to 1000, REMAINDER below it.
+  // MODULUS is 2 to 1000, REMAINDER below it. Returns INVALID_ARGUMENT (SPEC_INVALID) with `field`
+  // and the forms above for other texts.
   static absl::StatusOr<RunSlice> Parse(absl::string_view text, absl::string_view field);
 
   bool Holds(absl::string_view source, absl::string_view id) const;
 
-  // `sha256(id) % 5 == 0`; empty for all.
+  // Returns the rule, for example `sha256(id) % 5 == 0`; empty for all runs.
   const std::string& rule() const { return rule_; }
   const std::string& source() const { return source_; }
 

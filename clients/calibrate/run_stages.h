@@ -18,8 +18,8 @@ namespace parplan::accuracy {
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front);
 
 // Returns the transformer layers of each (virtual) stage, first to last: as the row says, or
-// split evenly, with embedding and head as one layer each where the row says so.
-// INVALID_ARGUMENT (SPEC_INVALID) when the row's lists contradict each other or a
+// split evenly, with embedding and head as one layer each if the row says so.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) if the row's lists contradict each other or a
 // stage between the ends would be empty.
 absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int stage_count,
                                                 bool from_front,

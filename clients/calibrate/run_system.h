@@ -22,7 +22,7 @@ struct AdapterText {
   int gigabits_per_second = 0;  // of one
 };
 
-// Returns the first rate in Gb/s that a count or a kind of network goes with; absent for
+// Returns the first rate in Gb/s that comes with a count or a kind of network; absent if there is
 // none. A rate without a count is that of one adapter.
 std::optional<AdapterText> AdaptersIn(absl::string_view text);
 
@@ -32,9 +32,8 @@ std::optional<AdapterText> AdaptersIn(absl::string_view text);
 absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 
 // Returns the number of devices that share the links of a node: that of the row, or of the usual
-// machine.
-// Trays of GB200 and GB300 are four devices of an NVLink domain of 72: where a job takes
-// several racks a rack is the node, of 64 devices where such racks hold the job.
+// machine. Trays of GB200 and GB300 are four devices of an NVLink domain of 72: if a job takes
+// several racks, a rack is the node, with 64 devices if such racks hold the job.
 int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
                    std::vector<std::string>* assumptions);
 
