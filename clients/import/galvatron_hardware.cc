@@ -85,7 +85,7 @@ class HardwareReader {
 
   const GalvatronHardwareFiles& files_;
   GalvatronHardware hardware_;
-  // In the order of the pipeline degree, so that the first of equal groups wins.
+  // Entries in the order of the pipeline degree, so that the first of equal groups wins.
   std::vector<GroupEntry> groups_;
   std::set<int> measured_groups_;  // of neighbours, by participants
   std::map<std::tuple<int, int, int, int64_t>, v1::CollectiveTiming> timings_;

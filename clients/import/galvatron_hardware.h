@@ -1,4 +1,4 @@
-// Galvatron's hardware files, both bandwidth conventions, as collective timings.
+// Reads Galvatron's hardware files, of both bandwidth conventions, as collective timings.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_
@@ -41,14 +41,14 @@ struct GalvatronHardware {
 // send and receive. With bus bandwidth w (GB/s) an all-reduce of S bytes over n
 // takes 2 (n - 1) / n * S / w; the files of 2022 hold ms per MB instead, with
 // the same factor. Groups of neighbours (`consec_1`) have stride 1, strided ones
-// the devices of the file, or of a pipeline stage, over n. Where a table of
-// measured sizes holds the same group, it alone is taken.
+// the devices of the file, or of a pipeline stage, over n. If a table of
+// measured sizes holds the same group, only the table is used.
 //
 // The number of nodes comes from `nodes`, else from file names, else from the
 // largest group, with 8 devices a node.
 //
-// INVALID_ARGUMENT (PROFILE_INVALID) with file and field for keys or values
-// that are none of these, or nodes that the files contradict.
+// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for other keys or values, or nodes
+// that the files contradict.
 absl::StatusOr<GalvatronHardware> ReadGalvatronHardware(const GalvatronHardwareFiles& files,
                                                         GalvatronNodes nodes);
 

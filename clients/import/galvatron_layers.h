@@ -1,4 +1,4 @@
-// Galvatron's times and memory as the layer measurements of a profile.
+// Converts Galvatron's times and memory into the layer measurements of a profile.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_LAYERS_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_LAYERS_H_
@@ -15,8 +15,8 @@
 
 namespace parplan {
 
-// A model made by `BuildModelSpec`, so with the embedding first and the head
-// last; `definitions` are its definitions with defaults filled in.
+// A model made by `BuildModelSpec`: the embedding is first, the head last. `definitions` are its
+// definitions with defaults filled in.
 struct LayersOfModel {
   std::vector<LayerDefinition> definitions;
 
@@ -24,12 +24,13 @@ struct LayersOfModel {
   const LayerDefinition& head() const { return definitions.back(); }
   const LayerDefinition& layer(int type) const { return definitions[type + 1]; }
   int layer_type_count() const { return static_cast<int>(definitions.size()) - 2; }
-  // Images have a patch embedding, and a head that reads one token.
+  // Returns whether the model reads images: with a patch embedding, and a head that reads one
+  // token.
   bool image() const { return embedding().kind == LayerKind::kPatchEmbedding; }
 };
 
-// Adds the timings of layers, embedding and head; notes what was split,
-// estimated or left out. See ImportGalvatron for the rules.
+// Adds the timings of layers, embedding and head; adds a note for each value that was
+// split, estimated or left out. See ImportGalvatron for the rules.
 void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model, v1::Profile* profile,
                      std::vector<std::string>* notes);
 
@@ -37,7 +38,7 @@ void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model, v1
 void AddLayerMemories(const GalvatronMemory& memory, const LayersOfModel& model,
                       v1::Profile* profile, std::vector<std::string>* notes);
 
-// The share of the embedding in a time measured for embedding and head
+// Returns the share of the embedding in a time measured for embedding and head
 // together: its share of their operations, at least 1 % and at most 99 %.
 double EmbeddingTimeShare(const LayersOfModel& model);
 

@@ -1,4 +1,4 @@
-// Galvatron's memory files, every generation, as one table.
+// Reads Galvatron's memory files, of every generation, as one table.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_
@@ -25,11 +25,11 @@ struct GalvatronLayerMemory {
   int sequence_length = 0;  // 0: not in the file
   // fp32 bytes of the parameters of the whole layer.
   double parameter_megabytes = 0.0;
-  // Per sample, by tensor-parallel degree.
+  // Activations per sample, by tensor-parallel degree.
   std::map<int, double> activation_megabytes;
   // The saved input of a recomputed layer, per sample, whole.
   std::optional<double> checkpoint_megabytes;
-  // Computed from whole models.
+  // Whether the values are differences of whole models.
   bool differenced = false;
 };
 
@@ -41,7 +41,7 @@ struct GalvatronOtherMemory {
   std::vector<int> sequence_lengths;  // one a layer type, one for all, or none
   // Model states of one device, not sharded: four times the fp32 bytes of its parameters.
   std::map<int, double> state_megabytes;
-  // Per sample.
+  // Activations per sample.
   std::map<int, double> activation_megabytes;
   bool differenced = false;
 };
@@ -58,15 +58,14 @@ struct GalvatronMemory {
 
 // Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of
 // one model, whose parameters and activations are added. Values that are
-// negative are left out with a note. INVALID_ARGUMENT (PROFILE_INVALID) with
-// file and field for values that are no sizes, mixtures of experts, and files
-// that hold no memory of a layer, with what is missing.
+// negative are left out with a note. Returns INVALID_ARGUMENT (PROFILE_INVALID) with
+// file and field for values that are no sizes, for mixtures of experts, and for files that hold no
+// memory of a layer, with the value that is missing.
 absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files);
 
-// For files with raw blocks only: the memory of a layer as the difference of
-// two models of one layer type, and of embedding and head as what is left.
-// Raw models are sharded over their data-parallel ranks (ZeRO-3). Adds nothing
-// where that can't be done, and says why in `notes`.
+// Reads a file that has raw blocks only: the memory of a layer is the difference of two models of
+// one layer type, that of embedding and head is the rest. Raw models are sharded over their
+// data-parallel ranks (ZeRO-3). Adds nothing if that can't be done, with the reason in `notes`.
 absl::Status ReadRawGalvatronMemory(const nlohmann::json& object, absl::string_view file_name,
                                     GalvatronMemory* memory);
 

@@ -1,5 +1,5 @@
-// The names in Galvatron's profile files: keys of times, keys and blocks of
-// memory, and what the names of the files say.
+// Parses the names in Galvatron's profile files: keys of times, keys and blocks of memory, and the
+// facts in file names.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_
@@ -18,13 +18,13 @@ namespace parplan {
 struct GalvatronTimeKey {
   enum class Kind { kLayer, kOther, kWholeModel };
   Kind kind = Kind::kLayer;
-  // For `kLayer`.
+  // Type of the layer; only for `kLayer`.
   int layer_type = 0;
-  // For `kWholeModel`: layers of each type.
+  // Layers of each type; only for `kWholeModel`.
   std::vector<int> layer_counts;
-  // 0 when the key does not say.
+  // 0 if the key does not say.
   int batch_size = 0;
-  // One, or one a layer type; empty when the key does not say.
+  // One, or one for each layer type; empty if the key does not say.
   std::vector<int> sequence_lengths;
   // Part of the layer: `attention`, `mlp`, or empty for the whole.
   std::string part;
@@ -53,7 +53,7 @@ struct GalvatronMemoryKey {
 };
 std::optional<GalvatronMemoryKey> ParseGalvatronMemoryKey(absl::string_view key);
 
-// `512`, `[512,512]` or `512_512`; empty for anything else.
+// Reads `512`, `[512,512]` or `512_512`; returns an empty list for anything else.
 std::vector<int> ParseGalvatronSequenceList(absl::string_view text);
 
 // Facts in a file name; 0 or empty if it does not have them.

@@ -1,4 +1,4 @@
-// Galvatron's strategy files (`galvatron_config_*.json`), read into plans.
+// Reads Galvatron's strategy files (`galvatron_config_*.json`) into plans.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_PLAN_H_
@@ -16,16 +16,15 @@
 namespace parplan {
 
 struct GalvatronPlanOptions {
-  // Devices of the job. 0: `world_size` of the file, else what its name says.
+  // Devices of the job. 0: `world_size` of the file, or else the number in its name.
   int device_count = 0;
   // Replaces `chunks`, for files whose chunks are not equal. 0: the file's.
   int64_t micro_batch_count = 0;
   // Whether tensor-parallel layers split activations along the sequence; not in
   // the file. Default: yes from v2.4 on (files with `use_sp`), as its releases.
   std::optional<bool> sequence_parallel;
-  // Take Ulysses groups as data-parallel ones of the same width: states and
-  // activations of a device are equal, the all-to-alls are left out. For profiles
-  // of which no all-to-all is known.
+  // Whether Ulysses groups are read as data-parallel ones of the same width: states and activations
+  // of a device are equal, the all-to-alls are left out. Meant for profiles without all-to-alls.
   bool ulysses_as_data_parallel = false;
 };
 
@@ -35,15 +34,14 @@ struct GalvatronPlanImport {
   std::vector<std::string> notes;
 };
 
-// The plan in `file` for `model`, whose first layer is the embedding, whose last
-// is the head, and which are one and one more than the file has layers. Both
-// get the strategy of `vtp`, `vsp` and `embed_sdp` (absent: degree 1). Absent
-// keys have the meaning of the release that did without them.
+// Reads the plan in `file` for `model`, which has an embedding before the file's layers and a head
+// after them. Both get the strategy of `vtp`, `vsp` and `embed_sdp` (absent: degree 1). Absent keys
+// mean what the releases without them did.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with file and field for what is no strategy
-// file, does not fit model or devices, or has no counterpart here: Ulysses beside
-// context parallelism or over strided devices, micro-batches of unequal size. Whether
-// the plan answers a problem is for `CheckPlanStructure` to say.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the file is no strategy file, does
+// not fit model or devices, or has no counterpart here: Ulysses together with context parallelism
+// or over strided devices, micro-batches of unequal size. `CheckPlanStructure` checks whether the
+// plan answers a problem.
 absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const GalvatronPlanOptions& options);

@@ -1,5 +1,5 @@
-// `planctl import galvatron`: the files of Galvatron's profiler, all releases
-// since 2022, as a profile, a model and a cluster.
+// `planctl import galvatron`: converts the files of Galvatron's profiler, of all releases since
+// 2022, into a profile, a model and a cluster.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_PROFILE_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_PROFILE_H_
@@ -45,7 +45,7 @@ struct GalvatronFlags {
 
 struct GalvatronImport {
   v1::Profile profile;
-  // Absent when neither times, memory nor a model config was given.
+  // Absent if neither times, memory nor a model config was given.
   std::optional<v1::ModelSpec> model;
   v1::ClusterTopology topology;
   // Values that were left out or assumed, one sentence per entry; also in the profile's
@@ -73,8 +73,8 @@ inline constexpr int64_t kGalvatronContextMemoryBytes = int64_t{1} << 30;
 // * the sequence length of the model is the flag's, the file name's, else one
 //   that times and memory have in common: the config's, or the longest.
 //
-// INVALID_ARGUMENT (PROFILE_INVALID or SPEC_INVALID) with file, field and what
-// is missing. Values that can't be used are left out with a note. The profile
+// Returns INVALID_ARGUMENT (PROFILE_INVALID or SPEC_INVALID) with file, field and the value that is
+// missing. Values that can't be used are left out with a note. The profile
 // passes `ValidateProfile`, the model `ModelFromProto`, the cluster
 // `TopologyFromProto`.
 absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,

@@ -88,7 +88,7 @@ std::optional<RawLayer> Difference(const std::map<int, RawModel>& models) {
 
 absl::Status ReadRawGalvatronMemory(const json& object, absl::string_view file_name,
                                     GalvatronMemory* memory) {
-  // By (sequence parallel, sequence length).
+  // Memory of layers by (sequence parallel, sequence length).
   std::map<std::pair<bool, int>, GalvatronLayerMemory> layers;
   std::map<std::pair<bool, int>, GalvatronOtherMemory> other;
   std::map<std::tuple<bool, int, int>, RawLayer> layer_at;  // and tensor-parallel degree

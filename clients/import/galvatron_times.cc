@@ -227,7 +227,7 @@ void TimeReader::AddPlainTimes() {
   }
 }
 
-// For types the file gives no time of: differences of whole passes.
+// Adds times of types for which the file has none: differences of whole passes.
 void TimeReader::AddDifferences() {
   size_t type_count = times_.layer_type_count;
   for (const auto& [key, passes] : passes_) {

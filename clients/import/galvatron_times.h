@@ -1,4 +1,4 @@
-// Galvatron's time files, every generation since 2022, as one table.
+// Reads Galvatron's time files, of every generation since 2022, as one table.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_
@@ -18,7 +18,7 @@ struct GalvatronLayerTime {
   int batch_size = 1;
   int sequence_length = 0;  // 0: not in the file
   double milliseconds_per_sample = 0.0;
-  // Computed from whole passes of two models.
+  // Whether the time is a difference of whole passes of two models.
   bool differenced = false;
 };
 
@@ -35,7 +35,7 @@ struct GalvatronTimes {
   std::vector<GalvatronLayerTime> layers;
   std::vector<GalvatronOtherTime> other;
   int layer_type_count = 0;
-  // Width the file is for, where it names it (2022); else 0.
+  // Hidden size that the file is for, if it names one (2022); else 0.
   int hidden_size = 0;
   // Values that were left out or assumed, one sentence per entry.
   std::vector<std::string> notes;
@@ -45,15 +45,14 @@ struct GalvatronTimes {
 // one model, whose layer times are added. `hidden_size` selects among the
 // models of a 2022 file; 0 takes the only one.
 //
-// Times that are not positive are left out with a note. INVALID_ARGUMENT
-// (PROFILE_INVALID) with file and field for values that are no times, mixtures
-// of experts, and files that no layer time can be had from, with what is
-// missing.
+// Times that are not positive are left out with a note. Returns INVALID_ARGUMENT
+// (PROFILE_INVALID) with file and field for values that are no times, for mixtures of experts, and
+// for files from which no layer time follows, with the value that is missing.
 absl::StatusOr<GalvatronTimes> ReadGalvatronTimes(absl::Span<const NamedText> files,
                                                   int hidden_size);
 
-// INVALID_ARGUMENT (PROFILE_INVALID) when the name of the file says that it is
-// of a mixture of experts.
+// Returns INVALID_ARGUMENT (PROFILE_INVALID) if the name of the file says that the model is a
+// mixture of experts.
 absl::Status RefuseMixtureOfExperts(const NamedText& file);
 
 }  // namespace parplan

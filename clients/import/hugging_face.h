@@ -1,4 +1,4 @@
-// `planctl import hf`: a model file from a Hugging Face `config.json`.
+// `planctl import hf`: makes a model file from a Hugging Face `config.json`.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_HUGGING_FACE_H_
 #define PARPLAN_CLIENTS_IMPORT_HUGGING_FACE_H_
@@ -13,8 +13,8 @@
 
 namespace parplan {
 
-// Sequence length taken when neither flag nor config gives one, and the longest
-// taken from a config without being asked for.
+// Sequence length if neither flag nor config gives one, and the longest that is taken from a config
+// if no flag asks for it.
 inline constexpr int kDefaultSequenceLength = 2048;
 inline constexpr int kLongestDefaultSequenceLength = 4096;
 
@@ -24,13 +24,12 @@ struct HuggingFaceImport {
   std::vector<std::string> notes;
 };
 
-// The dense families of model_config.h. The sequence length is
-// `flags.sequence_lengths`, else what the config allows up to
-// kLongestDefaultSequenceLength; precision bf16 and optimizer Adam unless
-// flagged. The model id is that of the flags, `_name_or_path` of the config, or
-// the family.
+// Converts a config of one of the dense families of model_config.h. The sequence length is
+// `flags.sequence_lengths`, or else the config's longest up to kLongestDefaultSequenceLength;
+// precision is bf16 and the optimizer Adam unless flags say otherwise. The model id is that of the
+// flags, `_name_or_path` of the config, or the family.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule.
 absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
                                                     const ModelFlags& flags);
 

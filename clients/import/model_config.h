@@ -1,4 +1,4 @@
-// Model sizes from a Hugging Face `config.json` or one of Galvatron's
+// Reads model sizes from a Hugging Face `config.json` or one of Galvatron's
 // `meta_configs` files, which use the same keys or shorter ones.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MODEL_CONFIG_H_

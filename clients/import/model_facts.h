@@ -15,8 +15,8 @@
 
 namespace parplan {
 
-// Equal transformer layers one after the other. 0 and UNSPECIFIED: not known,
-// or the default of model.proto.
+// Consecutive equal transformer layers. 0 and UNSPECIFIED mean not known, or the default of
+// model.proto.
 struct TransformerRunFacts {
   v1::LayerKind kind = v1::LAYER_KIND_UNSPECIFIED;
   int layer_count = 0;
@@ -29,7 +29,7 @@ struct TransformerRunFacts {
   int sequence_length = 0;
 };
 
-// An embedding, runs of transformer layers and a head. Either words
+// An embedding, runs of transformer layers and a head. Its input is words
 // (`vocabulary_size`) or image patches (`patch_value_count`, `class_count`).
 struct ModelFacts {
   std::string model_id;
@@ -61,22 +61,22 @@ struct ModelFlags {
   std::optional<v1::Optimizer> optimizer;
 };
 
-// Writes the flags over `facts`; makes as many runs as `layer_counts` has when
-// there are none. INVALID_ARGUMENT (SPEC_INVALID) for a list of the wrong
+// Writes the flags over `facts`; makes as many runs as `layer_counts` has if
+// there are none. Returns INVALID_ARGUMENT (SPEC_INVALID) for a list of the wrong
 // length or a value below 1.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 
-// Sizes the planner knows no layer without that are not in `facts`, each with
-// the flag that gives it: `feed_forward_size (--feed-forward-size)`.
+// Lists the sizes that the planner needs for a layer and `facts` lacks, each with the flag that
+// gives it: `feed_forward_size (--feed-forward-size)`.
 std::vector<std::string> MissingModelFacts(const ModelFacts& facts);
 
-// The model: embedding, runs, head. Precision defaults to bf16, optimizer to
-// Adam. INVALID_ARGUMENT (SPEC_INVALID), with `source` in front, for facts that
-// are missing (all of them) or contradict each other.
+// Makes the model: embedding, runs, head. Precision defaults to bf16, the optimizer to Adam.
+// Returns INVALID_ARGUMENT (SPEC_INVALID), with `source` in front, for facts that are missing (all
+// of them) or contradict each other.
 absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::string_view source);
 
-// `text` with everything a model id may not have replaced by `-`, at most 63
-// characters; `model` when nothing is left.
+// Returns `text` with each character that a model id may not have replaced by `-`, cut to 63
+// characters; `model` if `text` is empty.
 std::string ModelIdFrom(absl::string_view text);
 
 }  // namespace parplan

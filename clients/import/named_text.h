@@ -1,4 +1,4 @@
-// A text and the name of the file it came from, and the JSON in it.
+// A text with the name of its file, and readers of the JSON in it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_NAMED_TEXT_H_
 #define PARPLAN_CLIENTS_IMPORT_NAMED_TEXT_H_
@@ -19,7 +19,7 @@ namespace parplan {
 // Largest file an import reads.
 inline constexpr size_t kMaxImportBytes = size_t{64} << 20;
 
-// Largest count or size an import believes: far above any model, and small
+// Largest count or size that an import accepts: far above any model, and small
 // enough that products of two stay exact.
 inline constexpr int kMaxImportCount = 1 << 24;
 
@@ -30,19 +30,19 @@ struct NamedText {
   std::string text;
 };
 
-// `name: field` with the rule that is broken, as INVALID_ARGUMENT (`reason`).
+// Returns INVALID_ARGUMENT (`reason`) with `name: field` and the broken rule.
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule);
 
-// The object `file` holds. INVALID_ARGUMENT (`reason`) with the file and the
-// place for anything else.
+// Returns the object in `file`, or INVALID_ARGUMENT (`reason`) with the file and the place of the
+// fault for anything else.
 absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason reason);
 
-// `value` as a finite number of at most 1e12 in magnitude.
+// Returns `value` as a finite number of at most 1e12 in magnitude.
 absl::StatusOr<double> ReadNumber(const nlohmann::json& value, Reason reason,
                                   absl::string_view file_name, absl::string_view field);
 
-// `value` as a whole number from `minimum` to kMaxImportCount.
+// Returns `value` as a whole number from `minimum` to kMaxImportCount.
 absl::StatusOr<int> ReadCount(const nlohmann::json& value, int minimum, Reason reason,
                               absl::string_view file_name, absl::string_view field);
 
