@@ -221,7 +221,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("parplan-server ") + kVersion);
   app.footer(kFooter);
   AddFlags(app, settings, config_path);
-  // For the help alone: `RunAdminCommand` runs them.
+  // Only the help uses these commands: `RunAdminCommand` runs them.
   shell::Session unused_session;
   shell::Action unused_action;
   AddKeysCommand(app, unused_session, unused_action);

@@ -20,12 +20,12 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 
-// Share of the newest execution in the drift: about the last ten count.
+// Weight of the newest execution in the drift, so that about the last ten count.
 constexpr double kDriftShare = 0.2;
 
 double SecondsSince1970(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
-// Device kind and devices of a node.
+// Device kind, and number of devices of a node.
 using NodeKind = std::pair<std::string, int>;
 
 // The series of one cluster; those that begin as null are made when first needed.
@@ -34,7 +34,7 @@ struct Cluster {
   Histogram* step_ratio = nullptr;
   Histogram* peak_memory_ratio = nullptr;
 
-  // All null where the cluster has no label of its own.
+  // All null if the cluster has no label of its own.
   Gauge* drift = nullptr;
   Gauge* measurement_time = nullptr;
   std::array<Gauge*, kLinkReachCount* kCollectiveCount> bandwidths = {};
@@ -80,7 +80,8 @@ struct ClusterSeries::Families {
                            "Last sign of life of any agent of the cluster, in seconds since "
                            "1970.")) {}
 
-  // With the lock held. Never null where `may_be_other` is set.
+  // Returns the series of a cluster, which it adds while there are labels left; then those of
+  // `other` if `may_be_other`, else null. REQUIRES: the lock is held.
   Cluster* Find(absl::string_view name, bool may_be_other) {
     const std::string label(name);
     const auto found = clusters.find(label);
@@ -97,7 +98,7 @@ struct ClusterSeries::Families {
     return *kOther;
   }
 
-  // Sets a gauge of the cluster, which is made at the first time.
+  // Sets a gauge of the cluster, and makes it at the first call.
   void Set(Family<Gauge>& family, const Cluster& cluster, Gauge*& gauge, double value) {
     if (gauge == nullptr) gauge = &family.Add({{"cluster", LabelOf(cluster)}});
     gauge->Set(value);
@@ -209,7 +210,7 @@ void ClusterSeries::SnapshotLoaded(const SnapshotReport& report) {
 
 void ClusterSeries::ProfilesSeen(absl::string_view name, const std::vector<StoredKind>& kinds) {
   const std::lock_guard<std::mutex> lock(families_->mutex);
-  // Clusters that have nothing any more must not use up the labels.
+  // Clusters without measurements must not use up the labels.
   if (kinds.empty() && families_->clusters.count(std::string(name)) == 0) return;
   Cluster* const cluster = families_->Find(name, false);
   if (cluster == nullptr) return;

@@ -15,8 +15,8 @@
 
 namespace parplan {
 
-// Each counter is made when it is first needed, since most pairs never happen; later its
-// cost is that of an atomic read. Safe to use from any thread.
+// Counters by row and status code. Each is made when it is first needed, since most pairs never
+// happen; later its cost is that of an atomic read. Safe to use from any thread.
 class CodeCounters {
  public:
   // `row_label` is the name of the label that identifies the row, `text` its value.

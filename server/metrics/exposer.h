@@ -15,18 +15,18 @@ class Collectable;
 
 namespace parplan {
 
-// Serves while it lives, on threads of its own.
+// An HTTP server of metrics, on threads of its own. It serves until it is destroyed.
 class MetricsExposer {
  public:
   // `address` is `host:port`; port 0 takes a free one. Sources that are null are left out.
-  // INVALID_ARGUMENT (SPEC_INVALID) for another form, UNAVAILABLE when the port cannot be
-  // had.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) for another form, UNAVAILABLE if the port cannot be
+  // bound.
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
       const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources);
 
   ~MetricsExposer();
 
-  // The port it listens on.
+  // Returns the port that it listens on.
   int port() const;
 
  private:

@@ -1,4 +1,4 @@
-// Short ways to make families of metrics.
+// Makes families of metrics and their buckets.
 
 #ifndef PARPLAN_SERVER_METRICS_FAMILIES_H_
 #define PARPLAN_SERVER_METRICS_FAMILIES_H_
@@ -23,23 +23,23 @@ prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry& registry, co
 prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& registry,
                                                       const char* name, const char* help);
 
-// Without labels.
+// Make a family with one metric, which has no labels.
 prometheus::Counter& OneCounter(prometheus::Registry& registry, const char* name, const char* help);
 prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* help);
 
-// 100 microseconds to 10 minutes: calls and searches.
+// Returns buckets from 100 microseconds to 10 minutes, for calls and searches.
 const Buckets& DurationBuckets();
 
-// 10 microseconds to 10 seconds: a store.
+// Returns buckets from 10 microseconds to 10 seconds, for calls of a store.
 const Buckets& StoreBuckets();
 
-// 10 milliseconds to 10 minutes: one optimizer step.
+// Returns buckets from 10 milliseconds to 10 minutes, for one optimizer step.
 const Buckets& StepBuckets();
 
-// Measured over predicted: 0.5 to 2.
+// Returns buckets from 0.5 to 2, for measured over predicted values.
 const Buckets& RatioBuckets();
 
-// `first`, `first * factor`, ..., `count` of them.
+// Returns `count` buckets: `first`, `first * factor`, ...
 Buckets Exponential(double first, double factor, int count);
 
 }  // namespace parplan

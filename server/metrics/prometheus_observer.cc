@@ -20,13 +20,13 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 
-// Label value of planners and methods that are not known.
+// Label value of unknown planners and methods.
 constexpr char kOther[] = "other";
 
 }  // namespace
 
-// Every series, made once: `Family::Add` takes a lock and hashes labels, these
-// pointers cost one atomic addition.
+// All series. They are made once, since `Family::Add` takes a lock and hashes labels; an update
+// through these pointers costs one atomic addition.
 struct PrometheusObserver::Handles {
   // The series of one planner.
   struct PlannerHandles {

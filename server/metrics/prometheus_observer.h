@@ -17,10 +17,10 @@ class Registry;
 
 namespace parplan {
 
-// Every label value comes from an enum, from the lists of planners, methods and store operations,
-// or is the name of one of the first `ClusterSeries::kMaxClusterCount` clusters, so the number of
-// time series has a bound; names of models, jobs and nodes are never labels. Safe to use from any
-// thread.
+// An observer that keeps metrics of Prometheus. Every label value comes from an enum, from the
+// lists of planners, methods and store operations, or is the name of one of the first
+// `ClusterSeries::kMaxClusterCount` clusters, so the number of time series has a bound; names of
+// models, jobs and nodes are never labels. Safe to use from any thread.
 class PrometheusObserver : public Observer {
  public:
   // Makes the series of all `planners` and `methods` (of the API), which are label values; any
