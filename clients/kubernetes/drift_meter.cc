@@ -35,7 +35,7 @@ DriftMeter::DriftMeter(double limit, size_t window_count)
 void DriftMeter::AddPlan(const std::string& plan, const v1::Prediction& prediction) {
   const std::lock_guard<std::mutex> lock(mutex_);
   plans_.push_back({plan, ToDuration(prediction.step_duration()), prediction.peak_memory_bytes()});
-  // Not that of the job, which is the first.
+  // The first plan is the job's and stays.
   if (plans_.size() > kMaxPlanCount) plans_.erase(plans_.begin() + 1);
 }
 

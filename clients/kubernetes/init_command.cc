@@ -19,7 +19,7 @@
 namespace parplan::sidecar {
 namespace {
 
-// Between two tries, from the first to the longest, twice as long each time.
+// Pause between two tries: doubles each time, from the first to the longest.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(250);
 constexpr absl::Duration kLongestPause = absl::Seconds(10);
 

@@ -18,12 +18,12 @@
 namespace parplan::sidecar {
 namespace {
 
-// Plans of a page, and pages that are looked through for the plan of a job. A plan names every
-// device.
+// Number of plans of a page (a plan names every device, so it may be large), and of pages that are
+// searched for the plan of a job.
 constexpr int kPageSize = 20;
 constexpr int kMaxPageCount = 100;
 
-// How much later than another a plan may be seen that was made before it: of two replicas.
+// Longest time by which a plan of one replica may appear after a younger plan of another.
 constexpr absl::Duration kLatecomer = absl::Minutes(2);
 
 // Number of expired plans of one question after which pods that send it are refused.

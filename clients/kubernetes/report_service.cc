@@ -68,7 +68,7 @@ class Service : public v1::ExecutionService::Service {
       }
       const absl::Status good = CheckWindow(request.window());
       if (!good.ok()) {
-        // Those before it are kept.
+        // Keeps the windows before it.
         (void)Keep(name, batch, *response);
         return ToGrpc(good);
       }

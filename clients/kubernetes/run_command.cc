@@ -57,7 +57,7 @@ absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task
 
 void LogTry(const JournalTask& task, const absl::Status& status, bool may_retry) {
   if (status.ok()) {
-    // Windows are many.
+    // Windows are too many to log each.
     if (task.kind == JournalTask::Kind::kSend) return;
     const char* const event = task.kind == JournalTask::Kind::kOpen      ? "execution opened"
                               : task.kind == JournalTask::Kind::kAbandon ? "execution abandoned"
@@ -155,8 +155,8 @@ class Sidecar {
   }
 
  private:
-  // On the forwarder's thread. After a server that could not be reached it connects anew, with
-  // the certificates there are then.
+  // Delivers one task; called on the forwarder's thread. Connects again, with the certificates of
+  // that time, after the server could not be reached.
   absl::StatusOr<std::string> Tell(const JournalTask& task) {
     if (sink_ == nullptr) {
       absl::StatusOr<std::unique_ptr<ExecutionSink>> sink = MakeServerSink(flags_.server);

@@ -73,7 +73,7 @@ absl::Status WindowJournal::Load() {
         const int64_t bytes = SizeOnDisk(*text);
         entry->second.batches.push_back({name, count, bytes});
         entry->second.received_window_count += count;
-        // Or more would be forwarded than was received.
+        // Counts windows of an earlier process as received, since they will count as forwarded.
         counts_.received_window_count += count;
         counts_.waiting_window_count += count;
         counts_.waiting_byte_count += bytes;

@@ -33,9 +33,9 @@ struct JournalTask {
   v1::CreateExecutionRequest request;
   // The server's name of the execution; empty for kOpen.
   std::string execution;
-  // At least one for kSend; else empty.
+  // Windows to send: at least one for kSend; else empty.
   std::vector<v1::MeasuredWindow> windows;
-  // For kClose: SUCCEEDED or FAILED, and the reason; for kAbandon the reason alone.
+  // Outcome (SUCCEEDED or FAILED) and reason for kClose, the reason alone for kAbandon.
   v1::Execution::State outcome = v1::Execution::STATE_UNSPECIFIED;
   std::string reason;
 };

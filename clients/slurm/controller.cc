@@ -105,7 +105,7 @@ std::string Tool(const SlurmConfig& config, const char* name) {
   return absl::StrCat(config.slurm_bin_dir, "/", name);
 }
 
-// Prologs of the controller do not get it.
+// Sets SLURM_CONF, which prologs of the controller do not get.
 void SetConfiguration(const SlurmConfig& config) {
   ::setenv("SLURM_CONF", config.slurm_conf.c_str(), /*overwrite=*/1);
 }
@@ -129,7 +129,7 @@ int MasterPort(const SlurmConfig& config, const std::string& job_id) {
   return config.first_master_port + 2 * static_cast<int>(number % kPortsOfJobs);
 }
 
-// The plan that the job names, where it is for such nodes.
+// Fetches the plan that the job names, if it is for such nodes.
 absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config,
                                    const JobFacts& job, const Countdown& tries) {
   v1::GetPlanRequest request;
@@ -243,9 +243,9 @@ absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const Job
   if (!bundle->without_plan.empty()) return "no plan";
   const absl::StatusOr<v1::SignedPlan> envelope = EnvelopeFromJson(bundle->envelope);
   v1::PlanPayload payload;
-  // Nothing is done here but what the server allows whoever may call it.
+  // The plan is not verified here: the calls below are open to every caller of the server.
   if (!envelope.ok() || !payload.ParseFromString(envelope->payload())) return "the plan is none";
-  // The executions of a plan for all jobs may be of others.
+  // Executions of a plan that is bound to no job may belong to other jobs.
   if (payload.job_id() != job.job_id) return "a plan of no single job";
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, Connect(config));
   ExecutionClient client(channel);
@@ -262,7 +262,7 @@ absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const Job
     request.set_reason(reason);
     const absl::StatusOr<v1::Execution> failed = TryWithin(
         config, tries, [&](const CallOptions& options) { return client.Fail(request, options); });
-    // It has ended meanwhile.
+    // The execution has ended meanwhile.
     if (absl::IsFailedPrecondition(failed.status())) continue;
     PARPLAN_RETURN_IF_ERROR(failed.status());
     ++closed;

@@ -50,7 +50,7 @@ absl::Status MakeParents(const std::string& folder) {
   }
   fs::create_directories(parent, error);
   if (error) return FileError(parent, error);
-  // Whatever the mask of the daemon.
+  // The daemon's umask may have removed permissions.
   for (const fs::path& path : missing) ::chmod(path.c_str(), kFolderMode);
   struct stat facts = {};
   if (::lstat(parent.c_str(), &facts) != 0) {
@@ -131,7 +131,7 @@ absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files) {
   fs::remove_all(staged, error);
   fs::create_directory(staged, error);
   if (error) return FileError(staged, error);
-  // Whatever the mask of the daemon.
+  // The daemon's umask may have removed permissions.
   ::chmod(staged.c_str(), kFolderMode);
   for (const auto& [name, text] : files) {
     const std::string path = absl::StrCat(staged, "/", name);
@@ -142,12 +142,13 @@ absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files) {
       return FileError(path, std::error_code(errno, std::generic_category()));
     }
   }
-  // A folder that a run before a crash of the node has left.
+  // Replaces a folder that is left of a run before a crash of the node.
   if (::renameat2(AT_FDCWD, staged.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) {
     fs::remove_all(staged, error);
     return error ? FileError(staged, error) : absl::OkStatus();
   }
-  // There is none; or the file system cannot exchange two, and a moment is without any.
+  // There is no such folder, or the file system cannot exchange two: then there is none for a
+  // moment.
   fs::remove_all(folder, error);
   if (error) return FileError(folder, error);
   fs::rename(staged, folder, error);

@@ -13,7 +13,7 @@ namespace parplan::planctl {
 
 // The kind of value of a flag or of an argument without a flag.
 enum class ValueKind {
-  kNone,    // A flag that takes nothing.
+  kNone,    // A flag without a value.
   kChoice,  // One of a few words.
   kFile,    // A path; also what might be one.
   kOther,   // A number or the like, which no shell can guess.
@@ -33,7 +33,7 @@ struct CommandNode {
   std::string help;
   // Direct sub-commands by name.
   std::vector<std::string> commands;
-  // Those of the commands above included, where they may be given here as well.
+  // Flags of the command, and those of the commands above it that may be given here too.
   std::vector<CommandValue> flags;
   std::vector<CommandValue> positionals;
 };

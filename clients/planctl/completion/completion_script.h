@@ -10,10 +10,11 @@
 
 namespace parplan::planctl {
 
-// For bash 4 or newer. `tree` is that of `CommandTree`; `program` is of letters and `-`.
+// Returns a completion script for bash 4 or newer. `tree` comes from `CommandTree`; `program`
+// consists of letters and `-`.
 std::string BashCompletion(const std::string& program, const std::vector<CommandNode>& tree);
 
-// For fish 3 or newer.
+// Returns the same for fish 3 or newer.
 std::string FishCompletion(const std::string& program, const std::vector<CommandNode>& tree);
 
 }  // namespace parplan::planctl

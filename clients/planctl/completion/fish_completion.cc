@@ -12,7 +12,7 @@ std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"'", "\\'"}}), "'");
 }
 
-// That the words given so far lead to `node`.
+// Returns fish's condition that the words given so far lead to `node`.
 std::string Condition(const CommandNode& node) {
   if (node.path.empty()) return "__fish_use_subcommand";
   std::vector<std::string> seen;
