@@ -93,7 +93,7 @@ bool Chart::AddWord(int row, double start, double end, absl::string_view css,
   }
   const std::string middle = Place((start + end) / 2);
   if (plate) {
-    // At most as high as the bar less a rim of two pixels.
+    // The plate leaves a rim of two pixels of the bar.
     const double height = std::min(bar_height() - 2.0, 16.0);
     absl::StrAppend(&words_, "<rect class=\"plate", visible, "\" x=\"", middle, "\" y=\"",
                     RowMiddle(row) - height / 2, "\" width=\"", width, "\" height=\"", height,

@@ -23,23 +23,22 @@ std::string Escape(absl::string_view text);
 // Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`.
 std::string Shorten(absl::string_view text, int max_characters);
 
-// `12.3 ms`, `1.24 s`, `2.50 h`: three significant digits; `0 s`; `–` when not
-// finite.
+// Returns `12.3 ms`, `1.24 s`, `2.50 h`: three significant digits; `0 s`; `–` if not finite.
 std::string Time(Seconds seconds);
 
-// `15.8 GB`: decimal units, three significant digits; `0 B`.
+// Returns `15.8 GB`: decimal units, three significant digits; `0 B`.
 std::string Size(Bytes bytes);
 
-// `12.3 %`.
+// Returns `12.3 %`.
 std::string Percent(double ratio);
 
-// `18.7`, `1240`: three significant digits at least; `–` when not finite.
+// Returns `18.7`, `1240`: at least three significant digits; `–` if not finite.
 std::string Rate(double value);
 
-// `4` for one, `4–7` for several.
+// Returns `4` for one, `4–7` for several.
 std::string Range(int first, int count);
 
-// `1 layer`, `3 layers`.
+// Returns `1 layer`, `3 layers`.
 std::string Count(int64_t count, absl::string_view noun);
 
 // Returns the words for an item, for example `optimizer states`.
@@ -49,7 +48,7 @@ const char* Name(TimeItemKind kind);
 // Returns the limit that ended a search without a proof, to follow `ended by`; empty if none did.
 std::string EndOfSearch(SearchLimit limit);
 
-// `+3.1 %`, `-12.0 %`, `±0 %`.
+// Returns `+3.1 %`, `-12.0 %`, `±0 %`.
 std::string Change(double ratio);
 
 // Describes a strategy, for example `tensor parallel 4, data parallel 2 with

@@ -43,7 +43,7 @@ struct ReportFact {
 
 // Everything that the page shows.
 struct ReportInput {
-  // For example `llama2-7b on 8 x NVIDIA A100-SXM4-40GB`.
+  // Title of the page, for example `llama2-7b on 8 x NVIDIA A100-SXM4-40GB`.
   std::string title;
   std::string planner;
   Plan plan;
@@ -70,7 +70,7 @@ struct ReportInput {
 // too long to read. REQUIRES: the plan has stages, each with layers, and the
 // prediction has as many or, with virtual stages, as there are devices in a row.
 //
-// The page stays below 1 MiB however large the plan is; where a chart or a table
+// The page stays below 1 MiB however large the plan is; if a chart or a table
 // leaves something out, the page says so.
 std::string RenderReport(const ReportInput& input);
 

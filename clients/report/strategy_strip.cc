@@ -17,9 +17,9 @@ namespace {
 constexpr int kMaxCellsPerRow = 100;
 constexpr int kMinCellsPerRow = 12;
 constexpr int kMaxNameLength = 60;
-// Pieces drawn at most.
+// Largest number of pieces that is drawn.
 constexpr size_t kMaxPieces = 1500;
-// With more pieces than this their tooltips leave the words to the table.
+// Number of pieces above which tooltips leave out the strategy's words, which the table has.
 constexpr size_t kMaxWordyPieces = 300;
 
 // Part of a run of layers that falls into one row.

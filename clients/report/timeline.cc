@@ -15,15 +15,15 @@
 namespace parplan::report {
 namespace {
 
-// With more pieces than this a piece is a stroke without a tooltip of its own.
+// Number of passes above which each is drawn as a stroke without a tooltip of its own.
 constexpr int64_t kMaxTellingEvents = 800;
-// Pieces drawn at most: more make the page slow to open and no clearer.
+// Largest number of passes that is drawn: more make the page slow to open and no clearer.
 constexpr int64_t kMaxEvents = 16000;
-// Micro-batches drawn where the pipeline is no deeper: more are narrower than a
-// pixel or two, and the steady part repeats itself.
+// Largest number of micro-batches that is drawn if the pipeline is no deeper: more are narrower
+// than a pixel or two, and the steady part repeats itself.
 constexpr int64_t kMaxMicroBatches = 96;
 
-// The first part of a step, all of it where that can be drawn.
+// The first part of a step, or the whole step if it can be drawn.
 struct Excerpt {
   bool whole = true;
   Seconds end;
