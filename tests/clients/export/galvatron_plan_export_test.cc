@@ -1,0 +1,114 @@
+#include "clients/export/galvatron_plan_export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "clients/import/galvatron_plan.h"
+#include "tests/clients/import/galvatron_plan_cases.h"
+#include "tests/clients/import/import_test_files.h"
+#include "tests/support/shared_data.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ExportGalvatronPlan, ReadsBackToAnEqualPlan) {
+  const ModelSpec model = DecoderOf(4);
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport import,
+                       ImportForDecoder(kTwoStagesPlan, 4, GalvatronPlanOptions()));
+  ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(import.plan, model));
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again,
+                       ImportGalvatronPlan({"again.json", text}, model, {}));
+  EXPECT_EQ(again.plan, import.plan);
+  ASSERT_OK_AND_ASSIGN(const std::string same, ExportGalvatronPlan(again.plan, model));
+  EXPECT_EQ(same, text);
+}
+
+TEST(ExportGalvatronPlan, ReadsBackUlyssesAndRings) {
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport import, ImportForDecoder(kUlyssesAndRingsPlan, 2));
+  ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(import.plan, DecoderOf(2)));
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again, ImportForDecoder(text, 2));
+  EXPECT_EQ(again.plan, import.plan);
+}
+
+TEST(ExportGalvatronPlan, RefusesWhatTheFormatCannotHold) {
+  const ModelSpec model = DecoderOf(4);
+  const auto refuse = [&model](auto&& change, const std::string& part) {
+    Plan plan = ImportForDecoder(kTwoStagesPlan, 4, GalvatronPlanOptions())->plan;
+    change(plan);
+    EXPECT_THAT(ExportGalvatronPlan(plan, model).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)));
+  };
+  refuse([](Plan& plan) { plan.stages[1].rank_count = 2; }, "from stage to stage");
+  refuse(
+      [](Plan& plan) {
+        plan.stages[0].layer_runs[2].strategy.sharding_level = ShardingLevel::kOptimizer;
+      },
+      "optimizer state alone");
+  refuse(
+      [](Plan& plan) {
+        plan.stages[0].layer_runs[2].strategy.sharding_level = ShardingLevel::kNone;
+      },
+      "that shard nothing");
+  refuse(
+      [](Plan& plan) {
+        plan.stages[0].layer_runs[0].strategy.recompute_level = RecomputeLevel::kFull;
+      },
+      "recomputes the embedding");
+  refuse([](Plan& plan) { plan.stages[1].layer_runs[1].strategy.tensor_parallel_degree = 4; },
+         "different strategies");
+  refuse([](Plan& plan) { plan.stages[0].layer_runs[1].strategy.sequence_parallel = false; },
+         "differs from layer to layer");
+  refuse([](Plan& plan) { plan.stages.pop_back(); }, "every layer");
+}
+
+// Reading, writing and reading again gives the same plan, for every published plan.
+TEST(ExportGalvatronPlan, EveryPublishedPlanSurvivesTheRoundTrip) {
+  const std::optional<std::string> data = SharedDataDir();
+  if (!data) GTEST_SKIP() << kNoSharedData;
+  const std::string folder = *data + "/galvatron_profiles";
+  int round_trips = 0;
+  int refused = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename().string().rfind("galvatron_config", 0) != 0) continue;
+    const std::string path = entry.path().lexically_relative(folder).string();
+    SCOPED_TRACE(path);
+    const NamedText file = ReadNamedText(folder, path);
+    const nlohmann::json object = nlohmann::json::parse(file.text);
+    const std::string degrees = object["tp_sizes_enc"].get<std::string>();
+    const int layer_count = static_cast<int>(std::count(degrees.begin(), degrees.end(), ',')) + 1;
+    const ModelSpec model = DecoderOf(layer_count);
+    absl::StatusOr<GalvatronPlanImport> import = ImportGalvatronPlan(file, model, {});
+    if (!import.ok()) {
+      // Unequal micro-batches, nothing else.
+      ++refused;
+      EXPECT_THAT(import.status().ToString(), HasSubstr("chunks: is"));
+      GalvatronPlanOptions options;
+      options.micro_batch_count = 1;
+      import = ImportGalvatronPlan(file, model, options);
+    }
+    ASSERT_OK(import);
+    const bool sequence_parallel = object.contains("use_sp");
+    ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(import->plan, model));
+    GalvatronPlanOptions options;
+    options.sequence_parallel = sequence_parallel;
+    ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again,
+                         ImportGalvatronPlan({"again.json", text}, model, options));
+    EXPECT_EQ(again.plan, import->plan);
+    ++round_trips;
+  }
+  EXPECT_EQ(round_trips, 30);
+  EXPECT_EQ(refused, 3);
+}
+
+}  // namespace
+}  // namespace parplan
