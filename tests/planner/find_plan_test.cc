@@ -9,10 +9,6 @@
 #include "absl/algorithm/container.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
-#include "planner/planners/baselines/baselines.h"
-#include "planner/planners/baselines/candidate_search.h"
-#include "planner/planners/baselines/stage_tables.h"
-#include "planner/planners/baselines/step_bound.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
 
@@ -297,58 +293,6 @@ TEST(FindPlan, TwiceTheMemoryEverywhereGivesTheSamePlan) {
     if (kind == static_cast<int>(MemoryItemKind::kTransient)) continue;
     EXPECT_EQ(small.memory.size[kind] * 2, large.memory.size[kind]);
   }
-}
-
-TEST(EqualDegrees, AreDealtInTurn) {
-  const auto degrees = [](int device_count, int heads = 16) {
-    return EqualDegrees(SyntheticProblem({.device_count = device_count,
-                                          .decoder_count = 30,
-                                          .hidden_size = 64 * heads,
-                                          .attention_head_count = heads}));
-  };
-  EXPECT_EQ(degrees(1), (ThreeDegrees{1, 1, 1}));
-  EXPECT_EQ(degrees(2), (ThreeDegrees{2, 1, 1}));
-  EXPECT_EQ(degrees(4), (ThreeDegrees{2, 2, 1}));
-  EXPECT_EQ(degrees(8), (ThreeDegrees{2, 2, 2}));
-  EXPECT_EQ(degrees(16), (ThreeDegrees{4, 2, 2}));
-  EXPECT_EQ(degrees(64), (ThreeDegrees{4, 4, 4}));
-  EXPECT_EQ(degrees(8, 1), (ThreeDegrees{1, 4, 2}));
-}
-
-TEST(StepLowerBound, IsBelowEveryPlanFound) {
-  int found_count = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
-    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
-    for (int64_t degree : Divisors(problem.device_count())) {
-      if (degree > problem.max_pipeline_parallel_degree()) break;
-      for (int64_t count : Divisors(problem.global_batch_size())) {
-        SCOPED_TRACE(testing::Message() << degree << " stages, " << count << " micro-batches");
-        const StageTables tables(problem, costs, SearchSpace{}, static_cast<int>(degree), count);
-        if (!tables.usable()) continue;
-        const SearchControl control;
-        SearchMeter meter(control);
-        std::optional<PredictedPlan> best;
-        const CandidateOutcome outcome = SearchCandidate(problem, costs, tables, meter, best);
-        if (!best) {
-          EXPECT_GT(outcome.smallest_usable_memory, problem.usable_memory());
-          continue;
-        }
-        ++found_count;
-        const int depth = static_cast<int>(degree);
-        const Bytes budget = costs.overheads().TensorBudget(problem.usable_memory(), depth,
-                                                            problem.device_count() / depth);
-        const Seconds bound = StepLowerBound(tables, budget);
-        EXPECT_GT(bound, Seconds());
-        EXPECT_LE(bound, best->prediction.step);
-        if (degree == 1) {
-          EXPECT_EQ(outcome.proved_bound, best->prediction.step);
-        }
-      }
-    }
-  }
-  EXPECT_GT(found_count, 100);
 }
 
 }  // namespace
