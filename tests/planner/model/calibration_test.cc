@@ -44,13 +44,6 @@ ResidualClass Normal(ResidualKey key, int64_t count, double center, double devia
   return residuals;
 }
 
-TEST(NormalScore, IsTheInverseOfTheNormalDistribution) {
-  EXPECT_NEAR(NormalScore(0.5), 0.0, 1e-14);
-  EXPECT_NEAR(NormalScore(0.05), -1.6448536269514722, 1e-12);
-  EXPECT_NEAR(NormalScore(0.995), 2.5758293035489004, 1e-12);
-  EXPECT_NEAR(NormalScore(1e-9), -5.9978070150076874, 1e-10);
-}
-
 TEST(Calibration, WithoutValuesResolvesToThePriors) {
   EXPECT_EQ(Calibration::BuiltIn()->Resolve("", ""), Coefficients());
   EXPECT_EQ(Made(ContentOf({})).Resolve("", "lab", LayerKind::kHead), Coefficients());

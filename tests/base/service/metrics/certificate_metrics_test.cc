@@ -1,10 +1,5 @@
 #include "base/service/metrics/certificate_metrics.h"
 
-#include <openssl/asn1.h>
-#include <openssl/bio.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 #include <unistd.h>
@@ -12,12 +7,12 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/service/tls/test_certificate.h"
 
 namespace parplan {
 namespace {
@@ -26,21 +21,9 @@ using testing::IsEmpty;
 using testing::Optional;
 using testing::SizeIs;
 
-// A certificate of its own authority that ends at `end`.
+// Returns a certificate that ends at `end`.
 std::string Certificate(absl::Time end) {
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
-                                                                &EVP_PKEY_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), &X509_free);
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
-  ASN1_TIME_set(X509_getm_notBefore(certificate.get()), 0);
-  ASN1_TIME_set(X509_getm_notAfter(certificate.get()), absl::ToTimeT(end));
-  X509_set_pubkey(certificate.get(), key.get());
-  X509_sign(certificate.get(), key.get(), EVP_sha256());
-  const std::unique_ptr<BIO, decltype(&BIO_free)> text(BIO_new(BIO_s_mem()), &BIO_free);
-  PEM_write_bio_X509(text.get(), certificate.get());
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(text.get(), &data);
-  return std::string(data, static_cast<size_t>(size));
+  return MakeTestCertificate(absl::UnixEpoch(), end).certificate;
 }
 
 const absl::Time kFirst = absl::FromUnixSeconds(1900000000);
