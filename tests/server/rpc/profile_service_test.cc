@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -156,35 +155,6 @@ TEST(ProfileService, AStoreThatFailsIsUnavailable) {
   options.timeout = absl::Milliseconds(80);  // Leaves no time to try again.
   EXPECT_THAT(harness.profiles().Upload(kNode, SmallProfile(), "", options),
               IsRefused(StatusCode::kUnavailable, Reason::kStoreUnavailable));
-}
-
-TEST(ProfileClient, AnUploadIsTriedAgainWhenTheServerIsBack) {
-  RpcHarness harness;
-  harness.store().SetBroken(true);
-  std::thread repair([&] {
-    while (harness.records().empty()) std::this_thread::yield();
-    harness.store().SetBroken(false);
-  });
-  EXPECT_OK(harness.UploadSmallProfile());
-  repair.join();
-  EXPECT_EQ(ProfileCount(harness), 1);
-}
-
-TEST(UploadMessages, CarryTheWholeProfileInPieces) {
-  v1::Profile profile = SmallProfile();
-  while (profile.collective_timings_size() < 100'000) {
-    *profile.add_collective_timings() = profile.collective_timings(0);
-  }
-  const std::vector<v1::UploadProfileRequest> messages = UploadMessages(kNode, "id", profile);
-  ASSERT_GE(messages.size(), 3u);
-  EXPECT_TRUE(messages[0].has_header());
-  EXPECT_EQ(messages[0].header().parent(), kNode);
-  int timings = 0;
-  for (size_t i = 1; i < messages.size(); ++i) {
-    EXPECT_LT(messages[i].ByteSizeLong(), size_t{2} << 20);
-    timings += messages[i].measurements().collective_timings_size();
-  }
-  EXPECT_EQ(timings, 100'000);
 }
 
 }  // namespace

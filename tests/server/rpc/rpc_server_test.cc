@@ -6,10 +6,8 @@
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
-#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -19,12 +17,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
 #include "server/rpc/method_names.h"
-#include "tests/server/rpc/reason_matcher.h"
 #include "tests/server/rpc/rpc_harness.h"
 #include "tests/server/rpc/small_world.h"
+#include "tests/support/raw_call.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -47,36 +44,6 @@ std::string AskWith(RpcHarness& harness,
   const auto& trailing = context.GetServerTrailingMetadata();
   const auto found = trailing.find("x-request-id");
   return found == trailing.end() ? "" : std::string(found->second.data(), found->second.size());
-}
-
-// Calls any method with any bytes.
-grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                     const std::string& bytes, std::string* answer = nullptr) {
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  const grpc::Slice slice(bytes);
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::ByteBuffer response;
-  std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
-                 [&done](grpc::Status status) { done.set_value(std::move(status)); });
-  grpc::Status status = done.get_future().get();
-  grpc::Slice received;
-  if (answer != nullptr && response.DumpToSingleSlice(&received).ok()) {
-    answer->assign(received.begin(), received.end());
-  }
-  return status;
-}
-
-// grpc.health.v1.HealthCheckResponse of the health port, for a service or for all.
-constexpr char kServing[] = "\x08\x01";
-constexpr char kNotServing[] = "\x08\x02";
-std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
-  const std::string request =
-      service.empty() ? "" : absl::StrCat("\x0a", std::string(1, service.size()), service);
-  std::string answer;
-  const grpc::Status status = CallRaw(channel, "/grpc.health.v1.Health/Check", request, &answer);
-  return status.ok() ? answer : absl::StrCat("code ", status.error_code());
 }
 
 std::shared_ptr<grpc::Channel> ProbeChannel(const RpcServer& server) {
@@ -195,9 +162,9 @@ TEST(RpcServer, TheHealthPortTellsHealthAndNothingElse) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RpcServer> server,
                        RpcServer::Start(harness.core(), options));
   const std::shared_ptr<grpc::Channel> probe = ProbeChannel(*server);
-  EXPECT_EQ(HealthOf(probe, ""), kServing);
-  EXPECT_EQ(HealthOf(probe, "parplan.v1.PlanService"), kServing);
-  EXPECT_EQ(HealthOf(probe, "parplan.v1.NoService"), absl::StrCat("code ", grpc::NOT_FOUND));
+  EXPECT_EQ(CheckHealth(probe, ""), kServing);
+  EXPECT_EQ(CheckHealth(probe, "parplan.v1.PlanService"), kServing);
+  EXPECT_EQ(CheckHealth(probe, "parplan.v1.NoService"), absl::StrCat("code ", grpc::NOT_FOUND));
   for (const char* const method :
        {"/parplan.v1.PlanService/GetCapabilities", "/parplan.v1.PlanService/CreatePlan",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
@@ -226,15 +193,15 @@ TEST(RpcServer, ADrainingServerSaysSoOnTheHealthPort) {
   planner.Shut();
   std::thread caller([&] { EXPECT_OK(PlanClient(channel).CreatePlan(SmallQuestion())); });
   planner.WaitForArrivals(1);
-  EXPECT_EQ(HealthOf(probe, ""), kServing);
+  EXPECT_EQ(CheckHealth(probe, ""), kServing);
   std::thread drain([&] { server->Drain(absl::ZeroDuration(), absl::Minutes(5)); });
   std::string health = kServing;
-  while (health == kServing) health = HealthOf(probe, "");
+  while (health == kServing) health = CheckHealth(probe, "");
   EXPECT_EQ(health, kNotServing);
   planner.Open();
   caller.join();
   drain.join();
-  EXPECT_EQ(HealthOf(probe, ""), absl::StrCat("code ", grpc::UNAVAILABLE));
+  EXPECT_EQ(CheckHealth(probe, ""), absl::StrCat("code ", grpc::UNAVAILABLE));
 }
 
 TEST(RpcServer, ADrainAnswersTheCallsInProgress) {
@@ -288,46 +255,6 @@ TEST(RpcServer, AnExceptionBecomesAnInternalError) {
   EXPECT_THAT(status, StatusIs(StatusCode::kInternal, HasSubstr("boom")));
   EXPECT_THAT(WithoutExceptions([]() -> absl::Status { throw 1; }),
               StatusIs(StatusCode::kInternal));
-}
-
-TEST(Channel, RetriesReachAServerThatComesBack) {
-  // A channel as clients use it, with retries, health checks and round robin.
-  RpcHarness harness;
-  ChannelOptions options;
-  options.target = harness.address();
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(options));
-  PlanClient client(channel);
-  EXPECT_OK(client.GetCapabilities());
-  harness.store().BreakAfter(0);
-  v1::ListPlansRequest list;
-  list.set_parent(kCluster);
-  std::thread repair([&] {
-    while (harness.records().size() < 2) std::this_thread::yield();
-    harness.store().SetBroken(false);
-  });
-  EXPECT_OK(client.ListPlans(list));
-  repair.join();
-}
-
-TEST(Channel, RefusesHalfACertificateAndFilesThatAreNotThere) {
-  ChannelOptions options;
-  options.certificate_file = "client.pem";
-  EXPECT_THAT(MakeChannel(options), IsRefused(StatusCode::kInvalidArgument, Reason::kSpecInvalid));
-  options = ChannelOptions();
-  options.ca_file = "no such file";
-  EXPECT_THAT(MakeChannel(options), IsRefused(StatusCode::kInvalidArgument, Reason::kSpecInvalid));
-  options = ChannelOptions();
-  options.target = "";
-  EXPECT_THAT(MakeChannel(options), IsRefused(StatusCode::kInvalidArgument, Reason::kSpecInvalid));
-}
-
-TEST(MakeUuid, IsVersionFour) {
-  for (int i = 0; i < 100; ++i) {
-    const std::string uuid = MakeUuid();
-    ASSERT_EQ(uuid.size(), 36u) << uuid;
-    EXPECT_EQ(uuid[14], '4') << uuid;
-    EXPECT_THAT("89ab", HasSubstr(uuid.substr(19, 1))) << uuid;
-  }
 }
 
 }  // namespace

@@ -104,21 +104,5 @@ TEST(ToGrpcStatus, AMessageIsCutBetweenCharacters) {
   EXPECT_EQ(status.error_message().substr(status.error_message().size() - 8), "\xc3\xa9 [...]");
 }
 
-TEST(FromGrpcStatus, DetailsOfOthersAreNoDetails) {
-  for (const std::string& details : {std::string("\xff\xff"), std::string()}) {
-    const absl::Status status =
-        FromGrpcStatus(grpc::Status(grpc::StatusCode::ABORTED, "why", details));
-    EXPECT_EQ(status, absl::AbortedError("why"));
-  }
-  v1::ErrorInfo info;
-  info.set_reason("SPEC_INVALID");
-  info.set_domain("elsewhere");
-  v1::RpcStatus foreign;
-  foreign.add_details()->set_type_url("type.googleapis.com/google.rpc.ErrorInfo");
-  foreign.mutable_details(0)->set_value(info.SerializeAsString());
-  const grpc::Status status(grpc::StatusCode::ABORTED, "why", foreign.SerializeAsString());
-  EXPECT_EQ(FromGrpcStatus(status), absl::AbortedError("why"));
-}
-
 }  // namespace
 }  // namespace parplan
