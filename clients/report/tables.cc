@@ -9,6 +9,7 @@
 #include "clients/report/chart.h"
 #include "clients/report/html.h"
 #include "clients/report/style.h"
+#include "planner/model/schedule_traits.h"
 
 namespace parplan::report {
 namespace {
