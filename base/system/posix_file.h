@@ -8,7 +8,8 @@
 // The statuses have canonical codes and no `Reason`. A library whose contract names a code or a
 // reason makes its own status from `message()`, or from `DescribeErrno`.
 //
-// All functions block, and are safe to call from any thread.
+// All functions block. They are safe to call from any thread, except that only one writer at a time
+// may use a path with one `staged_suffix`.
 
 #ifndef PARPLAN_BASE_SYSTEM_POSIX_FILE_H_
 #define PARPLAN_BASE_SYSTEM_POSIX_FILE_H_
@@ -49,7 +50,8 @@ class FileDescriptor {
   bool is_open() const { return value_ >= 0; }
   int get() const { return value_; }
 
-  // Closes the file if it is open. Returns 0 or a value of errno; closed it is either way.
+  // Closes the file if it is open. Returns 0 or a value of errno; the descriptor is closed even on
+  // error.
   int Close();
 
  private:
@@ -83,7 +85,7 @@ struct AtomicWriteOptions {
 // or the whole new one: it is written beside `path` under a name of its own, which follows no
 // link, and renamed. On failure nothing is left beside `path`, and `path` is as it was, unless
 // the message says that the folder could not be synced. Errors are those of `ErrnoToStatus` and
-// name `path`.
+// name `path`, or its folder if that could not be synced.
 absl::Status AtomicWrite(const std::string& path, absl::string_view contents,
                          const AtomicWriteOptions& options = {});
 
@@ -111,8 +113,9 @@ struct ReadFileOptions {
 // `takes_any_kind`; else errors of `ErrnoToStatus`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const ReadFileOptions& options);
 
-// Reads `descriptor` to its end, with the errors of `ReadFile`; `name` is what they call it. What
-// was read of a file that is refused is wiped from memory, since it may be a secret.
+// Reads `descriptor` to its end, with the errors of `ReadFile`, which call it `name`. What was read
+// of a file that is refused is wiped from memory, since it may be a secret; so are buffers that the
+// contents outgrow.
 absl::StatusOr<std::string> ReadDescriptor(int descriptor, absl::string_view name,
                                            size_t max_bytes);
 

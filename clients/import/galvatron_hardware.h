@@ -1,4 +1,4 @@
-// Reads Galvatron's hardware files, of both bandwidth conventions, as collective timings.
+// Reads Galvatron's hardware files, in both bandwidth conventions, into collective timings.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_
@@ -22,7 +22,8 @@ struct GalvatronHardwareFiles {
   bool any() const { return all_reduce || send_receive || overlap || tables; }
 };
 
-// The nodes that the files describe; 0 if the user did not say.
+// The nodes that the files describe. In a question, 0 stands for a number that the user did not
+// give; in an answer both are at least 1.
 struct GalvatronNodes {
   int node_count = 0;
   int devices_per_node = 0;
@@ -32,23 +33,29 @@ struct GalvatronHardware {
   GalvatronNodes nodes;
   // Sorted by collective, participants, stride and size; keys distinct.
   std::vector<v1::CollectiveTiming> timings;
+  // Factor, at least 1, by which computation and communication slow down while they overlap.
   std::optional<double> overlap_slowdown;
   // Values that were left out or assumed, one sentence per entry.
   std::vector<std::string> notes;
 };
 
 // Reads the files. Bandwidths become the time of one message: 256 MiB for all-reduce, 64 MiB for
-// send and receive. With bus bandwidth w (GB/s) an all-reduce of S bytes over n
-// takes 2 (n - 1) / n * S / w; the files of 2022 hold ms per MB instead, with
-// the same factor. Groups of neighbours (`consec_1`) have stride 1, strided ones
-// the devices of the file, or of a pipeline stage, over n. If a table of
-// measured sizes holds the same group, only the table is used.
+// send and receive. With bus bandwidth w (GB/s, 10^9 bytes) an all-reduce of S bytes over n devices
+// takes 2 (n - 1) / n * S / w, and a send S / w; the files of 2022 hold ms per MiB instead of w,
+// with the same factors. Groups of neighbours (`consec_1`) have stride 1. A strided group of n has
+// stride N / (P n), with N devices in the cluster and pipeline degree P (1 if the key has none);
+// the two ends of a send at degree P have stride N / P. A group whose stride is not whole is left
+// out with a note. Where the table of measured sizes holds the same group of neighbours, the
+// bandwidth of that group is dropped without a note.
 //
-// The number of nodes comes from `nodes`, else from file names, else from the
-// largest group, with 8 devices a node.
+// Devices per node come from `nodes`, else from file names, else from devices over nodes if both
+// are known; else they are 8, or all devices if these are fewer, with a note. Nodes come from
+// `nodes`, else from file names, else from the devices that a file name gives or the largest group
+// reaches, over devices per node. Groups of the table that are larger than the cluster are left out
+// with a note.
 //
-// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for other keys or values, or nodes
-// that the files contradict.
+// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for keys or values that are none
+// of these, for a bandwidth of a group larger than the cluster, and for more than 65536 devices.
 absl::StatusOr<GalvatronHardware> ReadGalvatronHardware(const GalvatronHardwareFiles& files,
                                                         GalvatronNodes nodes);
 

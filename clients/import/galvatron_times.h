@@ -1,4 +1,4 @@
-// Reads Galvatron's time files, of every generation since 2022, as one table.
+// Reads Galvatron's time files, of every generation since 2022, into one table.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_
@@ -16,9 +16,9 @@ namespace parplan {
 struct GalvatronLayerTime {
   int layer_type = 0;
   int batch_size = 1;
-  int sequence_length = 0;  // 0: not in the file
+  int sequence_length = 0;  // tokens; 0 if not in the file
   double milliseconds_per_sample = 0.0;
-  // Whether the time is a difference of whole passes of two models.
+  // Whether the time is a difference of whole passes of two models, or the sum of two halves.
   bool differenced = false;
 };
 
@@ -27,32 +27,35 @@ struct GalvatronOtherTime {
   int batch_size = 1;
   std::vector<int> sequence_lengths;  // one a layer type, one for all, or none
   double milliseconds_per_sample = 0.0;
+  // Whether the time is what layer times leave of a whole pass.
   bool differenced = false;
 };
 
 struct GalvatronTimes {
-  // All positive, keys distinct, sorted by key.
+  // All positive, with distinct keys (layer_type, sequence_length, batch_size), sorted by them.
   std::vector<GalvatronLayerTime> layers;
+  // All positive, with distinct keys (batch_size, sequence_lengths), sorted by them.
   std::vector<GalvatronOtherTime> other;
   int layer_type_count = 0;
-  // Hidden size that the file is for, if it names one (2022); else 0.
+  // Hidden size that the file names (2022); else 0.
   int hidden_size = 0;
   // Values that were left out or assumed, one sentence per entry.
   std::vector<std::string> notes;
 };
 
-// Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of
-// one model, whose layer times are added. `hidden_size` selects among the
-// models of a 2022 file; 0 takes the only one.
+// Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of one model. Layer
+// times of both halves with the same key are added and the others dropped; `other` is that of the
+// first half, and a note says so. `hidden_size` selects among the models of a 2022 file; 0 takes
+// the only one.
 //
-// Times that are not positive are left out with a note. Returns INVALID_ARGUMENT
-// (PROFILE_INVALID) with file and field for values that are no times, for mixtures of experts, and
-// for files from which no layer time follows, with the value that is missing.
+// Times that are not positive are left out with a note. Returns INVALID_ARGUMENT (PROFILE_INVALID)
+// with file and field for values that are no times, mixtures of experts, and files that give no
+// time of some layer type, with what is missing.
 absl::StatusOr<GalvatronTimes> ReadGalvatronTimes(absl::Span<const NamedText> files,
                                                   int hidden_size);
 
-// Returns INVALID_ARGUMENT (PROFILE_INVALID) if the name of the file says that the model is a
-// mixture of experts.
+// Returns INVALID_ARGUMENT (PROFILE_INVALID) if the name of the file says that it is of a mixture
+// of experts.
 absl::Status RefuseMixtureOfExperts(const NamedText& file);
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-// A stopwatch of events in a GPU's stream.
+// A stopwatch that records two events in a GPU's stream.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_
@@ -10,9 +10,12 @@
 
 namespace parplan::cuda {
 
+// Measures the time between two events of one stream. `Start` and `Stop` only enqueue an event;
+// `Elapsed` blocks until the GPU has reached the second one. After an error of the constructor,
+// `Start` or `Stop`, they do nothing and every `Elapsed` returns that error.
 class CudaStopwatch : public Stopwatch {
  public:
-  // `stream` outlives it.
+  // `stream` must outlive the stopwatch.
   explicit CudaStopwatch(cudaStream_t stream);
   ~CudaStopwatch() override;
   void Start() override;
@@ -25,7 +28,7 @@ class CudaStopwatch : public Stopwatch {
   const cudaStream_t stream_;
   cudaEvent_t start_ = nullptr;
   cudaEvent_t stop_ = nullptr;
-  // The first error; `Elapsed` returns it.
+  // The first error of the constructor, `Start` or `Stop`; every later `Elapsed` returns it.
   absl::Status status_;
 };
 

@@ -18,8 +18,8 @@ struct MeshAxis {
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
-// A grid of devices. Rank = (index on axis 0) * rank_stride + (index on axis 1). With one axis,
-// axis 0 has size 1.
+// A grid of devices. The device at (i0, i1) has rank i0 * axes[0].rank_stride + i1; consecutive
+// devices of axis 1 have consecutive ranks. With one axis, axis 0 has size 1.
 struct DeviceMesh {
   std::array<MeshAxis, kMeshAxisCount> axes;
 
@@ -60,7 +60,7 @@ struct Layout {
 };
 inline constexpr int kLayoutCount = kAxisLayoutCount * kAxisLayoutCount;
 
-// Returns the layout with an index.
+// Returns the layout with an index. REQUIRES 0 <= index < kLayoutCount.
 Layout LayoutOf(int index);
 
 // Returns every layout of a mesh, by ascending index.

@@ -30,7 +30,8 @@ struct Operator {
   double rows = 0.0;
   double columns = 0.0;  // of the output
   double inner = 0.0;    // columns of the input
-  // Shards of rows, output columns and input columns must divide these; 0 means any do.
+  // The number of shards of rows, of output columns and of input columns must divide these; 0
+  // permits any number.
   int64_t row_units = 0;
   int64_t column_units = 0;
   int64_t inner_units = 0;
@@ -69,10 +70,11 @@ struct OperatorGraph {
 // Returns the operators of a layer for micro-batches of `samples` samples.
 //
 // A transformer layer has norm, query-key-value product, attention, projection, addition, norm,
-// first product, activation, second product, addition; cross-attention repeats the first five, over
-// the layer's own input. Experts are one feed-forward part as wide as those a token passes, with
-// the weights of all. `has_tied_table`: the head uses the embedding's table and has none of its
-// own.
+// first product, activation, second product, addition. A cross-decoder has the first five twice;
+// its cross-attention takes keys and values from the decoder's own tokens, since a definition has
+// no sequence length of the encoder. Experts are one feed-forward part as wide as those a token
+// passes, with the weights of all. If `has_tied_table`, the head uses the embedding's table and has
+// none of its own.
 OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision,
                           const RuntimeTraits& runtime, int64_t samples, bool has_tied_table);
 

@@ -15,15 +15,17 @@ namespace parplan {
 
 // The least usable memory with which `exact` finds a plan, and a plan that needs no more.
 struct SmallestMemory {
+  // Bytes per device.
   Bytes usable_memory;
   Plan plan;
-  // False if less memory may suffice: a limit ended the search, end layers must follow their
-  // neighbours, or plans need more than the sums that are compared (kept outputs, the optimizer's
-  // step).
+  // False if less memory may suffice: a limit ended the search; the space has `kPerLayer` without
+  // `kEndStrategies`, which ties end layers to their neighbours; or the plan needs more than the
+  // compared sums of memory, which omit kept outputs and the optimizer step.
   bool is_proved = true;
 };
 
-// Searches the whole declared space. Returns nothing if no plan exists regardless of memory.
+// Searches the whole declared space. Returns nothing if no plan exists at any memory, or a limit
+// ended the search before the first plan.
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter);
 
@@ -33,8 +35,9 @@ std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& cos
                                 SearchMeter& meter);
 
 // Returns the fewest devices, in whole nodes, with which some plan of `exact` fits: tries one node,
-// two, and so on up to `kMaxNodesTried` more than the problem has. Returns nothing if a smaller
-// number is undecided or was not measured. Creates cost models of the other sizes.
+// two, and so on up to `kMostNodesTried` (planning_result.h) more than the problem has. Creates a
+// cost model for each number. Returns nothing at the first number for which no cost model can be
+// made or the answer is undecided, when a limit ends the search, or if none tried is enough.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan

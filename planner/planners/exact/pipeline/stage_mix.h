@@ -13,12 +13,15 @@ namespace parplan {
 // Chooses options for layers [first, end) as stage `stage`. At the price of memory at which the
 // best options just fit, each definition has a fast option and a small one; as many layers as fit
 // take the fast one. Near the optimum if neither causes resharding. Returns nothing if even the
-// small ones do not fit, or may not be neighbours. O(definitions * options).
+// small ones do not fit, a definition has no option that `allowed` permits, or two neighbours
+// chosen have no transition. O(rounds * prices * definitions * options + layers), with 3 rounds of
+// up to 24 prices.
 std::optional<StageChoice> MixStage(const PipelineSetting& setting, const OptionMask& allowed,
                                     int stage, int first_layer, int end_layer);
 
-// Sets the times of a choice from its options, adding up layers of one option together, as
-// `PlanEvaluator` does.
+// Sets the times of a choice (`forward`, `backward`, `sync`) and the layouts of its ends
+// (`first_layout`, `last_layout`) from its options. Adds up consecutive layers of one option
+// together, as `PlanEvaluator` does.
 void SumTimes(const OptionTable& table, absl::Span<const DefinitionRun> runs, StageChoice& choice);
 
 }  // namespace parplan
