@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -64,6 +65,16 @@ int Stage(const std::string& staged, absl::string_view contents,
   if (error == 0 && options.syncs_file && ::fsync(file.get()) != 0) error = errno;
   const int close_error = file.Close();
   return error != 0 ? error : close_error;
+}
+
+void Wipe(std::string& contents) { ::explicit_bzero(contents.data(), contents.size()); }
+
+// Resizes `contents` to `size` bytes, and wipes the old buffer before it is freed.
+void Grow(size_t size, std::string& contents) {
+  std::string grown(size, '\0');
+  std::copy(contents.begin(), contents.end(), grown.begin());
+  Wipe(contents);
+  contents = std::move(grown);
 }
 
 absl::Status WrongKind(const std::string& path, mode_t mode) {
@@ -172,7 +183,7 @@ absl::StatusOr<std::string> ReadDescriptor(int descriptor, absl::string_view nam
   size_t count = 0;
   absl::Status status;
   while (true) {
-    if (count == contents.size()) contents.resize(std::min(2 * contents.size(), max_bytes + 1));
+    if (count == contents.size()) Grow(std::min(2 * contents.size(), max_bytes + 1), contents);
     const ssize_t more = ::read(descriptor, contents.data() + count, contents.size() - count);
     if (more == 0) break;
     if (more < 0 && errno == EINTR) continue;
@@ -188,7 +199,7 @@ absl::StatusOr<std::string> ReadDescriptor(int descriptor, absl::string_view nam
     }
   }
   if (!status.ok()) {
-    ::explicit_bzero(contents.data(), contents.size());
+    Wipe(contents);
     return status;
   }
   contents.resize(count);

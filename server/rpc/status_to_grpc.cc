@@ -10,9 +10,17 @@
 #include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "parplan/v1/error_info.pb.h"
+#include "parplan/v1/execution.pb.h"
+#include "parplan/v1/plan.pb.h"
+#include "server/metrics/label.h"
 
 namespace parplan {
 namespace {
+
+// server/metrics includes no generated headers, and has arrays of these lengths.
+static_assert(v1::ErrorReason_MAX == kReasonCount);
+static_assert(v1::Phase_MAX == kPhaseCount);
+static_assert(v1::MemoryItemKind_MAX == kMemoryItemCount);
 
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kDomain[] = "parplan";
