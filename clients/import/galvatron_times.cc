@@ -138,9 +138,9 @@ absl::Status TimeReader::ReadKeys(const json& object) {
     }
     if (!key->part.empty()) {
       return ImportError(kReason, file_.name, name,
-                         "is the time of a part of a mixture-of-experts layer; parplan plans "
-                         "dense layers only. Missing for these are a layer kind with experts, "
-                         "the time of one expert and of the routing, and expert parallelism");
+                         "is the time of a part of a mixture-of-experts layer; this importer "
+                         "reads dense layers only, because its files lack the time of one expert "
+                         "and of the routing");
     }
     PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(value, kReason, file_.name, name));
     if (key->kind == Kind::kWholeModel) {
@@ -324,9 +324,8 @@ GalvatronTimes AddHalves(GalvatronTimes first, const GalvatronTimes& second) {
 absl::Status RefuseMixtureOfExperts(const NamedText& file) {
   if (absl::StrContains(file.name, "mixtral") || absl::StrContains(file.name, "/moe/")) {
     return ImportError(kReason, file.name, "",
-                       "is of a mixture of experts; parplan plans dense layers only. Missing for "
-                       "these are a layer kind with experts, the time of one expert and of the "
-                       "routing, and expert parallelism");
+                       "is of a mixture of experts; this importer reads dense layers only, because "
+                       "its files lack the time of one expert and of the routing");
   }
   return absl::OkStatus();
 }

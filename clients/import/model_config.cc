@@ -249,8 +249,10 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
   }
   PARPLAN_RETURN_IF_ERROR(config.status());
   if (family == "mixture of experts" || family == "mixtral" || absl::StrContains(family, "moe")) {
-    return config.Error("model_type",
-                        "mixtures of experts are not supported; parplan plans dense layers only");
+    return config.Error(
+        "model_type",
+        "mixtures of experts are not supported; this importer reads dense layers only, "
+        "so write the model by hand (docs/files.md)");
   }
   if (galvatron) family = FamilyFromKeys(config);
 
