@@ -1,4 +1,4 @@
-// The gRPC server: the four services over one core, health and reflection.
+// The gRPC server: the five services over one core, health and reflection.
 
 #ifndef PARPLAN_SERVER_RPC_RPC_SERVER_H_
 #define PARPLAN_SERVER_RPC_RPC_SERVER_H_
