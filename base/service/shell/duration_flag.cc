@@ -14,9 +14,6 @@ void AddDurationFlag(shell::Command command, const char* name, absl::Duration& t
     if (duration <= absl::ZeroDuration()) {
       return "`" + text + "` is not above 0; write 30s or 24h";
     }
-    if (duration == absl::InfiniteDuration()) {
-      return "`" + text + "` is not finite; write 30s or 24h";
-    }
     target = duration;
     return "";
   };

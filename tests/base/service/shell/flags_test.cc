@@ -50,11 +50,6 @@ TEST_F(DurationFlag, RefusesWhatIsNotAboveZero) {
   EXPECT_EQ(pause_, absl::Minutes(5));
 }
 
-TEST_F(DurationFlag, RefusesWhatIsNotFinite) {
-  EXPECT_THAT(line_.ParseWords({"--pause=inf"}), HasSubstr("is not finite"));
-  EXPECT_EQ(pause_, absl::Minutes(5));
-}
-
 class WatchFlags : public testing::Test {
  protected:
   WatchFlags() { AddWatchFlags(line_.root(), "Server", watch_); }
