@@ -259,8 +259,9 @@ absl::StatusOr<std::vector<const PrivateKey*>> KeyStore::SigningKeys(absl::Time 
     }
   }
   if (keys.empty()) {
-    return MustAct(absl::StrCat("no key may sign at ", FormatRfc3339(now),
-                                "; check the clock, or make a key with `parplan-server keys rotate`"));
+    return MustAct(
+        absl::StrCat("no key may sign at ", FormatRfc3339(now),
+                     "; check the clock, or make a key with `parplan-server keys rotate`"));
   }
   return keys;
 }

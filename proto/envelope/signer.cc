@@ -15,7 +15,8 @@ absl::StatusOr<v1::SignedPlan> SignPayload(std::string payload_bytes,
                                            const std::vector<const PrivateKey*>& keys) {
   if (keys.empty()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSignatureInvalid,
-                     "no key may sign now; make one with `parplan-server keys rotate`", {{"keyIds", ""}});
+                     "no key may sign now; make one with `parplan-server keys rotate`",
+                     {{"keyIds", ""}});
   }
   if (keys.size() > PlanVerifier::kMaxSignatureCount) {
     return FieldError(Reason::kSpecInvalid, "keys",

@@ -194,10 +194,10 @@ absl::StatusOr<std::unique_ptr<RowSource>> BeginPostgresRowSource(const std::str
     return absl::OkStatus();
   }));
   if (source->schema() != NewestPostgresSchema()) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
-        absl::StrCat("the store has schema ", source->schema(), ", this release writes ",
-                     NewestPostgresSchema(), "; bring it up to date with `parplan-server store migrate`"));
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
+                     absl::StrCat("the store has schema ", source->schema(),
+                                  ", this release writes ", NewestPostgresSchema(),
+                                  "; bring it up to date with `parplan-server store migrate`"));
   }
   return source;
 }

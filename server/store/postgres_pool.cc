@@ -52,7 +52,8 @@ absl::string_view Remedy(absl::string_view code) {
     return "this PostgreSQL may only be read: name the primary in --store, not a standby";
   }
   if (code == "42501") {
-    return "the user of --store may not do this: let it own the tables, or run `parplan-server store "
+    return "the user of --store may not do this: let it own the tables, or run `parplan-server "
+           "store "
            "migrate` as one that may make them";
   }
   if (HasClass(code, "28") || HasClass(code, "3D") || HasClass(code, "3F")) {

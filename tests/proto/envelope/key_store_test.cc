@@ -227,8 +227,9 @@ TEST_F(KeyStoreTest, RotatingByItselfKeepsAKeyAtHandForYears) {
 
 TEST_F(KeyStoreTest, AnUnattendedKeySignsNoMoreAfterItsWindow) {
   KeyStore store = MustOpen(start_);
-  EXPECT_THAT(store.SigningKeys(start_ + 90 * kDay),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("parplan-server keys rotate")));
+  EXPECT_THAT(
+      store.SigningKeys(start_ + 90 * kDay),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("parplan-server keys rotate")));
   EXPECT_THAT(store.SigningKeys(start_ - absl::Seconds(1)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("clock")));
   EXPECT_THAT(store.RotateIfDue(start_ + 90 * kDay), IsOkAndHolds(true));

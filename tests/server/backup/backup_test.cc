@@ -229,8 +229,8 @@ TEST(Backup, DamageIsSeenAndRestoresNothing) {
 TEST(Backup, ADatabaseOfAnOlderReleaseIsBroughtUpToDateFirst) {
   const StoreAddress from = NewPostgres();
   const auto never_migrated = BackUpStore(from, NewFileName());
-  EXPECT_THAT(never_migrated,
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("parplan-server store migrate")));
+  EXPECT_THAT(never_migrated, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                       HasSubstr("parplan-server store migrate")));
   EXPECT_EQ(ReasonOf(never_migrated), Reason::kStoreUnavailable);
   ASSERT_OK(OpenStore(from));
   EXPECT_OK(BackUpStore(from, NewFileName()));

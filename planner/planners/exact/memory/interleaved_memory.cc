@@ -96,10 +96,10 @@ class LeanPartition {
                                     .device_index = device,
                                     .micro_batch_count = setting_.candidate().micro_batch_count};
       const Bytes tensors = states + InFlightPeak(place, kept, absl::MakeSpan(unused)) + transient;
-      fullest = std::max(fullest,
-                       overheads.Upper(overheads.DeviceMemory(
-                           tensors, depth, rank_count,
-                           communicator_count + setting_.stage(device).extra_communicator_count)));
+      fullest = std::max(
+          fullest, overheads.Upper(overheads.DeviceMemory(
+                       tensors, depth, rank_count,
+                       communicator_count + setting_.stage(device).extra_communicator_count)));
     }
     return fullest;
   }
