@@ -194,8 +194,8 @@ TEST(CheckPlan, FindsEveryFalsePromise) {
        [](Prediction& p) { p.stages[0].memory[MemoryItemKind::kParameters] = Bytes(); }},
       {"time item",
        [](Prediction& p) { p.stages[0].time[TimeItemKind::kRecompute] = Seconds::Of(1); }},
-      {"estimates", [](Prediction& p) { p.estimated_items.push_back("none"); }},
-      {"estimates", [](Prediction& p) { p.confidence = Confidence::kEstimated; }},
+      {"estimated items", [](Prediction& p) { p.estimated_items.push_back("none"); }},
+      {"estimated items", [](Prediction& p) { p.confidence = Confidence::kEstimated; }},
   };
   for (const auto& [told, lie] : lies) {
     SCOPED_TRACE(told);
