@@ -90,6 +90,9 @@ absl::StatusOr<RunResult> ReadPlan(absl::string_view path, const std::string& fi
   if (plan.contains("machine_used_by_others_ratio")) {
     PARPLAN_ASSIGN_OR_RETURN(result.used_by_others,
                              NumberAt(path, field, plan, "machine_used_by_others_ratio", -1.0));
+    if (*result.used_by_others < 0.0) {
+      return Wrong(path, field + ".machine_used_by_others_ratio", "must not be negative");
+    }
   }
   const auto busy = plan.find("machine_is_busy");
   if (busy != plan.end()) {
