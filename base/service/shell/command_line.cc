@@ -192,6 +192,7 @@ Command& Command::OnChosen(std::function<void()> action) {
 Command& Command::HideAndIgnoreArguments() {
   app_->group("");
   app_->allow_extras();
+  app_->fallthrough(false);  // Or the program refuses what the command ignores.
   app_->set_help_flag();
   app_->add_flag("-h,--help")->group("");
   return *this;

@@ -279,7 +279,7 @@ class RunTest(SidecarTest):
                  "--topology", "x", "--report-to", server.address],
                 capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
             self.assertEqual(refused.returncode, WRONG)
-            self.assertIn("no unix:PATH", refused.stderr)
+            self.assertIn("not of the form unix:PATH", refused.stderr)
             with Sidecar(self.folder, server.address) as sidecar:
                 trained = subprocess.run(
                     [FLAGS.bin / "parplan-exec", "--plan", told["PARPLAN_PLAN"], "--trust",

@@ -12,7 +12,7 @@ import time
 import unittest
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 import parplan_process as parplan  # noqa: E402
 from machine import PATIENCE_SECONDS, wait_for  # noqa: E402
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 from machine import PATIENCE_SECONDS, die_with_parent, free_ports, wait_for  # noqa: E402
 
 NODE_COUNT = 4

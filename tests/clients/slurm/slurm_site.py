@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 from parplan_process import Client, Server, make_certificates, seconds  # noqa: E402
 from slurm_cluster import Cluster  # noqa: E402
 

@@ -18,7 +18,7 @@ import unittest
 import render
 import rules
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 import parplan_process as parplan
 
 FLAGS = argparse.Namespace()

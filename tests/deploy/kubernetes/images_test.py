@@ -20,7 +20,7 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 import parplan_process as parplan
 import rootless
 

@@ -22,7 +22,7 @@ import render
 import rules
 import schema
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 import parplan_process
 
 FLAGS = argparse.Namespace()

@@ -4,7 +4,7 @@
 #   tests/deploy/kubernetes/run.sh BIN
 set -euo pipefail
 bin=$(cd "$1" && pwd)
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 run() {
   local status=0

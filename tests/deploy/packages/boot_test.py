@@ -21,7 +21,7 @@ import grpc
 
 import machine as machines
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 import parplan_process as parplan
 
 FLAGS = argparse.Namespace()

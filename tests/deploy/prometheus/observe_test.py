@@ -21,7 +21,7 @@ import unittest
 
 FLAGS = argparse.Namespace()
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "integration"))
+sys.path.insert(0, str(HERE.parents[1] / "integration"))
 
 import grpc  # noqa: E402
 

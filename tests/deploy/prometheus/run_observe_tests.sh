@@ -5,7 +5,7 @@
 set -euo pipefail
 build=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")"
-source=$(realpath ../..)
+source=$(realpath ../../..)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 

@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import parplan_process as parplan  # noqa: E402
 

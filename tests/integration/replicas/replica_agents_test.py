@@ -17,7 +17,7 @@ import time
 
 import grpc
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import parplan_process as parplan  # noqa: E402
 from agent_process import Agent  # noqa: E402

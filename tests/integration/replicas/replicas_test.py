@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import parplan_process as parplan  # noqa: E402
 from name_server import NameServer  # noqa: E402
