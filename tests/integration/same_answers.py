@@ -149,8 +149,10 @@ def main():
                 compare(f"{name}: {command[0]}", run(before, command, made),
                         run(after, command, made))
         if flags.study_before and flags.study_after and flags.cases:
-            for arguments in (["oracle", str(cases), "--format", "json"],):
-                compare("oracle", run(os.path.abspath(flags.study_before), arguments, made),
+            for case_file in sorted((cases / "cases").glob("*.json")):
+                arguments = ["oracle", str(case_file), "--format", "json"]
+                compare(f"{case_file.stem}: oracle",
+                        run(os.path.abspath(flags.study_before), arguments, made),
                         run(os.path.abspath(flags.study_after), arguments, made))
 
     print(f"{asked} answers compared, of {len(questions)} questions ({planned} with a plan, "
