@@ -1,5 +1,5 @@
-# Headers that are read once for all targets. A source of parplan is 80 lines in the median and
-# the headers it includes are 40,000 to 200,000: reading them took 50 to 95 % of a compilation.
+# Headers that are read once for all targets. Reading headers took 60 to 100 % of the compilation
+# of eight sources timed one by one with -O1, with and without -fsyntax-only.
 # Only headers of others and generated ones are precompiled, so that a change of our own headers
 # rebuilds what includes them and nothing else.
 #
