@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
 #include "clients/cpp/flags/tls_flags.h"
 #include "proto/wire/resource_name.h"
@@ -146,6 +147,7 @@ std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv) {
   CLI::App app("Brings a verified plan into a pod, and the pod's measurements out.",
                "parplan-sidecar");
   app.set_version_flag("--version", std::string("parplan-sidecar ") + kVersion);
+  shell::AddCompletionOption(app);
   app.footer(kFooter);
   app.require_subcommand(1);
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

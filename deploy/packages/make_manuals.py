@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Manual pages and shell completion of the programs, from what they say with --help.
+"""Manual pages of the programs, from what they say with --help, and their shell completion.
 
     make_manuals.py --version X.Y.Z --out FOLDER --program PATH...
 
@@ -16,7 +16,6 @@ import re
 import subprocess
 import time
 
-import bash_completion
 import program_help
 
 PACKAGES = {"parplan-server": "parplan-server", "planctl": "parplan-client",
@@ -130,14 +129,10 @@ def make(program, names, version, out):
     for command, _ in top.commands:
         write_gzip(folder / "man" / "man1" / f"{name}-{command}.1.gz",
                    page(program, name, version, (command,), [name]))
-    completions = folder / "bash-completion" / "completions" / name
-    if any(command == "completion" for command, _ in top.commands):
-        scripts = {shell: subprocess.run([program, "completion", shell], capture_output=True,
-                                         check=True).stdout for shell in ("bash", "fish")}
-        write(completions, scripts["bash"])
-        write(folder / "fish" / "vendor_completions.d" / f"{name}.fish", scripts["fish"])
-    else:
-        write(completions, bash_completion.script(program, name).encode())
+    for shell, path in (("bash", f"bash-completion/completions/{name}"),
+                        ("fish", f"fish/vendor_completions.d/{name}.fish")):
+        script = subprocess.run([program, "--completion", shell], capture_output=True, check=True)
+        write(folder / path, script.stdout)
 
 
 def main():

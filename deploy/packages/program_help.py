@@ -20,21 +20,6 @@ class Option:
         names = [re.sub(r"\{.*\}", "", name) for name in first.split(",")]
         return [name for name in names if name.startswith("-")]
 
-    @property
-    def choices(self):
-        found = re.search(r":\{([^}]*)\}", self.usage)
-        return found.group(1).split(",") if found else []
-
-    @property
-    def takes_value(self):
-        rest = self.usage.split(" ", 1)[1:]
-        return bool(rest) and re.match(r"[A-Z]+\b", rest[0]) is not None and \
-            not re.match(r"(Needs|Excludes|Env)\b", rest[0])
-
-    @property
-    def may_be_path(self):
-        return re.search(r" (TEXT|FILE|DIR|PATH)\b", self.usage) is not None
-
 
 @dataclasses.dataclass
 class Help:

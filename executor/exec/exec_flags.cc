@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/service/shell/completion/completion.h"
 #include "proto/wire/version.h"
 
 namespace parplan {
@@ -10,6 +11,7 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   flags.server.target.clear();
   CLI::App app{"Verifies a plan and trains its model exactly as it says", "parplan-exec"};
   app.set_version_flag("--version", std::string("parplan-exec ") + kVersion);
+  shell::AddCompletionOption(app);
   app.footer(
       "Exit codes: 0 done, 1 failed, 2 bad input, 5 plan refused, 6 back end not available, 75 "
       "ended because of another rank.\n"

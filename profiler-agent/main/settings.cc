@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/state_folder.h"
 #include "base/service/shell/watch_flags.h"
@@ -168,6 +169,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   CLI::App app("Measures layers, collectives and memory of a node, for parplan's planner.",
                "parplan-agent");
   app.set_version_flag("--version", std::string("parplan-agent ") + kVersion);
+  shell::AddCompletionOption(app);
   app.footer(kFooter);
   AddFlags(app, settings, backend);
   try {

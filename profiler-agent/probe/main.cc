@@ -15,6 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/service/shell/command_line.h"
+#include "base/service/shell/completion/completion.h"
 #include "base/status_macros.h"
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
@@ -26,7 +28,7 @@
 namespace parplan {
 namespace {
 
-absl::StatusOr<agent::v1::ProbePlan> ReadPlan(const char* path) {
+absl::StatusOr<agent::v1::ProbePlan> ReadPlan(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   agent::v1::ProbePlan plan;
@@ -61,7 +63,7 @@ JobFabricOptions FabricOptionsOf(const agent::v1::ProbePlan& plan, const RankEnv
   return options;
 }
 
-absl::Status Run(const char* plan_path) {
+absl::Status Run(const std::string& plan_path) {
   PARPLAN_ASSIGN_OR_RETURN(const agent::v1::ProbePlan plan, ReadPlan(plan_path));
   PARPLAN_ASSIGN_OR_RETURN(const std::optional<RankEnvironment> self,
                            RankEnvironment::FromEnvironment());
@@ -88,38 +90,30 @@ absl::Status Run(const char* plan_path) {
   return WriteAll(self->result_descriptor, profile->SerializeAsString());
 }
 
-constexpr char kHelp[] = R"(Measures one device as one rank of a probe. Started by parplan-agent.
-Usage: parplan-agent-probe PLAN
-
-Options:
-  -h,--help                   Print this help message and exit
-  --version                   Display program version information and exit
-
+constexpr char kFooter[] = R"(
 Exit codes
   0   success; rank 0 has returned the profile to the agent
   1   failed to measure; the reason is on standard error
   2   wrong arguments
-  75  ended because another rank failed
-)";
+  75  ended because another rank failed)";
 
 }  // namespace
 }  // namespace parplan
 
 int main(int argc, char** argv) {
-  const std::string argument = argc == 2 ? argv[1] : "";
-  if (argument == "--version") {
-    std::cout << "parplan-agent-probe " << parplan::kVersion << std::endl;
-    return 0;
-  }
-  if (argument == "--help" || argument == "-h") {
-    std::cout << parplan::kHelp << std::flush;
-    return 0;
-  }
-  if (argc != 2) {
-    std::cerr << "usage: parplan-agent-probe PLAN (started by parplan-agent)\n";
-    return 2;
-  }
-  const absl::Status status = parplan::Run(argv[1]);
+  parplan::shell::CommandLine line(
+      "Measures one device as one rank of a probe. Started by parplan-agent.",
+      "parplan-agent-probe");
+  line.SetVersion(absl::StrCat("parplan-agent-probe ", parplan::kVersion));
+  parplan::shell::Command program = line.root();
+  parplan::shell::AddCompletionOption(program);
+  program.Footer(parplan::kFooter);
+  std::string plan_path;
+  program.AddOption("plan", plan_path, "Probe to run, written by parplan-agent")
+      .Required()
+      .TypeName("FILE");
+  if (const std::optional<int> exit_code = line.Parse(argc, argv)) return *exit_code;
+  const absl::Status status = parplan::Run(plan_path);
   if (status.ok()) return 0;
   std::cerr << std::string(status.message()) << std::endl;
   return absl::IsUnavailable(status) || absl::IsAborted(status) ? parplan::kExitAfterAnother : 1;

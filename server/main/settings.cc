@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/state_folder.h"
 #include "base/status_macros.h"
@@ -219,6 +220,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
       "plans out.",
       "parplan-server");
   app.set_version_flag("--version", std::string("parplan-server ") + kVersion);
+  shell::AddCompletionOption(app);
   app.footer(kFooter);
   AddFlags(app, settings, config_path);
   // Only the help uses these commands: `RunAdminCommand` runs them.

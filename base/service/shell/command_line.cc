@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 
 namespace parplan::shell {
 namespace {
@@ -150,6 +151,16 @@ Option Command::AddTextOption(const std::string& name,
         if (!wrong.empty()) throw CLI::ValidationError(shown, wrong);
       },
       help));
+}
+
+Option Command::AddPrintOption(const std::string& name,
+                               std::function<std::string(const std::string&)> print,
+                               const std::string& help) {
+  const auto end = [print = std::move(print)](const std::string& text) {
+    // CLI11 prints the text of this exception, and a line break after it.
+    throw CLI::CallForVersion(std::string(absl::StripSuffix(print(text), "\n")), 0);
+  };
+  return Option(app_->add_option_function<std::string>(name, end, help)->configurable(false));
 }
 
 Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) {

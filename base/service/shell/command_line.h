@@ -8,7 +8,7 @@
 //   if (const std::optional<int> exit_code = line.Parse(argc, argv)) return *exit_code;
 //
 // A thin layer over CLI11, which is headers only: every source that includes CLI11 takes 5 to 25
-// seconds longer to compile, so one source of this folder does it for all. `Command` and `Option`
+// seconds longer to compile, so two sources of this folder do it for all. `Command` and `Option`
 // are handles: cheap to copy, valid as long as the CommandLine. Not thread-safe.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_COMMAND_LINE_H_
@@ -111,6 +111,12 @@ class Command {
   // string.
   Option AddTextOption(const std::string& name, std::function<std::string(const std::string&)> read,
                        const std::string& help = "");
+
+  // Adds an option that prints what `print` returns for its text and ends the program with exit
+  // code 0, whatever else the command line has or lacks. Configuration files cannot set it.
+  Option AddPrintOption(const std::string& name,
+                        std::function<std::string(const std::string&)> print,
+                        const std::string& help = "");
 
   // Adds an option that takes one of these words, each of which stands for a value.
   template <typename T>

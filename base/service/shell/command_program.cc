@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/service/shell/completion/completion.h"
 #include "base/service/shell/exit_code.h"
 
 namespace parplan::shell {
@@ -34,6 +35,7 @@ int RunCommands(const CommandProgram& program, const AddCommands& add_commands, 
   line.SetVersion(absl::StrCat(program.name, " ", program.version));
   Command root = line.root();
   root.RequireCommand().PassOptionsUp().Footer(program.footer);
+  AddCompletionOption(root);
   Session session;
   std::string format = "text";
   root.AddOption("--format", format, "text or json: one object on standard output [text]")

@@ -45,9 +45,9 @@ struct CommandProgram {
 };
 
 // Reads the arguments, which name exactly one command, and runs it. Adds the flags --format,
-// --quiet and --version, which every command takes as well. Prints errors to standard error, and
-// with `--format json` as one object to standard output unless the command has answered already.
-// Returns the exit code (docs/planctl.md).
+// --quiet and --version, which every command takes as well, and a hidden --completion. Prints
+// errors to standard error, and with `--format json` as one object to standard output unless the
+// command has answered already. Returns the exit code (docs/planctl.md).
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv);
 

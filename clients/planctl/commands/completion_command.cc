@@ -1,7 +1,7 @@
 // `planctl completion bash|fish`: the script by which a shell completes planctl's commands.
 
+#include "base/service/shell/completion/completion.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/completion/completion_script.h"
 
 namespace parplan::planctl {
 
@@ -11,18 +11,16 @@ void AddCompletionCommand(Command app, const Session& session, Action& action) {
       "Packages install it; elsewhere, for this shell only:\n"
       "  source <(planctl completion bash)\n  planctl completion fish | source");
   completion.RequireCommand();
-  const auto add = [&](const char* shell, auto script) {
-    Command command = completion.AddCommand(shell, std::string("The script for ") + shell);
-    command.Footer(std::string("Example:\n  planctl completion ") + shell);
+  for (const std::string& shell : shell::CompletionShells()) {
+    Command command = completion.AddCommand(shell, "The script for " + shell);
+    command.Footer("Example:\n  planctl completion " + shell);
     // The commands are all there once it runs.
-    command.OnChosen([app, &session, &action, script] {
-      action = [app, &session, script] {
-        return Print(session, script(app.name(), CommandTree(app)));
+    command.OnChosen([app, &session, &action, shell] {
+      action = [app, &session, shell] {
+        return Print(session, CompletionScript(app, shell, "planctl completion " + shell));
       };
     });
-  };
-  add("bash", BashCompletion);
-  add("fish", FishCompletion);
+  }
 }
 
 }  // namespace parplan::planctl

@@ -68,6 +68,8 @@ class Installed(unittest.TestCase):
                                "parplan-server"),
                               ("/usr/bin/planctl", "parplan-client"),
                               ("/usr/share/bash-completion/completions/planctl", "parplan-client"),
+                              ("/usr/share/fish/vendor_completions.d/parplan-server.fish",
+                               "parplan-server"),
                               ("/usr/bin/parplan-agent", "parplan-agent"),
                               ("/usr/bin/parplan-agent-probe", "parplan-agent"),
                               ("/usr/lib/parplan/libparplan_nccl_profiler.so", "parplan-agent"),

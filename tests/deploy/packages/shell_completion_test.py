@@ -2,10 +2,9 @@
 """Completion in a real bash: what the script of `planctl completion bash` answers, and what a
 person sees who presses the tabulator.
 
-    shell_completion_test.py --planctl PROGRAM --program PROGRAM... --makers FOLDER
+    shell_completion_test.py --planctl PROGRAM --program PROGRAM...
 """
 import argparse
-import importlib
 import os
 import pathlib
 import pty
@@ -34,6 +33,11 @@ def complete(script, program, words, folder="."):
     if done.returncode != 0 or done.stderr:
         raise AssertionError(f"{words}: exit {done.returncode}: {done.stderr}")
     return done.stdout.splitlines()
+
+
+def printed(program, shell):
+    return subprocess.run([program, "--completion", shell], check=True, capture_output=True,
+                          text=True).stdout
 
 
 class Planctl(unittest.TestCase):
@@ -135,29 +139,45 @@ class Planctl(unittest.TestCase):
 
 
 class Others(unittest.TestCase):
-    """The programs whose completion is made from their help."""
+    """Programs that print their script with the hidden --completion, for packages."""
 
     def test_flags_choices_and_files(self):
-        sys.path.insert(0, str(FLAGS.makers))
-        bash_completion = importlib.import_module("bash_completion")
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "server.json").write_text("{}")
             for program in FLAGS.program:
                 name = program.name
                 script = pathlib.Path(folder) / f"{name}.bash"
-                script.write_text(bash_completion.script(program, name))
+                script.write_text(printed(program, "bash"))
 
                 def offered(*words):
                     return complete(script, name, (name, *words), folder)
 
                 self.assertIn("--version", offered("--"), name)
                 self.assertEqual(offered("--vers"), ["--version"])
+                self.assertNotIn("--completion", offered("--"))
                 if name == "parplan-server":
                     self.assertEqual(offered("--config", "ser"), ["server.json"])
                     self.assertEqual(offered("--workers", ""), [])
                     self.assertEqual(offered("ke"), ["keys"])
+                    self.assertIn("rotate", offered("keys", ""))
                 if name == "parplan-agent":
                     self.assertEqual(sorted(offered("--backend", "")), ["cpu", "cuda"])
+                if name == "parplan-agent-probe":
+                    self.assertEqual(offered("ser"), ["server.json"])
+
+    def test_planctl_prints_the_same_script_for_packages(self):
+        for shell in ("bash", "fish"):
+            command = subprocess.run([FLAGS.planctl, "completion", shell], check=True,
+                                     capture_output=True, text=True).stdout
+            self.assertEqual(printed(FLAGS.planctl, shell),
+                             command.replace(f"planctl completion {shell}",
+                                             f"planctl --completion {shell}"))
+
+    def test_a_shell_without_a_script_is_refused(self):
+        done = subprocess.run([FLAGS.planctl, "--completion", "csh"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("bash", done.stderr)
 
 
 def main():
@@ -165,7 +185,6 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--planctl", type=pathlib.Path, required=True)
     parser.add_argument("--program", type=pathlib.Path, action="append", required=True)
-    parser.add_argument("--makers", type=pathlib.Path, required=True)
     FLAGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
 

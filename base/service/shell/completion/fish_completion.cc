@@ -1,11 +1,12 @@
+#include "base/service/shell/completion/fish_completion.h"
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "clients/planctl/completion/completion_script.h"
 
-namespace parplan::planctl {
+namespace parplan::shell {
 namespace {
 
 std::string Quoted(const std::string& text) {
@@ -37,8 +38,7 @@ std::string HelpOf(const std::vector<CommandNode>& tree, const std::string& path
 }  // namespace
 
 std::string FishCompletion(const std::string& program, const std::vector<CommandNode>& tree) {
-  std::string text = absl::StrCat("# fish completion of ", program, "; made by `", program,
-                                  " completion fish`.\n");
+  std::string text;
   for (const CommandNode& node : tree) {
     const std::string start =
         absl::StrCat("complete -c ", program, " -n ", Quoted(Condition(node)));
@@ -65,4 +65,4 @@ std::string FishCompletion(const std::string& program, const std::vector<Command
   return text;
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::shell

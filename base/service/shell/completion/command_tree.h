@@ -1,15 +1,15 @@
 // The commands of a command line and what may follow each, as data: what completion in a shell
 // needs to know.
 
-#ifndef PARPLAN_CLIENTS_PLANCTL_COMPLETION_COMMAND_TREE_H_
-#define PARPLAN_CLIENTS_PLANCTL_COMPLETION_COMMAND_TREE_H_
+#ifndef PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMMAND_TREE_H_
+#define PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMMAND_TREE_H_
 
 #include <string>
 #include <vector>
 
 #include "base/service/shell/command_line.h"
 
-namespace parplan::planctl {
+namespace parplan::shell {
 
 // The kind of value of a flag or of an argument without a flag.
 enum class ValueKind {
@@ -39,8 +39,8 @@ struct CommandNode {
 };
 
 // Lists the program first, then its sub-commands, each before its own.
-std::vector<CommandNode> CommandTree(const shell::Command& program);
+std::vector<CommandNode> CommandTree(const Command& program);
 
-}  // namespace parplan::planctl
+}  // namespace parplan::shell
 
-#endif  // PARPLAN_CLIENTS_PLANCTL_COMPLETION_COMMAND_TREE_H_
+#endif  // PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMMAND_TREE_H_

@@ -1,4 +1,4 @@
-#include "clients/planctl/completion/command_tree.h"
+#include "base/service/shell/completion/command_tree.h"
 
 #include <CLI/CLI.hpp>
 
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace parplan::planctl {
+namespace parplan::shell {
 namespace {
 
 // CLI11 names types as `TEXT:{json,text}`, `INT:POSITIVE`, `FILE`.
@@ -66,10 +66,10 @@ void AddNode(const CLI::App& app, const CommandNode& above, const std::string& n
 
 }  // namespace
 
-std::vector<CommandNode> CommandTree(const shell::Command& program) {
+std::vector<CommandNode> CommandTree(const Command& program) {
   std::vector<CommandNode> nodes;
   AddNode(program.app(), CommandNode(), "", nodes);
   return nodes;
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::shell

@@ -1,9 +1,10 @@
+#include "base/service/shell/completion/bash_completion.h"
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "clients/planctl/completion/completion_script.h"
 
-namespace parplan::planctl {
+namespace parplan::shell {
 namespace {
 
 // The part that is the same for every program; NAME stands for it as an identifier. Bash gives
@@ -118,10 +119,9 @@ std::string ValueFunction(const std::string& name, const std::vector<CommandNode
 
 std::string BashCompletion(const std::string& program, const std::vector<CommandNode>& tree) {
   const std::string name = absl::StrReplaceAll(program, {{"-", "_"}});
-  return absl::StrCat("# bash completion of ", program, "; made by `", program,
-                      " completion bash`.\n", CommandsFunction(name, tree),
-                      FlagsFunction(name, tree), ValueFunction(name, tree),
+  return absl::StrCat(CommandsFunction(name, tree), FlagsFunction(name, tree),
+                      ValueFunction(name, tree),
                       absl::StrReplaceAll(kWalk, {{"NAME", name}, {"PROGRAM", program}}));
 }
 
-}  // namespace parplan::planctl
+}  // namespace parplan::shell

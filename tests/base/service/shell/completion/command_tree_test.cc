@@ -1,4 +1,4 @@
-#include "clients/planctl/completion/command_tree.h"
+#include "base/service/shell/completion/command_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,13 +6,10 @@
 #include <map>
 #include <string>
 
-#include "clients/planctl/completion/completion_script.h"
-
-namespace parplan::planctl {
+namespace parplan::shell {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // A program with a command that has a command.
@@ -20,12 +17,12 @@ class CommandTreeTest : public ::testing::Test {
  protected:
   CommandTreeTest() {
     line_.SetVersion("1");
-    shell::Command program = line_.root();
+    Command program = line_.root();
     program.PassOptionsUp();
-    program.AddOption("--format", text_).Check(shell::OneOf({"text", "json"}));
+    program.AddOption("--format", text_).Check(OneOf({"text", "json"}));
     program.AddFlag("-q,--quiet", quiet_);
-    shell::Command keys = program.AddCommand("keys", "Keys of a server");
-    shell::Command rotate = keys.AddCommand("rotate", "A new key");
+    Command keys = program.AddCommand("keys", "Keys of a server");
+    Command rotate = keys.AddCommand("rotate", "A new key");
     rotate.AddOption("--data-dir", text_, "The folder");
     rotate.AddOption("--days", number_);
     rotate.AddOption("key", text_);
@@ -43,7 +40,7 @@ class CommandTreeTest : public ::testing::Test {
     return {};
   }
 
-  shell::CommandLine line_{"", "program"};
+  CommandLine line_{"", "program"};
   std::string text_;
   int number_ = 0;
   bool quiet_ = false;
@@ -75,11 +72,5 @@ TEST_F(CommandTreeTest, FlagsOfTheProgramMayFollowItsCommands) {
   EXPECT_THAT(Flag("keys rotate", "--help").names, ElementsAre("-h", "--help"));
 }
 
-TEST_F(CommandTreeTest, QuotesWhatFishReads) {
-  line_.root().AddCommand("odd", "It's a \\ thing");
-  EXPECT_THAT(FishCompletion("program", CommandTree(line_.root())),
-              HasSubstr("'It\\'s a \\\\ thing'"));
-}
-
 }  // namespace
-}  // namespace parplan::planctl
+}  // namespace parplan::shell

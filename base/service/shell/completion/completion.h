@@ -1,0 +1,27 @@
+// Completion of the commands, flags and values of a program by shells.
+
+#ifndef PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMPLETION_H_
+#define PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMPLETION_H_
+
+#include <string>
+#include <vector>
+
+#include "base/service/shell/command_line.h"
+
+namespace parplan::shell {
+
+// Lists the shells for which there is a script.
+std::vector<std::string> CompletionShells();
+
+// Returns the script by which `shell`, one of `CompletionShells`, completes the commands and flags
+// that `program` has now. Its first line says that `command` prints it.
+std::string CompletionScript(const Command& program, const std::string& shell,
+                             const std::string& command);
+
+// Adds the hidden option `--completion SHELL`, which prints the script and ends the program like
+// --version does. Packages are made with it.
+void AddCompletionOption(Command program);
+
+}  // namespace parplan::shell
+
+#endif  // PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMPLETION_H_

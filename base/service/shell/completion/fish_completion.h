@@ -1,0 +1,19 @@
+// The script by which fish completes commands, flags, and their values.
+
+#ifndef PARPLAN_BASE_SERVICE_SHELL_COMPLETION_FISH_COMPLETION_H_
+#define PARPLAN_BASE_SERVICE_SHELL_COMPLETION_FISH_COMPLETION_H_
+
+#include <string>
+#include <vector>
+
+#include "base/service/shell/completion/command_tree.h"
+
+namespace parplan::shell {
+
+// Returns the script for fish 3 or newer, without its first comment. `tree` comes from
+// `CommandTree`; `program` consists of letters and `-`.
+std::string FishCompletion(const std::string& program, const std::vector<CommandNode>& tree);
+
+}  // namespace parplan::shell
+
+#endif  // PARPLAN_BASE_SERVICE_SHELL_COMPLETION_FISH_COMPLETION_H_
