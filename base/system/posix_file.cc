@@ -85,8 +85,10 @@ absl::Status WrongKind(const std::string& path, mode_t mode) {
 
 }  // namespace
 
+std::string ErrnoText(int error) { return std::generic_category().message(error); }
+
 std::string DescribeErrno(int error, absl::string_view failure) {
-  return absl::StrCat(failure, ": ", std::generic_category().message(error), AdviceFor(error));
+  return absl::StrCat(failure, ": ", ErrnoText(error), AdviceFor(error));
 }
 
 absl::Status ErrnoToStatus(int error, absl::string_view operation, absl::string_view path) {

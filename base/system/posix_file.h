@@ -6,7 +6,8 @@
 //   if (::flock(file.get(), LOCK_EX) != 0) return ErrnoToStatus(errno, "lock", path);
 //
 // The statuses have canonical codes and no `Reason`. A library whose contract names a code or a
-// reason makes its own status from `message()`, or from `DescribeErrno`.
+// reason makes its own status from `message()`, or from `DescribeErrno`; one that has its own
+// advice for every error, from `ErrnoText`.
 //
 // All functions block. They are safe to call from any thread, except that only one writer at a time
 // may use a path with one `staged_suffix`.
@@ -25,6 +26,9 @@
 #include "absl/strings/string_view.h"
 
 namespace parplan {
+
+// Returns the system's text for `error`, a value of errno: "No space left on device".
+std::string ErrnoText(int error);
 
 // Returns `failure`, the system's text for `error` (a value of errno) and, for errors that a
 // person can mend, what to do:

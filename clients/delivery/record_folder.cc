@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<RecordFolder>> RecordFolder::Open(const std::stri
   std::filesystem::create_directories(path, error);
   if (error) return refuse(error.message());
   std::filesystem::permissions(path, std::filesystem::perms::owner_all, error);
-  if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) return refuse(std::strerror(errno));
+  if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) return refuse(ErrnoText(errno));
   for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
     if (absl::EndsWith(entry->path().string(), kStagedEnding)) ::unlink(entry->path().c_str());

@@ -1,6 +1,5 @@
 #include "clients/kubernetes/plan_volume.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +17,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 
 namespace parplan::sidecar {
 namespace {
@@ -28,11 +28,10 @@ constexpr char kCurrent[] = ".current";
 constexpr char kGenerations[] = ".generations";
 constexpr char kGenerationFile[] = "generation";
 
-absl::Status Unavailable(absl::string_view what, const std::string& path, int error) {
-  return MakeError(
-      absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-      absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error),
-                   error == ENOSPC || error == EDQUOT ? "; make the volume larger" : ""));
+// Returns OK, or `error` with the code and the reason of this class.
+absl::Status Unavailable(const absl::Status& error) {
+  if (error.ok()) return error;
+  return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable, error.message());
 }
 
 bool IsFileName(absl::string_view name) {
@@ -45,39 +44,12 @@ bool IsFileName(absl::string_view name) {
   return true;
 }
 
-absl::Status WriteFile(const std::string& path, const std::string& content) {
-  // Every container of the pod may read the file; none but the owner may write it.
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) return Unavailable("write", path, errno);
-  int error = 0;
-  absl::string_view rest = content;
-  while (error == 0 && !rest.empty()) {
-    const ssize_t written = ::write(file, rest.data(), rest.size());
-    if (written > 0) {
-      rest.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      error = errno;
-    }
-  }
-  if (error == 0 && ::fsync(file) != 0) error = errno;
-  if (::close(file) != 0 && error == 0) error = errno;
-  return error == 0 ? absl::OkStatus() : Unavailable("write", path, error);
-}
-
-absl::Status SyncFolder(const std::string& path) {
-  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return Unavailable("open", path, errno);
-  const int error = ::fsync(folder) == 0 ? 0 : errno;
-  ::close(folder);
-  return error == 0 ? absl::OkStatus() : Unavailable("synchronize", path, error);
-}
-
 // Makes `link` lead to `target`, in one step whether it was there or not.
 absl::Status Lead(const std::string& link, const std::string& target) {
   const std::string staged = link + ".new";
   ::unlink(staged.c_str());
-  if (::symlink(target.c_str(), staged.c_str()) != 0) return Unavailable("make", staged, errno);
-  if (std::rename(staged.c_str(), link.c_str()) != 0) return Unavailable("make", link, errno);
+  if (::symlink(target.c_str(), staged.c_str()) != 0) return ErrnoToStatus(errno, "make", staged);
+  if (std::rename(staged.c_str(), link.c_str()) != 0) return ErrnoToStatus(errno, "make", link);
   return absl::OkStatus();
 }
 
@@ -101,7 +73,7 @@ absl::StatusOr<std::unique_ptr<PlanVolume>> PlanVolume::Open(const std::string& 
   std::error_code error;
   fs::create_directories(absl::StrCat(folder, "/", kGenerations), error);
   if (error) return refuse(error.message());
-  if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) return refuse(std::strerror(errno));
+  if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) return refuse(ErrnoText(errno));
   std::unique_ptr<PlanVolume> volume(
       new PlanVolume(folder, GenerationOf(absl::StrCat(folder, "/", kCurrent))));
   volume->RemoveOld();
@@ -121,26 +93,31 @@ absl::Status PlanVolume::Write(const std::vector<VolumeFile>& files) {
   const std::string made = FolderOf(next);
   std::error_code error;
   fs::remove_all(made, error);
-  if (!fs::create_directory(made, error)) return Unavailable("make", made, error.value());
+  if (!fs::create_directory(made, error)) {
+    return Unavailable(ErrnoToStatus(error.value(), "make", made));
+  }
   fs::permissions(made, static_cast<fs::perms>(0755), error);
   std::vector<VolumeFile> all = files;
   all.push_back({kGenerationFile, absl::StrCat(next, "\n")});
   for (const VolumeFile& file : all) {
     PARPLAN_CHECK(IsFileName(file.name));
-    PARPLAN_RETURN_IF_ERROR(WriteFile(absl::StrCat(made, "/", file.name), file.content));
+    // Every container of the pod may read the file; none but the owner may write it.
+    PARPLAN_RETURN_IF_ERROR(Unavailable(AtomicWrite(
+        absl::StrCat(made, "/", file.name), file.content, {.mode = 0644, .syncs_file = true})));
   }
-  PARPLAN_RETURN_IF_ERROR(SyncFolder(made));
+  PARPLAN_RETURN_IF_ERROR(Unavailable(SyncFolder(made)));
   // They lead nowhere until the next step, which shows all files at once.
   for (const VolumeFile& file : all) {
     const std::string target = absl::StrCat(kCurrent, "/", file.name);
     if (fs::read_symlink(PathOf(file.name), error) != target) {
-      PARPLAN_RETURN_IF_ERROR(Lead(PathOf(file.name), target));
+      PARPLAN_RETURN_IF_ERROR(Unavailable(Lead(PathOf(file.name), target)));
     }
   }
-  PARPLAN_RETURN_IF_ERROR(Lead(PathOf(kCurrent), absl::StrCat(kGenerations, "/", next)));
+  PARPLAN_RETURN_IF_ERROR(
+      Unavailable(Lead(PathOf(kCurrent), absl::StrCat(kGenerations, "/", next))));
   generation_ = next;
   RemoveOld();
-  return SyncFolder(folder_);
+  return Unavailable(SyncFolder(folder_));
 }
 
 void PlanVolume::RemoveOld() const {

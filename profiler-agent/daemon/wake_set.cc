@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 
@@ -29,12 +29,12 @@ absl::StatusOr<std::unique_ptr<WakeSet>> WakeSet::Create(const std::string& fold
   std::unique_ptr<WakeSet> made(new WakeSet(signals, files, calls));
   if (signals < 0 || calls < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("cannot create file descriptors to wait on: ", std::strerror(errno)));
+        DescribeErrno(errno, "cannot create file descriptors to wait on"));
   }
   if (!folder.empty() &&
       (files < 0 || ::inotify_add_watch(files, folder.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE) < 0)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,
-                     absl::StrCat("cannot watch the folder ", folder, ": ", std::strerror(errno),
+                     absl::StrCat("cannot watch the folder ", folder, ": ", ErrnoText(errno),
                                   "; create it, or name another folder with --spool-dir"));
   }
   return made;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -12,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
@@ -31,7 +31,7 @@ absl::StatusOr<std::string> WritePlan(const agent::v1::ProbePlan& plan) {
       (std::filesystem::temp_directory_path(ignored) / "parplan-probe-XXXXXX").string();
   const int file = ::mkstemp(path.data());
   if (file < 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno),
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", ErrnoText(errno),
                                                "; set TMPDIR to a folder that is writable"));
   }
   ::close(file);

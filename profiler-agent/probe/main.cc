@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -14,10 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "base/service/shell/command_line.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/ranks/rank_environment.h"
@@ -37,18 +36,6 @@ absl::StatusOr<agent::v1::ProbePlan> ReadPlan(const std::string& path) {
         absl::StrCat(path, " is not a serialized ProbePlan; parplan-agent writes this file"));
   }
   return plan;
-}
-
-absl::Status WriteAll(int descriptor, absl::string_view data) {
-  while (!data.empty()) {
-    const ssize_t written = ::write(descriptor, data.data(), data.size());
-    if (written < 0 && errno != EINTR) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot write the profile to the agent: ", std::strerror(errno)));
-    }
-    if (written > 0) data.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
 }
 
 JobFabricOptions FabricOptionsOf(const agent::v1::ProbePlan& plan, const RankEnvironment& self) {
@@ -87,7 +74,9 @@ absl::Status Run(const std::string& plan_path) {
     return profile.status();
   }
   if (fabric->rank() != 0) return absl::OkStatus();
-  return WriteAll(self->result_descriptor, profile->SerializeAsString());
+  const int error = WriteAll(self->result_descriptor, profile->SerializeAsString());
+  if (error == 0) return absl::OkStatus();
+  return absl::UnavailableError(DescribeErrno(error, "cannot write the profile to the agent"));
 }
 
 constexpr char kFooter[] = R"(

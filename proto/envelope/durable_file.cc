@@ -27,10 +27,6 @@ absl::Status StoreError(const absl::Status& error) {
   return MakeError(code, Reason::kStoreUnavailable, error.message());
 }
 
-absl::Status SystemError(absl::string_view operation, const std::string& path) {
-  return StoreError(ErrnoToStatus(errno, operation, path));
-}
-
 absl::Status TooOpen(const std::string& path, mode_t mode, absl::string_view wanted) {
   return MakeError(
       absl::StatusCode::kFailedPrecondition, Reason::kStoreUnavailable,
@@ -66,9 +62,9 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   // Permissions and contents are read from one descriptor, so that they are of one file.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.is_open()) return SystemError("open", path);
+  if (!file.is_open()) return StoreError(ErrnoToStatus(errno, "open", path));
   struct stat facts;
-  if (fstat(file.get(), &facts) != 0) return SystemError("read", path);
+  if (fstat(file.get(), &facts) != 0) return StoreError(ErrnoToStatus(errno, "read", path));
   if ((facts.st_mode & 077) != 0) return TooOpen(path, facts.st_mode, "600");
   absl::StatusOr<std::string> contents = ReadDescriptor(file.get(), path, kMaxFileBytes);
   return contents.ok() ? std::move(contents) : ReadError(contents.status());
@@ -77,9 +73,10 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
 absl::Status MakeDirectory(const std::string& path, mode_t mode) {
   if (mkdir(path.c_str(), mode) == 0) {
     // The umask may have taken permissions away.
-    if (chmod(path.c_str(), mode) != 0) return SystemError("set the mode of", path);
+    if (chmod(path.c_str(), mode) != 0)
+      return StoreError(ErrnoToStatus(errno, "set the mode of", path));
     const FileDescriptor made(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!made.is_open()) return SystemError("open", path);
+    if (!made.is_open()) return StoreError(ErrnoToStatus(errno, "open", path));
     if (const int error = GiveToFolderOwner(made.get(), path); error != 0) {
       return StoreError(ErrnoToStatus(error, "set the owner of", path));
     }
@@ -87,14 +84,15 @@ absl::Status MakeDirectory(const std::string& path, mode_t mode) {
     return synced.ok() ? synced : StoreError(synced);
   }
   struct stat facts;
-  if (errno != EEXIST || stat(path.c_str(), &facts) != 0) return SystemError("create", path);
+  if (errno != EEXIST || stat(path.c_str(), &facts) != 0)
+    return StoreError(ErrnoToStatus(errno, "create", path));
   if (!S_ISDIR(facts.st_mode)) return StoreError(ErrnoToStatus(ENOTDIR, "create", path));
   return absl::OkStatus();
 }
 
 absl::Status CheckSecretDirectory(const std::string& path) {
   struct stat facts;
-  if (stat(path.c_str(), &facts) != 0) return SystemError("open", path);
+  if (stat(path.c_str(), &facts) != 0) return StoreError(ErrnoToStatus(errno, "open", path));
   if ((facts.st_mode & 077) != 0) return TooOpen(path, facts.st_mode, "700");
   return absl::OkStatus();
 }
@@ -106,14 +104,14 @@ absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path) {
   if (!is_new && errno == EEXIST) {
     file = FileDescriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   }
-  if (!file.is_open()) return SystemError("open", path);
+  if (!file.is_open()) return StoreError(ErrnoToStatus(errno, "open", path));
   if (is_new) {
     if (const int error = GiveToFolderOwner(file.get(), path); error != 0) {
       return StoreError(ErrnoToStatus(error, "set the owner of", path));
     }
   }
   while (flock(file.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) return SystemError("lock", path);
+    if (errno != EINTR) return StoreError(ErrnoToStatus(errno, "lock", path));
   }
   return FileLock(std::move(file));
 }

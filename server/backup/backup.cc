@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "proto/wire/digest.h"
 #include "server/backup/postgres_rows.h"
 #include "server/backup/sqlite_rows.h"
@@ -59,8 +60,7 @@ class NewFile {
   absl::Status Make() const {
     const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) {
-      return Refused(absl::StrCat("cannot make ", path_, ": ",
-                                  std::strerror(errno)));  // NOLINT: no locale is ever set.
+      return Refused(std::string(ErrnoToStatus(errno, "make", path_).message()));
     }
     close(file);
     return absl::OkStatus();
@@ -72,8 +72,7 @@ class NewFile {
     const bool flushed = file >= 0 && fsync(file) == 0;
     if (file >= 0) close(file);
     if (!flushed || link(path_.c_str(), name.c_str()) != 0) {
-      return Refused(absl::StrCat("cannot make ", name, ": ",
-                                  std::strerror(errno),  // NOLINT: no locale is ever set.
+      return Refused(absl::StrCat("cannot make ", name, ": ", ErrnoText(errno),
                                   "; name a file that is not there yet"));
     }
     return absl::OkStatus();
@@ -254,8 +253,7 @@ absl::Status FillPostgres(SqliteConnection& file, const StoreAddress& to, bool r
 absl::Status CheckFileExists(const std::string& path) {
   if (access(path.c_str(), R_OK) == 0) return absl::OkStatus();
   return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
-                   absl::StrCat("cannot read ", path, ": ",
-                                std::strerror(errno)));  // NOLINT: no locale is ever set.
+                   ErrnoToStatus(errno, "read", path).message());
 }
 
 }  // namespace

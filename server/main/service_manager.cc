@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 
@@ -35,7 +36,7 @@ absl::Status NotifyServiceManager(const std::string& state) {
   if (descriptor >= 0) ::close(descriptor);
   if (sent == static_cast<ssize_t>(state.size())) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat("cannot send ", state, " to the service manager: ", std::strerror(error)));
+      DescribeErrno(error, absl::StrCat("cannot send ", state, " to the service manager")));
 }
 
 }  // namespace parplan

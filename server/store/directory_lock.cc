@@ -21,10 +21,9 @@ absl::Status Unavailable(absl::string_view message) {
   return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable, message);
 }
 
-absl::Status SystemError(int error, absl::string_view operation, const std::string& path) {
-  return Unavailable(
-      absl::StrCat("data directory: ", ErrnoToStatus(error, operation, path).message(),
-                   "; give the server a directory it may write to"));
+absl::Status Unusable(const absl::Status& error) {
+  return Unavailable(absl::StrCat("data directory: ", error.message(),
+                                  "; give the server a directory it may write to"));
 }
 
 }  // namespace
@@ -32,13 +31,13 @@ absl::Status SystemError(int error, absl::string_view operation, const std::stri
 absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
     const std::string& directory) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return SystemError(errno, "create", directory);
+    return Unusable(ErrnoToStatus(errno, "create", directory));
   }
   const std::string path = absl::StrCat(directory, "/parplan.lock");
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!file.is_open()) return SystemError(errno, "open", path);
+  if (!file.is_open()) return Unusable(ErrnoToStatus(errno, "open", path));
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return SystemError(errno, "lock", path);
+    if (errno != EWOULDBLOCK) return Unusable(ErrnoToStatus(errno, "lock", path));
     char holder[32] = {};
     const ssize_t length = pread(file.get(), holder, sizeof holder - 1, 0);
     return Unavailable(

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "server/store/sqlite_schema.h"
 
 namespace parplan {
@@ -29,8 +29,7 @@ absl::Status MakeDatabaseFile(const std::string& directory, const std::string& p
   if (file >= 0) close(file);
   if (flushed) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                   absl::StrCat("store: cannot make `", path, "`: ",
-                                std::strerror(error),  // NOLINT: no locale is ever set.
+                   absl::StrCat("store: cannot make `", path, "`: ", ErrnoText(error),
                                 "; give the server a directory it may write to"));
 }
 

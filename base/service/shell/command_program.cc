@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/exit_code.h"
+#include "base/system/posix_file.h"
 
 namespace parplan::shell {
 namespace {
@@ -72,8 +73,7 @@ absl::Status Print(const Session& session, absl::string_view text) {
   session.answered = true;
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (std::fflush(stdout) == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("cannot write standard output: ", std::strerror(errno),
-                                          "; check free space and the disk"));
+  return absl::InternalError(DescribeErrno(errno, "cannot write standard output"));
 }
 
 void Note(const Session& session, absl::string_view text) {

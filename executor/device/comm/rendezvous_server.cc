@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
@@ -38,7 +39,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
   PARPLAN_ASSIGN_OR_RETURN(Listener listener, Listener::Open(options.host, options.port));
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return absl::UnavailableError(absl::StrCat("socketpair: ", std::strerror(errno)));
+    return absl::UnavailableError(DescribeErrno(errno, "socketpair"));
   }
   return std::unique_ptr<RendezvousServer>(
       new RendezvousServer(options, std::move(listener), Socket(ends[0]), Socket(ends[1])));
@@ -98,7 +99,7 @@ void RendezvousServer::Hear(Guest& guest) {
   if (count == 0) return Lose(guest, "its connection ended");
   if (count < 0) {
     if (errno == EAGAIN || errno == EINTR) return;
-    return Lose(guest, std::strerror(errno));
+    return Lose(guest, ErrnoText(errno));
   }
   guest.arrived.append(bytes.data(), count);
   while (!guest.is_gone) {

@@ -4,11 +4,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
@@ -34,7 +34,7 @@ class TcpLinks::Connection : public Link {
     const ssize_t count =
         ::send(socket_.descriptor(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count >= 0) return count;
-    if (!WouldBlock(errno)) return Gone(std::strerror(errno));
+    if (!WouldBlock(errno)) return Gone(ErrnoText(errno));
     is_full_ = true;
     return 0;
   }
@@ -66,7 +66,7 @@ class TcpLinks::Connection : public Link {
       } else if (WouldBlock(errno)) {
         return;
       } else {
-        error_ = Gone(std::strerror(errno));
+        error_ = Gone(ErrnoText(errno));
       }
     }
   }

@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
@@ -33,14 +33,14 @@ struct Pipe {
 // Moves a descriptor above those that the child's are moved to.
 absl::StatusOr<Socket> MoveUp(Socket low) {
   const int high = ::fcntl(low.descriptor(), F_DUPFD_CLOEXEC, kResultDescriptor + 1);
-  if (high < 0) return absl::ResourceExhaustedError(absl::StrCat("dup: ", std::strerror(errno)));
+  if (high < 0) return absl::ResourceExhaustedError(DescribeErrno(errno, "dup"));
   return Socket(high);
 }
 
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("pipe: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(DescribeErrno(errno, "pipe"));
   }
   Pipe made = {.read = Socket(ends[0]), .write = Socket(ends[1])};
   PARPLAN_ASSIGN_OR_RETURN(made.write, MoveUp(std::move(made.write)));
@@ -97,12 +97,12 @@ struct Becoming {
 };
 
 absl::Status StatusOf(const LaunchFailure& failure, const ChildOptions& options) {
-  const char* const why = std::strerror(failure.error);
   if (failure.step == LaunchFailure::kCore) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot bind a process to processor ", options.core, ": ", why));
+    return absl::FailedPreconditionError(DescribeErrno(
+        failure.error, absl::StrCat("cannot bind a process to processor ", options.core)));
   }
-  const std::string message = absl::StrCat("cannot run ", options.argv[0], ": ", why);
+  const std::string message =
+      DescribeErrno(failure.error, absl::StrCat("cannot run ", options.argv[0]));
   return failure.error == ENOENT   ? absl::NotFoundError(message)
          : failure.error == EACCES ? absl::PermissionDeniedError(message)
                                    : absl::InternalError(message);
@@ -134,7 +134,7 @@ absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options) {
   child.pid = ::fork();
   if (child.pid == 0) becoming.Run();
   if (child.pid < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("cannot fork: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(DescribeErrno(errno, "cannot fork"));
   }
   // Parent and child both set the group, since either may run first.
   ::setpgid(child.pid, options.group);
@@ -153,7 +153,7 @@ absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options) {
     const int error = errno;
     ::kill(child.pid, SIGKILL);
     ::waitpid(child.pid, nullptr, 0);
-    return absl::InternalError(absl::StrCat("pidfd_open: ", std::strerror(error)));
+    return absl::InternalError(DescribeErrno(error, "pidfd_open"));
   }
   for (Socket* const end : {&errors.read, &result.read}) {
     ::fcntl(end->descriptor(), F_SETFL, O_NONBLOCK);

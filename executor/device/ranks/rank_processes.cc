@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/ranks/child_process.h"
 #include "executor/device/ranks/core_order.h"
@@ -105,7 +106,7 @@ absl::StatusOr<std::unique_ptr<RankProcesses>> RankProcesses::Start(RankProcesse
   std::unique_ptr<RankProcesses> made(new RankProcesses(std::move(options)));
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("socketpair: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(DescribeErrno(errno, "socketpair"));
   }
   made->wake_in_ = Socket(ends[0]);
   made->wake_out_ = Socket(ends[1]);
