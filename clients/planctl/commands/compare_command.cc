@@ -15,7 +15,8 @@
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/offline/offline_planner.h"
-#include "clients/planctl/view/plan_view.h"
+#include "clients/planctl/view/plan_json.h"
+#include "clients/planctl/view/plan_text.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan::planctl {

@@ -18,6 +18,8 @@
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/offline/offline_explainer.h"
+#include "clients/planctl/view/explain_json.h"
+#include "clients/planctl/view/explain_text.h"
 
 namespace parplan::planctl {
 namespace {

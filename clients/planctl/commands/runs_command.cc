@@ -9,6 +9,7 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/runs/run_results.h"
+#include "clients/planctl/runs/run_results_view.h"
 
 namespace parplan::planctl {
 namespace {

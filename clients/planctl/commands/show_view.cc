@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "clients/planctl/files.h"
+#include "clients/planctl/view/plan_json.h"
+#include "clients/planctl/view/plan_text.h"
 
 namespace parplan::planctl {
 

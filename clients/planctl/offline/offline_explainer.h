@@ -64,10 +64,6 @@ struct ExplainAnswer {
   std::vector<Sensitivity> sensitivities;
 };
 
-// Return the answer as tables for a terminal, or as one JSON object (docs/planctl.md).
-std::string ExplainText(const ExplainAnswer& answer);
-std::string ExplainJson(const ExplainAnswer& answer);
-
 }  // namespace parplan::planctl
 
 #endif  // PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_EXPLAINER_H_

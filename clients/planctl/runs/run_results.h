@@ -78,10 +78,6 @@ struct RunSummary {
 // Summarizes the errors. REQUIRES: at least one run.
 RunSummary Summarize(absl::Span<const RunResult> runs);
 
-// Return a table in the order given with the summary below it, as text or as JSON.
-std::string RunsText(absl::Span<const RunResult> runs);
-std::string RunsJson(absl::Span<const RunResult> runs);
-
 }  // namespace parplan::planctl
 
 #endif  // PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_H_

@@ -1,7 +1,6 @@
-// Runs as people and scripts read them.
+#include "clients/planctl/runs/run_results_view.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -9,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "clients/planctl/runs/run_results.h"
 
 namespace parplan::planctl {
 namespace {

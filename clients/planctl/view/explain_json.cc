@@ -1,13 +1,9 @@
-// ExplainJson: stable members, documented in docs/planctl.md. Times are seconds, sizes
-// bytes, both as numbers.
-
-#include <string>
+#include "clients/planctl/view/explain_json.h"
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
-#include "clients/planctl/offline/offline_explainer.h"
 #include "parplan/v1/plan.pb.h"
 
 namespace parplan::planctl {

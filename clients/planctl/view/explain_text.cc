@@ -1,11 +1,9 @@
-// ExplainText.
+#include "clients/planctl/view/explain_text.h"
 
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "clients/planctl/offline/offline_explainer.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
 

@@ -1,13 +1,6 @@
-// PlanJson and ComparisonJson: stable members, documented in docs/planctl.md.
-// Times are seconds, sizes bytes, both as numbers.
-
-#include <string>
-#include <vector>
+#include "clients/planctl/view/plan_json.h"
 
 #include <nlohmann/json.hpp>
-
-#include "clients/planctl/view/plan_view.h"
-#include "parplan/v1/plan.pb.h"
 
 namespace parplan::planctl {
 namespace {

@@ -1,12 +1,9 @@
-// PlanText and ComparisonText.
+#include "clients/planctl/view/plan_text.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "clients/planctl/view/plan_view.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
 

@@ -1,5 +1,5 @@
-// Shows a plan, whether it came from a server, an envelope, an unsigned file, a search in this
-// process, or another planner's file.
+// A plan to be shown, whether it came from a server, an envelope, an unsigned file, a search in
+// this process, or another planner's file.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_VIEW_H_
@@ -60,23 +60,8 @@ absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 // JSON. The signature is not verified, and `PlanView::signature` says so.
 absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& path);
 
-// Returns the view as lines for a terminal: figures, stages with their layer runs and memory
-// items, the limiting resource, alternatives, rivals, and the values without a measurement.
-std::string PlanText(const PlanView& view);
-
-// Returns the view as one JSON object; docs/planctl.md describes each member.
-std::string PlanJson(const PlanView& view);
-
 // Returns the view as an HTML page.
 std::string PlanHtml(const PlanView& view);
-
-// Returns alternatives, Pareto front and notes as tables and lines for a terminal; empty if there
-// are none.
-std::string BesideText(const PlanView& view);
-
-// Returns rivals as a table for a terminal, or as a JSON array.
-std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons);
-std::string ComparisonJson(const std::vector<v1::PlannerComparison>& comparisons);
 
 }  // namespace parplan::planctl
 

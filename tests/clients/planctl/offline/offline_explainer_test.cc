@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "clients/planctl/offline/offline_planner.h"
+#include "clients/planctl/view/explain_json.h"
+#include "clients/planctl/view/explain_text.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
 #include "tests/clients/planctl/commands/planctl_test_files.h"

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "clients/planctl/runs/run_results_view.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::planctl {

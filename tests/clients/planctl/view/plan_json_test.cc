@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/planctl/offline/offline_planner.h"
+#include "clients/planctl/view/plan_json.h"
 #include "clients/planctl/view/plan_view.h"
 #include "tests/clients/planctl/commands/planctl_test_files.h"
 #include "tests/support/shared_data.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "clients/planctl/offline/offline_planner.h"
+#include "clients/planctl/view/plan_text.h"
 #include "clients/planctl/view/plan_view.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"

@@ -1,0 +1,19 @@
+// Shows the results of runs.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_VIEW_H_
+#define PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_VIEW_H_
+
+#include <string>
+
+#include "absl/types/span.h"
+#include "clients/planctl/runs/run_results.h"
+
+namespace parplan::planctl {
+
+// Return the runs as a table in the order given with their summary below it, as text or as JSON.
+std::string RunsText(absl::Span<const RunResult> runs);
+std::string RunsJson(absl::Span<const RunResult> runs);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_VIEW_H_

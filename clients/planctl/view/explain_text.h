@@ -1,0 +1,17 @@
+// Shows the answer of `planctl explain` as text for a terminal.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_EXPLAIN_TEXT_H_
+#define PARPLAN_CLIENTS_PLANCTL_VIEW_EXPLAIN_TEXT_H_
+
+#include <string>
+
+#include "clients/planctl/offline/offline_explainer.h"
+
+namespace parplan::planctl {
+
+// Returns the answer as tables.
+std::string ExplainText(const ExplainAnswer& answer);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_VIEW_EXPLAIN_TEXT_H_

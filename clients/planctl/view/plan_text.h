@@ -1,0 +1,27 @@
+// Shows a plan as text for a terminal.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_TEXT_H_
+#define PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "clients/planctl/view/plan_view.h"
+#include "parplan/v1/plan.pb.h"
+
+namespace parplan::planctl {
+
+// Returns the view as lines for a terminal: figures, stages with their layer runs and memory
+// items, the limiting resource, alternatives, rivals, and the values without a measurement.
+std::string PlanText(const PlanView& view);
+
+// Returns alternatives, Pareto front and notes as tables and lines for a terminal; empty if there
+// are none.
+std::string BesideText(const PlanView& view);
+
+// Returns rivals as a table for a terminal.
+std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_TEXT_H_
