@@ -37,11 +37,10 @@ using ParallelFor = std::function<void(int64_t count, const std::function<void(i
 struct SearchControl {
   // 0 stands for no limit.
   int64_t max_state_count = 0;
-  // Called at least every few thousand states; true ends the search with the best plan so far. May
+  // Called at least every few thousand states; true ends the search with the best plan so far and
+  // `SearchLimit::kTime`, which a caller that stopped the search for another reason replaces. May
   // be empty. Every searching thread calls it, several at once if `parallel_for` has several.
   std::function<bool()> should_stop;
-  // The limit to report if `should_stop` returned true: cancelled, or out of time.
-  bool stop_means_cancelled = false;
   // Called during the search on the thread that called the planner. May be empty.
   std::function<void(const SearchProgress&)> on_progress;
   // If empty, everything runs on the calling thread.

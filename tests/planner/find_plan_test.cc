@@ -243,15 +243,12 @@ TEST(FindPlan, StopsAtALimitWithTheBestSoFar) {
 
 TEST(FindPlan, SaysWhatStoppedItBeforeAnyPlan) {
   const PlanningProblem problem = SyntheticProblem();
-  for (bool cancelled : {false, true}) {
-    const SearchControl control{.should_stop = [] { return true; },
-                                .stop_means_cancelled = cancelled};
-    const PlanningResult result = Find(problem, "dp+pp", control);
-    const auto& stopped = std::get<StoppedEmpty>(result);
-    EXPECT_EQ(stopped.search.limit, cancelled ? SearchLimit::kCancelled : SearchLimit::kTime);
-    EXPECT_EQ(stopped.search.termination, Termination::kFeasible);
-    EXPECT_EQ(stopped.search.bound, Seconds());
-  }
+  const SearchControl control{.should_stop = [] { return true; }};
+  const PlanningResult result = Find(problem, "dp+pp", control);
+  const auto& stopped = std::get<StoppedEmpty>(result);
+  EXPECT_EQ(stopped.search.limit, SearchLimit::kTime);
+  EXPECT_EQ(stopped.search.termination, Termination::kFeasible);
+  EXPECT_EQ(stopped.search.bound, Seconds());
 }
 
 TEST(FindPlan, ReportsProgressThatOnlyImproves) {

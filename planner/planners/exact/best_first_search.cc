@@ -226,7 +226,7 @@ bool BestFirstSearch::PrepareTables(const std::vector<size_t>& round) {
 
 void BestFirstSearch::Visit(std::vector<size_t> round) {
   if (!PrepareTables(round)) {
-    meter_.Stop(control_.stop_means_cancelled ? SearchLimit::kCancelled : SearchLimit::kTime);
+    meter_.Stop(SearchLimit::kTime);
     return;
   }
   if (candidates_[round.front()].state == ExactCandidate::State::kListed) {

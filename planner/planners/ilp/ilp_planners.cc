@@ -199,9 +199,7 @@ class IlpPlanner {
     summary.limit = SearchLimit::kMethod;
     if (search_.stopped()) {
       const bool asked = control_.should_stop && control_.should_stop();
-      summary.limit = !asked                          ? SearchLimit::kStates
-                      : control_.stop_means_cancelled ? SearchLimit::kCancelled
-                                                      : SearchLimit::kTime;
+      summary.limit = asked ? SearchLimit::kTime : SearchLimit::kStates;
     }
     summary.expanded_state_count = search_.iteration_count();
     summary.candidate_count =

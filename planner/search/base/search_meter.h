@@ -70,7 +70,7 @@ class SearchMeter {
   // Asks `should_stop` now. Returns false if the search must end.
   bool ShouldContinue() {
     if (limit_ == SearchLimit::kNone && control_.should_stop && control_.should_stop()) {
-      limit_ = control_.stop_means_cancelled ? SearchLimit::kCancelled : SearchLimit::kTime;
+      limit_ = SearchLimit::kTime;
     }
     return limit_ == SearchLimit::kNone;
   }

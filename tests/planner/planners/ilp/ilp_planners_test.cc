@@ -170,11 +170,10 @@ TEST_P(IlpPlanners, StopWhereALimitSaysSo) {
   SearchControl later;
   int questions = 0;
   later.should_stop = [&] { return ++questions > 12; };
-  later.stop_means_cancelled = true;
   const std::optional<PlanningResult> some = Run(problem, later);
   ASSERT_TRUE(std::holds_alternative<PlanFound>(*some));
   EXPECT_EQ(std::get<PlanFound>(*some).search.termination, Termination::kFeasible);
-  EXPECT_EQ(std::get<PlanFound>(*some).search.limit, SearchLimit::kCancelled);
+  EXPECT_EQ(std::get<PlanFound>(*some).search.limit, SearchLimit::kTime);
 }
 
 TEST_P(IlpPlanners, GiveNothingWhereNoDegreeDivides) {

@@ -47,16 +47,13 @@ TEST(SearchMeter, AsksWhetherToStopOnceEveryFewThousandStates) {
   EXPECT_EQ(question_count, 11);
 }
 
-TEST(SearchMeter, ReportsACancelledSearchAndOneOutOfTime) {
-  for (const bool cancels : {false, true}) {
-    const SearchControl control{.should_stop = [] { return true; },
-                                .stop_means_cancelled = cancels};
-    SearchMeter meter(control);
-    EXPECT_TRUE(meter.Expand(1));
-    EXPECT_FALSE(meter.ShouldContinue());
-    EXPECT_TRUE(meter.stopped());
-    EXPECT_EQ(meter.limit(), cancels ? SearchLimit::kCancelled : SearchLimit::kTime);
-  }
+TEST(SearchMeter, ReportsASearchThatMustStopAsOutOfTime) {
+  const SearchControl control{.should_stop = [] { return true; }};
+  SearchMeter meter(control);
+  EXPECT_TRUE(meter.Expand(1));
+  EXPECT_FALSE(meter.ShouldContinue());
+  EXPECT_TRUE(meter.stopped());
+  EXPECT_EQ(meter.limit(), SearchLimit::kTime);
 }
 
 TEST(SearchMeter, GivesAPartNoMoreStatesThanAreLeft) {
