@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/quantity_text.h"
 #include "clients/report/chart.h"
 #include "clients/report/charts.h"
 #include "clients/report/html.h"
@@ -49,15 +50,15 @@ std::string MemoryBars(const Prediction& prediction) {
   const double end = 1.02 * std::max(prediction.peak_memory.as_double(), usable);
   Chart chart("Memory of one device of each stage", RowCount(prediction), /*banner=*/true);
   for (int row = 0; row < RowCount(prediction); ++row) {
-    chart.AddRow(absl::StrCat("stage ", row), Size(prediction.stages[row].peak_memory()));
+    chart.AddRow(absl::StrCat("stage ", row), SizeText(prediction.stages[row].peak_memory()));
   }
   const std::string legend = StackItems<MemoryItemKind>(
       chart, prediction, kMemoryItemKindCount, end,
       [](const StagePrediction& stage, int kind) { return stage.memory.size[kind].as_double(); },
-      [](double value) { return Size(Bytes::Ceil(value)); });
+      [](double value) { return SizeText(Bytes::Ceil(value)); });
   chart.AddAxis(end, AxisUnit::kBytes);
   if (usable > 0.0) {
-    chart.AddLimit(usable / end, absl::StrCat(Size(prediction.usable_memory), " usable"));
+    chart.AddLimit(usable / end, absl::StrCat(SizeText(prediction.usable_memory), " usable"));
   }
   return chart.Html() + legend;
 }
@@ -71,14 +72,14 @@ std::string FrontBars(const std::vector<PlanBeside>& plans, const Prediction& pr
   Chart chart("Memory of plans from the fastest to the smallest", row_count, /*banner=*/true);
   for (int row = 0; row < row_count; ++row) {
     const PlanBeside& plan = plans[row];
-    chart.AddRow(Time(plan.step), Size(plan.peak_memory));
+    chart.AddRow(TimeText(plan.step), SizeText(plan.peak_memory));
     chart.AddBar(row, 0.0, plan.peak_memory.as_double() / end, "f00",
-                 absl::StrCat(Time(plan.step), " a step, ", Size(plan.peak_memory)));
+                 absl::StrCat(TimeText(plan.step), " a step, ", SizeText(plan.peak_memory)));
   }
   chart.AddAxis(end, AxisUnit::kBytes);
   if (prediction.usable_memory > Bytes()) {
     chart.AddLimit(prediction.usable_memory.as_double() / end,
-                   absl::StrCat(Size(prediction.usable_memory), " usable"));
+                   absl::StrCat(SizeText(prediction.usable_memory), " usable"));
   }
   return chart.Html();
 }
@@ -90,12 +91,12 @@ std::string TimeBars(const Prediction& prediction) {
   }
   Chart chart("Busy time of each stage per micro-batch", RowCount(prediction), /*banner=*/false);
   for (int row = 0; row < RowCount(prediction); ++row) {
-    chart.AddRow(absl::StrCat("stage ", row), Time(prediction.stages[row].time.Total()));
+    chart.AddRow(absl::StrCat("stage ", row), TimeText(prediction.stages[row].time.Total()));
   }
   const std::string legend = StackItems<TimeItemKind>(
       chart, prediction, kTimeItemKindCount, longest.value(),
       [](const StagePrediction& stage, int kind) { return stage.time.duration[kind].value(); },
-      [](double value) { return Time(Seconds::Of(value)); });
+      [](double value) { return TimeText(Seconds::Of(value)); });
   chart.AddAxis(longest.value(), AxisUnit::kSeconds);
   return chart.Html() + legend;
 }

@@ -112,10 +112,6 @@ std::string Shorten(absl::string_view text, int max_characters) {
   return clean;
 }
 
-std::string Time(Seconds seconds) { return TimeText(seconds); }
-
-std::string Size(Bytes bytes) { return SizeText(bytes); }
-
 std::string Percent(double ratio) {
   if (!std::isfinite(ratio)) return "–";
   return absl::StrFormat("%.1f %%", 100.0 * ratio);

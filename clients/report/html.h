@@ -7,7 +7,6 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "base/units.h"
 #include "planner/model/plan.h"
 #include "planner/model/search_summary.h"
 
@@ -22,12 +21,6 @@ std::string Escape(absl::string_view text);
 
 // Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`.
 std::string Shorten(absl::string_view text, int max_characters);
-
-// Returns `12.3 ms`, `1.24 s`, `2.50 h`: three significant digits; `0 s`; `–` if not finite.
-std::string Time(Seconds seconds);
-
-// Returns `15.8 GB`: decimal units, three significant digits; `0 B`.
-std::string Size(Bytes bytes);
 
 // Returns `12.3 %`.
 std::string Percent(double ratio);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/quantity_text.h"
 #include "clients/report/chart.h"
 #include "clients/report/charts.h"
 #include "clients/report/html.h"
@@ -17,8 +18,6 @@ namespace {
 using report::Count;
 using report::Escape;
 using report::Percent;
-using report::Size;
-using report::Time;
 
 constexpr int kMaxTitleLength = 200;
 constexpr size_t kMaxGistLength = 240;
@@ -39,7 +38,7 @@ std::string SearchTile(const SearchSummary& search) {
   if (search.bound > Seconds() && search.gap_ratio < 1.0) {
     return Tile(absl::StrCat("≤ ", Percent(search.gap_ratio)),
                 absl::StrCat("left to gain at best, proved: no step is shorter than ",
-                             Time(search.bound), why));
+                             TimeText(search.bound), why));
   }
   return Tile("no proof", absl::StrCat("of how much is left to gain", why));
 }
@@ -50,13 +49,13 @@ std::string Tiles(const ReportInput& input) {
   const int devices = plan.stages.front().rank_count;
   return absl::StrCat(
       "<div class=\"tiles\">",
-      Tile(Time(prediction.step),
-           absl::StrCat("predicted time of a step, likely ", Time(prediction.step_lower), " to ",
-                        Time(prediction.step_upper))),
+      Tile(TimeText(prediction.step),
+           absl::StrCat("predicted time of a step, likely ", TimeText(prediction.step_lower),
+                        " to ", TimeText(prediction.step_upper))),
       Tile(report::Rate(prediction.samples_per_second), "samples per second"),
-      Tile(Size(prediction.peak_memory),
-           absl::StrCat("on the fullest device, at most ", Size(prediction.peak_memory_upper),
-                        " of ", Size(prediction.usable_memory), " usable"),
+      Tile(SizeText(prediction.peak_memory),
+           absl::StrCat("on the fullest device, at most ", SizeText(prediction.peak_memory_upper),
+                        " of ", SizeText(prediction.usable_memory), " usable"),
            !prediction.fits()),
       Tile(absl::StrCat(plan.pipeline_parallel_degree(), " × ", devices),
            absl::StrCat(plan.pipeline_parallel_degree() == 1 ? "stage" : "stages", " × ",
@@ -72,8 +71,9 @@ std::string Alarm(const Prediction& prediction) {
   return absl::StrCat(
       "<p class=\"alarm\"><b class=\"bad\">This plan does not fit.</b> The fullest "
       "device needs up to ",
-      Size(prediction.peak_memory_upper), ", which is ",
-      Size(prediction.peak_memory_upper - prediction.usable_memory), " more than it may hold.</p>");
+      SizeText(prediction.peak_memory_upper), ", which is ",
+      SizeText(prediction.peak_memory_upper - prediction.usable_memory),
+      " more than it may hold.</p>");
 }
 
 std::string Header(const ReportInput& input) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "base/quantity_text.h"
 #include "clients/report/chart.h"
 #include "clients/report/html.h"
 #include "clients/report/style.h"
@@ -132,14 +133,14 @@ std::string StageTable(const Plan& plan, const Prediction& prediction) {
         .Cell(absl::StrCat(i))
         .Cell(Range(part.first_rank, part.rank_count))
         .Cell(LayersOfDevice(plan, static_cast<size_t>(i)))
-        .Cell(Time(stage.forward))
-        .Cell(Time(stage.backward))
-        .Cell(Time(stage.send))
-        .Cell(Time(stage.gradient_sync))
-        .Cell(Time(stage.optimizer_step))
+        .Cell(TimeText(stage.forward))
+        .Cell(TimeText(stage.backward))
+        .Cell(TimeText(stage.send))
+        .Cell(TimeText(stage.gradient_sync))
+        .Cell(TimeText(stage.optimizer_step))
         .Cell(Percent(stage.idle_ratio))
         .Cell(absl::StrCat(stage.in_flight_micro_batch_count))
-        .Cell(Size(stage.peak_memory()),
+        .Cell(SizeText(stage.peak_memory()),
               stage.peak_memory() > prediction.usable_memory ? "bad" : "");
   }
   return std::move(table).Html() + LeftOut(rows, prediction.stages.size(), "stages");
@@ -148,15 +149,13 @@ std::string StageTable(const Plan& plan, const Prediction& prediction) {
 std::string MemoryTable(const Prediction& prediction) {
   return ItemTable<MemoryItemKind>(
       "Memory items", prediction, kMemoryItemKindCount,
-      [](const StagePrediction& stage, int kind) { return stage.memory.size[kind]; },
-      [](Bytes bytes) { return Size(bytes); });
+      [](const StagePrediction& stage, int kind) { return stage.memory.size[kind]; }, SizeText);
 }
 
 std::string TimeTable(const Prediction& prediction) {
   return ItemTable<TimeItemKind>(
       "Time items", prediction, kTimeItemKindCount,
-      [](const StagePrediction& stage, int kind) { return stage.time.duration[kind]; },
-      [](Seconds seconds) { return Time(seconds); });
+      [](const StagePrediction& stage, int kind) { return stage.time.duration[kind]; }, TimeText);
 }
 
 std::string StrategyTable(const Plan& plan, const std::vector<Strategy>& strategies) {
@@ -210,9 +209,9 @@ std::string PlanTable(const std::vector<PlanBeside>& plans, const Prediction& pr
     const PlanBeside& beside = plans[i];
     const double memory = beside.peak_memory.as_double() / prediction.peak_memory.as_double();
     table.Row()
-        .Cell(Time(beside.step))
+        .Cell(TimeText(beside.step))
         .Cell(Change(beside.SlowerThan(prediction.samples_per_second)))
-        .Cell(Size(beside.peak_memory))
+        .Cell(SizeText(beside.peak_memory))
         .Cell(Change(memory - 1.0))
         .Cell(absl::StrCat(beside.plan.global_batch_size))
         .Cell(absl::StrCat(beside.plan.micro_batch_count))
@@ -245,7 +244,8 @@ std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string
           .Cell(rival.stopped_early
                     ? std::string("a limit ended its search before any plan was found")
                 : rival.smallest_device_memory > Bytes()
-                    ? absl::StrCat("would need ", Size(rival.smallest_device_memory), " per device")
+                    ? absl::StrCat("would need ", SizeText(rival.smallest_device_memory),
+                                   " per device")
                     : std::string("no degrees divide devices, heads and batch"),
                 "left words");
       continue;
@@ -257,8 +257,8 @@ std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string
                                 "width=\"%.2f%%\" height=\"10\"/></svg>",
                                 100.0 * std::clamp(share, 0.0, 1.0)),
                 "bar")
-        .Cell(Time(rival.step))
-        .Cell(Size(rival.peak_memory))
+        .Cell(TimeText(rival.step))
+        .Cell(SizeText(rival.peak_memory))
         .Cell(Shorten(rival.gist, kMaxGistLength), "left words code");
   }
   return std::move(table).Html();

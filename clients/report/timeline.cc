@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/quantity_text.h"
 #include "clients/report/chart.h"
 #include "clients/report/charts.h"
 #include "clients/report/html.h"
@@ -104,8 +105,8 @@ bool DrawPasses(const Excerpt& excerpt, int device_count, Chart& chart) {
     chart.AddBar(
         row, start, end, event.is_backward ? "backward" : "forward",
         absl::StrCat("stage ", event.stage_index, ", micro-batch ", event.micro_batch_index,
-                     event.is_backward ? ", backward, " : ", forward, ", Time(event.start), " to ",
-                     Time(event.end)));
+                     event.is_backward ? ", backward, " : ", forward, ", TimeText(event.start),
+                     " to ", TimeText(event.end)));
     any_number |= chart.AddWord(row, start, end, event.is_backward ? "on-backward" : "on-forward",
                                 absl::StrCat(event.micro_batch_index), widest, /*plate=*/false);
   }
@@ -134,7 +135,7 @@ void DrawStrokes(const Excerpt& excerpt, const std::vector<StageTimes>& times, i
         &shapes, "<path class=\"strokes ", backward ? "backward" : "forward", "\" stroke-width=\"",
         chart.bar_height(), "\" d=\"", strokes[i], "\"><title>",
         RowName(i / 2, times.size(), device_count), backward ? ", backward, " : ", forward, ",
-        Time(backward ? stage.backward : stage.forward), " per micro-batch</title></path>");
+        TimeText(backward ? stage.backward : stage.forward), " per micro-batch</title></path>");
   }
   chart.AddStretched(shapes);
 }
@@ -156,7 +157,7 @@ bool DrawGradientSync(const Excerpt& excerpt, const Prediction& prediction, int 
     chart.AddBar(row, last_end[row] / excerpt.end,
                  std::min((last_end[row] + sync) / excerpt.end, 1.0), kGradientSyncFill,
                  absl::StrCat(RowName(row, stage_count, device_count),
-                              ", gradient synchronisation that nothing hides: ", Time(sync)));
+                              ", gradient synchronisation that nothing hides: ", TimeText(sync)));
   }
   return any;
 }
@@ -199,8 +200,8 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
                     ", drawn equally long: the prediction has their sums.</p>");
   }
   if (!excerpt.whole) {
-    absl::StrAppend(&html, "<p class=\"quiet\">Drawn are the first ", Time(excerpt.end), " of ",
-                    Time(prediction.step),
+    absl::StrAppend(&html, "<p class=\"quiet\">Drawn are the first ", TimeText(excerpt.end), " of ",
+                    TimeText(prediction.step),
                     TraitsOf(plan.schedule).has_steady_state
                         ? ". The pattern goes on until the last micro-batch, then the pipeline "
                           "drains.</p>"

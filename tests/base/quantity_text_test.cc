@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 
 namespace parplan {
 namespace {
@@ -32,7 +33,9 @@ TEST(TimeText, ChoosesTheUnit) {
 
 TEST(TimeText, HasTextsForNothingAndForNever) {
   EXPECT_EQ(TimeText(Seconds()), "0 s");
+  EXPECT_EQ(TimeText(Seconds::Of(4.2e-9)), "0.00 µs");
   EXPECT_EQ(TimeText(Seconds::Infinite()), "–");
+  EXPECT_EQ(TimeText(Seconds::Of(std::numeric_limits<double>::quiet_NaN())), "–");
 }
 
 TEST(SizeText, UsesDecimalUnits) {

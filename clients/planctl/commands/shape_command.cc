@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "base/quantity_text.h"
 #include "base/status_macros.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
 #include "clients/planctl/view/text_layout.h"
-#include "clients/report/html.h"
 
 namespace parplan::planctl {
 namespace {
@@ -50,7 +50,7 @@ std::string Text(const v1::ShapePlanResponse& response) {
     absl::StrAppendFormat(&text, "%s %7d %10.2f %12.2f %10s %9d  %s\n", best ? "*" : " ",
                           option.device_count(), option.samples_per_second(),
                           option.samples_per_second() / option.device_count(),
-                          report::Size(Bytes::Of(option.peak_memory_bytes())),
+                          SizeText(Bytes::Of(option.peak_memory_bytes())),
                           option.same_node_device_count(), WrapGist(option.gist(), kPlanColumn));
   }
   if (!response.infeasible_reason().empty()) {

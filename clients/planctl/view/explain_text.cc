@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/quantity_text.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 using report::Change;
 using report::Percent;
-using report::Size;
-using report::Time;
 
 // Column at which the values of a plan's head start.
 constexpr int kValueColumn = 13;
@@ -41,12 +40,12 @@ std::string BoundBy(const PlanTerms& terms) {
   const Bytes usable = terms.prediction.usable_memory;
   if (memory.left < Bytes()) {
     return absl::StrCat("does not fit: stage ", memory.stage_index, " lacks ",
-                        Size(memory.upper - usable), " of the ", Size(memory.upper),
+                        SizeText(memory.upper - usable), " of the ", SizeText(memory.upper),
                         " it may need");
   }
   return absl::StrCat(memory.binds ? "memory of stage " : "nothing of memory: stage ",
                       memory.stage_index, memory.binds ? ", which has " : " has ",
-                      Size(memory.left), " left of ", Size(usable));
+                      SizeText(memory.left), " left of ", SizeText(usable));
 }
 
 std::string Head(const char* label, const PlanTerms& terms) {
@@ -56,7 +55,7 @@ std::string Head(const char* label, const PlanTerms& terms) {
       &text, "%-12s %s\n", "",
       Wrap(absl::StrCat(terms.plan.micro_batch_count, " micro-batches of ",
                         terms.plan.micro_batch_size(), ", ", TraitsOf(terms.plan.schedule).title,
-                        "; step ", Time(terms.prediction.step), ", ",
+                        "; step ", TimeText(terms.prediction.step), ", ",
                         report::Rate(terms.prediction.samples_per_second), " samples/s"),
            kValueColumn));
   absl::StrAppendFormat(&text, "%-12s %s\n", "  bound by", Wrap(BoundBy(terms), kValueColumn));
@@ -79,13 +78,14 @@ std::string ExplanationText(const std::string& name, const PlanExplanation& expl
                          static_cast<double>(rival.plan.global_batch_size);
   absl::StrAppend(&text, Row("time of a step", "this plan", "the rival", "difference"));
   for (const PlanExplanation::Difference& difference : explanation.differences) {
-    absl::StrAppend(&text, Row(difference.name, Time(difference.plan), Time(difference.rival),
-                               Signed(difference.plan, difference.rival, &Time)));
+    absl::StrAppend(&text,
+                    Row(difference.name, TimeText(difference.plan), TimeText(difference.rival),
+                        Signed(difference.plan, difference.rival, &TimeText)));
   }
   const Seconds rival_step = rival.prediction.step * samples;
   absl::StrAppend(&text,
-                  Row("together", Time(plan.prediction.step), Time(rival_step),
-                      Signed(plan.prediction.step, rival_step, &Time)),
+                  Row("together", TimeText(plan.prediction.step), TimeText(rival_step),
+                      Signed(plan.prediction.step, rival_step, &TimeText)),
                   "  ",
                   Wrap(absl::StrCat("Of the busiest device: stage ", plan.step.stage_index,
                                     " here, stage ", rival.step.stage_index, " there",
@@ -98,11 +98,11 @@ std::string ExplanationText(const std::string& name, const PlanExplanation& expl
     const Bytes of_plan = plan.memory.items.size[kind];
     const Bytes of_rival = rival.memory.items.size[kind];
     if (of_plan == Bytes() && of_rival == Bytes()) continue;
-    absl::StrAppend(&text, Row(report::Name(static_cast<MemoryItemKind>(kind)), Size(of_plan),
-                               Size(of_rival), Signed(of_plan, of_rival, &Size)));
+    absl::StrAppend(&text, Row(report::Name(static_cast<MemoryItemKind>(kind)), SizeText(of_plan),
+                               SizeText(of_rival), Signed(of_plan, of_rival, &SizeText)));
   }
-  absl::StrAppend(&text, Row("at most", Size(plan.memory.upper), Size(rival.memory.upper),
-                             Signed(plan.memory.upper, rival.memory.upper, &Size)));
+  absl::StrAppend(&text, Row("at most", SizeText(plan.memory.upper), SizeText(rival.memory.upper),
+                             Signed(plan.memory.upper, rival.memory.upper, &SizeText)));
   return text;
 }
 
@@ -117,7 +117,7 @@ std::string WhyNotText(const WhyNot& why_not) {
     absl::StrAppend(&text, "not known, a limit ended its search before any plan was found");
   } else {
     absl::StrAppend(&text, "nothing of it fits; devices with ",
-                    Size(why_not.smallest_device_memory), " would do");
+                    SizeText(why_not.smallest_device_memory), " would do");
     if (why_not.smallest_device_count.has_value()) {
       absl::StrAppend(&text, ", or ", *why_not.smallest_device_count, " of these");
     }
@@ -137,8 +137,8 @@ std::string SensitivityText(const std::vector<Sensitivity>& sensitivities) {
         absl::StrCat(Change(sensitivity.factor - 1.0), " ", ResourceName(sensitivity.resource));
     absl::StrAppend(
         &text, "  ", absl::StrFormat("%-32s", name), " ",
-        PaddedLeft(Time(sensitivity.kept_step), 12), " ",
-        PaddedLeft(sensitivity.best.has_value() ? Time(sensitivity.best->prediction.step) : "–",
+        PaddedLeft(TimeText(sensitivity.kept_step), 12), " ",
+        PaddedLeft(sensitivity.best.has_value() ? TimeText(sensitivity.best->prediction.step) : "–",
                    12),
         " ", PaddedLeft(Percent(sensitivity.gain), 12), "\n");
     if (sensitivity.plan_changes) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/quantity_text.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 using report::Name;
 using report::Percent;
-using report::Size;
-using report::Time;
 
 // Column at which the values of the head start.
 constexpr int kValueColumn = 13;
@@ -73,7 +72,7 @@ std::string RanksText(const StagePlan& stage) {
 
 std::string MemoryText(const StagePrediction& prediction, Bytes usable) {
   std::string text = absl::StrFormat("  memory %s of %s, %d micro-batch%s in flight\n",
-                                     Size(prediction.peak_memory()), Size(usable),
+                                     SizeText(prediction.peak_memory()), SizeText(usable),
                                      prediction.in_flight_micro_batch_count,
                                      prediction.in_flight_micro_batch_count == 1 ? "" : "es");
   constexpr int kBarColumns = 40;
@@ -83,7 +82,7 @@ std::string MemoryText(const StagePrediction& prediction, Bytes usable) {
     const double share = size.as_double() / usable.as_double();
     const int bar = std::clamp(static_cast<int>(share * kBarColumns + 0.5), 0, kBarColumns);
     absl::StrAppendFormat(&text, "    %-17s %8s", Name(static_cast<MemoryItemKind>(kind)),
-                          Size(size));
+                          SizeText(size));
     if (bar > 0) absl::StrAppend(&text, "  ", std::string(static_cast<size_t>(bar), '#'));
     text += "\n";
   }
@@ -102,8 +101,8 @@ std::string StageText(const PlanView& view, int index, const RunColumns& columns
     const std::string of_all =
         has_several ? absl::StrCat(" over ", view.plan.virtual_stage_count, " stages") : "";
     absl::StrAppendFormat(&text, "%sper micro-batch%s: forward %s, backward %s   waits %s",
-                          has_several ? "\n  " : "   ", of_all, Time(prediction.forward),
-                          Time(prediction.backward), Percent(prediction.idle_ratio));
+                          has_several ? "\n  " : "   ", of_all, TimeText(prediction.forward),
+                          TimeText(prediction.backward), Percent(prediction.idle_ratio));
   }
   text += "\n";
   for (size_t i = 0; i < stage.layer_runs.size(); ++i) {
@@ -131,7 +130,7 @@ std::string SearchText(const PlanView& view) {
   } else {
     if (view.search.bound > Seconds()) {
       absl::StrAppend(&text, "FEASIBLE, at most ", Percent(view.search.gap_ratio),
-                      " from the proved bound of ", Time(view.search.bound));
+                      " from the proved bound of ", TimeText(view.search.bound));
     } else {
       text += "FEASIBLE, with no bound proved";
     }
@@ -141,7 +140,7 @@ std::string SearchText(const PlanView& view) {
   absl::StrAppend(&text, ", ", view.search.candidate_count, " candidates, ",
                   view.search.expanded_state_count, " states");
   if (view.wall_seconds.has_value()) {
-    absl::StrAppend(&text, ", ", Time(Seconds::Of(*view.wall_seconds)));
+    absl::StrAppend(&text, ", ", TimeText(Seconds::Of(*view.wall_seconds)));
   }
   if (view.from_cache) text += " (answered from the cache)";
   return text;
@@ -159,10 +158,11 @@ std::string PlansTable(const std::vector<PlanBeside>& plans, const PlanView& vie
         absl::StrCat(beside.plan.micro_batch_count, " x ", beside.plan.micro_batch_size(), " ",
                      ShortName(beside.plan));
     absl::StrAppend(
-        &text, "  ", PaddedLeft(Time(beside.step), 9), " ",
+        &text, "  ", PaddedLeft(TimeText(beside.step), 9), " ",
         PaddedLeft(report::Change(beside.SlowerThan(view.prediction.samples_per_second)), 9), " ",
-        PaddedLeft(Size(beside.peak_memory), 9), " ", PaddedLeft(report::Change(memory - 1.0), 9),
-        "  ", Padded(batch, 17), "  ", WrapGist(PlanGist(beside.plan), kPlanColumn), "\n");
+        PaddedLeft(SizeText(beside.peak_memory), 9), " ",
+        PaddedLeft(report::Change(memory - 1.0), 9), "  ", Padded(batch, 17), "  ",
+        WrapGist(PlanGist(beside.plan), kPlanColumn), "\n");
   }
   return text;
 }
@@ -209,12 +209,13 @@ std::string PlanText(const PlanView& view) {
                         view.plan.micro_batch_size(),
                         view.plan.micro_batch_size() == 1 ? " sample, " : " samples, ",
                         TraitsOf(view.plan.schedule).title));
-  line("step time", absl::StrCat(Time(prediction.step), ", likely ", Time(prediction.step_lower),
-                                 " to ", Time(prediction.step_upper)));
+  line("step time",
+       absl::StrCat(TimeText(prediction.step), ", likely ", TimeText(prediction.step_lower), " to ",
+                    TimeText(prediction.step_upper)));
   line("throughput", absl::StrFormat("%.2f samples/s", prediction.samples_per_second));
-  line("peak memory",
-       absl::StrCat(Size(prediction.peak_memory), ", at most ", Size(prediction.peak_memory_upper),
-                    " of ", Size(prediction.usable_memory), " usable per device"));
+  line("peak memory", absl::StrCat(SizeText(prediction.peak_memory), ", at most ",
+                                   SizeText(prediction.peak_memory_upper), " of ",
+                                   SizeText(prediction.usable_memory), " usable per device"));
   if (!prediction.range_basis.empty()) wrapped("ranges from", prediction.range_basis);
   wrapped("limited by", prediction.bottleneck_text);
   wrapped("search", SearchText(view));
@@ -249,7 +250,7 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
     if (!rival.feasible()) {
       std::string why = "no such plan for these devices, heads and batch";
       if (rival.smallest_device_memory_bytes() > 0) {
-        why = absl::StrCat("needs ", Size(Bytes::Of(rival.smallest_device_memory_bytes())),
+        why = absl::StrCat("needs ", SizeText(Bytes::Of(rival.smallest_device_memory_bytes())),
                            " per device");
         if (rival.smallest_device_count() > 0) {
           absl::StrAppend(&why, ", or ", rival.smallest_device_count(), " devices");
@@ -262,7 +263,7 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
     }
     absl::StrAppendFormat(&text, "  %-15s %9.2f %7.0f%% %10s  %s\n", rival.planner(),
                           rival.samples_per_second(), 100.0 * rival.samples_per_second() / best,
-                          Size(Bytes::Of(rival.peak_memory_bytes())),
+                          SizeText(Bytes::Of(rival.peak_memory_bytes())),
                           WrapGist(rival.gist(), kPlanColumn - 1));
   }
   return text;

@@ -76,30 +76,6 @@ TEST(Shorten, CountsCharactersNotBytes) {
   EXPECT_EQ(Shorten("\xFF\xFF\xFF", 2), kReplacement + "…");
 }
 
-TEST(Time, HasThreeDigitsAndAUnit) {
-  EXPECT_EQ(Time(Seconds()), "0 s");
-  EXPECT_EQ(Time(Seconds::Of(4.2e-9)), "0.00 µs");
-  EXPECT_EQ(Time(Seconds::Of(123.4e-6)), "123 µs");
-  EXPECT_EQ(Time(Seconds::Milliseconds(9.994)), "9.99 ms");
-  EXPECT_EQ(Time(Seconds::Milliseconds(99.96)), "100 ms");
-  EXPECT_EQ(Time(Seconds::Milliseconds(999.6)), "1.00 s");
-  EXPECT_EQ(Time(Seconds::Of(6.34)), "6.34 s");
-  EXPECT_EQ(Time(Seconds::Of(5000.0)), "5000 s");
-  EXPECT_EQ(Time(Seconds::Of(9000.0)), "2.50 h");
-  EXPECT_EQ(Time(Seconds::Infinite()), "–");
-  EXPECT_EQ(Time(Seconds::Of(std::numeric_limits<double>::quiet_NaN())), "–");
-}
-
-TEST(Size, HasThreeDigitsAndADecimalUnit) {
-  EXPECT_EQ(Size(Bytes()), "0 B");
-  EXPECT_EQ(Size(Bytes::Of(999)), "999 B");
-  EXPECT_EQ(Size(Bytes::Of(1'000)), "1.00 kB");
-  EXPECT_EQ(Size(Bytes::Of(950'000'000)), "950 MB");
-  EXPECT_EQ(Size(Bytes::Of(999'600'000)), "1.00 GB");
-  EXPECT_EQ(Size(Bytes::Of(15'840'000'000)), "15.8 GB");
-  EXPECT_EQ(Size(Bytes::Of(2'500'000'000'000)), "2.50 TB");
-}
-
 TEST(Numbers, AreSaidForPeople) {
   EXPECT_EQ(Percent(0.1234), "12.3 %");
   EXPECT_EQ(Percent(std::numeric_limits<double>::infinity()), "–");

@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/quantity_text.h"
 #include "clients/planctl/offline/offline_planner.h"
 #include "clients/planctl/view/explain_json.h"
 #include "clients/planctl/view/explain_text.h"
 #include "clients/planctl/view/text_layout.h"
-#include "clients/report/html.h"
 #include "tests/clients/planctl/commands/planctl_test_files.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
@@ -90,7 +90,7 @@ TEST(ExplainOffline, PutsTwoPlansSideBySide) {
   ExpectTidy(text);
   EXPECT_THAT(text, AllOf(HasSubstr("less time a sample"), HasSubstr(PlanGist(plan)),
                           HasSubstr("bound by"), HasSubstr("forward"), HasSubstr("parameters"),
-                          HasSubstr(report::Time(of_rival.prediction.step))));
+                          HasSubstr(TimeText(of_rival.prediction.step))));
   const Json json = Json::parse(ExplainJson(answer));
   ExpectDocumented(json, Documentation());
   EXPECT_EQ(json["against"]["time_ratio"].get<double>(), explanation.time_ratio);
@@ -149,7 +149,7 @@ TEST(WhyNotOffline, SaysWhichStageLacksHowMuchWhereNothingFits) {
   ExpectTidy(text);
   EXPECT_THAT(text, AllOf(HasSubstr("why not `dp`: nothing of it fits"),
                           HasSubstr("does not fit: stage 0 lacks"),
-                          HasSubstr(report::Size(smallest.memory.upper))));
+                          HasSubstr(SizeText(smallest.memory.upper))));
   const Json json = Json::parse(ExplainJson(answer));
   ExpectDocumented(json, Documentation());
   EXPECT_EQ(json["why_not"][0]["smallest"]["bound_by"], "does_not_fit");

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/quantity_text.h"
 #include "clients/planctl/offline/offline_planner.h"
 #include "clients/planctl/view/plan_text.h"
 #include "clients/planctl/view/plan_view.h"
@@ -56,12 +57,12 @@ TEST(PlanText, HasEveryStageRunAndItem) {
         const Bytes size = view.prediction.stages[i].memory.size[kind];
         if (size == Bytes()) continue;
         EXPECT_THAT(text, HasSubstr(report::Name(static_cast<MemoryItemKind>(kind))));
-        EXPECT_THAT(text, HasSubstr(report::Size(size)));
+        EXPECT_THAT(text, HasSubstr(SizeText(size)));
       }
     }
     EXPECT_THAT(text, AllOf(HasSubstr(view.prediction.bottleneck_text),
-                            HasSubstr(report::Time(view.prediction.step)),
-                            HasSubstr(report::Size(view.prediction.peak_memory)),
+                            HasSubstr(TimeText(view.prediction.step)),
+                            HasSubstr(SizeText(view.prediction.peak_memory)),
                             HasSubstr("llama2-7b"), HasSubstr(planner)));
   }
 }
@@ -107,7 +108,7 @@ TEST(PlanText, TellsThePlansBesideItAndHowTheyDiffer) {
   EXPECT_THAT(
       BesideText(view),
       AllOf(HasSubstr("next best plans"), HasSubstr("time against memory"), HasSubstr("+25.0 %"),
-            HasSubstr("-50.0 %"), HasSubstr(report::Time(view.alternatives.front().step)),
+            HasSubstr("-50.0 %"), HasSubstr(TimeText(view.alternatives.front().step)),
             HasSubstr("alpha_t 0.5, alpha_m 0.25")));
   ExpectTidy(text);
 }
