@@ -207,11 +207,6 @@ PlanExplanation Explain(PlanTerms plan, PlanTerms rival) {
   return explanation;
 }
 
-PlanExplanation ExplainAgainst(const PlanningProblem& problem, const CostModel& costs,
-                               const Plan& plan, const Plan& rival) {
-  return Explain(TermsOf(problem, costs, plan), TermsOf(problem, costs, rival));
-}
-
 absl::string_view ResourceName(Resource resource) {
   switch (resource) {
     case Resource::kMemory:

@@ -87,10 +87,6 @@ struct PlanExplanation {
 // Compares the terms of two plans.
 PlanExplanation Explain(PlanTerms plan, PlanTerms rival);
 
-// Compares two plans under one problem. REQUIRES: as for `TermsOf`, for each.
-PlanExplanation ExplainAgainst(const PlanningProblem& problem, const CostModel& costs,
-                               const Plan& plan, const Plan& rival);
-
 // A resource a cluster could have more of.
 enum class Resource {
   kMemory,              // usable memory of every device

@@ -91,8 +91,6 @@ std::string StrategyFillClass(int index) {
   return absl::StrCat("f", index % kColourCount, (index + index / kColourCount) % kTextureCount);
 }
 
-std::string StyleSheet() { return std::string(FileNamed("report.css")); }
-
 std::string PageHead(absl::string_view title, absl::string_view more_style) {
   return absl::StrReplaceAll(FileNamed("page_head.html"),
                              {{"{{title}}", Escape(title)},

@@ -22,11 +22,9 @@ inline constexpr const char* kGradientSyncFill = "f32";
 // Returns the CSS class of the n-th strategy of a plan; repeats after 32.
 std::string StrategyFillClass(int index);
 
-// Returns the style sheet for light and dark screens and for print.
-std::string StyleSheet();
-
 // Returns a page from its first byte to the end of its head: `title`, any text, and the style sheet
-// followed by `more_style`. Its content security policy forbids requests and scripts.
+// for light and dark screens and for print, followed by `more_style`. Its content security policy
+// forbids requests and scripts.
 std::string PageHead(absl::string_view title, absl::string_view more_style = "");
 
 // Returns an invisible <svg> with the textures that the style sheet refers to.

@@ -91,7 +91,6 @@ class LayerState {
   // Sums the gradients of parameters that all tensor-parallel ranks have, since with sequence
   // parallelism each rank saw only its own tokens.
   absl::Status SumShared();
-  absl::Status ReduceToShard();
 
   const LayerTools& tools_;
   const ParameterLayout& layout_;

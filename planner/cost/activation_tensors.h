@@ -12,7 +12,6 @@
 #ifndef PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
 #define PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
 
-#include <algorithm>
 #include <array>
 
 #include "absl/strings/string_view.h"
@@ -83,11 +82,6 @@ struct ActivationBytes {
     return level == RecomputeLevel::kFull        ? full_recompute
            : level == RecomputeLevel::kSelective ? selective_recompute
                                                  : 0.0;
-  }
-  // Returns the most bytes in addition to `Kept` and logits while the backward pass runs.
-  double Running(RecomputeLevel level) const {
-    return Kept(RecomputeLevel::kNone) - Kept(level) +
-           std::max(backward - freed, WorkingToRecompute(level));
   }
 };
 

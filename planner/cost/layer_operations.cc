@@ -52,12 +52,6 @@ double OperationList::Flops() const {
   return flops;
 }
 
-double OperationList::ElementwiseBytes() const {
-  double bytes = 0.0;
-  for (const LayerOperation& operation : *this) bytes += operation.bytes;
-  return bytes;
-}
-
 int OperationList::LaunchCount() const {
   int count = extra_launch_count_;
   for (const LayerOperation& operation : *this) count += operation.kernel_count;

@@ -74,7 +74,6 @@ class OperationList {
 
   // Returns the floating-point operations of matrix products and fused attention.
   double Flops() const;
-  double ElementwiseBytes() const;
   // Returns the number of kernels, those of `AddLaunches` included.
   int LaunchCount() const;
 

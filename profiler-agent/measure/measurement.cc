@@ -104,8 +104,6 @@ absl::StatusOr<v1::Profile> RunJob(const agent::v1::ProbePlan& plan,
 
 }  // namespace
 
-const char* BackendName(DeviceType type) { return type == DeviceType::kCpu ? "cpu" : "cuda"; }
-
 bool IsBusyRefusal(const absl::Status& status) { return status.GetPayload(kBusyUrl).has_value(); }
 
 absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>& paths) {

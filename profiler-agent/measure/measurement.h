@@ -38,9 +38,6 @@ struct MeasurementOptions {
   std::function<void(ProbeJob*)> on_job;
 };
 
-// Returns the `backend` of a ProbePlan for this kind of device: `cpu` or `cuda`.
-const char* BackendName(DeviceType type);
-
 // Returns whether an error means that the node was busy and was not measured.
 bool IsBusyRefusal(const absl::Status& status);
 

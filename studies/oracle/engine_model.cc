@@ -279,14 +279,6 @@ int EngineModel::UsableMegabytes() const {
   return whole - static_cast<int>(whole * 0.2);
 }
 
-std::vector<int> EngineModel::EvenDivision(int pipeline_degree) const {
-  int layers = 0;
-  for (const OracleLayerRun& run : question_.runs) layers += run.layer_count;
-  std::vector<int> division(pipeline_degree, layers / pipeline_degree);
-  division.back() += layers % pipeline_degree;
-  return division;
-}
-
 double EnginePipelineTime(absl::Span<const double> without_sync, absl::Span<const double> with_sync,
                           int64_t chunks) {
   const int degree = static_cast<int>(without_sync.size());

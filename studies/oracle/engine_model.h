@@ -93,9 +93,6 @@ class EngineModel {
   // Returns the megabytes of a device, less a fifth if it has more than 20 GB.
   int UsableMegabytes() const;
 
-  // Returns the number of layers of each stage: ⌊L/p⌋, and those left over on the last.
-  std::vector<int> EvenDivision(int pipeline_degree) const;
-
  private:
   struct LayerMemory {
     double parameter_megabytes = 0.0;

@@ -177,24 +177,4 @@ absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
   return sharding + (after - 1.0) / after * kMbPerSample * samples * speed;
 }
 
-LayerCost ToLayerCost(const Galvatron2022LayerCost& cost) {
-  const Seconds tensor_parallel = Seconds::Milliseconds(cost.tensor_parallel_ms);
-  LayerCost result;
-  result.time[TimeItemKind::kForwardCompute] = Seconds::Milliseconds(cost.forward_ms);
-  result.time[TimeItemKind::kBackwardCompute] = Seconds::Milliseconds(cost.backward_ms);
-  result.time[TimeItemKind::kTensorParallel] = tensor_parallel;
-  result.time[TimeItemKind::kShardedDataParallel] = Seconds::Milliseconds(cost.sharding_ms);
-  result.forward = Seconds::Milliseconds(cost.forward_ms) + 0.5 * tensor_parallel;
-  result.backward =
-      Seconds::Milliseconds(cost.backward_ms + cost.sharding_ms) + 0.5 * tensor_parallel;
-  result.gradient_sync = Seconds::Milliseconds(cost.gradient_sync_ms);
-
-  const double parameter_bytes = cost.states_mb * kBytesPerMb / kStatesPerParameter;
-  result.memory.parameters = Bytes::Ceil(parameter_bytes);
-  result.memory.gradients = Bytes::Ceil(parameter_bytes);
-  result.memory.optimizer_states = Bytes::Ceil(2.0 * parameter_bytes);
-  result.memory.kept = Bytes::Ceil(cost.activation_mb * kBytesPerMb);
-  return result;
-}
-
 }  // namespace parplan

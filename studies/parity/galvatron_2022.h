@@ -119,11 +119,6 @@ absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
                                           int pipeline_parallel_degree, const Strategy& from,
                                           const Strategy& to, int64_t global_batch_size);
 
-// Returns the cost as that of one micro-batch that holds the whole batch, for a
-// search that adds up forward, backward and gradient_sync of all layers. Half
-// of the tensor-parallel time goes to each pass, the sharding to the backward.
-LayerCost ToLayerCost(const Galvatron2022LayerCost& cost);
-
 }  // namespace parplan
 
 #endif  // PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_

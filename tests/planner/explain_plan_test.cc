@@ -161,11 +161,12 @@ TEST(Explain, PutsTheLargestDifferenceFirstAndScalesToTheSamplesOfThePlan) {
   EXPECT_EQ(explanation.differences[2].plan, explanation.differences[2].rival);
 }
 
-TEST(ExplainAgainst, DifferencesAddUpToTheWholeDifference) {
+TEST(Explain, DifferencesAddUpToTheWholeDifference) {
   const PlanningProblem problem = SyntheticProblem({});
   const CostModel costs = CostsOf(problem);
   const Plan plan = PlanBy(problem, "galvatron-base");
-  const PlanExplanation explanation = ExplainAgainst(problem, costs, plan, TwoStages(problem, 4));
+  const PlanExplanation explanation =
+      Explain(TermsOf(problem, costs, plan), TermsOf(problem, costs, TwoStages(problem, 4)));
   Seconds sum;
   for (const auto& difference : explanation.differences) {
     sum += difference.rival - difference.plan;

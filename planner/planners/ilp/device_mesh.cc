@@ -47,17 +47,4 @@ Layout LayoutOf(int index) {
            static_cast<AxisLayout>(index % kAxisLayoutCount)}};
 }
 
-std::vector<Layout> LayoutsOf(const DeviceMesh& mesh) {
-  std::vector<Layout> layouts;
-  for (int index = 0; index < kLayoutCount; ++index) {
-    const Layout layout = LayoutOf(index);
-    bool fits = true;
-    for (int axis = 0; axis < kMeshAxisCount; ++axis) {
-      fits &= mesh.axes[axis].size > 1 || layout.axes[axis] == AxisLayout::kReplicated;
-    }
-    if (fits) layouts.push_back(layout);
-  }
-  return layouts;
-}
-
 }  // namespace parplan

@@ -63,9 +63,6 @@ inline constexpr int kLayoutCount = kAxisLayoutCount * kAxisLayoutCount;
 // Returns the layout with an index. REQUIRES 0 <= index < kLayoutCount.
 Layout LayoutOf(int index);
 
-// Returns every layout of a mesh, by ascending index.
-std::vector<Layout> LayoutsOf(const DeviceMesh& mesh);
-
 }  // namespace parplan
 
 #endif  // PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_

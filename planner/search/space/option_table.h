@@ -83,7 +83,9 @@ class OptionTable {
 
   // Returns the resharding time, forward and backward together (half each), per micro-batch,
   // between two neighbouring layers of a stage, the second of which is of `definition_index`.
-  // `Seconds::Infinite()` if the space has no such neighbours (`StrategySpace::MayBeNeighbours`).
+  // `Seconds::Infinite()` if the space has no such neighbours: without `end-strategies`, an
+  // embedding or head must have the degrees, rank order, kind of context parallelism and sharding
+  // level of its neighbours.
   Seconds Transition(int definition_index, int from_layout, int to_layout) const {
     const Layout& from = layouts_[from_layout];
     const Layout& to = layouts_[to_layout];

@@ -257,13 +257,6 @@ bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definiti
   return dimensions_.has(kEndStrategies) || SameEnds(a, b);
 }
 
-bool StrategySpace::MayBeNeighbours(int definition_a, const Strategy& a, int definition_b,
-                                    const Strategy& b) const {
-  if (dimensions_.has(kEndStrategies)) return true;
-  if (IsTransformerLayer(definition_a) && IsTransformerLayer(definition_b)) return true;
-  return SameEnds(a, b);
-}
-
 bool StrategySpace::MayReplace(int definition_index, const Strategy& strategy,
                                const Strategy& other) const {
   if (HoldsTiedTable(definition_index) && strategy.sharding_level != other.sharding_level) {

@@ -59,13 +59,8 @@ class StrategySpace {
 
   // Returns whether one plan may contain both strategies on layers of these definitions, by the
   // rules of `per-layer`, `end-strategies` and a tied table. If end layers follow neighbours that
-  // may differ among themselves, `MayBeNeighbours` decides instead.
+  // may differ among themselves, the transitions of `OptionTable` decide instead.
   bool GoTogether(int definition_a, const Strategy& a, int definition_b, const Strategy& b) const;
-  // Returns whether layers of these definitions and strategies may follow one another, within a
-  // stage or from one to the next. Without `end-strategies`, an embedding or head must have the
-  // degrees, rank order, kind of context parallelism and sharding level of its neighbours.
-  bool MayBeNeighbours(int definition_a, const Strategy& a, int definition_b,
-                       const Strategy& b) const;
 
   // Returns whether replacing `strategy` by `other`, which has the same degrees, on any layers of
   // the definition keeps every plan in the space. This holds if no rule that constrains pairs of

@@ -124,8 +124,10 @@ TEST(StrategyFillClass, TellsThirtyTwoStrategiesApart) {
   EXPECT_EQ(StrategyFillClass(32), StrategyFillClass(0));
 }
 
-TEST(StyleSheet, HasEveryFillAndAsksForNothingOutside) {
-  const std::string sheet = StyleSheet();
+TEST(PageHead, HasEveryFillAndAsksForNothingOutside) {
+  const std::string head = PageHead("title");
+  const size_t begin = head.find("<style>") + std::string("<style>").size();
+  const std::string sheet = head.substr(begin, head.find("</style>") - begin);
   const std::string textures = Textures();
   for (int i = 0; i < 32; ++i) {
     const std::string fill = StrategyFillClass(i);

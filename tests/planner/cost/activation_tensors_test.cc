@@ -74,13 +74,8 @@ TEST(ActivationTensors, AddUpToKorthikantisClosedForms) {
   }
 }
 
-TEST(ActivationTensors, OfARecomputingLayerComeBackWhileItRuns) {
+TEST(ActivationTensors, OfALayerThatRecomputesMoreAreKeptLess) {
   const ActivationBytes bytes = Of(TestDecoder(4096, 32, 2048), Unfused(), TensorParallel(2));
-  for (RecomputeLevel level :
-       {RecomputeLevel::kNone, RecomputeLevel::kSelective, RecomputeLevel::kFull}) {
-    EXPECT_DOUBLE_EQ(bytes.Kept(level) + bytes.Running(level),
-                     bytes.Kept(RecomputeLevel::kNone) + bytes.backward);
-  }
   EXPECT_LT(bytes.Kept(RecomputeLevel::kFull), bytes.Kept(RecomputeLevel::kSelective));
   EXPECT_LT(bytes.Kept(RecomputeLevel::kSelective), bytes.Kept(RecomputeLevel::kNone));
 }

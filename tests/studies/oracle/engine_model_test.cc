@@ -89,8 +89,6 @@ TEST(EngineModel, IsThatOfTheTables) {
         ExpectNear(model.BufferMegabytes(shape, std::stoi(cap)), megabytes, 1e-12, cap);
       }
       EXPECT_EQ(model.UsableMegabytes(), table["usable_mb"].get<int>());
-      EXPECT_EQ(model.EvenDivision(shape.pipeline_degree),
-                table["even_division"].get<std::vector<int>>());
     }
   }
   EXPECT_EQ(table_count, 21);

@@ -16,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kBytesPerMb = int64_t{1} << 20;
-
 // The strategies of eight devices, by their notation.
 struct NamedStrategy {
   int pipeline_parallel_degree = 1;
@@ -168,16 +166,6 @@ TEST(BertMicroBatchCountIn2022, FollowsTheHandFittedRule) {
   EXPECT_EQ(BertMicroBatchCountIn2022(2, DataParallel(4), 24), 2.75);
   EXPECT_EQ(BertMicroBatchCountIn2022(8, DataParallel(1), 8), 3.0);
   EXPECT_EQ(BertMicroBatchCountIn2022(2, DataParallel(4), 4), 1.0);
-}
-
-TEST(ToLayerCost, KeepsTimeAndMemory) {
-  ASSERT_OK_AND_ASSIGN(const Galvatron2022LayerCost from, BertCost(1, DataParallel(8), 8));
-  const LayerCost to = ToLayerCost(from);
-  EXPECT_NEAR((to.forward + to.backward + to.gradient_sync).milliseconds(), from.layer_ms(), 1e-9);
-  EXPECT_NEAR(to.time.Total().value(), (to.forward + to.backward).value(), 1e-12);
-  EXPECT_NEAR(to.states().as_double() / kBytesPerMb, from.states_mb, 1e-5);
-  EXPECT_NEAR(to.memory.optimizer_states.as_double(), 2 * to.memory.parameters.as_double(), 2.0);
-  EXPECT_NEAR(to.memory.kept.as_double() / kBytesPerMb, from.activation_mb, 1e-5);
 }
 
 json ReadJson(const std::string& path) {

@@ -168,7 +168,6 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
     add(1.0, 1.0, entry.limits.forward_backward_sync);
     add(count, 1.0, entry.limits.work);
     front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
-    ++solved_count_;
   }
   if (keeps_ == FrontKeeps::kForwardBackward && grain_ == 0.0) {
     for (StageChoice& choice : front.choices) SumTimes(setting_.table(), question.runs, choice);
@@ -187,7 +186,6 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
 StageFront FrontCache::SolveForwardBackward(StageQuestion question, double range, double bound,
                                             double& cutoff, SearchMeter& meter) {
   const auto solve = [&](double window_end) {
-    ++solved_count_;
     const LinearCut cut = {1.0, 1.0, 0.0, window_end};
     return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
   };

@@ -58,8 +58,6 @@ class FrontCache {
   // classes.
   Seconds Send(int definition, int from_layout, int to_layout, bool leaves_node) const;
 
-  int64_t solved_count() const { return solved_count_; }
-
  private:
   struct Entry {
     int64_t least_in_flight = 1;
@@ -87,7 +85,6 @@ class FrontCache {
   // `StageQuestion::layout_classes`, and [layout] the members of each class.
   std::vector<int> layout_classes_;
   std::vector<std::vector<int>> members_;
-  int64_t solved_count_ = 0;
   // Results of `SendRange`, by definition and whether messages leave the node.
   std::map<std::pair<int, bool>, double> send_ranges_;
   std::map<Key, std::vector<Entry>> entries_;

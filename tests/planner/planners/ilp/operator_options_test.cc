@@ -61,6 +61,20 @@ OperatorScales Scales() {
           .gradient_message_bytes_per_parameter = 2.0};
 }
 
+// Returns every layout of a mesh.
+std::vector<Layout> LayoutsOf(const DeviceMesh& mesh) {
+  std::vector<Layout> layouts;
+  for (int index = 0; index < kLayoutCount; ++index) {
+    const Layout layout = LayoutOf(index);
+    bool fits = true;
+    for (int axis = 0; axis < kMeshAxisCount; ++axis) {
+      fits &= mesh.axes[axis].size > 1 || layout.axes[axis] == AxisLayout::kReplicated;
+    }
+    if (fits) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
 TEST(DeviceMesh, HasOneAxisOrTwoWhoseSizesMultiply) {
   std::vector<std::string> names;
   for (const DeviceMesh& mesh : MeshesOf(12)) {
