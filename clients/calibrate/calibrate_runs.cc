@@ -25,7 +25,7 @@ constexpr LayerKind kLayerKinds[] = {LayerKind::kEmbedding, LayerKind::kDecoder,
 // Peaks below this are mostly fixed costs (a library's buffers, blocks that the allocator rounds up
 // to). A fit wants them, but their relative errors do not apply to jobs that fill a device, for
 // which ranges are made. A tenth of a device of 80 GB.
-constexpr double kSmallestTellingPeak = 8e9;
+constexpr double kSmallestPeakForRanges = 8e9;
 
 double MeasuredOf(const MeasuredRun& run, ResidualQuantity quantity) {
   return quantity == kStep ? run.step->value() : run.memory->as_double();
@@ -105,7 +105,7 @@ class QuantityFit {
       settled_ += std::clamp(1.0 - share * share, 0.0, 1.0);
     }
     after_ = fit.residuals;
-    Tell(result);
+    AddResiduals(result);
     return WithCoefficients(base_, WithFitted(base_, parameters, fit.parameters));
   }
 
@@ -113,14 +113,14 @@ class QuantityFit {
     std::vector<Residual> residuals;
     for (size_t i = 0; i < runs_.size(); ++i) {
       if (!runs_[i]->makes_range) continue;
-      if (quantity_ == kMemory && runs_[i]->memory->as_double() < kSmallestTellingPeak) continue;
+      if (quantity_ == kMemory && runs_[i]->memory->as_double() < kSmallestPeakForRanges) continue;
       residuals.push_back({keys_[i], after_[i]});
     }
     return MakeResidualClasses(residuals, {.fitted_parameter_count = settled_});
   }
 
  private:
-  void Tell(CalibrateResult& result) const {
+  void AddResiduals(CalibrateResult& result) const {
     std::map<std::string, SourceResiduals> by_source;
     for (size_t i = 0; i < runs_.size(); ++i) {
       SourceResiduals& residuals = by_source[runs_[i]->source];

@@ -20,7 +20,7 @@ constexpr absl::Duration kFlushLook = absl::Milliseconds(20);
 
 }  // namespace
 
-bool MayTellAgain(const absl::Status& status) {
+bool MayRetry(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
@@ -85,38 +85,38 @@ void Forwarder::Run() {
       if (is_ending_) return;
     }
     const std::optional<JournalTask> task = journal_.Next(kLook);
-    if (task.has_value()) Tell(*task);
+    if (task.has_value()) Send(*task);
   }
 }
 
-void Forwarder::Tell(const JournalTask& task) {
-  const absl::StatusOr<std::string> told = deliver_(task);
-  const bool may_retry = !told.ok() && MayTellAgain(told.status());
-  if (observer_ != nullptr) observer_(task, told.status(), may_retry);
-  if (told.ok()) {
-    journal_.Done(*told);
+void Forwarder::Send(const JournalTask& task) {
+  const absl::StatusOr<std::string> sent = deliver_(task);
+  const bool may_retry = !sent.ok() && MayRetry(sent.status());
+  if (observer_ != nullptr) observer_(task, sent.status(), may_retry);
+  if (sent.ok()) {
+    journal_.Done(*sent);
   } else if (may_retry) {
     Pause();
     return;
-  } else if (absl::IsInvalidArgument(told.status()) && task.windows.size() > 1) {
-    TellOneByOne(task);
+  } else if (absl::IsInvalidArgument(sent.status()) && task.windows.size() > 1) {
+    SendOneByOne(task);
     return;
   } else {
-    const std::optional<ErrorDetail> detail = GetErrorDetail(told.status());
+    const std::optional<ErrorDetail> detail = GetErrorDetail(sent.status());
     journal_.Refuse(/*is_closed=*/detail.has_value() && detail->reason == Reason::kExecutionState);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   failures_in_a_row_ = 0;
 }
 
-void Forwarder::TellOneByOne(JournalTask task) {
+void Forwarder::SendOneByOne(JournalTask task) {
   const std::vector<v1::MeasuredWindow> all = std::exchange(task.windows, {});
   std::vector<v1::MeasuredWindow> refused;
   for (const v1::MeasuredWindow& window : all) {
     task.windows = {window};
     const absl::Status status = deliver_(task).status();
     if (status.ok()) continue;
-    if (MayTellAgain(status)) {
+    if (MayRetry(status)) {
       // All of them again; those the server has change nothing.
       Pause();
       return;

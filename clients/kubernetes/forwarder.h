@@ -49,9 +49,9 @@ class Forwarder {
  private:
   void Run();
   // Sends one task, and records the outcome in the journal.
-  void Tell(const JournalTask& task);
+  void Send(const JournalTask& task);
   // Sends the windows of a batch one by one, after the server refused some of them.
-  void TellOneByOne(JournalTask task);
+  void SendOneByOne(JournalTask task);
   void Pause();
 
   WindowJournal& journal_;
@@ -70,7 +70,7 @@ class Forwarder {
 
 // Returns whether another try can succeed: the server could not be reached, was busy, or failed
 // itself.
-bool MayTellAgain(const absl::Status& status);
+bool MayRetry(const absl::Status& status);
 
 }  // namespace parplan::sidecar
 

@@ -32,7 +32,7 @@ namespace {
 
 // So that a look under way, of all its calls, does not hold up the end of the pod.
 constexpr absl::Duration kLongestLook = absl::Seconds(10);
-constexpr absl::Duration kLongestTelling = absl::Seconds(10);
+constexpr absl::Duration kLongestDelivery = absl::Seconds(10);
 
 // One call for one task of the journal.
 absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task,
@@ -93,7 +93,7 @@ class Sidecar {
     drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());
     PARPLAN_ASSIGN_OR_RETURN(journal_, WindowJournal::Open({.folder = flags_.state_dir}));
     forwarder_ = std::make_unique<Forwarder>(
-        *journal_, [this](const JournalTask& task) { return Tell(task); }, ForwarderOptions(),
+        *journal_, [this](const JournalTask& task) { return Send(task); }, ForwarderOptions(),
         LogTry);
     metrics_ = std::make_unique<SidecarMetrics>(
         [this] { return Figures(); }, flags_.server.certificate_file, flags_.server.ca_file);
@@ -157,19 +157,19 @@ class Sidecar {
  private:
   // Delivers one task; called on the forwarder's thread. Connects again, with the certificates of
   // that time, after the server could not be reached.
-  absl::StatusOr<std::string> Tell(const JournalTask& task) {
+  absl::StatusOr<std::string> Send(const JournalTask& task) {
     if (sink_ == nullptr) {
       absl::StatusOr<std::unique_ptr<ExecutionSink>> sink = MakeServerSink(flags_.server);
       // A file that is just being renewed is no reason to give anything up.
       if (!sink.ok()) return absl::UnavailableError(sink.status().message());
       sink_ = *std::move(sink);
     }
-    absl::StatusOr<std::string> told =
-        Deliver(*sink_, task, std::min(flags_.call_timeout, kLongestTelling));
-    if (absl::IsUnavailable(told.status()) || absl::IsUnauthenticated(told.status())) {
+    absl::StatusOr<std::string> sent =
+        Deliver(*sink_, task, std::min(flags_.call_timeout, kLongestDelivery));
+    if (absl::IsUnavailable(sent.status()) || absl::IsUnauthenticated(sent.status())) {
       sink_.reset();
     }
-    return told;
+    return sent;
   }
 
   SidecarFigures Figures() const {

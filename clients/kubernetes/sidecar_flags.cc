@@ -25,7 +25,7 @@ Examples: in a pod, first the init container, then the sidecar
       --trust /trust/trust-bundle.jwks.json --volume /plan --socket /plan/parplan.sock
 
 Exit codes
-  0  the plan is on the volume (init); ended by a signal with everything told (run)
+  0  the plan is on the volume (init); ended by a signal with everything sent (run)
   1  failed: standard error says why
   2  wrong flag or file
   3  no plan fits (--question)

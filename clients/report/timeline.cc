@@ -17,7 +17,7 @@ namespace parplan::report {
 namespace {
 
 // Number of passes above which each is drawn as a stroke without a tooltip of its own.
-constexpr int64_t kMaxTellingEvents = 800;
+constexpr int64_t kMaxTooltipEvents = 800;
 // Largest number of passes that is drawn: more make the page slow to open and no clearer.
 constexpr int64_t kMaxEvents = 16000;
 // Largest number of micro-batches that is drawn if the pipeline is no deeper: more are narrower
@@ -181,7 +181,7 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
   bool any_sync = false;
   bool any_number = false;
   if (excerpt.end > Seconds() && excerpt.end.is_finite()) {
-    if (static_cast<int64_t>(excerpt.events.size()) <= kMaxTellingEvents) {
+    if (static_cast<int64_t>(excerpt.events.size()) <= kMaxTooltipEvents) {
       any_number = DrawPasses(excerpt, device_count, chart);
     } else {
       DrawStrokes(excerpt, times, device_count, row_count, chart);

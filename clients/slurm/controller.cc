@@ -299,7 +299,7 @@ Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view no
   return {IsRefusal(prepared.status()) ? Outcome::kRefused : Outcome::kAway, bundle.without_plan};
 }
 
-absl::Status TellJob(const SlurmConfig& config, const JobFacts& job, const Answer& answer) {
+absl::Status SetJobComment(const SlurmConfig& config, const JobFacts& job, const Answer& answer) {
   SetConfiguration(config);
   return OutputOf({Tool(config, "scontrol"), "update", absl::StrCat("jobid=", job.slurm_name),
                    absl::StrCat("admincomment=parplan ", OutcomeName(answer.outcome), ": ",

@@ -41,7 +41,7 @@ Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view no
                    const Countdown& tries);
 
 // Writes the plan, or the reason, into the job's admin comment. UNAVAILABLE if scontrol fails.
-absl::Status TellJob(const SlurmConfig& config, const JobFacts& job, const Answer& answer);
+absl::Status SetJobComment(const SlurmConfig& config, const JobFacts& job, const Answer& answer);
 
 // Cancels a job. Slurm then kills its prolog, this process, too: the call returns only an error.
 absl::Status CancelJob(const SlurmConfig& config, const JobFacts& job);

@@ -127,7 +127,7 @@ struct ClusterSeries::Families {
   }
 
   // Exports the measurement time of the kind that was measured longest ago.
-  void TellAge(Cluster& cluster) {
+  void SetMeasurementTime(Cluster& cluster) {
     if (cluster.measured.empty()) return Remove(measurement_time, cluster.measurement_time);
     absl::Time oldest = absl::InfiniteFuture();
     for (const auto& [kind, newest] : cluster.measured) oldest = std::min(oldest, newest);
@@ -135,7 +135,7 @@ struct ClusterSeries::Families {
   }
 
   // Exports for each link and collective the bandwidth of the slowest kind.
-  void TellLinks(Cluster& cluster) {
+  void SetBandwidths(Cluster& cluster) {
     std::array<double, kLinkReachCount* kCollectiveCount> slowest = {};
     for (const auto& [kind, bandwidths] : cluster.links) {
       for (const MeasuredBandwidth& measured : bandwidths) {
@@ -195,7 +195,7 @@ void ClusterSeries::ProfileStored(const SnapshotReport& report) {
   if (newest == nullptr) return;
   // A new entry is at 1970.
   *newest = std::max(*newest, report.newest_measurement);
-  families_->TellAge(*cluster);
+  families_->SetMeasurementTime(*cluster);
 }
 
 void ClusterSeries::SnapshotLoaded(const SnapshotReport& report) {
@@ -205,7 +205,7 @@ void ClusterSeries::SnapshotLoaded(const SnapshotReport& report) {
   std::vector<MeasuredBandwidth>* const links = Families::FindKind(cluster->links, report);
   if (links == nullptr) return;
   *links = report.bandwidths;
-  families_->TellLinks(*cluster);
+  families_->SetBandwidths(*cluster);
 }
 
 void ClusterSeries::ProfilesSeen(absl::string_view name, const std::vector<StoredKind>& kinds) {
@@ -228,8 +228,8 @@ void ClusterSeries::ProfilesSeen(absl::string_view name, const std::vector<Store
       return kind.device_kind == entry.first.first && kind.devices_per_node >= entry.first.second;
     });
   });
-  families_->TellAge(*cluster);
-  families_->TellLinks(*cluster);
+  families_->SetMeasurementTime(*cluster);
+  families_->SetBandwidths(*cluster);
 }
 
 void ClusterSeries::CalibrationSeen(absl::string_view cluster,

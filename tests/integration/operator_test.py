@@ -243,7 +243,7 @@ class Running(unittest.TestCase):
             self.wait_for_log(server, "keys read again")
             self.assertEqual(server.end(timeout=LONG), 0)
 
-    def test_a_hangup_tells_of_renewed_files_that_cannot_hold(self):
+    def test_a_hangup_logs_renewed_files_that_cannot_hold(self):
         tls = parplan.make_certificates(self.folder / "tls")
         with parplan.Server(SERVER, self.folder, "--tls-certificate", tls / "server.pem",
                             "--tls-key", tls / "server.key") as server:
@@ -257,7 +257,7 @@ class Running(unittest.TestCase):
             self.assertEqual(server.log().count('"event":"tls files"'), 1)
             self.assertEqual(server.end(timeout=LONG), 0)
 
-    def test_a_hangup_tells_of_keys_that_cannot_be_read(self):
+    def test_a_hangup_logs_keys_that_cannot_be_read(self):
         with parplan.Server(SERVER, self.folder) as server:
             pem = next((self.folder / "data" / "keys").glob("*.pem"))
             pem.chmod(0o644)

@@ -155,7 +155,7 @@ class Tls(unittest.TestCase):
         code, message = self.refuse("--listen", "127.0.0.1:0")
         self.assertEqual(code, 1, message)
 
-    def test_help_tells_an_example_and_the_exit_codes(self):
+    def test_help_has_an_example_and_the_exit_codes(self):
         done = subprocess.run([SERVER, "--help"], capture_output=True, text=True, timeout=20)
         self.assertEqual(done.returncode, 0)
         self.assertIn("Example", done.stdout)

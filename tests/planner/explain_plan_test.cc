@@ -286,7 +286,7 @@ TEST(WithMore, NeverMakesAPlanSlower) {
   }
 }
 
-TEST(Sensitivities, TellWhatEveryResourceThereIsWouldBuy) {
+TEST(Sensitivities, ShowWhatEveryResourceThereIsWouldBuy) {
   const PlanningProblem problem = TwoNodes();
   const Plan plan = TwoStages(problem, 4);
   const Seconds before = PredictPlan(problem, CostsOf(problem), plan).step;

@@ -37,7 +37,7 @@ TEST(ReservedPort, IsGivenToAServerThatNamesItAndToNobodyElse) {
   ::close(server);
 }
 
-TEST(StatusMatchers, TellOkFromError) {
+TEST(StatusMatchers, DistinguishOkFromError) {
   EXPECT_OK(absl::OkStatus());
   EXPECT_OK(absl::StatusOr<int>(3));
   EXPECT_THAT(absl::InternalError("x"), Not(IsOk()));

@@ -81,8 +81,8 @@ struct Written {
   }
 };
 
-absl::Status Tell(const Session& session, const Written& written,
-                  const std::vector<std::string>& notes) {
+absl::Status Report(const Session& session, const Written& written,
+                    const std::vector<std::string>& notes) {
   if (session.json) {
     nlohmann::ordered_json object = written.files;
     object["notes"] = notes;
@@ -151,7 +151,7 @@ absl::Status RunGalvatron(const Session& session, const GalvatronCommandFlags& f
     PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_path, *made.model));
   }
   PARPLAN_RETURN_IF_ERROR(written.Add("cluster", flags.cluster_path, made.topology));
-  return Tell(session, written, made.notes);
+  return Report(session, written, made.notes);
 }
 
 struct HuggingFaceCommandFlags {
@@ -165,7 +165,7 @@ absl::Status RunHuggingFace(const Session& session, const HuggingFaceCommandFlag
   PARPLAN_ASSIGN_OR_RETURN(const HuggingFaceImport made, ImportHuggingFace(config, flags.model));
   Written written;
   PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_path, made.model));
-  return Tell(session, written, made.notes);
+  return Report(session, written, made.notes);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ absl::Status Prolog(const std::string& config_path) {
   hook.Log(absl::StrCat(slurm::OutcomeName(outcome), requeues ? ",requeued" : ""), result.text);
   // May fail: the log has it.
   (void)hook.WithSlurm([&] {
-    return slurm::TellJob(hook.config(), hook.job(), {outcome, result.text});
+    return slurm::SetJobComment(hook.config(), hook.job(), {outcome, result.text});
   });
   if (outcome == Outcome::kRefused && hook.config().when_refused == Policy::kCancel) {
     const WorkResult cancelled =

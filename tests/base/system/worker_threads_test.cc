@@ -35,7 +35,7 @@ TEST(WorkerThreads, HelpersWorkBesideTheCaller) {
   EXPECT_EQ(begun, 2);
 }
 
-TEST(WorkerThreads, TellsTheTimeOfHelpersAlone) {
+TEST(WorkerThreads, CountsTheTimeOfHelpersAlone) {
   WorkerThreads none(0);
   const auto nothing = [](int64_t) {};
   EXPECT_EQ(none.Run(100, nothing), absl::ZeroDuration());

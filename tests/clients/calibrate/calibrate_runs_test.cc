@@ -65,7 +65,7 @@ CalibrateRequest Request() {
   return request;
 }
 
-TEST(CalibrateRuns, MovesWhatTheRunsTellOfAndKeepsTheRest) {
+TEST(CalibrateRuns, MovesWhatTheRunsDetermineAndKeepsTheRest) {
   const absl::StatusOr<CalibrateResult> result = CalibrateRuns(World(60), Request());
   ASSERT_TRUE(result.ok()) << result.status();
   const Coefficients fitted = result->calibration.Resolve("ampere", "");

@@ -52,7 +52,7 @@ TEST(RecordFolder, ClearsWhatACrashLeftHalfWritten) {
   EXPECT_TRUE(std::filesystem::is_empty(path));
 }
 
-TEST(RecordFolder, TellsDamage) {
+TEST(RecordFolder, ReportsDamage) {
   const std::string path = MakeTestFolder();
   ASSERT_OK_AND_ASSIGN(const auto folder, RecordFolder::Open(path));
   const std::string file = path + "/1.record";

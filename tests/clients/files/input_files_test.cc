@@ -74,7 +74,7 @@ TEST_F(InputFiles, GivesWhatWasWritten) {
   EXPECT_EQ(read_plan.payload(), plan.payload());
 }
 
-TEST_F(InputFiles, TellsTheFileAndTheLineOfWhatIsWrong) {
+TEST_F(InputFiles, NamesTheFileAndTheLineOfAnError) {
   const std::string model = Write("model.json", "{\n  \"layer_run\": []\n}\n");
   EXPECT_THAT(ReadModelFile(model), StatusIs(absl::StatusCode::kInvalidArgument,
                                              HasSubstr(absl::StrCat(model, ":2: layer_run"))));

@@ -111,7 +111,7 @@ TEST(Forwarder, BringsEverythingInOrder) {
   EXPECT_THAT(server.ends(), ElementsAre("clusters/lab/plans/p1/executions/e-id-1 done"));
 }
 
-TEST(Forwarder, TellsOnceOfWhatTheJobLeftOpen) {
+TEST(Forwarder, ReportsOnceWhatTheJobLeftOpen) {
   FakeServer server;
   const auto journal = OpenIn(MakeTestFolder());
   Forwarder forwarder(*journal, server.Function(), kQuick);
@@ -215,15 +215,14 @@ TEST(Forwarder, ReportersOnManyThreadsLoseNothing) {
 }
 
 TEST(Forwarder, KnowsWhatPasses) {
-  EXPECT_TRUE(MayTellAgain(absl::UnavailableError("")));
-  EXPECT_TRUE(MayTellAgain(absl::DeadlineExceededError("")));
-  EXPECT_TRUE(MayTellAgain(absl::UnauthenticatedError("")));
-  EXPECT_TRUE(
-      MayTellAgain(MakeError(absl::StatusCode::kResourceExhausted, Reason::kQueueFull, "")));
+  EXPECT_TRUE(MayRetry(absl::UnavailableError("")));
+  EXPECT_TRUE(MayRetry(absl::DeadlineExceededError("")));
+  EXPECT_TRUE(MayRetry(absl::UnauthenticatedError("")));
+  EXPECT_TRUE(MayRetry(MakeError(absl::StatusCode::kResourceExhausted, Reason::kQueueFull, "")));
   EXPECT_FALSE(
-      MayTellAgain(MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge, "")));
-  EXPECT_FALSE(MayTellAgain(absl::NotFoundError("")));
-  EXPECT_FALSE(MayTellAgain(absl::InvalidArgumentError("")));
+      MayRetry(MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge, "")));
+  EXPECT_FALSE(MayRetry(absl::NotFoundError("")));
+  EXPECT_FALSE(MayRetry(absl::InvalidArgumentError("")));
 }
 
 TEST(Forwarder, SaysThatTheServerHasClosedAnExecution) {

@@ -39,7 +39,7 @@ int FileCount(const std::string& folder, const std::string& ending) {
   return count;
 }
 
-TEST(WindowJournal, TellsAnExecutionInOrder) {
+TEST(WindowJournal, ListsTheTasksOfAnExecutionInOrder) {
   const auto journal = OpenIn(MakeTestFolder());
   EXPECT_FALSE(journal->Next(kNow).has_value());
   ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));

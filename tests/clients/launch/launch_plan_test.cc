@@ -74,7 +74,7 @@ class TwoStages : public testing::Test {
   const VerifiedPlan verified_ = Verified(plan_, model_, topology_);
 };
 
-TEST_F(TwoStages, TellsEachRankItsPlace) {
+TEST_F(TwoStages, GivesEachRankItsPlace) {
   ASSERT_OK_AND_ASSIGN(const LaunchPlan launch, LaunchPlan::Create(verified_, model_, topology_,
                                                                    {.master_address = "10.0.0.9",
                                                                     .master_port = 23456,

@@ -117,7 +117,7 @@ TEST(StrategyWords, SaysWhatTheNotationMeans) {
             "tensor parallel 4 with sequence parallelism on distant devices, data parallel 2");
 }
 
-TEST(StrategyFillClass, TellsThirtyTwoStrategiesApart) {
+TEST(StrategyFillClass, DistinguishesThirtyTwoStrategies) {
   std::set<std::string> fills;
   for (int i = 0; i < 32; ++i) fills.insert(StrategyFillClass(i));
   EXPECT_EQ(fills.size(), 32u);

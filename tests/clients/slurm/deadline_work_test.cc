@@ -67,7 +67,7 @@ TEST(RunWithin, EndsWorkThatHangsWithAllItHasStarted) {
   }
 }
 
-TEST(OutputOf, GivesOutputAndTellsFailure) {
+TEST(OutputOf, GivesOutputAndReportsFailure) {
   ASSERT_OK_AND_ASSIGN(const std::string text, OutputOf({"/bin/echo", "a", "b c"}));
   EXPECT_EQ(text, "a b c\n");
   EXPECT_EQ(OutputOf({"/bin/false"}).status().code(), absl::StatusCode::kUnavailable);

@@ -71,7 +71,7 @@ absl::StatusOr<NodeFiles> FilesOf(const JobBundle& bundle, const std::string& no
                        IssueTime() + absl::Hours(1));
 }
 
-TEST(NodeFiles, TellTasksOfAVerifiedPlan) {
+TEST(NodeFiles, GiveTasksAVerifiedPlan) {
   ASSERT_OK_AND_ASSIGN(const NodeFiles files, FilesOf(Bundle()));
   EXPECT_THAT(files.at("node.env"), HasSubstr("PARPLAN_PLAN=/run/j/plan.dsse.json\n"));
   EXPECT_THAT(files.at("node.env"), HasSubstr("PARPLAN_NODE_RANK=1\n"));

@@ -84,7 +84,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(libraries["libparplan_executor.so.1"], "libparplan-executor1")
         self.assertEqual(libraries["libparplan_executor.so"], "libparplan-executor-dev")
 
-    def test_every_program_tells_its_version_and_has_a_manual_and_completion(self):
+    def test_every_program_prints_its_version_and_has_a_manual_and_completion(self):
         for root, program in self.programs():
             done = run(program, "--version")
             self.assertEqual(done.stdout, f"{program.name} {FLAGS.version}\n")

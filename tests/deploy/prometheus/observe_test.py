@@ -243,7 +243,7 @@ class Observed(unittest.TestCase):
         self.assertIn("ParplanCertificateExpiring",
                       {alert["labels"]["alertname"] for alert in alerts})
 
-    def test_promtool_takes_what_the_programs_tell(self):
+    def test_promtool_takes_what_the_programs_export(self):
         for name, text in self.pages().items():
             done = subprocess.run([FLAGS.promtool, "check", "metrics"], input=text, text=True,
                                   capture_output=True, timeout=PATIENCE_SECONDS)

@@ -80,7 +80,7 @@ class StepMeterTest : public ::testing::Test {
   StepMeter meter_;
 };
 
-TEST_F(StepMeterTest, TellsComputingFromWaitingByGroup) {
+TEST_F(StepMeterTest, SeparatesComputingFromWaitingByGroup) {
   const auto tensor = Group("tensor", 2);
   const auto gradient = Group("gradient", 3);
   const auto stages = Group("forward 0", 5);
@@ -199,7 +199,7 @@ TEST_F(StepMeterTest, NothingIsAWindowOfNothing) {
   EXPECT_FALSE(meter_.Flush().has_value());
 }
 
-TEST(WindowToProto, TellsTimesAndItems) {
+TEST(WindowToProto, HasTimesAndItems) {
   StepWindow window = {
       .rank = 1, .first_step = 20, .step_count = 10, .median_step = absl::Milliseconds(1500)};
   window.phases[static_cast<int>(StepPhase::kBackward)] = absl::Milliseconds(800);

@@ -381,7 +381,7 @@ TEST_F(ReportingExec, TheServerIsToldWhyAJobFailed) {
   EXPECT_THAT(service_.ends(), ::testing::ElementsAre(HasSubstr("rank 1 is lost")));
 }
 
-TEST_F(ReportingExec, TheLauncherTellsOfARankZeroThatIsKilled) {
+TEST_F(ReportingExec, TheLauncherReportsARankZeroThatIsKilled) {
   const auto process =
       StartEndless({"--server", Address(), "--window-steps", "5", "--grace", "60"});
   service_.AwaitWindow();
@@ -394,7 +394,7 @@ TEST_F(ReportingExec, TheLauncherTellsOfARankZeroThatIsKilled) {
               ::testing::ElementsAre(AllOf(HasSubstr("rank 0"), HasSubstr("SIGKILL"))));
 }
 
-TEST_F(ReportingExec, TheLauncherTellsOfASignalThatEndsTheRanks) {
+TEST_F(ReportingExec, TheLauncherReportsASignalThatEndsTheRanks) {
   const auto process = StartEndless({"--server", Address(), "--window-steps", "5"});
   service_.AwaitWindow();
   ::kill(process->pid(), SIGTERM);

@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(ExecutionNotes, TellWhatWasOpenedAndNotClosed) {
+TEST(ExecutionNotes, ListWhatWasOpenedAndNotClosed) {
   std::array<int, 2> ends;
   ASSERT_EQ(::pipe(ends.data()), 0);
   NoteExecution(ends[1], ExecutionEvent::kOpened, "plans/a/executions/1");

@@ -5,7 +5,7 @@
 namespace parplan {
 namespace {
 
-TEST(PhaseRecorder, TellsPhasesAndKindsApartAndLeavesWaitingOut) {
+TEST(PhaseRecorder, SeparatesPhasesAndKindsAndLeavesWaitingOut) {
   absl::Duration now;
   WaitMeter meter;
   PhaseRecorder recorder(nullptr, &meter, {0, 1, 1, 2}, [&now] { return now; });

@@ -126,7 +126,7 @@ TEST(ExecutionReporter, DeliversAllAndSaysHowItEnded) {
   EXPECT_TRUE(summary.is_closed);
 }
 
-TEST(ExecutionReporter, TellsWhyAJobFailed) {
+TEST(ExecutionReporter, ReportsWhyAJobFailed) {
   FakeServer server;
   ExecutionReporter reporter(PatientOptions(), server.Connect());
   const ReportSummary summary = reporter.Finish(absl::UnavailableError("rank 2 is lost"));

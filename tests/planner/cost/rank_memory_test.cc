@@ -299,7 +299,7 @@ TEST(MemoryOfRank, DoesNotChangeWhenARunIsSplit) {
   }
 }
 
-TEST(MemoryOfRank, TellsBothViewsApartByWhatLiesOutsideTensors) {
+TEST(MemoryOfRank, SeparatesBothViewsByWhatLiesOutsideTensors) {
   const RuntimeTraits traits = *FindRuntime("megatron-deepspeed");
   Strategy strategy;
   strategy.data_parallel_degree = 4;

@@ -69,7 +69,7 @@ TEST(StrategyNotation, MarksRecomputationLast) {
             "1-2-4f*-c");
 }
 
-TEST(StrategyNotation, TellsTheShardingLevelsApart) {
+TEST(StrategyNotation, DistinguishesTheShardingLevels) {
   EXPECT_EQ(StrategyNotation(1, Sharded(Of(1, 8), ShardingLevel::kOptimizer)), "1-1-8z1");
   EXPECT_EQ(StrategyNotation(1, Sharded(Of(1, 8), ShardingLevel::kGradients)), "1-1-8z2");
   EXPECT_EQ(StrategyNotation(1, Sharded(Of(2, 4), ShardingLevel::kGradients)), "1-2*-4z2");

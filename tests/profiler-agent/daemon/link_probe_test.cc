@@ -41,8 +41,8 @@ class Heard {
     LeaseAgentOptions options;
     options.machine.hello = Hello(node, "127.0.0.1");
     options.machine.connect_patience = kPatience;
-    options.on_opened = [this](const v1::Lease& lease) { Tell(opened_, lease); };
-    options.on_ended = [this](const v1::LeaseEnd& end) { Tell(ended_, end); };
+    options.on_opened = [this](const v1::Lease& lease) { Add(opened_, lease); };
+    options.on_ended = [this](const v1::LeaseEnd& end) { Add(ended_, end); };
     return options;
   }
   v1::Lease AwaitOpened() { return Await(opened_); }
@@ -51,7 +51,7 @@ class Heard {
 
  private:
   template <typename T>
-  void Tell(std::vector<T>& all, const T& news) {
+  void Add(std::vector<T>& all, const T& news) {
     const std::lock_guard<std::mutex> lock(mutex_);
     all.push_back(news);
     changed_.notify_all();

@@ -19,7 +19,7 @@ GpuReaderOptions Fake(const std::string& name) {
   return options;
 }
 
-TEST(ReadGpus, TellsAllOfANodeOfEight) {
+TEST(ReadGpus, ListsAllOfANodeOfEight) {
   const GpuSet gpus = ReadGpus(Fake("eight"));
   ASSERT_EQ(gpus.availability, GpuAvailability::kAvailable) << gpus.message;
   EXPECT_EQ(gpus.driver_version, "580.95.05");
@@ -41,7 +41,7 @@ TEST(ReadGpus, TellsAllOfANodeOfEight) {
   EXPECT_EQ(BusyGpuText(gpus), "");
 }
 
-TEST(ReadGpus, TellsWhoComputesOnAGpu) {
+TEST(ReadGpus, ListsWhoComputesOnAGpu) {
   const GpuSet gpus = ReadGpus(Fake("busy"));
   ASSERT_EQ(gpus.states.size(), 2);
   EXPECT_THAT(*gpus.states[0].processes, IsEmpty());
@@ -58,7 +58,7 @@ TEST(ReadGpus, DoesWithoutFunctionsThatAnOldLibraryLacks) {
   EXPECT_FALSE(gpus.states[0].processes.has_value());
 }
 
-TEST(ReadGpus, TellsWhyThereAreNone) {
+TEST(ReadGpus, SaysWhyThereAreNone) {
   const auto expect = [](const GpuReaderOptions& options, GpuAvailability availability,
                          const std::string& words) {
     const GpuSet gpus = ReadGpus(options);

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(ReadHost, TellsAMachineOfTwoSockets) {
+TEST(ReadHost, ReadsAMachineOfTwoSockets) {
   HostReaderOptions options;
   options.topology_file = absl::StrCat(PARPLAN_MACHINES, "/two_sockets.xml");
   ASSERT_OK_AND_ASSIGN(const HostFacts host, ReadHost(options));
@@ -27,7 +27,7 @@ TEST(ReadHost, TellsAMachineOfTwoSockets) {
   EXPECT_THAT(host.numa_nodes, ElementsAre(half, half));
 }
 
-TEST(ReadHost, TellsThisMachine) {
+TEST(ReadHost, ReadsThisMachine) {
   ASSERT_OK_AND_ASSIGN(const HostFacts host, ReadHost());
   EXPECT_NE(host.cpu_model, "");
   EXPECT_GE(host.core_count, 1);

@@ -18,7 +18,7 @@ void Write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-TEST(ReadNetworks, TellsPortsAndInterfaces) {
+TEST(ReadNetworks, ListsPortsAndInterfaces) {
   const std::string root = MakeTestFolder();
   const std::string rdma = root + "/class/infiniband/";
   Write(rdma + "mlx5_1/ports/1/rate", "100 Gb/sec (4X EDR)\n");

@@ -174,7 +174,7 @@ TEST_F(MeasureNodeTest, StopsWhenSomebodyComesToTheGpus) {
   std::filesystem::remove(library);
 }
 
-TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverTellsIdsOfTheNode) {
+TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverGivesIdsOfTheNode) {
   MeasurementOptions options = OptionsFor("seen");
   options.device_type = DeviceType::kCuda;
   options.even_if_busy = false;

@@ -24,7 +24,7 @@ TEST(BusyCpuText, WantsAsManyFreeCoresAsRanks) {
   EXPECT_NE(BusyCpuText(2.0, 2, 8), "");
 }
 
-TEST(BusyText, OfGpusIsWhatTheDriverTells) {
+TEST(BusyText, OfGpusIsWhatTheDriverReports) {
   NodeInventory inventory;
   inventory.gpus.devices.resize(1);
   inventory.gpus.devices[0].memory_bytes = 1000;

@@ -43,13 +43,13 @@ std::vector<std::string> NotesOf(const std::vector<int>& processors) {
   return notes;
 }
 
-TEST(CoreSharingNote, TellsOfRanksThatShareACore) {
+TEST(CoreSharingNote, NamesRanksThatShareACore) {
   const int core = CoresInOrder().front();
   EXPECT_THAT(NotesOf({core, core, core}),
               Each(AllOf(HasSubstr("3 ranks shared 1 cores"), HasSubstr("up to 3 on one"))));
 }
 
-TEST(CoreSharingNote, TellsOfRanksThatAreNotBound) {
+TEST(CoreSharingNote, NamesRanksThatAreNotBound) {
   const std::vector<int> cores = CoresInOrder();
   if (cores.size() < 2) GTEST_SKIP() << "on one processor every rank is bound to it";
   EXPECT_THAT(NotesOf({cores[0], -1}), Each(StartsWith("1 of 2 ranks were not bound")));

@@ -24,7 +24,7 @@ TEST(PreAuthenticationEncoding, CountsBytesAndKeepsThem) {
             std::string("DSSEv1 2 é 2 \0\n", 16));
 }
 
-TEST(PreAuthenticationEncoding, TellsApartWhatPlainJoiningWouldNot) {
+TEST(PreAuthenticationEncoding, DistinguishesWhatPlainJoiningWouldNot) {
   EXPECT_NE(PreAuthenticationEncoding("a 1 b", "c"), PreAuthenticationEncoding("a", "b 1 c"));
   EXPECT_NE(PreAuthenticationEncoding("ab", "c"), PreAuthenticationEncoding("a", "bc"));
 }

@@ -168,7 +168,7 @@ TEST(ParseJson, SaysWhatIsWrongAndWhatToWrite) {
             "f.json:2: plan: another field of `event` is there already");
 }
 
-TEST(ParseJson, TellsAllErrorsOfAFileUpToTwenty) {
+TEST(ParseJson, ListsAllErrorsOfAFileUpToTwenty) {
   std::string text = "{\n";
   for (int i = 0; i < 25; ++i) absl::StrAppend(&text, "\"field", i, "\": 0,\n");
   text += "\"model_id\": \"m\"}";

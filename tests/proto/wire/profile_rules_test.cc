@@ -153,7 +153,7 @@ TEST(ValidateProfile, PutsItsCallersFieldInFront) {
             "PROFILE_INVALID profiles[2].layer_timings[0].forward_duration");
 }
 
-TEST(ValidateProfile, TellsTenBrokenRulesAndCountsTheRest) {
+TEST(ValidateProfile, ListsTenBrokenRulesAndCountsTheRest) {
   v1::Profile profile = SmallProfile();
   for (int i = 1; i <= 14; ++i) {
     v1::LayerTiming& timing = *profile.add_layer_timings();

@@ -30,7 +30,7 @@ TEST_F(AgentRosterTest, CountsEachClusterByItself) {
   EXPECT_EQ(observer.agents_of("farm"), 1);
 }
 
-TEST_F(AgentRosterTest, TellsWhenAClusterWasHeard) {
+TEST_F(AgentRosterTest, SaysWhenAClusterWasHeard) {
   roster.Connected(1, "lab", clock.Now());
   EXPECT_EQ(observer.heard("lab"), clock.Now());
   clock.Advance(absl::Seconds(15));

@@ -188,7 +188,7 @@ TEST_F(SingleFlightTest, StopsALittleBeforeTheLastDeadlineAndAnswersThem) {
   EXPECT_THAT(*patient, IsEmpty());
 }
 
-TEST_F(SingleFlightTest, AFlightThatCannotStartTellsWhy) {
+TEST_F(SingleFlightTest, AFlightThatCannotStartSaysWhy) {
   start_status = absl::ResourceExhaustedError("full");
   EXPECT_THAT(*Ask("a", Call()), ElementsAre(StatusIs(absl::StatusCode::kResourceExhausted)));
 }

@@ -326,7 +326,7 @@ TEST_F(PlanCoreTest, VerifyPlanGivesEveryRefusalItsVerdict) {
                           VerifyOutcome::kValid));
 }
 
-TEST_F(PlanCoreTest, CapabilitiesTellTheLimitsThePlannersAndTheKeys) {
+TEST_F(PlanCoreTest, CapabilitiesListTheLimitsThePlannersAndTheKeys) {
   limits.max_queue_length = 7;
   StartMeasured();
   const v1::Capabilities capabilities = core().plans().GetCapabilities();

@@ -226,7 +226,7 @@ TEST_F(ReplicasTest, ACallerWhoLeavesWhileAnotherServerSearchesHearsSoAtOnce) {
   EXPECT_EQ(planner.search_count, 1);
 }
 
-TEST_F(ReplicasTest, ADrainTellsThoseWhoWaitForAnotherServer) {
+TEST_F(ReplicasTest, ADrainNotifiesThoseWhoWaitForAnotherServer) {
   AskBoth(Question(), Question());
   turns.AwaitWaiting(1);
   second->Drain(absl::ZeroDuration());

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class RivalPlans : public CoreTest {};
 
-TEST_F(RivalPlans, TellsThePlansBesideTheBestAndKeepsThemButNotInLists) {
+TEST_F(RivalPlans, GivesThePlansBesideTheBestAndKeepsThemButNotInLists) {
   StartMeasured();
   planner.change_found = [](PlanFound& found) { found.notes = {"alpha_t 0.5", "alpha_m 0.25"}; };
   v1::CreatePlanRequest question = Question();

@@ -107,7 +107,7 @@ class ShapeCoreTest : public CoreTest {
   }
 };
 
-TEST_F(ShapeCoreTest, TellsEveryCountWhatItCouldDo) {
+TEST_F(ShapeCoreTest, SaysWhatEveryCountCouldDo) {
   StartMeasured();
   ASSERT_OK_AND_ASSIGN(const SharedShape shape, AskShape(ShapeQuestion()));
   std::vector<int> counts;

@@ -24,7 +24,7 @@ std::string LineOf(const std::string& level, absl::StatusCode code, Reason reaso
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(ServerLog, ALogOfWarningsTellsThatTheStoreWasAwayAndNotThatAQuestionWasWrong) {
+TEST(ServerLog, ALogOfWarningsSaysThatTheStoreWasAwayAndNotThatAQuestionWasWrong) {
   const auto away = absl::StatusCode::kUnavailable;
   EXPECT_THAT(LineOf("warning", away, Reason::kStoreUnavailable),
               HasSubstr(R"("level":"warning","event":"call")"));

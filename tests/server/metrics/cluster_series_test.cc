@@ -41,7 +41,7 @@ class ClusterSeriesTest : public testing::Test {
 
 TEST_F(ClusterSeriesTest, NothingIsToldOfClustersNobodyNamed) { EXPECT_EQ(Text(), ""); }
 
-TEST_F(ClusterSeriesTest, TellsTheStalestKindOfNodeThatIsStored) {
+TEST_F(ClusterSeriesTest, ReportsTheStalestKindOfNodeThatIsStored) {
   series.ProfilesSeen("lab", {{"A100", 8, At(1000)}, {"H100", 8, At(3000)}});
   EXPECT_THAT(Text(),
               HasSubstr("parplan_profile_measurement_timestamp_seconds{cluster=\"lab\"} 1000"));
@@ -79,7 +79,7 @@ TEST_F(ClusterSeriesTest, OfTooManyKindsThoseMeasuredLongestAgoAreKept) {
                                              9000 - ClusterSeries::kMaxNodeKindCount)));
 }
 
-TEST_F(ClusterSeriesTest, TellsTheLinksOfTheSlowestKindThatIsStored) {
+TEST_F(ClusterSeriesTest, ReportsTheLinksOfTheSlowestKindThatIsStored) {
   constexpr char kWithin[] =
       "parplan_profile_bus_bandwidth_bytes_per_second{cluster=\"lab\",collective=\"all_reduce\","
       "tier=\"within_node\"} ";
@@ -127,7 +127,7 @@ TEST_F(ClusterSeriesTest, ACalibrationThatIsPutAwayHasNoAge) {
   EXPECT_THAT(Text(), HasSubstr("_activation_timestamp_seconds{cluster=\"lab\"} 6000"));
 }
 
-TEST_F(ClusterSeriesTest, ClustersBeyondTheLimitShareALabelAndTellNoState) {
+TEST_F(ClusterSeriesTest, ClustersBeyondTheLimitShareALabelAndReportNoState) {
   for (int i = 0; i < ClusterSeries::kMaxClusterCount; ++i) {
     series.AgentsChanged(absl::StrCat("c", i), 1);
   }

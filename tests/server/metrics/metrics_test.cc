@@ -96,7 +96,7 @@ TEST(PrometheusObserver, EveryOperationOfTheStoreIsALabelFromTheStart) {
   }
 }
 
-TEST(PrometheusObserver, TellsTheGainOfPlansThatWereCompared) {
+TEST(PrometheusObserver, ReportsTheGainOfPlansThatWereCompared) {
   PrometheusObserver observer({"dp"}, {"CreatePlan"});
   PlanReport plan;
   observer.PlanIssued(plan);

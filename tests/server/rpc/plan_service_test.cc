@@ -21,7 +21,7 @@ namespace {
 using absl::StatusCode;
 using testing::Contains;
 
-TEST(PlanService, CapabilitiesTellPlannersLimitsAndKeys) {
+TEST(PlanService, CapabilitiesListPlannersLimitsAndKeys) {
   Limits limits = RpcHarness::TestLimits();
   limits.max_queue_length = 7;
   RpcHarness harness(limits);
@@ -91,7 +91,7 @@ TEST(PlanService, ShapePlanRecommendsAndRemembers) {
   EXPECT_TRUE(again.from_cache());
 }
 
-TEST(PlanService, SearchPlanTellsProgressThenThePlan) {
+TEST(PlanService, SearchPlanSendsProgressThenThePlan) {
   GatedPlanner planner;
   RpcHarness harness(RpcHarness::TestLimits(), planner.Function());
   ASSERT_OK(harness.UploadSmallProfile());

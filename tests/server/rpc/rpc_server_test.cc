@@ -154,7 +154,7 @@ TEST(RpcServer, TwoServersNeverShareAPort) {
   EXPECT_OK(harness.plans().GetCapabilities());
 }
 
-TEST(RpcServer, TheHealthPortTellsHealthAndNothingElse) {
+TEST(RpcServer, TheHealthPortServesHealthAndNothingElse) {
   RpcHarness harness;
   EXPECT_EQ(harness.server().health_port(), 0);
   RpcServerOptions options;

@@ -148,7 +148,7 @@ TEST_P(StoreConformance, AClosedExecutionTakesNoWindows) {
   EXPECT_EQ(ReasonOf(result), Reason::kExecutionState);
 }
 
-TEST_P(StoreConformance, WindowsThatAreNewTellWhenAnExecutionReported) {
+TEST_P(StoreConformance, WindowsThatAreNewSetWhenAnExecutionReported) {
   const Running running = Start(store());
   EXPECT_EQ(store().GetExecution(running.execution)->report_time, SampleTime(10));
   ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30)));

@@ -118,7 +118,7 @@ TEST(IsFitted, FollowsTheSliceRule) {
   EXPECT_FALSE(IsFitted("vtrain-multi", "vtrain-single-0023"));
 }
 
-TEST(Summarise, TellsUnfittedRowsApartAndRanksTheWorst) {
+TEST(Summarise, SeparatesUnfittedRowsAndRanksTheWorst) {
   std::vector<AccuracyRow> rows;
   for (int i = 0; i < 8; ++i) {
     rows.push_back(TimedRow(std::string(1, static_cast<char>('a' + i)), 1.0 + 0.1 * i, 1.0));

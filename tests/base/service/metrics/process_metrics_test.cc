@@ -33,7 +33,7 @@ std::map<std::string, double> Values() {
   return values;
 }
 
-TEST(ProcessMetrics, TellsWhatThisProcessHolds) {
+TEST(ProcessMetrics, ReportsWhatThisProcessHolds) {
   const std::map<std::string, double> values = Values();
   ASSERT_EQ(values.size(), 7);
   // Less than this binary no process holds; nor more than its address space.

@@ -58,7 +58,7 @@ class WatchFlags : public testing::Test {
   WatchOptions watch_ = {.health_listen = "127.0.0.1:1", .metrics_listen = "127.0.0.1:2"};
 };
 
-TEST_F(WatchFlags, TellTheirDefaults) {
+TEST_F(WatchFlags, ShowTheirDefaults) {
   EXPECT_THAT(line_.root().help(), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("127.0.0.1:2")));
   EXPECT_THAT(line_.ParseWords({}), IsEmpty());
   EXPECT_EQ(watch_.health_listen, "127.0.0.1:1");

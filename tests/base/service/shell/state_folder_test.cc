@@ -38,7 +38,7 @@ TEST_F(StateFolder, IsBelowThatOfTheUser) {
   EXPECT_EQ(DefaultStateFolder("parplan"), "/state/parplan");
 }
 
-TEST_F(StateFolder, IsEmptyWhereNobodyTells) {
+TEST_F(StateFolder, IsEmptyIfNoVariableIsSet) {
   EXPECT_EQ(DefaultStateFolder("parplan"), "");
   ::setenv("HOME", "", 1);
   EXPECT_EQ(DefaultStateFolder("parplan"), "");

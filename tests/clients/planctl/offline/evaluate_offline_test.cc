@@ -85,7 +85,7 @@ TEST(EvaluateOffline, NamesTheFlagThatContradictsThePlan) {
   EXPECT_OK(refusal(spec));
 }
 
-TEST(EvaluateOffline, TellsWhyAPlanIsNoneForTheQuestion) {
+TEST(EvaluateOffline, SaysWhyAPlanDoesNotAnswerTheQuestion) {
   ASSERT_OK_AND_ASSIGN(const PlanView view, PlanOffline(ExampleSpec(), ExampleProfiles()));
   EXPECT_THAT(
       EvaluateOffline(ExampleSpec(2), ExampleProfiles(2), view.plan),

@@ -157,7 +157,7 @@ TEST(WhyNotOffline, SaysWhichStageLacksHowMuchWhereNothingFits) {
             smallest.memory.left.count());
 }
 
-TEST(WhyNotOffline, TellsThatAPlannerHasNoPlanOfItsKindOrWasStopped) {
+TEST(WhyNotOffline, SaysThatAPlannerHasNoPlanOfItsKindOrWasStopped) {
   // 16 devices are more than a node has.
   ExplainContext context = {ExampleSpec(2), ExampleProfiles(2), nullptr};
   const Plan plan = PlanOfPlanner(context, "galvatron-base");

@@ -78,7 +78,7 @@ TEST(PlanText, IsTidyForEveryPlanner) {
   }
 }
 
-TEST(PlanText, OfAPlanThatWasGivenTellsOfNoSearch) {
+TEST(PlanText, OfAPlanThatWasGivenShowsNoSearch) {
   ASSERT_OK_AND_ASSIGN(const PlanView view, View("dp+tp"));
   ASSERT_OK_AND_ASSIGN(const PlanView given,
                        EvaluateOffline(ExampleSpec(), ExampleProfiles(), view.plan));
@@ -99,7 +99,7 @@ PlanView WithPlansBeside(PlanView view) {
   return view;
 }
 
-TEST(PlanText, TellsThePlansBesideItAndHowTheyDiffer) {
+TEST(PlanText, ShowsThePlansBesideItAndHowTheyDiffer) {
   ASSERT_OK_AND_ASSIGN(const PlanView alone, View("deepspeed-3d"));
   EXPECT_EQ(BesideText(alone), "");
   const PlanView view = WithPlansBeside(alone);

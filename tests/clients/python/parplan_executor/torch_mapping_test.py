@@ -83,7 +83,7 @@ class LibraryTest(unittest.TestCase):
         with self.assertRaises(parplan.Refused):
             load(node_name="elsewhere")
 
-    def test_tells_of_plan_layers_and_passes(self):
+    def test_lists_plan_layers_and_passes(self):
         plan = load()
         self.assertEqual(plan.name, "clusters/tests/plans/capi")
         self.assertEqual((plan.device_count, plan.layer_count), (4, 4))

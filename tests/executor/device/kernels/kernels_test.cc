@@ -271,7 +271,7 @@ TEST_F(Kernels, StepsWithoutMomentumNeedNoMoments) {
 }
 
 // Rotary positions: scores depend on how far apart two tokens are, and on nothing else.
-TEST_F(Kernels, RotationsTellDistances) {
+TEST_F(Kernels, RotationsEncodeDistances) {
   constexpr int kHeads = 2, kSize = 6, kTokens = 5, kSamples = 2, kStride = 15;
   const auto rotated = [&](int64_t first_position, int64_t tokens, bool inverse, Numbers x) {
     exact->Rotate({.token_count = tokens,

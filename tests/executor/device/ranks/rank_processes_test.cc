@@ -93,7 +93,7 @@ TEST(RankProcesses, NamesTheRankThatWasKilledNotThoseItTookAlong) {
               MatchesRegex("rank 1 \\(process [0-9]+\\) was killed by SIGKILL"));
 }
 
-TEST(RankProcesses, TellsTheLastWordsOfARankThatFailed) {
+TEST(RankProcesses, ReportsTheLastWordsOfARankThatFailed) {
   auto ranks = RankProcesses::Start(OptionsOf(3, "failed"));
   ASSERT_OK(ranks.status());
   EXPECT_THAT(std::string((*ranks)->Wait().message()),
