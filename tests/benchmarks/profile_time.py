@@ -44,7 +44,7 @@ def second_model(folder):
 
 
 def leave_slow_window(spool):
-    """What a job saw: all-reduces of two ranks that took seconds."""
+    """Leaves the times that a job saw: all-reduces of two ranks that took seconds."""
     timing = {"collective": "COLLECTIVE_ALL_REDUCE", "participant_count": 2, "rank_stride": 1,
               "message_size_bytes": 65536, "median_duration": "3s", "sample_count": 100}
     window = {"rank": 0, "step_count": 1, "median_step_duration": "4s",

@@ -3,7 +3,7 @@
 #
 #   run_load.sh [RUNS] [FLAGS OF rpc_load]
 #
-# What it needs is built first. Figures belong into docs/measurements/, with the
+# Builds the programs it needs first. Figures belong into docs/measurements/, with the
 # machine and the spread.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -4,7 +4,7 @@
 #
 #   run_report_load.sh [RUNS] [FLAGS OF report_load]
 #
-# What it needs is built first.
+# Builds the programs it needs first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 runs=${1:-3}

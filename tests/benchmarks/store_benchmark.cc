@@ -1,4 +1,4 @@
-// What the SQLite store costs: a durable PutPlan and the same without its flush,
+// Measures the cost of the SQLite store: a durable PutPlan and the same without its flush,
 // the look-ups of a cached plan, and what the flush costs a crowd.
 //
 //   build/bench/benchmarks/store_benchmark

@@ -208,7 +208,7 @@ class Metrics(unittest.TestCase):
         document = FLAGS.source / "docs" / "metrics.md"
         if not document.is_file() or not (FLAGS.bin / "parplan-server").is_file():
             self.skipTest("no docs/metrics.md or no parplan-server")
-        # Of an idle server: observe_test looks at one under load, and at the agent.
+        # The server is idle: observe_test looks at one under load, and at the agent.
         documented = set(re.findall(r"^\| `((?:parplan|process)_\w+)` \|", document.read_text(),
                                     re.MULTILINE))
         later = set(re.findall(r"^\| `(parplan_(?:(?:agent|sidecar|tls)_\w+))` \||"

@@ -97,7 +97,7 @@ exit "$code"
         return 0
 
     def start(self):
-        """As Type=notify: done when the server says so."""
+        """Starts like Type=notify: done when the server says so."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             address = self.folder / "notify"
             address.unlink(missing_ok=True)

@@ -78,7 +78,7 @@ def main():
                   "signed by"):
         if words not in done.stdout:
             fail(f"nothing said `{words}`:\n{done.stdout}")
-    # What README shows of the demo is what the same question prints here.
+    # The same question prints here the lines that README shows of the demo.
     shown = re.search(r"^```\n(answer .*?)^```$", readme, re.MULTILINE | re.DOTALL).group(1)
     for line in shown.splitlines():
         if line and line not in done.stdout:

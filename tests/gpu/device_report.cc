@@ -1,4 +1,4 @@
-// What one device does, and how well plans on it are predicted:
+// Reports the speed of one device, and how well plans on it are predicted:
 //
 //   device_report cuda|cpu [--plugin FILE] [--profile FILE] [--layers N] [--look]
 //

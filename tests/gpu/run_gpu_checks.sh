@@ -3,7 +3,7 @@
 #
 #   run_gpu_checks.sh BUILD FOLDER
 #
-# What each step prints goes to FOLDER/<step>.log as well, the profile of the GPU to
+# The output of each step goes to FOLDER/<step>.log as well, the profile of the GPU to
 # FOLDER/profile.json. A step that fails does not keep others from running. Ends with 77 and the
 # reason where there is no GPU.
 set -uo pipefail

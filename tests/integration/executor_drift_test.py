@@ -51,7 +51,7 @@ class ExecutorDriftTest(unittest.TestCase):
             "--steps", "4", "--window-steps", "2", "--spool", agent.spool, *flags)
 
     def test_slower_links_of_a_job_make_the_agent_measure_anew(self):
-        # What the node looks like to planners.
+        # The node's profile and cluster file, for planners.
         self.run_program(FLAGS.agent, "--once", *QUICK, "--max-message-bytes", "4096", "--cluster",
                          "lab", "--node", "n1", "--out", self.folder / "once.json",
                          "--topology-out", self.cluster)

@@ -1,4 +1,4 @@
-"""What tests ask of the machine they run on: time, ports, and processes that end."""
+"""Helpers of tests for the machine they run on: time, ports, and processes that end."""
 import ctypes
 import pathlib
 import random

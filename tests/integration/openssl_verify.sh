@@ -29,7 +29,7 @@ decode() {
   base64 -d <<<"$text"
 }
 
-# What was signed: "DSSEv1", then length and bytes of the type and of the payload.
+# The signed bytes: "DSSEv1", then length and bytes of the type and of the payload.
 jq -r .payload "$envelope" | decode > "$work/payload"
 jq -j .payloadType "$envelope" > "$work/type"
 {

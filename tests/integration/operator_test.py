@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What an operator meets: settings and files that can't hold are refused in one line before
-anything is opened, a service manager is told when the server listens, and a running server takes
-another log level.
+"""A server in an operator's hands: settings and files that can't hold are refused in one line
+before anything is opened, a service manager is told when the server listens, and a running server
+takes another log level.
 
     operator_test.py SERVER
 """
@@ -233,7 +233,7 @@ class Running(unittest.TestCase):
                 if server.log().count('"method":"GetCapabilities"') == calls:
                     break
                 self.assertLess(time.monotonic(), time_limit)
-            # What can't hold is told, and changes nothing.
+            # An invalid level is logged, and changes nothing.
             config.write_text('{"log_level": "lots"}')
             server.process.send_signal(signal.SIGHUP)
             self.wait_for_log(server, "configuration not read again")

@@ -59,7 +59,7 @@ class Server:
         return self.log_path.read_text(errors="replace")
 
     def kill(self):
-        """As a power cut would: no chance to clean up."""
+        """Ends the server like a power cut: no chance to clean up."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
@@ -199,7 +199,7 @@ class Client:
 
 
 def is_serving(client, service=""):
-    """What the health service says of a service."""
+    """Returns whether the health service calls a service healthy."""
     check = client.channel.unary_unary("/grpc.health.v1.Health/Check")
     name = service.encode()
     request = b"\x0a" + bytes([len(name)]) + name if name else b""

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What planctl reads and writes: measured runs and imports; and a server that is away.
+"""Files that planctl reads and writes: measured runs and imports; and a server that is away.
 
     planctl_files_test.py --planctl PATH --study PATH [--examples FOLDER]
 """
@@ -13,7 +13,7 @@ RUNS = pathlib.Path(__file__).parents[1] / "studies" / "accuracy" / "data" / "pu
 
 
 class Measured(PlanctlTest):
-    """What was measured and published, by an excerpt of the runs."""
+    """Measured and published figures, by an excerpt of the runs."""
 
     def calibrate(self, out, *flags, code=OK):
         return self.json("calibrate", "--runs", RUNS, "--time-slice", "vtrain-single: all",

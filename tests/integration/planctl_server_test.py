@@ -64,7 +64,7 @@ class Server(PlanctlTest):
         self.assertEqual([row["name"] for row in rows], [self.uploaded["name"]])
         shown = self.ask("profile", "show", self.uploaded["name"])
         self.assertEqual(shown["device_kind"], "NVIDIA A100-SXM4-40GB")
-        # What is shown can be uploaded and planned with again.
+        # The profile that is shown can be uploaded and planned with again.
         path = self.folder / "shown.json"
         path.write_text(json.dumps(shown))
         self.json("plan", *self.offline(profile=path))
@@ -106,7 +106,7 @@ class Server(PlanctlTest):
         text = self.text("calibration", "list", "--cluster", cluster, env=self.env).stdout
         self.assertIn(f"{second['name']}  active\n  from lab (12 runs)\n", text)
 
-        # What is shown can be uploaded again: it is the same calibration.
+        # The text that is shown can be uploaded again: it is the same calibration.
         shown = self.ask("calibration", "show", first["name"])
         path.write_text(json.dumps(shown))
         self.assertEqual(self.ask("calibration", "upload", path, "--cluster", cluster), first)

@@ -48,7 +48,7 @@ TEST(CompareWithBaselines, HasARowOfEachInTheOrderOfPlanners) {
       if (is_baseline || name == planner) expected.push_back(name);
     }
     EXPECT_THAT(NamesOf(rows), ElementsAreArray(expected));
-    // What is known is not searched again.
+    // A known planner is not searched again.
     expected.erase(std::find(expected.begin(), expected.end(), planner));
     EXPECT_THAT(searched, ElementsAreArray(expected));
   }

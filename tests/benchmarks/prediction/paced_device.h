@@ -13,8 +13,8 @@ namespace parplan {
 
 // Kernels of the processor that do the same and take `pace` times the processor's time they use,
 // counted from their calls: the rest is slept away once it adds up to a tenth of a millisecond.
-// As long as the ranks of a core ask for less than all of it together, what one rank computes takes
-// as long whether the others compute or wait. REQUIRES: pace >= 1.
+// While the ranks of a core together ask for less than all of it, the work of one rank takes the
+// same time whether the others compute or wait. REQUIRES: pace >= 1.
 std::unique_ptr<LayerKernels> PaceKernels(std::unique_ptr<LayerKernels> kernels, double pace);
 
 // A device whose kernels are paced; the rest is that of `device`, which it needs.

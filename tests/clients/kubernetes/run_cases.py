@@ -29,7 +29,7 @@ class RunTest(SidecarTest):
         return plan
 
     def report(self, server, sidecar, plan, steps, request_id="0b9d0a6e-1", close=True):
-        """As a job does, by a client that knows the messages from the server."""
+        """Reports like a job, by a client that knows the messages from the server."""
         with parplan.Client(server.address, self.credentials) as messages:
             messages.service(EXECUTIONS)
             messages.channel.close()

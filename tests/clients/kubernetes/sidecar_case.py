@@ -121,7 +121,7 @@ class SidecarTest(unittest.TestCase):
         return (self.plan / name).read_text()
 
     def environment(self, name):
-        """What a shell has after it read a file of the volume."""
+        """Returns the variables of a shell that has read a file of the volume."""
         done = subprocess.run(["bash", "-euc", f". {shlex.quote(str(self.plan / name))}; env -0"],
                               capture_output=True, text=True, check=True,
                               env={"PATH": "/usr/bin:/bin"})

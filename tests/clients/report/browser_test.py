@@ -27,7 +27,7 @@ VIEWS = [("screen", scheme, width) for scheme in ("light", "dark") for width in 
 MAX_PAGE_BYTES = 1 << 20
 CHECKS = pathlib.Path(__file__).with_name("page_checks.js").read_text(encoding="utf-8")
 
-# What is put before </main>, and the kind of fault that must be found then.
+# HTML to put before </main>, and the kind of fault that must be found then.
 BREAKAGES = [
     ("overlap", '<svg width="300" height="40"><text x="10" y="20">stage zero</text>'
                 '<text x="40" y="22">stage one</text></svg>'),

@@ -1,4 +1,4 @@
-// What is wrong with how the open page looks, as a list of [kind, sentence].
+// Returns the faults in the look of the open page, as a list of [kind, sentence].
 // Run by browser_test.py as the body of a function; reads, changes nothing.
 const faults = [];
 const fault = (kind, text) => faults.push([kind, text]);
@@ -30,7 +30,7 @@ const htmlGround = (element) => {
   }
   return [255, 255, 255];
 };
-// Of the last shape before `text` that lies below its middle.
+// The fill of the last shape before `text` that lies below its middle.
 const svgGround = (text, box) => {
   const x = (box.left + box.right) / 2;
   const y = (box.top + box.bottom) / 2;

@@ -1,4 +1,4 @@
-"""What the cases have in common: the site they run on, and jobs."""
+"""The common parts of the cases: the site they run on, and jobs."""
 import datetime
 import re
 import types
@@ -6,7 +6,7 @@ import unittest
 
 # Set by the program: its flags, the site, and lines to print in the end.
 WORLD = types.SimpleNamespace(flags=None, site=None, figures=[])
-# Of Execution.State.
+# Values of Execution.State.
 SUCCEEDED, FAILED = 2, 3
 
 
@@ -16,7 +16,7 @@ def variables(path):
 
 
 def seconds_of(line):
-    """What a hook took, by its line in the log."""
+    """Returns the seconds that a hook took, by its line in the log."""
     return float(re.search(r"seconds=(\S+)", line).group(1))
 
 

@@ -221,7 +221,7 @@ PartitionName=all Nodes=n[1-{NODE_COUNT}] Default=YES MaxTime=INFINITE State=UP
         return done.stdout.strip()
 
     def field(self, job, name):
-        """What `scontrol show job` says; the rest of the line for comments."""
+        """Returns a field of `scontrol show job`; the rest of the line for comments."""
         text = self.run("scontrol", "show", "job", job).stdout
         pattern = rf"{name}=(.*)" if name.endswith("Comment") else rf"\b{name}=(\S*)"
         found = re.search(pattern, text)

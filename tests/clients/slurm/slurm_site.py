@@ -69,7 +69,7 @@ def profile(device_kind):
 
 
 def processor_kind():
-    """As the back end `cpu` reports it."""
+    """Returns the kind that the back end `cpu` reports."""
     found = re.search(r"^model name\s*:\s*(.*)$", pathlib.Path("/proc/cpuinfo").read_text(),
                       re.MULTILINE)
     return "CPU " + (found.group(1).strip() if found else "unknown")
@@ -181,7 +181,7 @@ class Site:
         return ["--plan=auto", f"--plan-model={self.model_path}", f"--plan-batch={batch}"]
 
     def log_lines(self, hook, job):
-        """What a hook has logged of a job."""
+        """Returns the lines that a hook has logged of a job."""
         path = self.folder / "hooks.log"
         text = path.read_text() if path.exists() else ""
         return [line for line in text.split("\n") if f" {hook} job={job} " in line]

@@ -43,7 +43,7 @@ class ThePlannerIsAway(SlurmTest):
         self.expect_end(job, "COMPLETED")
         self.assertIn("because ", self.slurm.output(job))
         self.assertIn("no end within 4s", self.hooks(job))
-        # What it had started is gone as well.
+        # The processes that it had started are gone as well.
         for pid in pids.read_text().split():
             wait_for(f"the end of {pid}", lambda: not os.path.exists(f"/proc/{pid}/exe"))
 

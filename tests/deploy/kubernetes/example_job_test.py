@@ -75,7 +75,7 @@ def needed(documents):
 
 
 def untold(documents, text):
-    """What has to be made by hand and is told in no line with all of its keys."""
+    """Returns objects that have to be made by hand and that no line names with all their keys."""
     for (kind, name), keys in needed(documents).items():
         if any((other["kind"], other["metadata"]["name"]) == (kind, name) for other in documents):
             continue
@@ -141,7 +141,7 @@ class Start(unittest.TestCase):
                          str(group["devices_per_node"]))
 
     def measured(self, layers):
-        """What an agent on one node measures: no links between nodes, and layers or none."""
+        """Returns a profile of an agent on one node: no links between nodes, and layers or none."""
         profile = parplan.load(FLAGS.source / "deploy" / "examples" / "llama2-7b-a100.profile.json")
         return profile if layers else {key: value for key, value in profile.items()
                                        if key not in MEASUREMENTS or key == "collective_timings"}
@@ -170,7 +170,7 @@ class Start(unittest.TestCase):
         return volume, done.stdout.strip()
 
     def start_trainer(self, server, volume):
-        """What the script of the trainer gives torchrun, by a stand-in that prints it."""
+        """Returns the arguments that the trainer's script gives torchrun, here a stand-in."""
         programs = self.folder / "programs"
         programs.mkdir(exist_ok=True)
         torchrun = programs / "torchrun"

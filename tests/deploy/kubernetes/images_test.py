@@ -71,7 +71,7 @@ def build(out):
 
 
 def build_to_compare(folder):
-    """As `build`, without what was built."""
+    """Builds like `build`, and removes the images."""
     built = build(folder / "again")
     remove(folder / "again")
     return built
@@ -84,7 +84,7 @@ def remove(*paths):
 
 
 class Images(unittest.TestCase):
-    """What was built into FLAGS.folder, run as root of a user namespace where there is one."""
+    """The images in FLAGS.folder, run as root of a user namespace where there is one."""
 
     @classmethod
     def setUpClass(cls):
@@ -305,7 +305,7 @@ def main():
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--all", action="store_true")
-    # What this program tells itself: what root has built, and where what was built is.
+    # Flags for the child that this program starts: the digests that root built, and the folder.
     parser.add_argument("--again", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)
     _, FLAGS.rest = parser.parse_known_args(namespace=FLAGS)

@@ -28,7 +28,7 @@ import parplan_process
 FLAGS = argparse.Namespace()
 FOLDERS = ("base", "overlays/single", "overlays/replicas", "overlays/replicas-mtls", "agent", "job",
            "monitoring")
-# What is looked at together, as one cluster has it.
+# Folders that are checked together, since one cluster has them.
 CLUSTERS = {
     "single": ("overlays/single", "agent", "monitoring", "job"),
     "replicas": ("overlays/replicas", "agent", "monitoring", "job"),
@@ -247,7 +247,7 @@ class Planted(unittest.TestCase):
 
 
 class CommandLines(unittest.TestCase):
-    """What containers are started with is what the programs take."""
+    """Programs accept the arguments with which containers start them."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,5 +1,5 @@
-"""What root's tests run as a common user, who is made for them and leaves nothing: accounts and
-ranges of ids are files of a mount namespace, so that those of the machine are not touched."""
+"""Runs commands of root's tests as a common user, who is made for them and leaves nothing: accounts
+and ranges of ids are files of a mount namespace, so that those of the machine are not touched."""
 import grp
 import os
 import pathlib
@@ -9,7 +9,7 @@ import stat
 import subprocess
 import tempfile
 
-# As many ids as distributions give a user.
+# The number of ids that distributions give a user.
 ID_COUNT = 65536
 
 # $1 folder of the account, $2 number of the user; then pairs of folders, the second shown where

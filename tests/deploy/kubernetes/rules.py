@@ -1,4 +1,4 @@
-"""What schemas can't say about manifests: each rule gives one line for what breaks it."""
+"""Rules for manifests that schemas can't express: each gives one line for what breaks it."""
 import json
 import re
 

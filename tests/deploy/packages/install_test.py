@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What each package would install: programs with manual pages and completion, units that systemd
-takes, configuration that the programs take.
+"""The files that each package would install: programs with manual pages and completion, units that
+systemd takes, configuration that the programs take.
 
     install_test.py --cmake PROGRAM --build FOLDER --source FOLDER --version X.Y.Z
 """

@@ -50,8 +50,8 @@ def wait_for(what, condition, process=None):
 
 
 def cgroups_of_systemd():
-    """Where this process is in the hierarchies that systemd keeps its units in: the unified one
-    and, where the machine has older ones as well, that of systemd's name."""
+    """Returns the place of this process in the hierarchies that systemd keeps its units in: the
+    unified one and, where the machine has older ones as well, that of systemd's name."""
     where = {}
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         number, controllers, path = line.split(":", 2)
@@ -127,7 +127,7 @@ class Machine:
         return None if done == 0 else f"systemd-nspawn: {self.shown()}"
 
     def shown(self):
-        """What the console showed."""
+        """Returns the text of the console."""
         return self.console.read_text(errors="replace").strip()
 
     def boot(self):
@@ -159,7 +159,7 @@ class Machine:
             raise AssertionError(f"the machine ended with {code}: {self.shown()}")
 
     def command(self, *command):
-        """What runs a command in the machine, as its root."""
+        """Returns the command line that runs a command in the machine, as its root."""
         return ["nsenter", "--target", str(self._first), "--mount", "--uts", "--ipc", "--pid",
                 "--root", "--wd", *ENVIRONMENT, *map(str, command)]
 
@@ -171,12 +171,12 @@ class Machine:
         return done
 
     def property(self, unit, name):
-        """Of `systemctl show`."""
+        """Returns a value of `systemctl show`."""
         return self.run("systemctl", "show", "--property", name, "--value", unit).stdout.strip()
 
     def log(self, unit):
-        """What the programs of a unit wrote into the journal, without what systemd says of them, a
-        line each."""
+        """Returns the journal of a unit's programs, without what systemd says of them, a line
+        each."""
         self.run("journalctl", "--sync")
         return self.run("journalctl", "--output=cat", f"_SYSTEMD_UNIT={unit}.service",
                         "_TRANSPORT=stdout", check=False).stdout.splitlines()

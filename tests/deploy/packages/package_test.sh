@@ -4,7 +4,7 @@
 #
 #   package_test.sh FOLDER FOLDER-PACKED-AGAIN FOLDER-OF-THE-NEXT-REVISION
 #
-# As root, with Debian's archive in reach (`./parplan-dev package-test`).
+# Run it as root, with Debian's archive in reach (`./parplan-dev package-test`).
 set -euo pipefail
 [[ $# -eq 3 ]] || { echo "usage: package_test.sh FOLDER AGAIN NEXT" >&2; exit 2; }
 first=$(realpath "$1") again=$(realpath "$2") next=$(realpath "$3")
@@ -80,7 +80,7 @@ rm -rf --one-file-system "$work/booted"
 step "run as its user, plan, end"
 cat >"$root/usr/local/bin/try-server" <<'SH'
 #!/bin/bash
-# As the unit does: the folder, the user, the configuration. What follows runs beside it.
+# Starts like the unit: the folder, the user, the configuration. The rest runs beside it.
 set -euo pipefail
 install -d -o parplan -g parplan -m 750 /var/lib/parplan
 setpriv --reuid=parplan --regid=parplan --clear-groups --no-new-privs env -i PATH="$PATH" \
@@ -138,7 +138,7 @@ inside "PARPLAN_SERVER=127.0.0.1:$port try-server ask" || fail "the upgraded ser
 [[ "$(sha256sum <"$root/packages/plan.dsse.json")" == "$old" ]] || fail "the upgraded server has lost the plan"
 
 step "remove keeps what is the operator's"
-# As `systemctl enable` does.
+# Does the same as `systemctl enable`.
 inside 'mkdir -p /etc/systemd/system/multi-user.target.wants
   ln -s /lib/systemd/system/parplan-server.service /etc/systemd/system/multi-user.target.wants/'
 inside 'apt-get remove -q -y "parplan-*" "libparplan-*" "python3-parplan-*" >/packages/remove.log 2>&1 || { cat /packages/remove.log; exit 1; }

@@ -21,7 +21,7 @@ LONG = 300
 
 
 def complete(script, program, words, folder="."):
-    """What bash would offer for the last of the words."""
+    """Returns the words that bash would offer for the last of the words."""
     function = "_" + program.replace("-", "_")
     array = " ".join(shlex.quote(word) for word in words)
     done = subprocess.run(
@@ -70,13 +70,13 @@ class Planctl(unittest.TestCase):
 
     def test_values_of_flags(self):
         self.assertEqual(sorted(self.offered("--format", "")), ["json", "text"])
-        # As bash breaks `--format=js`.
+        # Bash breaks `--format=js` into three words.
         self.assertEqual(self.offered("plan", "--format", "=", "js"), ["json"])
         self.assertEqual(self.offered("plan", "--format", "="), ["text", "json"])
         self.assertEqual(sorted(self.offered("plan", "--schedule", "")),
                          ["1f1b", "gpipe", "interleaved"])
         self.assertEqual(self.offered("plan", "--batch", ""), [])
-        # What takes no value is followed by another flag or a command.
+        # A flag without a value is followed by another flag or a command.
         self.assertEqual(self.offered("--quiet", "hard"), ["hardware"])
         self.assertEqual(self.offered("plan", "--offline", "--mod"), ["--model"])
 

@@ -1,4 +1,4 @@
-"""What must hold for a dashboard, whether or not there is data: Grafana's own schemas, and what
+"""Checks for dashboards that need no data: Grafana's own schemas, and what
 people need to read it. Each function gives a list of faults, each with the panel's title."""
 import functools
 import json

@@ -14,7 +14,7 @@ FREE_LABELS = {"version"}
 LABEL_VALUE = re.compile(r"^[A-Za-z0-9_.+:-]{1,63}$")
 
 
-# What the library prometheus-cpp tells of itself, under names of its own.
+# Metrics of the library prometheus-cpp itself, under names of its own.
 LIBRARY = re.compile(r"^(# (HELP|TYPE) )?exposer_")
 
 

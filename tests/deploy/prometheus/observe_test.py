@@ -163,7 +163,7 @@ class Observed(unittest.TestCase):
 
     @classmethod
     def enter(cls, context):
-        """As `enterClassContext` of later releases of unittest."""
+        """Does the same as `enterClassContext` of later releases of unittest."""
         value = context.__enter__()
         cls.addClassCleanup(context.__exit__, None, None, None)
         return value
@@ -179,13 +179,13 @@ class Observed(unittest.TestCase):
         return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
     def values_of(self, variable):
-        """What a variable's list would hold."""
+        """Returns the values in a variable's list."""
         found = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"])
         self.assertIsNotNone(found, variable)
         return self.prometheus.series_labels(found.group(1), found.group(2), self.start)
 
     def faults(self, dashboard):
-        """Of all queries, with every variable set to each value and to all of them."""
+        """Returns the faults of all queries, with variables set to each value and to all."""
         variables = [variable for variable in dashboard["templating"]["list"]
                      if variable["type"] == "query"]
         faults = [f"variable `{variable['name']}` has no values" for variable in variables

@@ -101,7 +101,7 @@ MOST = {"percentunit": 1.0 + 1e-9}
 
 
 def query_fault(prometheus, expression, start, unit="none"):
-    """What is wrong with the answer to an expression; None where it is finite somewhere, infinite
+    """Returns the fault of the answer to an expression; None where it is finite somewhere, infinite
     nowhere, and within what the unit allows. Not-a-number stands where nothing happened for a
     while."""
     try:

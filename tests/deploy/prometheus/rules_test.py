@@ -215,7 +215,7 @@ def cases():
     ]
 
 
-# Of each recording rule: series, when, what it gives then by labels, as promtool writes them.
+# Returns for each recording rule: series, when, and its values by labels, as promtool writes them.
 def recorded():
     calls = requests(OK=90, INTERNAL=10)
     histogram = {f'parplan_request_duration_seconds_bucket{{{SERVER},method="GetPlan",le="{le}"}}':

@@ -28,7 +28,7 @@ using State = PlanApplier::State;
 constexpr int64_t kBatch = 24;
 constexpr int kStepsOfEach = 2;
 
-// What a rank needs in addition to its plan.
+// Objects that a rank needs in addition to its plan.
 struct RankTools {
   explicit RankTools(JobFabric& fabric) {
     device = *backend->Open(0);

@@ -11,7 +11,7 @@ PATIENCE = 300
 
 
 def _free_port():
-    """Of both TCP and UDP; another program may be quicker."""
+    """Returns a port that is free for both TCP and UDP; another program may be quicker."""
     while True:
         with socket.socket(type=socket.SOCK_DGRAM) as datagrams, socket.socket() as stream:
             datagrams.bind(("127.0.0.1", 0))

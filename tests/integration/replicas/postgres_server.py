@@ -94,5 +94,5 @@ class PostgresServer:
         self.process = None
 
     def kill(self):
-        """As a power cut would, but for what the kernel had still to write."""
+        """Ends the server like a power cut, but for data that the kernel had still to write."""
         self.end(signal.SIGKILL)

@@ -13,7 +13,7 @@ import parplan_process as parplan  # noqa: E402
 
 # Nothing that must happen waits for less.
 PATIENCE = 300
-# Of the loopback network, which all of 127.0.0.0/8 is. The second half is for servers that move.
+# Addresses of the loopback network, 127.0.0.0/8. The second half is for servers that move.
 HOSTS = [f"127.0.77.{number}" for number in range(1, 7)]
 
 
@@ -89,7 +89,7 @@ def start_all(replicas):
         starter.start()
     for starter in starters:
         starter.join()
-    # Of threads that failed nobody hears otherwise.
+    # A thread that failed would not be noticed otherwise.
     for replica in replicas:
         assert replica.process is not None and replica.process.poll() is None, replica.log()
         assert hasattr(replica, "metrics_port"), replica.log()

@@ -32,7 +32,7 @@ FLAGS = ["--cluster", CLUSTER, "--ranks", "1", "--max-message-bytes", "4096",
 
 
 def weight(address):
-    """As docs/replicas.md says it."""
+    """Returns the weight that docs/replicas.md defines."""
     ones = (1 << 64) - 1
     state = 0xcbf29ce484222325
     for byte in f"{CLUSTER} {address}".encode():
@@ -74,7 +74,7 @@ class Test:
         self.names.set(NAME, [replica.host for replica in self.replicas])
 
     def order(self):
-        """As agents choose among the servers."""
+        """Returns the servers in the order in which agents choose them."""
         return sorted(self.replicas, key=lambda replica: -weight(replica.address))
 
     def start_agent(self, stack, node, *others):
@@ -111,7 +111,7 @@ class Test:
         first.start()
         self.await_agents(first, everybody, "theirs back")
 
-        # As a pod that is replaced: another address, hence another order.
+        # The server moves like a pod that is replaced: another address, hence another order.
         first.end(timeout=300)
         first.move()
         first.start()

@@ -66,7 +66,7 @@ class Load:
         return json.loads(output)
 
     def look(self):
-        """What of the acknowledged the servers have."""
+        """Returns how much of the acknowledged data the servers have."""
         result = subprocess.run([self.binary, "look", "--target", self.target,
                                  "--journal", self.journal], stdout=subprocess.PIPE, text=True)
         return json.loads(result.stdout)

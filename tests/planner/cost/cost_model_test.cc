@@ -165,7 +165,7 @@ void ExpectAdded(const Added& added, double forward, double backward, double syn
 }
 
 // An all-reduce of the 2000 bytes takes 2 ms, an all-gather or a reduce-scatter 1 ms.
-// What overlaps costs a quarter of the shorter.
+// Overlap costs a quarter of the shorter.
 TEST(CostModel, EveryShardingLevelOverlappedOrNotIsWorkedByHand) {
   using enum ShardingLevel;
   ExpectAdded(AddedBy(kNone, false, false), 0, 0, 2);

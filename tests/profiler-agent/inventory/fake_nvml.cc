@@ -129,7 +129,7 @@ Result nvmlDeviceGetComputeRunningProcesses_v3([[maybe_unused]] Device device, u
   }
 #endif
 #ifdef FAKE_POD
-  // As seen in a container: a process on each GPU, with an id of the node. Records the caller.
+  // The view from a container: a process on each GPU, with an id of the node. Records the caller.
   if (const char* const path = std::getenv("PARPLAN_FAKE_NVML_NOTES")) {
     const unsigned room = *count;
     *count = 1;

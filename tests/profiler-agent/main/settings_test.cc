@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What the program does with a command line.
+// The program's answer to a command line.
 struct Reading {
   std::variant<Settings, int> result;
   // Text on standard output and standard error.

@@ -208,7 +208,7 @@ TEST_F(ExecutionCoreTest, WhatWasAbandonedIsClosedTheWayItsJobSays) {
   EXPECT_EQ(observer.closed().size(), 4u);
 }
 
-// As a sidecar does when its pod ends, or when it ends alone.
+// A sidecar abandons its execution when its pod ends, or when it ends alone.
 TEST_F(ExecutionCoreTest, WhatItsReporterAbandonsRunsAgainWhenWindowsCome) {
   ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
   v1::FailExecutionRequest request;

@@ -1,4 +1,4 @@
-// What a refused call says: EXPECT_THAT(result, IsRefused(code, Reason::kDraining)).
+// Matches the error of a refused call: EXPECT_THAT(result, IsRefused(code, Reason::kDraining)).
 
 #ifndef PARPLAN_TESTS_SERVER_RPC_REASON_MATCHER_H_
 #define PARPLAN_TESTS_SERVER_RPC_REASON_MATCHER_H_

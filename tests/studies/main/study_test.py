@@ -46,7 +46,7 @@ class Commands(StudyTest):
 
 
 class Accuracy(StudyTest):
-    """What was measured and published, by an excerpt of the runs."""
+    """Measured and published figures, by an excerpt of the runs."""
 
     FIGURES = {"count", "time_count", "memory_count", "time_mape", "time_median", "time_bias",
                "time_in_range", "memory_mape", "memory_bias", "memory_under_rate", "oom_total",
