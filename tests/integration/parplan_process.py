@@ -11,8 +11,8 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
 CHANNEL_OPTIONS = (("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1))
-SERVICES = ("parplan.v1.CalibrationService", "parplan.v1.ExecutionService", "parplan.v1.PlanService",
-            "parplan.v1.ProfileService")
+SERVICES = ("parplan.v1.AgentService", "parplan.v1.CalibrationService",
+            "parplan.v1.ExecutionService", "parplan.v1.PlanService", "parplan.v1.ProfileService")
 
 
 class Server:
