@@ -183,24 +183,32 @@ class Examples(unittest.TestCase):
         self.paths = {}
         for block in blocks:
             members = json.loads(block)
-            kind = ("model" if "model_id" in members else
+            kind = (members["model_id"] if "model_id" in members else
                     "cluster" if "cluster" in members else "profile")
             self.paths[kind] = self.folder / f"{kind}.json"
             self.paths[kind].write_text(block)
-        self.assertEqual(sorted(self.paths), ["cluster", "model", "profile"])
+        self.assertEqual(sorted(self.paths), ["cluster", "profile", "tiny-gpt", "tiny-moe"])
 
-    def test_examples_are_read_and_all_that_is_missing_is_told(self):
+    def plan(self, model, *flags):
         done = subprocess.run(
             [FLAGS.bin / "planctl", "--format", "json", "plan", "--offline", "--batch", "64",
-             *(part for kind, path in self.paths.items() for part in (f"--{kind}", path))],
+             "--model", self.paths[model], "--cluster", self.paths["cluster"], *flags],
             capture_output=True, text=True, check=False)
+        return done, json.loads(done.stdout)
+
+    def test_examples_are_read_and_all_that_is_missing_is_told(self):
+        done, answer = self.plan("tiny-gpt", "--profile", self.paths["profile"])
         # The profile is a part, so measurements are missing; anything else is a mistake.
         self.assertIn(done.returncode, (0, 4), done.stderr)
-        answer = json.loads(done.stdout)
         if done.returncode == 4:
             message = answer["error"]["message"]
             for missing in ("embedding", "head", "send-receive", "all-reduce"):
                 self.assertIn(missing, message)
+
+    def test_models_are_planned_from_data_sheets(self):
+        for model in ("tiny-gpt", "tiny-moe"):
+            done, _ = self.plan(model, "--allow-estimates")
+            self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Metrics(unittest.TestCase):
