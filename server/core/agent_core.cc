@@ -19,7 +19,6 @@
 namespace parplan {
 namespace {
 
-constexpr int kMaxReasonCharacters = 1024;
 constexpr char kDrainingDetail[] = "the server shuts down";
 
 // Longest wait of the watcher; bounded only so that the clock does not overflow.

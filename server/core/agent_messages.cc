@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/resource_name.h"
@@ -21,13 +20,9 @@ constexpr int kMaxHostCharacters = 255;
 constexpr int kMaxIdCharacters = 64;
 constexpr size_t kMaxTaskBytes = size_t{64} << 10;
 
-absl::Status Broken(absl::string_view field, absl::string_view rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
-
 absl::Status CheckText(const std::string& text, bool required, int max_count,
                        absl::string_view field) {
-  if (text.empty() && required) return Broken(field, "is required");
+  if (text.empty() && required) return RequestError(field, "is required");
   return CheckCharacterCount(text, max_count, field);
 }
 
@@ -84,11 +79,11 @@ absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello) {
   PARPLAN_RETURN_IF_ERROR(CheckText(hello.host(), true, kMaxHostCharacters, "hello.host"));
   if (!std::all_of(hello.host().begin(), hello.host().end(),
                    [](unsigned char byte) { return absl::ascii_isgraph(byte); })) {
-    return Broken("hello.host", "must be the name or address of a machine, without spaces");
+    return RequestError("hello.host", "must be the name or address of a machine, without spaces");
   }
   PARPLAN_RETURN_IF_ERROR(
       CheckText(hello.device_kind(), true, kMaxNameCharacters, "hello.device_kind"));
-  if (hello.device_count() < 1) return Broken("hello.device_count", "must be at least 1");
+  if (hello.device_count() < 1) return RequestError("hello.device_count", "must be at least 1");
   PARPLAN_RETURN_IF_ERROR(CheckText(hello.inventory_fingerprint(), false, kMaxIdCharacters,
                                     "hello.inventory_fingerprint"));
   return AgentFacts{.cluster = name.cluster,
@@ -105,13 +100,15 @@ absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request) 
   PARPLAN_RETURN_IF_ERROR(
       CheckText(request.request_id(), true, kMaxIdCharacters, "request_lease.request_id"));
   if (request.task().size() > kMaxTaskBytes) {
-    return Broken("request_lease.task", absl::StrCat("must be at most ", kMaxTaskBytes, " bytes"));
+    return RequestError("request_lease.task",
+                        absl::StrCat("must be at most ", kMaxTaskBytes, " bytes"));
   }
   LeaseQuestion question;
   question.request_id = request.request_id();
   for (int i = 0; i < request.node_ids_size(); ++i) {
     if (!IsNodeId(request.node_ids(i))) {
-      return Broken(absl::StrCat("request_lease.node_ids[", i, "]"), "must be the id of a node");
+      return RequestError(absl::StrCat("request_lease.node_ids[", i, "]"),
+                          "must be the id of a node");
     }
     question.nodes.push_back(request.node_ids(i));
   }
@@ -119,7 +116,7 @@ absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request) 
     PARPLAN_ASSIGN_OR_RETURN(question.duration,
                              DurationFromProto(request.duration(), "request_lease.duration"));
     if (question.duration <= absl::ZeroDuration()) {
-      return Broken("request_lease.duration", "must be above 0, or absent");
+      return RequestError("request_lease.duration", "must be above 0, or absent");
     }
   }
   question.even_if_busy = request.even_if_busy();

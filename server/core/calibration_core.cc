@@ -10,14 +10,12 @@
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/resource_name.h"
+#include "server/core/id_length.h"
 #include "server/core/request_rules.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
 namespace {
-
-// Hexadecimal digits of the SHA-256 that are the id of a calibration: 128 bits.
-constexpr size_t kIdLength = 32;
 
 // Memory of a calibration as a multiple of its bytes on the wire, estimated; only for the cache.
 constexpr size_t kMemoryPerByte = 8;

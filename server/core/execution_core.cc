@@ -12,6 +12,7 @@
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/resource_name.h"
+#include "server/core/id_length.h"
 #include "server/core/request_rules.h"
 #include "server/core/stored_message.h"
 #include "server/core/window_rules.h"
@@ -19,9 +20,6 @@
 namespace parplan {
 namespace {
 
-constexpr int kMaxReasonCharacters = 1024;
-// Hexadecimal digits of the SHA-256 that are the id of an execution: 128 bits.
-constexpr size_t kIdLength = 32;
 // Executions marked as failed in one transaction; few, so that other writers wait briefly.
 constexpr int64_t kFailBatch = 100;
 // Bytes of the cache of figures of executions.

@@ -10,12 +10,10 @@
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/plan_wire.h"
 #include "proto/wire/version.h"
+#include "server/core/id_length.h"
 
 namespace parplan {
 namespace {
-
-// Hexadecimal digits of the SHA-256 that are the id of a plan: 128 bits.
-constexpr size_t kIdLength = 32;
 
 Seconds ToSeconds(absl::Duration duration) { return Seconds::Of(absl::ToDoubleSeconds(duration)); }
 

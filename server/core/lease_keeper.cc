@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/core/request_rules.h"
 
 namespace parplan {
 namespace {
@@ -18,10 +19,6 @@ constexpr absl::Duration kSlowRetry = absl::Seconds(30);
 constexpr absl::Duration kFastRetry = absl::Seconds(2);
 
 constexpr char kTimeOver[] = "the time of the lease was over";
-
-absl::Status Broken(absl::string_view field, absl::string_view rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
 
 // Returns whether the node was notified of the lease: before it is opened, only its host was.
 bool HasHeard(const NodeLease& lease, const NodeLease::Node& node) {
@@ -88,23 +85,23 @@ void LeaseKeeper::SetBusy(AgentConnection connection, bool is_busy) {
 
 absl::Status LeaseKeeper::CheckQuestion(const AgentEntry& asking,
                                         const LeaseQuestion& question) const {
-  if (question.nodes.empty()) return Broken("request_lease.node_ids", "must not be empty");
+  if (question.nodes.empty()) return RequestError("request_lease.node_ids", "must not be empty");
   if (static_cast<int>(question.nodes.size()) > limits_.max_lease_node_count) {
-    return Broken("request_lease.node_ids",
-                  absl::StrCat("must be at most ", limits_.max_lease_node_count, " nodes"));
+    return RequestError("request_lease.node_ids",
+                        absl::StrCat("must be at most ", limits_.max_lease_node_count, " nodes"));
   }
   std::set<std::string> seen;
   for (size_t i = 0; i < question.nodes.size(); ++i) {
     if (!seen.insert(question.nodes[i]).second) {
-      return Broken(absl::StrCat("request_lease.node_ids[", i, "]"), "is there already");
+      return RequestError(absl::StrCat("request_lease.node_ids[", i, "]"), "is there already");
     }
   }
   if (seen.count(asking.facts.node) == 0) {
-    return Broken("request_lease.node_ids",
-                  absl::StrCat("must have the agent's own node, ", asking.facts.node));
+    return RequestError("request_lease.node_ids",
+                        absl::StrCat("must have the agent's own node, ", asking.facts.node));
   }
   if (question.duration < absl::ZeroDuration()) {
-    return Broken("request_lease.duration", "must be above 0, or absent");
+    return RequestError("request_lease.duration", "must be above 0, or absent");
   }
   return absl::OkStatus();
 }
@@ -174,21 +171,21 @@ absl::StatusOr<NodeLease*> LeaseKeeper::Find(AgentConnection connection,
   if (as_host && lease.host_connection() == connection) return &lease;
   const auto is_member = [&](const NodeLease::Node& node) { return node.connection == connection; };
   if (!as_host && std::any_of(lease.nodes.begin(), lease.nodes.end(), is_member)) return &lease;
-  return Broken(field, as_host ? "must be a lease that was granted to this node"
-                               : "must be a lease that this node is in");
+  return RequestError(field, as_host ? "must be a lease that was granted to this node"
+                                     : "must be a lease that this node is in");
 }
 
 absl::StatusOr<LeaseKeeper::News> LeaseKeeper::Open(AgentConnection connection,
                                                     const std::string& lease_id, int port) {
   if (port < 1 || port > 65535) {
-    return Broken("open_lease.rendezvous_port", "must be a port, 1 to 65535");
+    return RequestError("open_lease.rendezvous_port", "must be a port, 1 to 65535");
   }
   News news;
   PARPLAN_ASSIGN_OR_RETURN(NodeLease* const lease,
                            Find(connection, lease_id, true, "open_lease.lease_id"));
   if (lease == nullptr) return news;
   if (lease->rendezvous_port != 0) {
-    return Broken("open_lease.lease_id", "must be a lease that is not open yet");
+    return RequestError("open_lease.lease_id", "must be a lease that is not open yet");
   }
   lease->rendezvous_port = port;
   NotifyAll(*lease, LeaseNews::Kind::kOpened, news);
@@ -198,7 +195,8 @@ absl::StatusOr<LeaseKeeper::News> LeaseKeeper::Open(AgentConnection connection,
 absl::StatusOr<LeaseKeeper::News> LeaseKeeper::Renew(AgentConnection connection,
                                                      const std::string& lease_id,
                                                      absl::Duration duration, absl::Duration now) {
-  if (duration <= absl::ZeroDuration()) return Broken("renew_lease.duration", "must be above 0");
+  if (duration <= absl::ZeroDuration())
+    return RequestError("renew_lease.duration", "must be above 0");
   News news;
   PARPLAN_ASSIGN_OR_RETURN(NodeLease* const lease,
                            Find(connection, lease_id, true, "renew_lease.lease_id"));

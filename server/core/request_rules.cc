@@ -14,6 +14,10 @@ constexpr size_t kMaxRequestIdBytes = 64;
 
 }  // namespace
 
+absl::Status RequestError(absl::string_view field, absl::string_view rule) {
+  return FieldError(Reason::kSpecInvalid, field, rule);
+}
+
 absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::string_view field) {
   // A database may take NUL for the end of the text.
   if (text.find('\0') != absl::string_view::npos) {

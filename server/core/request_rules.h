@@ -9,6 +9,12 @@
 
 namespace parplan {
 
+// Most characters of a reason that a caller gives for what it ends. Not measured.
+inline constexpr int kMaxReasonCharacters = 1024;
+
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `field`, which breaks `rule`.
+absl::Status RequestError(absl::string_view field, absl::string_view rule);
+
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `field` if `text` has a NUL or more than
 // `max_count` characters of UTF-8.
 absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::string_view field);

@@ -8,6 +8,7 @@
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/profile_wire.h"
 #include "proto/wire/resource_name.h"
+#include "server/core/id_length.h"
 #include "server/core/profile_keeper.h"
 #include "server/core/request_rules.h"
 #include "server/core/snapshot_report.h"
@@ -15,9 +16,6 @@
 
 namespace parplan {
 namespace {
-
-// Hexadecimal digits of the SHA-256 that are the id of a profile: 128 bits.
-constexpr size_t kIdLength = 32;
 
 template <typename Element>
 void MoveAll(google::protobuf::RepeatedPtrField<Element> from,

@@ -24,7 +24,7 @@ constexpr Reason kInvalid = Reason::kSpecInvalid;
 constexpr int kMaxTimingCount = 1024;
 constexpr char kWindow[] = "window";
 
-absl::Status Broken(absl::string_view field, absl::string_view rule) {
+absl::Status WindowError(absl::string_view field, absl::string_view rule) {
   return FieldError(kInvalid, JoinPath(kWindow, field), rule);
 }
 
@@ -99,8 +99,8 @@ absl::Status CheckTiming(const v1::CollectiveTiming& timing, const std::string& 
 
 absl::Status CheckTimings(const v1::MeasuredWindow& window) {
   if (window.collective_timings_size() > kMaxTimingCount) {
-    return Broken("collective_timings", absl::StrCat("must be at most ", kMaxTimingCount,
-                                                     " entries; report shorter windows"));
+    return WindowError("collective_timings", absl::StrCat("must be at most ", kMaxTimingCount,
+                                                          " entries; report shorter windows"));
   }
   for (int i = 0; i < window.collective_timings_size(); ++i) {
     PARPLAN_RETURN_IF_ERROR(
@@ -121,18 +121,18 @@ std::string ItemsOf(const v1::MeasuredWindow& window) {
 
 absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count) {
   if (window.rank() < 0 || window.rank() >= device_count) {
-    return Broken("rank", absl::StrCat("must be at least 0 and below ", device_count,
-                                       ", the devices of the plan"));
+    return WindowError("rank", absl::StrCat("must be at least 0 and below ", device_count,
+                                            ", the devices of the plan"));
   }
-  if (window.first_step() < 0) return Broken("first_step", "must be at least 0");
-  if (window.step_count() < 1) return Broken("step_count", "must be at least 1");
+  if (window.first_step() < 0) return WindowError("first_step", "must be at least 0");
+  if (window.step_count() < 1) return WindowError("step_count", "must be at least 1");
   if (window.peak_memory_bytes() < 0) {
-    return Broken("peak_memory_bytes", "must be at least 0; 0 when unknown");
+    return WindowError("peak_memory_bytes", "must be at least 0; 0 when unknown");
   }
   PARPLAN_ASSIGN_OR_RETURN(
       const absl::Duration step,
       DurationFromProto(window.median_step_duration(), JoinPath(kWindow, "median_step_duration")));
-  if (step <= absl::ZeroDuration()) return Broken("median_step_duration", "must be above 0");
+  if (step <= absl::ZeroDuration()) return WindowError("median_step_duration", "must be above 0");
   PARPLAN_RETURN_IF_ERROR(CheckTimings(window));
   PARPLAN_RETURN_IF_ERROR(CheckPhases(window));
   PARPLAN_RETURN_IF_ERROR(CheckMemoryItems(window));
