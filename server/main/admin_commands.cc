@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kDescription[] = "Looks after the signing keys and the records of a server";
 
-constexpr char kFooter[] =
+constexpr char kAdminFooter[] =
     "Exit codes: 0 done, 1 internal error, 2 bad input, 5 not verified, 6 store unavailable, "
     "7 not found.\n"
     "Example:\n  parplan-server keys list --data-dir /var/lib/parplan";
@@ -29,8 +29,8 @@ int RunAdminCommand(int argc, const char* const* argv) {
     AddKeysCommand(app, session, action);
     AddStoreCommand(app, session, action);
   };
-  return shell::RunCommands({"parplan-server", kDescription, kFooter, kVersion}, add_commands, argc,
-                            argv);
+  return shell::RunCommands({"parplan-server", kDescription, kAdminFooter, kVersion}, add_commands,
+                            argc, argv);
 }
 
 }  // namespace parplan

@@ -29,7 +29,7 @@ constexpr int kMaxWorkerCount = 256;
 constexpr int kMaxDefaultWorkerCount = 8;
 constexpr int kMaxQueueLength = 100000;
 
-constexpr char kFooter[] = R"(
+constexpr char kServerFooter[] = R"(
 Durations are written like 30s, 5m or 24h.
 
 Without a command: serves until a signal ends it.
@@ -221,7 +221,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
       "parplan-server");
   app.set_version_flag("--version", std::string("parplan-server ") + kVersion);
   shell::AddCompletionOption(app);
-  app.footer(kFooter);
+  app.footer(kServerFooter);
   AddFlags(app, settings, config_path);
   // Only the help uses these commands: `RunAdminCommand` runs them.
   shell::Session unused_session;
