@@ -64,7 +64,7 @@ void ReadModel(const RowFields& arguments, PublishedRun* run) {
   }
 }
 
-void ReadExperts(const RowFields& arguments, PublishedRun* run) {
+void ReadExpertArguments(const RowFields& arguments, PublishedRun* run) {
   PublishedModel& model = run->model;
   model.expert_count = arguments.Count({"num-experts"}, 0).value_or(0);
   if (model.expert_count == 0) return;
@@ -81,7 +81,7 @@ void ReadExperts(const RowFields& arguments, PublishedRun* run) {
   }
 }
 
-void ReadParallelism(const RowFields& arguments, PublishedRun* run) {
+void ReadParallelismArguments(const RowFields& arguments, PublishedRun* run) {
   PublishedParallelism& parallelism = run->parallelism;
   const auto degree = [&arguments](const char* name, int fallback) {
     return arguments.Count({name}, 1).value_or(fallback);
@@ -145,7 +145,7 @@ void ReadAttention(const RowFields& arguments, PublishedRun* run) {
   }
 }
 
-void ReadRuntime(const RowFields& arguments, PublishedRun* run) {
+void ReadRuntimeArguments(const RowFields& arguments, PublishedRun* run) {
   ReadAttention(arguments, run);
   PublishedRuntime& runtime = run->runtime;
   runtime.overlap_gradient_sync = arguments.Flag({"overlap-grad-reduce"}).value_or(false);
@@ -190,9 +190,9 @@ void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run) {
     }
   }
   ReadModel(arguments, run);
-  ReadExperts(arguments, run);
-  ReadParallelism(arguments, run);
-  ReadRuntime(arguments, run);
+  ReadExpertArguments(arguments, run);
+  ReadParallelismArguments(arguments, run);
+  ReadRuntimeArguments(arguments, run);
   run->micro_batch_size = arguments.Count({"micro-batch-size"}, 1).value_or(0);
   run->global_batch_size = arguments.Count({"global-batch-size"}, 1).value_or(0);
 }

@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/calibrate/run_error.h"
 #include "clients/calibrate/run_runtime.h"
 #include "clients/calibrate/run_stages.h"
 #include "clients/calibrate/run_system.h"
@@ -17,10 +17,6 @@
 
 namespace parplan::accuracy {
 namespace {
-
-absl::Status Broken(const std::string& field, const std::string& rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
 
 // Places of the definitions in a `ModelSpec` made here.
 constexpr int kEmbedding = 0;
@@ -129,10 +125,11 @@ absl::StatusOr<int> ExpertDegree(const PublishedParallelism& said,
   if (expert_tensor == tensor) return expert;
   const int shards = expert * expert_tensor;
   if (shards % tensor != 0) {
-    return Broken("parallel.etp", absl::StrCat("experts over ", expert, " x ", expert_tensor,
-                                               " ranks are not modelled beside a tensor-parallel "
-                                               "degree of ",
-                                               tensor));
+    return RunFieldError("parallel.etp",
+                         absl::StrCat("experts over ", expert, " x ", expert_tensor,
+                                      " ranks are not modelled beside a tensor-parallel "
+                                      "degree of ",
+                                      tensor));
   }
   assumptions->push_back(absl::StrCat("experts over ", expert, " x ", expert_tensor,
                                       " ranks are taken as ", shards / tensor, " x ", tensor));
@@ -157,7 +154,8 @@ absl::StatusOr<Degrees> DegreesOf(const PublishedRun& run, const DeviceDescripti
       int64_t{degrees.tensor} * degrees.context * degrees.pipeline * std::max(degrees.expert, 1);
   if (wanted < 1 || wanted > kMaxDeviceCount || degrees.tensor > kMaxDeviceCount ||
       degrees.context > kMaxDeviceCount || degrees.pipeline > kMaxDeviceCount) {
-    return Broken("parallel", absl::StrCat("tp x cp x pp x ep must be 1 to ", kMaxDeviceCount));
+    return RunFieldError("parallel",
+                         absl::StrCat("tp x cp x pp x ep must be 1 to ", kMaxDeviceCount));
   }
   const int replica = degrees.tensor * degrees.context * degrees.pipeline;
   const int unit = std::lcm(replica, degrees.tensor * degrees.expert * degrees.pipeline);
@@ -169,26 +167,28 @@ absl::StatusOr<Degrees> DegreesOf(const PublishedRun& run, const DeviceDescripti
                                         " ranks; taken as ", degrees.device_count));
   }
   if (degrees.device_count % replica != 0) {
-    return Broken("hardware.n_gpus", absl::StrCat(degrees.device_count,
-                                                  " is no multiple of tp x cp x pp = ", replica));
+    return RunFieldError(
+        "hardware.n_gpus",
+        absl::StrCat(degrees.device_count, " is no multiple of tp x cp x pp = ", replica));
   }
   degrees.data = degrees.device_count / replica;
   const int said_data = said.data_parallel_degree;
   // Some count context-parallel ranks as data-parallel ones.
   if (said_data > 0 && said_data != degrees.data && said_data != degrees.data * degrees.context) {
-    return Broken("parallel.dp",
-                  absl::StrCat("is ", said_data, ", but ", degrees.device_count,
-                               " devices with tp x cp x pp = ", replica, " make ", degrees.data));
+    return RunFieldError(
+        "parallel.dp",
+        absl::StrCat("is ", said_data, ", but ", degrees.device_count,
+                     " devices with tp x cp x pp = ", replica, " make ", degrees.data));
   }
   if (degrees.data * degrees.context % degrees.expert != 0) {
-    return Broken("parallel.ep", absl::StrCat(degrees.expert, " does not divide dp x cp = ",
-                                              degrees.data * degrees.context));
+    return RunFieldError("parallel.ep", absl::StrCat(degrees.expert, " does not divide dp x cp = ",
+                                                     degrees.data * degrees.context));
   }
   degrees.devices_per_node = std::min(degrees.devices_per_node, degrees.device_count);
   if (degrees.device_count % degrees.devices_per_node != 0) {
-    return Broken("hardware.n_gpus",
-                  absl::StrCat(degrees.device_count, " devices do not fill nodes of ",
-                               degrees.devices_per_node));
+    return RunFieldError("hardware.n_gpus",
+                         absl::StrCat(degrees.device_count, " devices do not fill nodes of ",
+                                      degrees.devices_per_node));
   }
   return degrees;
 }
@@ -199,22 +199,23 @@ absl::Status SetBatch(const PublishedRun& run, const Degrees& degrees, Plan* pla
   // Only memory is compared then, and it does not depend on a longer step.
   const bool only_memory = run.split == "memory-validation";
   if (run.global_batch_size == 0) {
-    if (!only_memory) return Broken("batch.gbs", "is missing");
+    if (!only_memory) return RunFieldError("batch.gbs", "is missing");
     plan->micro_batch_count = 2 * degrees.pipeline;
     assumptions->push_back("the batch is not said; taken as two micro-batches a stage");
   } else {
     if (run.global_batch_size % samples != 0) {
-      return Broken("batch.gbs",
-                    absl::StrCat(run.global_batch_size, " is no multiple of mbs x dp = ", samples));
+      return RunFieldError("batch.gbs", absl::StrCat(run.global_batch_size,
+                                                     " is no multiple of mbs x dp = ", samples));
     }
     plan->micro_batch_count = run.global_batch_size / samples;
   }
   const int64_t rest = plan->micro_batch_count % degrees.pipeline;
   if (degrees.virtual_stage_count > 1 && rest != 0) {
     if (!only_memory) {
-      return Broken("batch.gbs", absl::StrCat(plan->micro_batch_count,
-                                              " micro-batches are no multiple "
-                                              "of the stages, which interleaving needs here"));
+      return RunFieldError("batch.gbs",
+                           absl::StrCat(plan->micro_batch_count,
+                                        " micro-batches are no multiple "
+                                        "of the stages, which interleaving needs here"));
     }
     assumptions->push_back(absl::StrCat(
         plan->micro_batch_count, " micro-batches are taken as the next multiple of the stages"));
@@ -324,18 +325,18 @@ absl::Status CheckDegrees(const PublishedModel& model, const Degrees& degrees) {
   const int key_value =
       model.key_value_head_count > 0 ? model.key_value_head_count : model.attention_head_count;
   if (model.attention_head_count % degrees.tensor != 0 || key_value % degrees.tensor != 0) {
-    return Broken("parallel.tp",
-                  absl::StrCat(degrees.tensor, " does not divide the heads (",
-                               model.attention_head_count, ", key/value ", key_value, ")"));
+    return RunFieldError("parallel.tp",
+                         absl::StrCat(degrees.tensor, " does not divide the heads (",
+                                      model.attention_head_count, ", key/value ", key_value, ")"));
   }
   if (degrees.context > 1 && model.sequence_length % (2 * degrees.context) != 0) {
-    return Broken("parallel.cp",
-                  absl::StrCat("twice ", degrees.context, " does not divide the sequence of ",
-                               model.sequence_length));
+    return RunFieldError(
+        "parallel.cp", absl::StrCat("twice ", degrees.context, " does not divide the sequence of ",
+                                    model.sequence_length));
   }
   if (degrees.expert > 1 && model.expert_count % degrees.expert != 0) {
-    return Broken("parallel.ep", absl::StrCat(degrees.expert, " does not divide the ",
-                                              model.expert_count, " experts"));
+    return RunFieldError("parallel.ep", absl::StrCat(degrees.expert, " does not divide the ",
+                                                     model.expert_count, " experts"));
   }
   return absl::OkStatus();
 }

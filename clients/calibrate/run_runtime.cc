@@ -8,15 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/calibrate/run_error.h"
 
 namespace parplan::accuracy {
 namespace {
-
-absl::Status Broken(const std::string& field, const std::string& rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
 
 // Programs by a word in `framework`, or else in `source`; the first that occurs
 // counts.
@@ -133,11 +129,13 @@ std::string Filled(const PublishedRun& run, const std::string& text, const char*
 absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
   for (const char* word : {"fp8", "float8", "mxfp", "nvfp", "fp4", "int8"}) {
     if (absl::StrContains(text, word)) {
-      return Broken("precision", absl::StrCat("`", text, "`: 8-bit products are not modelled"));
+      return RunFieldError("precision",
+                           absl::StrCat("`", text, "`: 8-bit products are not modelled"));
     }
   }
   if (const std::optional<Precision> found = FindPrecisionIn(text)) return *found;
-  return Broken("precision", absl::StrCat("`", text, "` is no precision that is known here"));
+  return RunFieldError("precision",
+                       absl::StrCat("`", text, "` is no precision that is known here"));
 }
 
 // The first whole number in `text`; absent for none.
@@ -162,7 +160,7 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
     runtime->recompute_level = RecomputeLevel::kFull;
     runtime->recompute_interval = NumberIn(text).value_or(2);
     if (runtime->recompute_interval < 1) {
-      return Broken("recompute", absl::StrCat("`", text, "` names no interval of layers"));
+      return RunFieldError("recompute", absl::StrCat("`", text, "` names no interval of layers"));
     }
   } else if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
              absl::StartsWith(text, "core") || absl::StartsWith(text, "op") ||
@@ -174,7 +172,8 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
       runtime->traits.selective_recompute = SelectiveRecompute::kOperators;
     }
   } else {
-    return Broken("recompute", absl::StrCat("`", text, "` is no recomputation that is known here"));
+    return RunFieldError("recompute",
+                         absl::StrCat("`", text, "` is no recomputation that is known here"));
   }
   return absl::OkStatus();
 }

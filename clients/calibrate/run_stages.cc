@@ -4,14 +4,10 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
+#include "clients/calibrate/run_error.h"
 
 namespace parplan::accuracy {
 namespace {
-
-absl::Status Broken(const std::string& field, const std::string& rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
 
 std::vector<int> SpreadLayers(int layer_count, int stage_count) {
   std::vector<int> layers(stage_count, layer_count / stage_count);
@@ -43,14 +39,15 @@ absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int sta
   bool with_ends = run.parallelism.ends_count_as_layers;
   if (!layers.empty()) {
     if (static_cast<int>(layers.size()) != stage_count) {
-      return Broken("parallel.layers_per_stage",
-                    absl::StrCat("has ", layers.size(), " entries for ", stage_count, " stages"));
+      return RunFieldError(
+          "parallel.layers_per_stage",
+          absl::StrCat("has ", layers.size(), " entries for ", stage_count, " stages"));
     }
     const int sum = std::accumulate(layers.begin(), layers.end(), 0);
     if (sum != layer_count && sum != layer_count + 2) {
-      return Broken("parallel.layers_per_stage",
-                    absl::StrCat("adds up to ", sum, ", where the model has ", layer_count,
-                                 " layers, ", layer_count + 2, " with embedding and head"));
+      return RunFieldError("parallel.layers_per_stage",
+                           absl::StrCat("adds up to ", sum, ", where the model has ", layer_count,
+                                        " layers, ", layer_count + 2, " with embedding and head"));
     }
     with_ends = sum == layer_count + 2;
   } else {
@@ -70,8 +67,9 @@ absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int sta
   for (int i = 0; i < stage_count; ++i) {
     const bool end = i == 0 || i == stage_count - 1;
     if (layers[i] < (end ? 0 : 1)) {
-      return Broken("parallel.pp", absl::StrCat("leaves stage ", i, " of ", stage_count,
-                                                " without layers: the model has ", layer_count));
+      return RunFieldError("parallel.pp",
+                           absl::StrCat("leaves stage ", i, " of ", stage_count,
+                                        " without layers: the model has ", layer_count));
     }
   }
   return layers;
