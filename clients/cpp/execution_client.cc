@@ -11,7 +11,7 @@
 namespace parplan {
 namespace {
 
-using Stub = v1::ExecutionService::StubInterface;
+using ExecutionStub = v1::ExecutionService::StubInterface;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ ExecutionClient::ExecutionClient(std::unique_ptr<v1::ExecutionService::StubInter
 absl::StatusOr<v1::Execution> ExecutionClient::Create(v1::CreateExecutionRequest request,
                                                       const CallOptions& options) {
   if (request.request_id().empty()) request.set_request_id(MakeUuid());
-  return CallUnary(*stub_, &Stub::CreateExecution, request, options);
+  return CallUnary(*stub_, &ExecutionStub::CreateExecution, request, options);
 }
 
 absl::StatusOr<v1::ReportMetricsResponse> ExecutionClient::Report(
@@ -51,22 +51,22 @@ absl::StatusOr<v1::ReportMetricsResponse> ExecutionClient::Report(
 
 absl::StatusOr<v1::Execution> ExecutionClient::Complete(const v1::CompleteExecutionRequest& request,
                                                         const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::CompleteExecution, request, options);
+  return CallUnary(*stub_, &ExecutionStub::CompleteExecution, request, options);
 }
 
 absl::StatusOr<v1::Execution> ExecutionClient::Fail(const v1::FailExecutionRequest& request,
                                                     const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::FailExecution, request, options);
+  return CallUnary(*stub_, &ExecutionStub::FailExecution, request, options);
 }
 
 absl::StatusOr<v1::Execution> ExecutionClient::Get(const v1::GetExecutionRequest& request,
                                                    const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::GetExecution, request, options);
+  return CallUnary(*stub_, &ExecutionStub::GetExecution, request, options);
 }
 
 absl::StatusOr<v1::ListExecutionsResponse> ExecutionClient::List(
     const v1::ListExecutionsRequest& request, const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::ListExecutions, request, options);
+  return CallUnary(*stub_, &ExecutionStub::ListExecutions, request, options);
 }
 
 }  // namespace parplan

@@ -11,7 +11,7 @@
 namespace parplan {
 namespace {
 
-using Stub = v1::PlanService::StubInterface;
+using PlanStub = v1::PlanService::StubInterface;
 
 }  // namespace
 
@@ -23,13 +23,13 @@ PlanClient::PlanClient(std::unique_ptr<v1::PlanService::StubInterface> stub)
 
 absl::StatusOr<v1::ShapePlanResponse> PlanClient::ShapePlan(const v1::ShapePlanRequest& request,
                                                             const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::ShapePlan, request, options);
+  return CallUnary(*stub_, &PlanStub::ShapePlan, request, options);
 }
 
 absl::StatusOr<v1::Plan> PlanClient::CreatePlan(v1::CreatePlanRequest request,
                                                 const CallOptions& options) {
   if (request.request_id().empty()) request.set_request_id(MakeUuid());
-  return CallUnary(*stub_, &Stub::CreatePlan, request, options);
+  return CallUnary(*stub_, &PlanStub::CreatePlan, request, options);
 }
 
 absl::StatusOr<v1::Plan> PlanClient::SearchPlan(
@@ -56,21 +56,21 @@ absl::StatusOr<v1::Plan> PlanClient::SearchPlan(
 
 absl::StatusOr<v1::Plan> PlanClient::GetPlan(const v1::GetPlanRequest& request,
                                              const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::GetPlan, request, options);
+  return CallUnary(*stub_, &PlanStub::GetPlan, request, options);
 }
 
 absl::StatusOr<v1::ListPlansResponse> PlanClient::ListPlans(const v1::ListPlansRequest& request,
                                                             const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::ListPlans, request, options);
+  return CallUnary(*stub_, &PlanStub::ListPlans, request, options);
 }
 
 absl::StatusOr<v1::VerifyPlanResponse> PlanClient::VerifyPlan(const v1::VerifyPlanRequest& request,
                                                               const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::VerifyPlan, request, options);
+  return CallUnary(*stub_, &PlanStub::VerifyPlan, request, options);
 }
 
 absl::StatusOr<v1::Capabilities> PlanClient::GetCapabilities(const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::GetCapabilities, v1::GetCapabilitiesRequest(), options);
+  return CallUnary(*stub_, &PlanStub::GetCapabilities, v1::GetCapabilitiesRequest(), options);
 }
 
 }  // namespace parplan

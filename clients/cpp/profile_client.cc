@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-using Stub = v1::ProfileService::StubInterface;
+using ProfileStub = v1::ProfileService::StubInterface;
 
 // Well below the largest request a server takes by default, 4 MiB.
 constexpr size_t kPieceBytes = size_t{1} << 20;
@@ -102,17 +102,17 @@ absl::StatusOr<v1::Profile> ProfileClient::Upload(absl::string_view parent,
 
 absl::StatusOr<v1::Profile> ProfileClient::Get(const v1::GetProfileRequest& request,
                                                const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::GetProfile, request, options);
+  return CallUnary(*stub_, &ProfileStub::GetProfile, request, options);
 }
 
 absl::StatusOr<v1::ListProfilesResponse> ProfileClient::List(const v1::ListProfilesRequest& request,
                                                              const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::ListProfiles, request, options);
+  return CallUnary(*stub_, &ProfileStub::ListProfiles, request, options);
 }
 
 absl::Status ProfileClient::Delete(const v1::DeleteProfileRequest& request,
                                    const CallOptions& options) {
-  return CallUnary(*stub_, &Stub::DeleteProfile, request, options).status();
+  return CallUnary(*stub_, &ProfileStub::DeleteProfile, request, options).status();
 }
 
 }  // namespace parplan
