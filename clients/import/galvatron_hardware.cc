@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_file_rules.h"
 #include "clients/import/galvatron_names.h"
 #include "proto/wire/duration_wire.h"
 
@@ -21,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Reason kReason = Reason::kProfileInvalid;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kAllReduceMebibytes = 256;
 constexpr int64_t kSendReceiveMebibytes = 64;
@@ -112,17 +112,17 @@ void HardwareReader::Add(v1::Collective collective, int participants, int stride
 
 absl::Status HardwareReader::ReadGroups() {
   if (!files_.all_reduce) return absl::OkStatus();
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.all_reduce, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.all_reduce, kFileReason));
   for (const auto& [name, value] : object.items()) {
     const std::optional<GroupKey> key = ParseGroupKey(name);
     if (!key.has_value()) {
-      return ImportError(kReason, files_.all_reduce->name, name,
+      return ImportError(kFileReason, files_.all_reduce->name, name,
                          "must be `allreduce_size_{n}_consec_{0 or 1}` or `{pp}_{n}_{0 or 1}`");
     }
     PARPLAN_ASSIGN_OR_RETURN(const double number,
-                             ReadNumber(value, kReason, files_.all_reduce->name, name));
+                             ReadNumber(value, kFileReason, files_.all_reduce->name, name));
     if (!(number > 0.0)) {
-      return ImportError(kReason, files_.all_reduce->name, name, "must be above 0");
+      return ImportError(kFileReason, files_.all_reduce->name, name, "must be above 0");
     }
     groups_.emplace_back(*key, number);
   }
@@ -163,14 +163,14 @@ absl::Status HardwareReader::FindNodes() {
   }
   if (nodes.devices_per_node < 1 || nodes.node_count < 1 ||
       nodes.devices_per_node > kMaxDevices / nodes.node_count) {
-    return FieldError(kReason, "--node-count",
+    return FieldError(kFileReason, "--node-count",
                       absl::StrCat("nodes and devices per node must be at least 1, and at most ",
                                    kMaxDevices, " devices together"));
   }
   for (const auto& [key, value] : groups_) {
     if (int64_t{key.pipeline} * key.participants > this->device_count()) {
       return ImportError(
-          kReason, files_.all_reduce->name, absl::StrCat("group of ", key.participants),
+          kFileReason, files_.all_reduce->name, absl::StrCat("group of ", key.participants),
           absl::StrCat("is larger than ", nodes.node_count, " nodes of ", nodes.devices_per_node,
                        " devices; correct --node-count or --devices-per-node"));
     }
@@ -181,7 +181,7 @@ absl::Status HardwareReader::FindNodes() {
 // `allreduce_size_{n}_{k}MB_time` and `all2all_size_{n}_{k}MB_time`, in ms.
 absl::Status HardwareReader::ReadTables() {
   if (!files_.tables) return absl::OkStatus();
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.tables, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.tables, kFileReason));
   std::set<int> beyond;
   for (const auto& [name, value] : object.items()) {
     absl::string_view rest = name;
@@ -197,11 +197,11 @@ absl::Status HardwareReader::ReadTables() {
             ParseCount(parts[1], &megabytes) && participants >= 2 && megabytes >= 1;
     if (!known) {
       return ImportError(
-          kReason, files_.tables->name, name,
+          kFileReason, files_.tables->name, name,
           "must be `allreduce_size_{n}_{k}MB_time` or `all2all_size_{n}_{k}MB_time`");
     }
     PARPLAN_ASSIGN_OR_RETURN(const double milliseconds,
-                             ReadNumber(value, kReason, files_.tables->name, name));
+                             ReadNumber(value, kFileReason, files_.tables->name, name));
     if (participants > device_count()) {
       beyond.insert(participants);
       continue;
@@ -243,20 +243,20 @@ void HardwareReader::AddGroups() {
 
 absl::Status HardwareReader::ReadSendReceive() {
   if (!files_.send_receive) return absl::OkStatus();
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.send_receive, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.send_receive, kFileReason));
   for (const auto& [name, value] : object.items()) {
     absl::string_view rest = name;
     const bool bandwidth = absl::ConsumePrefix(&rest, "pp_size_");
     int degree = 0;
     if ((!bandwidth && !absl::ConsumePrefix(&rest, "pp_deg_")) || !ParseCount(rest, &degree) ||
         degree < 2) {
-      return ImportError(kReason, files_.send_receive->name, name,
+      return ImportError(kFileReason, files_.send_receive->name, name,
                          "must be `pp_size_{p}` or `pp_deg_{p}`");
     }
     PARPLAN_ASSIGN_OR_RETURN(const double number,
-                             ReadNumber(value, kReason, files_.send_receive->name, name));
+                             ReadNumber(value, kFileReason, files_.send_receive->name, name));
     if (!(number > 0.0)) {
-      return ImportError(kReason, files_.send_receive->name, name, "must be above 0");
+      return ImportError(kFileReason, files_.send_receive->name, name, "must be above 0");
     }
     const std::string what = absl::StrCat(files_.send_receive->name, ": ", name);
     if (device_count() % degree != 0) {
@@ -275,15 +275,15 @@ absl::Status HardwareReader::ReadSendReceive() {
 
 absl::Status HardwareReader::ReadOverlap() {
   if (!files_.overlap) return absl::OkStatus();
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.overlap, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(*files_.overlap, kFileReason));
   const auto found = object.find("overlap_coe");
   if (found == object.end()) {
-    return ImportError(kReason, files_.overlap->name, "overlap_coe", "is missing");
+    return ImportError(kFileReason, files_.overlap->name, "overlap_coe", "is missing");
   }
   PARPLAN_ASSIGN_OR_RETURN(const double slowdown,
-                           ReadNumber(*found, kReason, files_.overlap->name, "overlap_coe"));
+                           ReadNumber(*found, kFileReason, files_.overlap->name, "overlap_coe"));
   if (slowdown < 1.0) {
-    return ImportError(kReason, files_.overlap->name, "overlap_coe", "must be at least 1");
+    return ImportError(kFileReason, files_.overlap->name, "overlap_coe", "must be at least 1");
   }
   hardware_.overlap_slowdown = slowdown;
   return absl::OkStatus();
@@ -291,7 +291,7 @@ absl::Status HardwareReader::ReadOverlap() {
 
 absl::StatusOr<GalvatronHardware> HardwareReader::Read() {
   if (hardware_.nodes.node_count < 0 || hardware_.nodes.devices_per_node < 0) {
-    return FieldError(kReason, "--node-count", "nodes and devices per node must be at least 1");
+    return FieldError(kFileReason, "--node-count", "nodes and devices per node must be at least 1");
   }
   PARPLAN_RETURN_IF_ERROR(ReadGroups());
   PARPLAN_RETURN_IF_ERROR(FindNodes());

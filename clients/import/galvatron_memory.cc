@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_file_rules.h"
 #include "clients/import/galvatron_names.h"
 #include "clients/import/galvatron_times.h"
 
@@ -16,9 +17,6 @@ namespace {
 
 using nlohmann::json;
 using Place = GalvatronOtherMemory::Place;
-
-constexpr Reason kReason = Reason::kProfileInvalid;
-constexpr int kMaxLayerTypes = 64;
 
 class MemoryReader {
  public:
@@ -47,10 +45,10 @@ class MemoryReader {
 
 absl::StatusOr<const json*> MemoryReader::Member(const json& block, const char* key,
                                                  const std::string& field) const {
-  if (!block.is_object()) return ImportError(kReason, file_.name, field, "must be an object");
+  if (!block.is_object()) return ImportError(kFileReason, file_.name, field, "must be an object");
   const auto found = block.find(key);
   if (found == block.end()) {
-    return ImportError(kReason, file_.name, absl::StrCat(field, ".", key), "is missing");
+    return ImportError(kFileReason, file_.name, absl::StrCat(field, ".", key), "is missing");
   }
   return &*found;
 }
@@ -67,24 +65,24 @@ absl::Status MemoryReader::ReadByDegree(const json& block, const std::string& fi
     }
   };
   if (block.is_number()) {
-    PARPLAN_ASSIGN_OR_RETURN(const double value, ReadNumber(block, kReason, file_.name, field));
+    PARPLAN_ASSIGN_OR_RETURN(const double value, ReadNumber(block, kFileReason, file_.name, field));
     keep(field, value, [&](double size) { (*by_degree)[1] = size; });
     return absl::OkStatus();
   }
   if (!block.is_object()) {
-    return ImportError(kReason, file_.name, field,
+    return ImportError(kFileReason, file_.name, field,
                        "must be a number, or an object keyed by tensor-parallel degree");
   }
   for (const auto& [key, entry] : block.items()) {
     const std::string at = absl::StrCat(field, ".", key);
-    PARPLAN_ASSIGN_OR_RETURN(const double value, ReadNumber(entry, kReason, file_.name, at));
+    PARPLAN_ASSIGN_OR_RETURN(const double value, ReadNumber(entry, kFileReason, file_.name, at));
     int degree = 0;
     if (key == "checkpoint" && checkpoint != nullptr) {
       keep(at, value, [&](double size) { *checkpoint = size; });
     } else if (absl::SimpleAtoi(key, &degree) && degree >= 1 && degree <= 65536) {
       keep(at, value, [&](double size) { (*by_degree)[degree] = size; });
     } else {
-      return ImportError(kReason, file_.name, at, "must be keyed by a tensor-parallel degree");
+      return ImportError(kFileReason, file_.name, at, "must be keyed by a tensor-parallel degree");
     }
   }
   return absl::OkStatus();
@@ -95,7 +93,7 @@ absl::Status MemoryReader::ReadLayerEntry(GalvatronLayerMemory entry, const json
   PARPLAN_ASSIGN_OR_RETURN(const json* size, Member(block, "parameter_size", field));
   PARPLAN_ASSIGN_OR_RETURN(
       entry.parameter_megabytes,
-      ReadNumber(*size, kReason, file_.name, absl::StrCat(field, ".parameter_size")));
+      ReadNumber(*size, kFileReason, file_.name, absl::StrCat(field, ".parameter_size")));
   PARPLAN_ASSIGN_OR_RETURN(const json* activations,
                            Member(block, "tp_activation_per_bsz_dict", field));
   PARPLAN_RETURN_IF_ERROR(ReadByDegree(*activations,
@@ -117,12 +115,12 @@ absl::Status MemoryReader::ReadLayer(int type, bool sequence_parallel, const jso
   GalvatronLayerMemory entry;
   entry.layer_type = type;
   entry.sequence_parallel = sequence_parallel;
-  if (!block.is_object()) return ImportError(kReason, file_.name, field, "must be an object");
+  if (!block.is_object()) return ImportError(kFileReason, file_.name, field, "must be an object");
   if (block.contains("parameter_size")) return ReadLayerEntry(std::move(entry), block, field);
   for (const auto& [key, inner] : block.items()) {
     const std::vector<int> lengths = ParseGalvatronSequenceList(key);
     if (lengths.size() != 1) {
-      return ImportError(kReason, file_.name, absl::StrCat(field, ".", key),
+      return ImportError(kFileReason, file_.name, absl::StrCat(field, ".", key),
                          "must be keyed by a sequence length");
     }
     entry.sequence_length = lengths.front();
@@ -148,7 +146,7 @@ absl::Status MemoryReader::ReadOther(Place place, bool sequence_parallel, const 
   GalvatronOtherMemory entry;
   entry.place = place;
   entry.sequence_parallel = sequence_parallel;
-  if (!block.is_object()) return ImportError(kReason, file_.name, field, "must be an object");
+  if (!block.is_object()) return ImportError(kFileReason, file_.name, field, "must be an object");
   if (block.contains("model_states")) return ReadOtherEntry(std::move(entry), block, field);
   bool has_list = false;
   for (const auto& [key, inner] : block.items()) {
@@ -157,7 +155,7 @@ absl::Status MemoryReader::ReadOther(Place place, bool sequence_parallel, const 
   for (const auto& [key, inner] : block.items()) {
     entry.sequence_lengths = ParseGalvatronSequenceList(key);
     if (entry.sequence_lengths.empty()) {
-      return ImportError(kReason, file_.name, absl::StrCat(field, ".", key),
+      return ImportError(kFileReason, file_.name, absl::StrCat(field, ".", key),
                          "must be keyed by a sequence length or a list of them");
     }
     // `512512` is how one release misreads its own `512_512`; both are there.
@@ -169,7 +167,7 @@ absl::Status MemoryReader::ReadOther(Place place, bool sequence_parallel, const 
 
 absl::StatusOr<GalvatronMemory> MemoryReader::Read() {
   PARPLAN_RETURN_IF_ERROR(RefuseMixtureOfExperts(file_));
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file_, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file_, kFileReason));
   int unknown_count = 0;
   for (const auto& [key, block] : object.items()) {
     absl::string_view rest = key;
@@ -183,12 +181,12 @@ absl::StatusOr<GalvatronMemory> MemoryReader::Read() {
       PARPLAN_RETURN_IF_ERROR(ReadOther(Place::kHead, sequence_parallel, block, key));
     } else if (absl::ConsumePrefix(&rest, "layertype_")) {
       if (!absl::SimpleAtoi(rest, &type) || type < 0 || type >= kMaxLayerTypes) {
-        return ImportError(kReason, file_.name, key,
+        return ImportError(kFileReason, file_.name, key,
                            absl::StrCat("must be of one of at most ", kMaxLayerTypes, " types"));
       }
       PARPLAN_RETURN_IF_ERROR(ReadLayer(type, sequence_parallel, block, key));
     } else if (key == "model_config") {
-      if (!block.is_object()) return ImportError(kReason, file_.name, key, "must be an object");
+      if (!block.is_object()) return ImportError(kFileReason, file_.name, key, "must be an object");
       memory_.model_config = block;
     } else if (!ParseGalvatronMemoryBlock(key).has_value()) {
       ++unknown_count;
@@ -202,7 +200,7 @@ absl::StatusOr<GalvatronMemory> MemoryReader::Read() {
     PARPLAN_RETURN_IF_ERROR(ReadRawGalvatronMemory(object, file_.name, &memory_));
   }
   if (memory_.layers.empty()) {
-    return ImportError(kReason, file_.name, "layertype_0",
+    return ImportError(kFileReason, file_.name, "layertype_0",
                        "is missing, and the raw blocks do not give it: that takes a block "
                        "`1_{tp}_{dp}` with `layernum[...]` of one layer type at two layer counts, "
                        "each with `_ms` and `_act`");
@@ -246,14 +244,15 @@ GalvatronMemory AddHalves(GalvatronMemory first, const GalvatronMemory& second) 
 
 absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files) {
   if (files.empty() || files.size() > 2) {
-    return ImportError(kReason, "memory", "", "must be one file, or the two halves of one model");
+    return ImportError(kFileReason, "memory", "",
+                       "must be one file, or the two halves of one model");
   }
   PARPLAN_ASSIGN_OR_RETURN(GalvatronMemory memory, MemoryReader(files[0]).Read());
   if (files.size() == 1) return memory;
   PARPLAN_ASSIGN_OR_RETURN(const GalvatronMemory half, MemoryReader(files[1]).Read());
   memory = AddHalves(std::move(memory), half);
   if (memory.layers.empty()) {
-    return ImportError(kReason, files[1].name, "layertype_0",
+    return ImportError(kFileReason, files[1].name, "layertype_0",
                        absl::StrCat("must have a sequence length in common with ", files[0].name));
   }
   return memory;

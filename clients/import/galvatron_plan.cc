@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Reason kReason = Reason::kSpecInvalid;
+constexpr Reason kPlanReason = Reason::kSpecInvalid;
 
 bool IsEmbedding(LayerKind kind) {
   return kind == LayerKind::kEmbedding || kind == LayerKind::kPatchEmbedding;
@@ -27,7 +27,7 @@ absl::Status CheckModelEnds(const ModelSpec& model) {
       model.layer(model.layer_count() - 1).kind == LayerKind::kHead) {
     return absl::OkStatus();
   }
-  return FieldError(kReason, "model.layer_runs",
+  return FieldError(kPlanReason, "model.layer_runs",
                     "must start with one embedding and end with one head for Galvatron's format");
 }
 
@@ -59,7 +59,7 @@ class PlanReader {
   };
   absl::StatusOr<Strategy> MakeStrategy(const std::string& field, const LayerEntry& entry);
   absl::Status Error(absl::string_view field, absl::string_view rule) const {
-    return ImportError(kReason, file_.name, field, rule);
+    return ImportError(kPlanReason, file_.name, field, rule);
   }
 
   const NamedText& file_;
@@ -77,7 +77,7 @@ class PlanReader {
 absl::StatusOr<int> PlanReader::Number(const char* key, int minimum,
                                        std::optional<int> otherwise) const {
   const auto found = object_.find(key);
-  if (found != object_.end()) return ReadCount(*found, minimum, kReason, file_.name, key);
+  if (found != object_.end()) return ReadCount(*found, minimum, kPlanReason, file_.name, key);
   if (otherwise.has_value()) return *otherwise;
   return Error(key, "is missing");
 }
@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, int size, int
     }
   } else if (found->is_array()) {
     for (const json& entry : *found) {
-      PARPLAN_ASSIGN_OR_RETURN(const int value, ReadCount(entry, 0, kReason, file_.name, key));
+      PARPLAN_ASSIGN_OR_RETURN(const int value, ReadCount(entry, 0, kPlanReason, file_.name, key));
       values.push_back(value);
     }
   } else {
@@ -210,7 +210,7 @@ void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, St
 
 absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_RETURN_IF_ERROR(CheckModelEnds(model_));
-  PARPLAN_ASSIGN_OR_RETURN(object_, ParseJsonObject(file_, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(object_, ParseJsonObject(file_, kPlanReason));
   static constexpr const char* kKnownKeys[] = {
       "pp_deg",     "tp_sizes_enc", "tp_consecutive_flags", "dp_types_enc",
       "global_bsz", "chunks",       "pp_division",          "checkpoint",

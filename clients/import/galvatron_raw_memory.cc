@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_file_rules.h"
 #include "clients/import/galvatron_memory.h"
 #include "clients/import/galvatron_names.h"
 
@@ -24,8 +25,6 @@ namespace parplan {
 namespace {
 
 using nlohmann::json;
-
-constexpr Reason kReason = Reason::kProfileInvalid;
 
 // The memory of rank 0 of one raw model.
 struct RawModel {
@@ -40,10 +39,10 @@ using RawBlock = std::map<std::pair<int, int>, std::map<int, RawModel>>;
 absl::StatusOr<RawBlock> ReadBlock(const json& block, absl::string_view file_name,
                                    const std::string& field) {
   RawBlock models;
-  if (!block.is_object()) return ImportError(kReason, file_name, field, "must be an object");
+  if (!block.is_object()) return ImportError(kFileReason, file_name, field, "must be an object");
   for (const auto& [name, value] : block.items()) {
     const std::string at = absl::StrCat(field, ".", name);
-    PARPLAN_ASSIGN_OR_RETURN(const double size, ReadNumber(value, kReason, file_name, at));
+    PARPLAN_ASSIGN_OR_RETURN(const double size, ReadNumber(value, kFileReason, file_name, at));
     const std::optional<GalvatronMemoryKey> key = ParseGalvatronMemoryKey(name);
     if (!key.has_value() || key->rank != 0 || key->layer_counts.size() != 1 ||
         key->sequence_lengths.size() > 1) {

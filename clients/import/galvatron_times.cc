@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "clients/import/galvatron_file_rules.h"
 #include "clients/import/galvatron_names.h"
 
 namespace parplan {
@@ -23,8 +24,6 @@ namespace {
 using nlohmann::json;
 using Kind = GalvatronTimeKey::Kind;
 
-constexpr Reason kReason = Reason::kProfileInvalid;
-constexpr int kMaxLayerTypes = 64;
 // Most passes of one batch size; more than the release with most layer types writes.
 constexpr size_t kMaxPasses = 64;
 
@@ -86,7 +85,7 @@ absl::Status TimeReader::ReadFirstRelease(const json& object, int hidden_size) {
     }
     int width = 0;
     if (!absl::SimpleAtoi(rest, &width) || width < 1 || width > kMaxImportCount) {
-      return ImportError(kReason, file_.name, key, "must end in the width of the model");
+      return ImportError(kFileReason, file_.name, key, "must end in the width of the model");
     }
     by_width[width] = {key, &value};
   }
@@ -96,7 +95,7 @@ absl::Status TimeReader::ReadFirstRelease(const json& object, int hidden_size) {
   if (found == by_width.end()) {
     std::vector<int> widths;
     for (const auto& [width, entry] : by_width) widths.push_back(width);
-    return ImportError(kReason, file_.name, "fwd_time",
+    return ImportError(kFileReason, file_.name, "fwd_time",
                        absl::StrCat("is given for the hidden sizes ", absl::StrJoin(widths, ", "),
                                     "; choose one with --hidden-size"));
   }
@@ -106,20 +105,21 @@ absl::Status TimeReader::ReadFirstRelease(const json& object, int hidden_size) {
     static constexpr absl::string_view kTypes[] = {"encoder", "decoder"};
     for (const auto& [name, entry] : value->items()) {
       const std::string field = absl::StrCat(key, ".", name);
-      PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(entry, kReason, file_.name, field));
+      PARPLAN_ASSIGN_OR_RETURN(const double time,
+                               ReadNumber(entry, kFileReason, file_.name, field));
       absl::string_view rest = name;
       int type = 0;
       if (name == kTypes[0] || name == kTypes[1]) {
         type = name == kTypes[1];
       } else if (!absl::ConsumePrefix(&rest, "layer_type_") || !absl::SimpleAtoi(rest, &type) ||
                  type < 0 || type >= kMaxLayerTypes) {
-        return ImportError(kReason, file_.name, field,
+        return ImportError(kFileReason, file_.name, field,
                            "must be `encoder`, `decoder` or `layer_type_` and a number");
       }
       AddLayer(type, 1, 0, time, false, field);
     }
   } else {
-    PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(*value, kReason, file_.name, key));
+    PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(*value, kFileReason, file_.name, key));
     AddLayer(0, 1, 0, time, false, key);
   }
   times_.notes.push_back(absl::StrCat(
@@ -137,12 +137,12 @@ absl::Status TimeReader::ReadKeys(const json& object) {
       continue;
     }
     if (!key->part.empty()) {
-      return ImportError(kReason, file_.name, name,
+      return ImportError(kFileReason, file_.name, name,
                          "is the time of a part of a mixture-of-experts layer; this importer "
                          "reads dense layers only, because its files lack the time of one expert "
                          "and of the routing");
     }
-    PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(value, kReason, file_.name, name));
+    PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(value, kFileReason, file_.name, name));
     if (key->kind == Kind::kWholeModel) {
       std::vector<Pass>& passes = passes_[{key->batch_size, key->sequence_lengths}];
       if (passes.size() < kMaxPasses) passes.push_back({key->layer_counts, time});
@@ -155,7 +155,7 @@ absl::Status TimeReader::ReadKeys(const json& object) {
                            GalvatronOtherTime{key->batch_size, key->sequence_lengths, time});
       }
     } else if (key->layer_type >= kMaxLayerTypes) {
-      return ImportError(kReason, file_.name, name,
+      return ImportError(kFileReason, file_.name, name,
                          absl::StrCat("must be of one of at most ", kMaxLayerTypes, " types"));
     } else if (key->batch_size == 0) {
       plain_[key->layer_type] = time;
@@ -276,7 +276,7 @@ void TimeReader::Finish() {
 
 absl::StatusOr<GalvatronTimes> TimeReader::Read(int hidden_size) {
   PARPLAN_RETURN_IF_ERROR(RefuseMixtureOfExperts(file_));
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file_, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file_, kFileReason));
   PARPLAN_RETURN_IF_ERROR(ReadFirstRelease(object, hidden_size));
   PARPLAN_RETURN_IF_ERROR(ReadKeys(object));
   AddPlainTimes();
@@ -288,7 +288,7 @@ absl::StatusOr<GalvatronTimes> TimeReader::Read(int hidden_size) {
                     [type](const GalvatronLayerTime& time) { return time.layer_type == type; });
     if (!found) {
       return ImportError(
-          kReason, file_.name, absl::StrCat("layertype_", type),
+          kFileReason, file_.name, absl::StrCat("layertype_", type),
           "has no positive time, and none can be had from differences: that takes `layernum[...]` "
           "of the same batch size at two layer counts");
     }
@@ -323,7 +323,7 @@ GalvatronTimes AddHalves(GalvatronTimes first, const GalvatronTimes& second) {
 
 absl::Status RefuseMixtureOfExperts(const NamedText& file) {
   if (absl::StrContains(file.name, "mixtral") || absl::StrContains(file.name, "/moe/")) {
-    return ImportError(kReason, file.name, "",
+    return ImportError(kFileReason, file.name, "",
                        "is of a mixture of experts; this importer reads dense layers only, because "
                        "its files lack the time of one expert and of the routing");
   }
@@ -333,7 +333,8 @@ absl::Status RefuseMixtureOfExperts(const NamedText& file) {
 absl::StatusOr<GalvatronTimes> ReadGalvatronTimes(absl::Span<const NamedText> files,
                                                   int hidden_size) {
   if (files.empty() || files.size() > 2) {
-    return ImportError(kReason, "times", "", "must be one file, or the two halves of one model");
+    return ImportError(kFileReason, "times", "",
+                       "must be one file, or the two halves of one model");
   }
   PARPLAN_ASSIGN_OR_RETURN(GalvatronTimes times, TimeReader(files[0]).Read(hidden_size));
   if (files.size() == 1) return times;
@@ -341,7 +342,7 @@ absl::StatusOr<GalvatronTimes> ReadGalvatronTimes(absl::Span<const NamedText> fi
   times = AddHalves(std::move(times), half);
   if (times.layers.empty()) {
     return ImportError(
-        kReason, files[1].name, "layertype_0",
+        kFileReason, files[1].name, "layertype_0",
         absl::StrCat("must have a batch size and sequence length in common with ", files[0].name));
   }
   return times;
