@@ -19,6 +19,10 @@ std::string Clean(absl::string_view text);
 // Cleans the text and makes it safe as HTML content and between quotes.
 std::string Escape(absl::string_view text);
 
+// Most characters of a layer's name, and of a plan's gist (`PlanGist`), on the page. Not measured.
+inline constexpr int kMaxNameLength = 60;
+inline constexpr int kMaxGistLength = 240;
+
 // Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`.
 std::string Shorten(absl::string_view text, int max_characters);
 

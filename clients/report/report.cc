@@ -20,7 +20,6 @@ using report::Escape;
 using report::Percent;
 
 constexpr int kMaxTitleLength = 200;
-constexpr size_t kMaxGistLength = 240;
 constexpr int kMaxFactLength = 4000;
 
 std::string Tile(const std::string& value, const std::string& label, bool bad = false) {
@@ -93,7 +92,7 @@ std::string Header(const ReportInput& input) {
   }
   // A longer one says less than the tables below.
   const std::string gist = PlanGist(plan);
-  if (gist.size() <= kMaxGistLength) {
+  if (static_cast<int>(gist.size()) <= report::kMaxGistLength) {
     absl::StrAppend(&html, "<p><b>In one line:</b> <span class=\"code\">", Escape(gist),
                     "</span></p>");
   }

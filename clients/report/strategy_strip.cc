@@ -16,7 +16,6 @@ namespace {
 // the second number the cells do not become wider.
 constexpr int kMaxCellsPerRow = 100;
 constexpr int kMinCellsPerRow = 12;
-constexpr int kMaxNameLength = 60;
 // Largest number of pieces that is drawn.
 constexpr size_t kMaxPieces = 1500;
 // Number of pieces above which tooltips leave out the strategy's words, which the table has.

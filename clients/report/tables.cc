@@ -15,9 +15,7 @@
 namespace parplan::report {
 namespace {
 
-constexpr int kMaxNameLength = 60;
 constexpr int kMaxPlannerLength = 40;
-constexpr int kMaxGistLength = 240;
 constexpr int kMaxRunRows = 400;
 constexpr int kMaxStageRows = 512;
 constexpr int kMaxPlanRows = 200;
