@@ -87,7 +87,7 @@ bool HasEvidence(const FittedCoefficient& coefficient) {
   return coefficient.fitted.evidence_count > 0;
 }
 
-std::string Text(const CalibrateResult& result) {
+std::string ResultText(const CalibrateResult& result) {
   std::string text = absl::StrFormat("%-26s %-16s %11s %11s %7s %5s  %s\n", "coefficient", "scope",
                                      "before", "fitted", "+-", "runs", "bounds");
   for (const FittedCoefficient& coefficient : result.coefficients) {
@@ -117,7 +117,7 @@ std::string Text(const CalibrateResult& result) {
   return text;
 }
 
-nlohmann::ordered_json Json(const CalibrateResult& result, const std::string& path) {
+nlohmann::ordered_json ResultJson(const CalibrateResult& result, const std::string& path) {
   nlohmann::ordered_json object;
   object["calibration"] = path;
   object["digest"] = CalibrationDigest(result.calibration.content());
@@ -205,9 +205,9 @@ absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
   result.skipped.insert(result.skipped.begin(), skipped.begin(), skipped.end());
   PARPLAN_RETURN_IF_ERROR(
       WriteFile(flags.out_path, ToReadableJson(CalibrationToProto(result.calibration))));
-  if (session.json) return Print(session, Json(result, flags.out_path).dump(2) + "\n");
+  if (session.json) return Print(session, ResultJson(result, flags.out_path).dump(2) + "\n");
   for (const std::string& reason : result.skipped) Note(session, "not fitted: " + reason);
-  return Print(session, Text(result));
+  return Print(session, ResultText(result));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
+#include "clients/planctl/view/duration_seconds.h"
 #include "clients/planctl/view/text_layout.h"
 
 namespace parplan::planctl {
@@ -28,11 +29,7 @@ struct ShapeFlags {
   int max_device_count = 0;
 };
 
-double SecondsOf(const google::protobuf::Duration& duration) {
-  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
-}
-
-std::string Text(const v1::ShapePlanResponse& response) {
+std::string ShapesText(const v1::ShapePlanResponse& response) {
   // Columns at which the last one starts, with and without a plan.
   constexpr int kPlanColumn = 56;
   constexpr int kReasonColumn = 11;
@@ -116,7 +113,7 @@ absl::Status Shape(const Session& session, const ShapeFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse response,
                            PlanClient(channel).ShapePlan(request, flags.server.Call()));
-  return Print(session, session.json ? JsonText(response) : Text(response));
+  return Print(session, session.json ? JsonText(response) : ShapesText(response));
 }
 
 }  // namespace

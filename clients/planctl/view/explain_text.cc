@@ -14,14 +14,6 @@ namespace {
 using report::Change;
 using report::Percent;
 
-// Column at which the values of a plan's head start.
-constexpr int kValueColumn = 13;
-
-std::string PaddedLeft(const std::string& text, int columns) {
-  const int missing = columns - ColumnCount(text);
-  return missing > 0 ? absl::StrCat(std::string(static_cast<size_t>(missing), ' '), text) : text;
-}
-
 // `+1.20 ms`, `-3.40 GB`, `±0`.
 template <typename Value, typename Text>
 std::string Signed(Value from, Value to, Text text) {

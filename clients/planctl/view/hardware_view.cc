@@ -24,7 +24,7 @@ struct FabricEntry {
 };
 
 template <typename Strings>
-Json List(const Strings& strings) {
+Json JsonList(const Strings& strings) {
   Json list = Json::array();
   for (const auto& string : strings) list.push_back(string);
   return list;
@@ -70,7 +70,7 @@ Json LinkJson(const LinkDescription& link, const HardwareLibrary& library) {
   for (const auto* const links :
        {&library.message().intra_node_links(), &library.message().inter_node_links()}) {
     for (const v1::LinkDescription& entry : *links) {
-      if (entry.link_id() == link.link_id) json["sources"] = List(entry.sources());
+      if (entry.link_id() == link.link_id) json["sources"] = JsonList(entry.sources());
     }
   }
   return json;
@@ -79,10 +79,10 @@ Json LinkJson(const LinkDescription& link, const HardwareLibrary& library) {
 Json FabricJson(const FabricEntry& found, const HardwareLibrary& library) {
   const bool has_name = found.entry != nullptr;
   return {{"fabric_id", found.fabric->fabric_id},
-          {"aliases", has_name ? List(found.entry->aliases()) : Json::array()},
+          {"aliases", has_name ? JsonList(found.entry->aliases()) : Json::array()},
           {"intra_node", LinkJson(found.fabric->intra_node, library)},
           {"inter_node", LinkJson(found.fabric->inter_node, library)},
-          {"sources", has_name ? List(found.entry->sources()) : Json::array()}};
+          {"sources", has_name ? JsonList(found.entry->sources()) : Json::array()}};
 }
 
 Json DeviceJson(const DeviceDescription& device, const v1::DeviceDescription& entry) {
@@ -94,7 +94,7 @@ Json DeviceJson(const DeviceDescription& device, const v1::DeviceDescription& en
   }
   return {{"device_id", device.device_id},
           {"device_family", device.device_family},
-          {"aliases", List(entry.aliases())},
+          {"aliases", JsonList(entry.aliases())},
           {"matrix_flops_16_bit", device.matrix_flops_16_bit},
           {"matrix_flops_fp32", device.matrix_flops_fp32},
           {"vector_flops_fp32", device.vector_flops_fp32},
@@ -103,7 +103,7 @@ Json DeviceJson(const DeviceDescription& device, const v1::DeviceDescription& en
           {"last_level_cache_bytes", device.last_level_cache.count()},
           {"multiprocessor_count", device.multiprocessor_count},
           {"usual_fabrics", usual_fabrics},
-          {"sources", List(entry.sources())}};
+          {"sources", JsonList(entry.sources())}};
 }
 
 std::string DeviceText(const DeviceDescription& device, const v1::DeviceDescription& entry) {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "clients/planctl/view/duration_seconds.h"
+
 namespace parplan::planctl {
 namespace {
 
@@ -13,10 +15,6 @@ std::string ShortName(const std::string& name, const std::string& prefix) {
   std::string result = name.substr(prefix.size());
   for (char& c : result) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return result;
-}
-
-double SecondsOf(const google::protobuf::Duration& duration) {
-  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
 }
 
 const char* RecomputeName(RecomputeLevel level) {

@@ -14,9 +14,6 @@ namespace {
 using report::Name;
 using report::Percent;
 
-// Column at which the values of the head start.
-constexpr int kValueColumn = 13;
-
 // Columns of a layer's name at most.
 constexpr int kMaxNameColumns = 24;
 
@@ -24,11 +21,6 @@ std::string Padded(std::string text, int columns) {
   const int missing = columns - ColumnCount(text);
   if (missing > 0) text.append(static_cast<size_t>(missing), ' ');
   return text;
-}
-
-std::string PaddedLeft(const std::string& text, int columns) {
-  const int missing = columns - ColumnCount(text);
-  return missing > 0 ? absl::StrCat(std::string(static_cast<size_t>(missing), ' '), text) : text;
 }
 
 // `1F1B`, `GPipe`, `V=4` for interleaved stages.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/planctl/view/duration_seconds.h"
 #include "planner/model/runtime_traits.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/duration_wire.h"
@@ -34,10 +35,6 @@ absl::StatusOr<PlanView> ViewOfEnvelope(const v1::SignedPlan& signed_plan) {
   view.signature =
       absl::StrCat("signed by ", KeyIds(signed_plan), " (not checked here: planctl verify does)");
   return view;
-}
-
-double SecondsOf(const google::protobuf::Duration& duration) {
-  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
 }
 
 absl::StatusOr<PlanBeside> RivalFromProto(const v1::RivalPlan& message, int device_count) {

@@ -34,6 +34,11 @@ int ColumnCount(absl::string_view text) {
   }));
 }
 
+std::string PaddedLeft(const std::string& text, int columns) {
+  const int missing = columns - ColumnCount(text);
+  return missing > 0 ? absl::StrCat(std::string(static_cast<size_t>(missing), ' '), text) : text;
+}
+
 std::string Wrap(absl::string_view text, int indent) {
   std::vector<std::string> words;
   for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {

@@ -14,8 +14,14 @@ namespace parplan::planctl {
 // for a prompt or a quotation in a terminal of 100 columns (not measured).
 inline constexpr int kTextWidth = 96;
 
+// Column at which the values of a plan's head start.
+inline constexpr int kValueColumn = 13;
+
 // Counts the characters of UTF-8 text, each taken as one column.
 int ColumnCount(absl::string_view text);
+
+// Returns `text` with spaces before it, so that it takes at least `columns` columns.
+std::string PaddedLeft(const std::string& text, int columns);
 
 // Breaks `text` at its spaces so that a line that starts at column `indent` ends
 // at `kTextWidth`; a number and its unit (`4.2 ms`, `1 %`) stay together. Lines after the first
