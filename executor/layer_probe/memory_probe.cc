@@ -15,7 +15,6 @@
 namespace parplan {
 namespace {
 
-constexpr uint64_t kSeed = 1;
 // Number of layers: the embedding, one layer of the definition, and the head.
 constexpr int kLayerCount = 3;
 
@@ -64,7 +63,7 @@ absl::StatusOr<SmallModelSizes> MeasureOnce(const ModelSpec& model, int middle_i
   ArrayPool pool(*setting.memory);
   KeptRecorder recorder(pool);
   const std::unique_ptr<TokenSource> tokens =
-      MakeSyntheticTokens(job.model.layer(0).vocabulary_size, kSeed);
+      MakeSyntheticTokens(job.model.layer(0).vocabulary_size, kProbeSeed);
   // Activations do not depend on the optimizer; this one has no state.
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankTrainer> trainer,
                            RankTrainer::Create(job.program, job.model,
@@ -73,7 +72,7 @@ absl::StatusOr<SmallModelSizes> MeasureOnce(const ModelSpec& model, int middle_i
                                                 .tokens = tokens.get(),
                                                 .make_group = job.make_group,
                                                 .optimizer = SgdSettings{.momentum = 0.0},
-                                                .seed = kSeed,
+                                                .seed = kProbeSeed,
                                                 .observer = &recorder}));
   PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
   sizes.kept = recorder.kept();

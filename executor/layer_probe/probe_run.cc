@@ -11,7 +11,6 @@ namespace {
 
 // Micro-batches of a step; more than one, so that the begin and the end of a step weigh less.
 constexpr int64_t kMicroBatchCount = 2;
-constexpr uint64_t kSeed = 1;
 
 std::vector<int> KindsOfLayers(const ModelSpec& model) {
   std::vector<int> kinds(model.layer_count(), static_cast<int>(ProbedKind::kMiddle));
@@ -90,7 +89,7 @@ absl::StatusOr<std::unique_ptr<ProbeRun>> ProbeRun::Create(const ModelSpec& mode
                                                 .tokens = run->tokens_.get(),
                                                 .make_group = make_group,
                                                 .optimizer = SettingsOf(model.optimizer()),
-                                                .seed = kSeed,
+                                                .seed = kProbeSeed,
                                                 .observer = &run->recorder_}));
   return run;
 }
@@ -100,7 +99,7 @@ ProbeRun::ProbeRun(ModelSpec model, RankProgram program, const LayerProbeSetting
       program_(std::move(program)),
       meter_{.now = setting.now},
       pool_(*setting.memory),
-      tokens_(MakeSyntheticTokens(model_.layer(0).vocabulary_size, kSeed)),
+      tokens_(MakeSyntheticTokens(model_.layer(0).vocabulary_size, kProbeSeed)),
       recorder_(setting.kernels, &meter_, KindsOfLayers(model_), setting.now) {}
 
 absl::StatusOr<std::array<ProbedTimes, kProbedKindCount>> ProbeRun::Step() {

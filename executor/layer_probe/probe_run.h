@@ -4,6 +4,7 @@
 #define PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -22,6 +23,9 @@ namespace parplan {
 // Kinds of layers of such a model.
 enum class ProbedKind { kEmbedding, kMiddle, kHead };
 inline constexpr int kProbedKindCount = 3;
+
+// Seed of the parameters and tokens of such models.
+inline constexpr uint64_t kProbeSeed = 1;
 
 // Times of one step, summed over all layers of a kind.
 struct ProbedTimes {

@@ -13,7 +13,7 @@ namespace parplan {
 namespace {
 
 // Limit for handing one short message to the server.
-constexpr absl::Duration kPatience = absl::Seconds(5);
+constexpr absl::Duration kServerPatience = absl::Seconds(5);
 
 absl::Status FailureOf(const Frame& frame) {
   if (frame.key == "lost") {
@@ -54,7 +54,7 @@ Rendezvous::~Rendezvous() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_leaving_ = true;
-    (void)WriteFrame(socket_, {.kind = FrameKind::kGoodbye}, SteadyNow() + kPatience);
+    (void)WriteFrame(socket_, {.kind = FrameKind::kGoodbye}, SteadyNow() + kServerPatience);
   }
   ::shutdown(socket_.descriptor(), SHUT_RDWR);
   thread_.join();
@@ -87,15 +87,16 @@ absl::Status Rendezvous::Set(const std::string& key, const std::string& value) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
   return WriteFrame(socket_, {.kind = FrameKind::kSet, .key = key, .value = value},
-                    SteadyNow() + kPatience);
+                    SteadyNow() + kServerPatience);
 }
 
 absl::StatusOr<std::string> Rendezvous::Get(const std::string& key, absl::Duration patience) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
   const uint32_t number = ++question_count_;
-  PARPLAN_RETURN_IF_ERROR(WriteFrame(
-      socket_, {.kind = FrameKind::kGet, .number = number, .key = key}, SteadyNow() + kPatience));
+  PARPLAN_RETURN_IF_ERROR(WriteFrame(socket_,
+                                     {.kind = FrameKind::kGet, .number = number, .key = key},
+                                     SteadyNow() + kServerPatience));
   const auto is_over = [&] { return !failure_.ok() || answers_.contains(number); };
   // In pieces, since the clocks of condition variables overflow.
   const absl::Duration deadline = SteadyNow() + patience;
@@ -118,7 +119,8 @@ absl::StatusOr<std::string> Rendezvous::Get(const std::string& key, absl::Durati
 void Rendezvous::Abort(const std::string& why) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return;
-  (void)WriteFrame(socket_, {.kind = FrameKind::kAbort, .value = why}, SteadyNow() + kPatience);
+  (void)WriteFrame(socket_, {.kind = FrameKind::kAbort, .value = why},
+                   SteadyNow() + kServerPatience);
 }
 
 absl::Status Rendezvous::Health() const {

@@ -20,7 +20,7 @@ namespace parplan {
 namespace {
 
 // Limit for one rank to take a message, which is short. A rank that takes longer is lost.
-constexpr absl::Duration kPatience = absl::Seconds(5);
+constexpr absl::Duration kRankPatience = absl::Seconds(5);
 
 // Returns whether both are equal, in a time that does not depend on where they differ.
 bool SameSecret(absl::string_view a, absl::string_view b) {
@@ -86,7 +86,7 @@ void RendezvousServer::Serve() {
 }
 
 void RendezvousServer::Welcome() {
-  absl::StatusOr<Socket> socket = listener_.Accept(SteadyNow() + kPatience);
+  absl::StatusOr<Socket> socket = listener_.Accept(SteadyNow() + kRankPatience);
   if (!socket.ok()) return;
   guests_.push_back(std::make_unique<Guest>());
   guests_.back()->socket = *std::move(socket);
@@ -126,8 +126,8 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
       return Refuse(guest, absl::StrCat("rank ", rank, " is here already"));
     }
     guest.rank = rank;
-    (void)WriteFrame(guest.socket, {.kind = FrameKind::kWelcome}, SteadyNow() + kPatience);
-    if (failure_ != nullptr) (void)WriteFrame(guest.socket, *failure_, SteadyNow() + kPatience);
+    (void)WriteFrame(guest.socket, {.kind = FrameKind::kWelcome}, SteadyNow() + kRankPatience);
+    if (failure_ != nullptr) (void)WriteFrame(guest.socket, *failure_, SteadyNow() + kRankPatience);
     return;
   }
   switch (frame.kind) {
@@ -164,13 +164,13 @@ void RendezvousServer::Answer(Guest& guest, uint32_t number, const std::string& 
   if (guest.is_gone) return;
   const absl::Status status = WriteFrame(
       guest.socket, {.kind = FrameKind::kValue, .number = number, .key = key, .value = value},
-      SteadyNow() + kPatience);
+      SteadyNow() + kRankPatience);
   if (!status.ok()) Lose(guest, std::string(status.message()));
 }
 
 void RendezvousServer::Refuse(Guest& guest, const std::string& why) {
   (void)WriteFrame(guest.socket, {.kind = FrameKind::kRefused, .value = why},
-                   SteadyNow() + kPatience);
+                   SteadyNow() + kRankPatience);
   guest.is_gone = true;
 }
 
@@ -188,7 +188,7 @@ void RendezvousServer::ReportFailure(uint32_t rank, const std::string& kind,
       Frame{.kind = FrameKind::kFailure, .number = rank, .key = kind, .value = why});
   for (const std::unique_ptr<Guest>& guest : guests_) {
     if (guest->is_gone || guest->rank < 0) continue;
-    (void)WriteFrame(guest->socket, *failure_, SteadyNow() + kPatience);
+    (void)WriteFrame(guest->socket, *failure_, SteadyNow() + kRankPatience);
   }
 }
 
