@@ -20,6 +20,7 @@
 #include "profiler-agent/daemon/link_probe.h"
 #include "profiler-agent/daemon/measuring.h"
 #include "profiler-agent/daemon/remembered.h"
+#include "profiler-agent/daemon/status_text.h"
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
 #include "profiler-agent/upload/upload_queue.h"
@@ -38,8 +39,6 @@ constexpr absl::Duration kRestPause = absl::Minutes(1);
 constexpr absl::Duration kLinkPause = absl::Seconds(30);
 // Pauses after a failed measurement or a failed write to the queue.
 constexpr BackoffOptions kFailurePauses = {absl::Minutes(1), absl::Hours(1)};
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 void LogLine(int rank, absl::string_view line) {
   LogEvent("warning", "rank said", {{"rank", absl::StrCat(rank)}, {"line", std::string(line)}});
@@ -83,7 +82,7 @@ class Daemon {
               {"metrics_port", absl::StrCat(metrics_port)}});
     // A node that cannot lend itself is still measured.
     if (const absl::Status status = OfferLinks(); !status.ok()) {
-      LogEvent("error", "no leases are taken", {{"message", Text(status)}});
+      LogEvent("error", "no leases are taken", {{"message", StatusText(status)}});
     }
     uploader_ = std::make_unique<Uploader>(
         *queue_, [this](const PendingUpload& upload) { return Bring(upload); }, BackoffOptions(),
@@ -147,7 +146,7 @@ class Daemon {
     const int node_count = static_cast<int>(options_.link_nodes.size());
     const absl::StatusOr<agent::v1::ProbePlan> whole = LinkProbePlan(options_.request, node_count);
     if (!whole.ok()) {
-      LogEvent("error", "no links to measure", {{"message", Text(whole.status())}});
+      LogEvent("error", "no links to measure", {{"message", StatusText(whole.status())}});
       return;
     }
     if (remembered_->profile().device_kind().empty()) {
@@ -175,7 +174,7 @@ class Daemon {
                               now - links_start_, now);
     if (!profile->ok()) {
       next_links_ = now + kLinkPause;
-      LogEvent("warning", "links were not measured", {{"message", Text(profile->status())}});
+      LogEvent("warning", "links were not measured", {{"message", StatusText(profile->status())}});
       return;
     }
     LogEvent("info", "measured links",
@@ -206,7 +205,7 @@ class Daemon {
       LogEvent("info", "uploaded", {{"request_id", upload.request_id}});
     } else {
       LogEvent(may_retry ? "warning" : "error", may_retry ? "upload failed" : "upload refused",
-               {{"request_id", upload.request_id}, {"message", Text(status)}});
+               {{"request_id", upload.request_id}, {"message", StatusText(status)}});
     }
   }
 
@@ -215,12 +214,12 @@ class Daemon {
     next_look_ = now + kInventoryInterval;
     const absl::StatusOr<NodeInventory> inventory = ReadInventory(options_.measurement.inventory);
     if (!inventory.ok()) {
-      LogEvent("error", "no inventory", {{"message", Text(inventory.status())}});
+      LogEvent("error", "no inventory", {{"message", StatusText(inventory.status())}});
       return;
     }
     const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(options_.request);
     if (!whole.ok()) {
-      LogEvent("error", "nothing to measure", {{"message", Text(whole.status())}});
+      LogEvent("error", "nothing to measure", {{"message", StatusText(whole.status())}});
       return;
     }
     std::optional<NextProbe> next = remembered_->Next(*whole, InventoryFingerprint(*inventory),
@@ -262,7 +261,7 @@ class Daemon {
       next_look_ =
           now + (is_busy ? options_.busy_pause : BackoffPause(kFailurePauses, failure_count_, 1.0));
       LogEvent("warning", is_busy ? "node is busy" : "measurement failed",
-               {{"message", Text(profile->status())},
+               {{"message", StatusText(profile->status())},
                 {"next", absl::FormatTime(next_look_, absl::UTCTimeZone())}});
       measuring_.reset();
       return;
@@ -299,7 +298,7 @@ class Daemon {
     queue_failure_count_ = 0;
     Queue();
     const absl::Status kept = remembered_->Learn(probe, whole, fingerprint, profile, now);
-    if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", Text(kept)}});
+    if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", StatusText(kept)}});
   }
 
   // Puts the profile into the queue; retried later if the disk is full.
@@ -310,7 +309,7 @@ class Daemon {
       uploader_->Wake();
     } else {
       next_queue_ = absl::Now() + BackoffPause(kFailurePauses, ++queue_failure_count_, 1.0);
-      LogEvent("error", "cannot queue the profile", {{"message", Text(status)}});
+      LogEvent("error", "cannot queue the profile", {{"message", StatusText(status)}});
     }
     metrics_.SetQueue(queue_->length(), queue_->damaged_count());
   }

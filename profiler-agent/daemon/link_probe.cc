@@ -7,6 +7,7 @@
 #include "base/service/shell/event_log.h"
 #include "base/status_macros.h"
 #include "executor/device/comm/rendezvous_server.h"
+#include "profiler-agent/daemon/status_text.h"
 
 namespace parplan {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 // How long to ask for a lease. An agent that is asked to stop waits for this, so it is kept to what
 // a person accepts.
 constexpr absl::Duration kLeasePatience = absl::Seconds(10);
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 }  // namespace
 
@@ -112,7 +111,7 @@ absl::StatusOr<v1::Profile> LinkProbe::Host(agent::v1::ProbePlan plan,
     if (end != early_ends_.end()) return absl::CancelledError(end->second);
   }
   const absl::StatusOr<v1::Profile> profile = Meet(lease, std::move(plan));
-  agent_.Return(lease.lease_id(), profile.ok() ? "" : Text(profile.status()));
+  agent_.Return(lease.lease_id(), profile.ok() ? "" : StatusText(profile.status()));
   return profile;
 }
 
@@ -155,8 +154,8 @@ void LinkProbe::Opened(const v1::Lease& lease) {
     const absl::Status status = Measure(lease, plan, index, lease.rendezvous_address()).status();
     // If all went well, the host returns the lease.
     if (!status.ok()) {
-      LogEvent("warning", "links were not measured", {{"message", Text(status)}});
-      agent_.Return(lease.lease_id(), Text(status).substr(0, 1000));
+      LogEvent("warning", "links were not measured", {{"message", StatusText(status)}});
+      agent_.Return(lease.lease_id(), StatusText(status).substr(0, 1000));
     }
     Leave();
   });

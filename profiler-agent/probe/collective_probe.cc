@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "profiler-agent/probe/float_bytes.h"
 
 namespace parplan {
 namespace {
 
-constexpr int64_t kFloatBytes = 4;
 constexpr int kMaxOperationsOfSample = 64;
 constexpr int kSamplesAtOnce = 8;
 // Operations alternate between two buffers, as in training: a message is not the one just sent, but

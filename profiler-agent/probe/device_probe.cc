@@ -8,11 +8,11 @@
 #include "base/status_macros.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/layer_probe/time_spread.h"
+#include "profiler-agent/probe/float_bytes.h"
 
 namespace parplan {
 namespace {
 
-constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kSide = 384;
 constexpr int64_t kReducedFloats = int64_t{2} << 20;
 constexpr int64_t kCopiedBytes = int64_t{64} << 20;

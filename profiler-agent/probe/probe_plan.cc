@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "profiler-agent/probe/float_bytes.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/model_wire.h"
@@ -22,7 +23,6 @@ constexpr absl::Duration kCollectiveTimeLimit = absl::Milliseconds(200);
 constexpr absl::Duration kLongestLayerTime = absl::Seconds(20);
 constexpr absl::Duration kShortestLayerTime = absl::Seconds(1);
 constexpr double kPrecision = 0.02;
-constexpr int64_t kFloatBytes = 4;
 
 constexpr v1::Collective kCollectives[] = {
     v1::COLLECTIVE_ALL_REDUCE, v1::COLLECTIVE_ALL_GATHER,   v1::COLLECTIVE_REDUCE_SCATTER,

@@ -16,7 +16,7 @@ using Kind = ServerTarget::Kind;
 
 // Time allowed for the connection to a replica. A running one answers in milliseconds; one that is
 // away costs the whole time. Not measured.
-constexpr std::chrono::seconds kPatience(10);
+constexpr std::chrono::seconds kConnectionPatience(10);
 // Interval at which a wait checks whether it is stopped.
 constexpr std::chrono::milliseconds kSlice(100);
 
@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Replicas::MakeChannelTo(
 
 grpc_connectivity_state Replicas::AwaitReady(grpc::Channel& channel) const {
   // The channel watches the server's health, so it is ready only when the server serves.
-  const auto end = std::chrono::system_clock::now() + kPatience;
+  const auto end = std::chrono::system_clock::now() + kConnectionPatience;
   while (!is_stopped_ && std::chrono::system_clock::now() < end) {
     const grpc_connectivity_state state = channel.GetState(true);
     if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) return state;

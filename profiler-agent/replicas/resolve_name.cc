@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(10);
+constexpr absl::Duration kResolvePatience = absl::Seconds(10);
 // Time for one query to one name server; the second attempt waits twice as long.
 constexpr int kTryMs = 2000;
 constexpr int kTryCount = 2;
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
     ares_getaddrinfo(channel, target.name.c_str(), port.c_str(), &hints, &Take, &answers[0]);
     hints.ai_family = AF_INET6;
     ares_getaddrinfo(channel, target.name.c_str(), port.c_str(), &hints, &Take, &answers[1]);
-    const absl::Time end = absl::Now() + kPatience;
+    const absl::Time end = absl::Now() + kResolvePatience;
     while (!answers[0].is_done || !answers[1].is_done) {
       if (is_stopped || absl::Now() > end) {
         ares_cancel(channel);  // Calls both callbacks.

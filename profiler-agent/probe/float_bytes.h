@@ -1,0 +1,15 @@
+// The size of the elements that probes send and compute with.
+
+#ifndef PARPLAN_PROFILER_AGENT_PROBE_FLOAT_BYTES_H_
+#define PARPLAN_PROFILER_AGENT_PROBE_FLOAT_BYTES_H_
+
+#include <cstdint>
+
+namespace parplan {
+
+// Bytes of one fp32 number, which all arrays of the probes hold.
+inline constexpr int64_t kFloatBytes = 4;
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROFILER_AGENT_PROBE_FLOAT_BYTES_H_
