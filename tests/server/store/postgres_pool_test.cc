@@ -31,7 +31,7 @@ constexpr char kEndSessions[] =
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE application_name = 'parplan-server'";
 
-absl::StatusOr<std::unique_ptr<PostgresPool>> Open(PostgresPool::Options options) {
+absl::StatusOr<std::unique_ptr<PostgresPool>> OpenPool(PostgresPool::Options options) {
   options.uri = PostgresProcess::Shared().uri();
   options.patience = absl::Minutes(3);
   return PostgresPool::Open(options);
@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<PostgresPool>> Open(PostgresPool::Options options
 // a pool tries again.
 std::unique_ptr<PostgresPool> OpenHurried() {
   while (true) {
-    auto pool = Open({.max_connection_count = 1, .longest_transaction = absl::Milliseconds(500)});
+    auto pool =
+        OpenPool({.max_connection_count = 1, .longest_transaction = absl::Milliseconds(500)});
     if (pool.ok()) return *std::move(pool);
   }
 }
@@ -72,9 +73,9 @@ class Stopped {
 };
 
 TEST(PostgresPool, ACallDoesNotWaitForeverForAConnection) {
-  ASSERT_OK_AND_ASSIGN(const auto pool, Open({.max_connection_count = 1,
-                                              .longest_wait = absl::Milliseconds(50),
-                                              .longest_transaction = absl::Minutes(3)}));
+  ASSERT_OK_AND_ASSIGN(const auto pool, OpenPool({.max_connection_count = 1,
+                                                  .longest_wait = absl::Milliseconds(50),
+                                                  .longest_transaction = absl::Minutes(3)}));
   absl::Status second;
   EXPECT_OK(pool->Read([&](pqxx::transaction_base&) {
     second = pool->Read(DoNothing);
@@ -86,7 +87,7 @@ TEST(PostgresPool, ACallDoesNotWaitForeverForAConnection) {
 
 // Not every exception of libpqxx says that the connection is gone.
 TEST(PostgresPool, WhateverAClosedConnectionThrowsIsUnavailable) {
-  ASSERT_OK_AND_ASSIGN(const auto pool, Open({.longest_transaction = absl::Minutes(3)}));
+  ASSERT_OK_AND_ASSIGN(const auto pool, OpenPool({.longest_transaction = absl::Minutes(3)}));
   EXPECT_THAT(pool->Read([](pqxx::transaction_base& transaction) -> absl::Status {
     try {
       transaction.exec("SELECT pg_terminate_backend(pg_backend_pid())");
@@ -99,9 +100,9 @@ TEST(PostgresPool, WhateverAClosedConnectionThrowsIsUnavailable) {
 
 // A primary that became a standby without ending its sessions; the URI may name its successor.
 TEST(PostgresPool, AConnectionThatMayOnlyReadIsReplaced) {
-  ASSERT_OK_AND_ASSIGN(const auto pool, Open({.max_connection_count = 1,
-                                              .longest_wait = absl::Minutes(3),
-                                              .longest_transaction = absl::Minutes(3)}));
+  ASSERT_OK_AND_ASSIGN(const auto pool, OpenPool({.max_connection_count = 1,
+                                                  .longest_wait = absl::Minutes(3),
+                                                  .longest_transaction = absl::Minutes(3)}));
   EXPECT_OK(pool->Read([](pqxx::transaction_base& transaction) {
     transaction.exec("SET default_transaction_read_only = on");
     return absl::OkStatus();
@@ -180,9 +181,9 @@ TEST(PostgresPool, ThreadsShareConnectionsThatBreak) {
   PostgresProcess::Shared().Execute(
       "DROP TABLE IF EXISTS counted; CREATE TABLE counted (number BIGINT);"
       "INSERT INTO counted VALUES (0)");
-  ASSERT_OK_AND_ASSIGN(const auto pool, Open({.max_connection_count = 3,
-                                              .longest_wait = absl::Minutes(3),
-                                              .longest_transaction = absl::Minutes(3)}));
+  ASSERT_OK_AND_ASSIGN(const auto pool, OpenPool({.max_connection_count = 3,
+                                                  .longest_wait = absl::Minutes(3),
+                                                  .longest_transaction = absl::Minutes(3)}));
   std::atomic<int> done_count = 0;
   std::atomic<int> doubt_count = 0;
   std::atomic<int> failed_count = 0;

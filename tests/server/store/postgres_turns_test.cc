@@ -39,8 +39,8 @@ bool IsReady(const std::future<std::unique_ptr<Turn>>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-std::unique_ptr<PostgresTurns> Open(absl::Duration poll_interval = absl::Milliseconds(50),
-                                    absl::Duration longest_statement = absl::Minutes(3)) {
+std::unique_ptr<PostgresTurns> OpenTurns(absl::Duration poll_interval = absl::Milliseconds(50),
+                                         absl::Duration longest_statement = absl::Minutes(3)) {
   return std::make_unique<PostgresTurns>(
       PostgresTurns::Options{.uri = PostgresProcess::Shared().uri(),
                              .poll_interval = poll_interval,
@@ -60,7 +60,7 @@ pid_t HolderOf(const std::string& key) {
 }
 
 TEST(PostgresTurns, AFreeTurnIsGranted) {
-  const auto turns = Open();
+  const auto turns = OpenTurns();
   std::unique_ptr<Turn> first = Ask(*turns, "a").get();
   EXPECT_NE(first, nullptr);
   // Others have nothing to do with it.
@@ -69,8 +69,8 @@ TEST(PostgresTurns, AFreeTurnIsGranted) {
 
 // There is no polling here, so the notification wakes the waiting thread.
 TEST(PostgresTurns, WhoWaitsIsWokenWhenATurnIsGivenBack) {
-  const auto holder = Open();
-  const auto waiter = Open(absl::Hours(1));
+  const auto holder = OpenTurns();
+  const auto waiter = OpenTurns(absl::Hours(1));
   std::unique_ptr<Turn> held = Ask(*holder, "woken").get();
   ASSERT_NE(held, nullptr);
   auto later = Ask(*waiter, "woken");
@@ -85,7 +85,7 @@ TEST(PostgresTurns, ManyServersHoldItOneAfterTheOther) {
   constexpr int kServerCount = 4;
   constexpr int kRoundCount = 10;
   std::vector<std::unique_ptr<PostgresTurns>> servers;
-  for (int i = 0; i < kServerCount; ++i) servers.push_back(Open(absl::Seconds(5)));
+  for (int i = 0; i < kServerCount; ++i) servers.push_back(OpenTurns(absl::Seconds(5)));
   std::atomic<int> holder_count = 0;
   std::atomic<int> together_count = 0;
   std::vector<std::thread> threads;
@@ -104,8 +104,8 @@ TEST(PostgresTurns, ManyServersHoldItOneAfterTheOther) {
 }
 
 TEST(PostgresTurns, ATurnOfAServerThatDiesGoesToTheNext) {
-  auto dying = Open();
-  const auto waiter = Open();
+  auto dying = OpenTurns();
+  const auto waiter = OpenTurns();
   std::unique_ptr<Turn> held = Ask(*dying, "dies").get();
   ASSERT_NE(held, nullptr);
   auto later = Ask(*waiter, "dies");
@@ -120,8 +120,8 @@ TEST(PostgresTurns, ATurnOfAServerThatDiesGoesToTheNext) {
 }
 
 TEST(PostgresTurns, WhoDoesNotWaitAnyMoreGoesOnWithoutATurn) {
-  const auto holder = Open();
-  const auto waiter = Open();
+  const auto holder = OpenTurns();
+  const auto waiter = OpenTurns();
   std::unique_ptr<Turn> held = Ask(*holder, "left").get();
   std::atomic<bool> waits = true;
   auto later = Ask(*waiter, "left", [&waits] { return waits.load(); });
@@ -132,7 +132,7 @@ TEST(PostgresTurns, WhoDoesNotWaitAnyMoreGoesOnWithoutATurn) {
 }
 
 TEST(PostgresTurns, NobodyWaitsForADatabaseThatIsAway) {
-  const auto turns = Open();
+  const auto turns = OpenTurns();
   EXPECT_NE(Ask(*turns, "there").get(), nullptr);
   PostgresProcess::Shared().Stop();
   auto alone = Ask(*turns, "away");
@@ -144,7 +144,7 @@ TEST(PostgresTurns, NobodyWaitsForADatabaseThatIsAway) {
 
 // Its connection holds, and no answer comes.
 TEST(PostgresTurns, NobodyWaitsForADatabaseThatHangs) {
-  auto turns = Open(absl::Milliseconds(50), absl::Milliseconds(500));
+  auto turns = OpenTurns(absl::Milliseconds(50), absl::Milliseconds(500));
   std::unique_ptr<Turn> held;
   // On a busy machine half a second may be too short.
   while (held == nullptr) held = Ask(*turns, "hangs").get();
@@ -160,8 +160,8 @@ TEST(PostgresTurns, NobodyWaitsForADatabaseThatHangs) {
 }
 
 TEST(PostgresTurns, StoppingLetsEverybodyGo) {
-  const auto holder = Open();
-  const auto waiter = Open(absl::Hours(1));
+  const auto holder = OpenTurns();
+  const auto waiter = OpenTurns(absl::Hours(1));
   std::unique_ptr<Turn> held = Ask(*holder, "stop").get();
   auto later = Ask(*waiter, "stop");
   waiter->Stop();

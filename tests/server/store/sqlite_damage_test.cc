@@ -45,7 +45,7 @@ struct Crashed {
   std::vector<size_t> log_sizes;
 };
 
-constexpr size_t kProfileBytes = 9000;
+constexpr size_t kSmallProfileBytes = 9000;
 
 Crashed MakeCrashed(int profile_count) {
   Crashed crashed;
@@ -53,7 +53,7 @@ Crashed MakeCrashed(int profile_count) {
   const auto store = SqliteStore::Open({.directory = folder});
   EXPECT_OK(store);
   for (int i = 0; i < profile_count; ++i) {
-    EXPECT_OK((*store)->PutProfile(SampleProfile("c", "n", absl::StrCat(i), kProfileBytes)));
+    EXPECT_OK((*store)->PutProfile(SampleProfile("c", "n", absl::StrCat(i), kSmallProfileBytes)));
     crashed.log_sizes.push_back(fs::file_size(LogOf(folder)));
   }
   // Copied while the store is open: what a crash would leave.
@@ -71,9 +71,10 @@ void ExpectPrefix(const fs::path& folder, size_t at_least, size_t at_most) {
   EXPECT_LE(count, at_most);
   EXPECT_EQ(set.revision, count);
   for (size_t i = 0; i < count; ++i) {
-    EXPECT_EQ(set.profiles[i], SampleProfile("c", "n", absl::StrCat(count - 1 - i), kProfileBytes));
+    EXPECT_EQ(set.profiles[i],
+              SampleProfile("c", "n", absl::StrCat(count - 1 - i), kSmallProfileBytes));
   }
-  EXPECT_OK(store->PutProfile(SampleProfile("c", "n", "after", kProfileBytes)));
+  EXPECT_OK(store->PutProfile(SampleProfile("c", "n", "after", kSmallProfileBytes)));
 }
 
 class TornLog : public testing::Test {

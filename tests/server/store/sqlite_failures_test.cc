@@ -24,12 +24,13 @@
 namespace parplan {
 namespace {
 
-constexpr size_t kProfileBytes = 20000;
+constexpr size_t kLargeProfileBytes = 20000;
 
 // Puts profiles 0, 1, ... until one is refused, and gives the number stored.
 int FillUp(Store& store, absl::Status& refusal) {
   for (int i = 0; i < 10000; ++i) {
-    const auto result = store.PutProfile(SampleProfile("c", "n", absl::StrCat(i), kProfileBytes));
+    const auto result =
+        store.PutProfile(SampleProfile("c", "n", absl::StrCat(i), kLargeProfileBytes));
     if (!result.ok()) {
       refusal = result.status();
       return i;
@@ -45,7 +46,8 @@ void ExpectWhole(Store& store, int count) {
   EXPECT_EQ(set.revision, count);
   ASSERT_EQ(set.profiles.size(), count);
   for (int i = 0; i < count; ++i) {
-    EXPECT_EQ(set.profiles[i], SampleProfile("c", "n", absl::StrCat(count - 1 - i), kProfileBytes));
+    EXPECT_EQ(set.profiles[i],
+              SampleProfile("c", "n", absl::StrCat(count - 1 - i), kLargeProfileBytes));
   }
 }
 
@@ -63,11 +65,11 @@ TEST(SqliteFailures, AFullDiskRefusesWritesAndKeepsWhatIsThere) {
     ExpectWhole(*store, count);
     // Room made by deleting is room for others.
     ASSERT_OK(store->DeleteProfile(SampleProfile("c", "n", "0").name));
-    EXPECT_OK(store->PutProfile(SampleProfile("other", "n", "p", kProfileBytes / 2)));
+    EXPECT_OK(store->PutProfile(SampleProfile("other", "n", "p", kLargeProfileBytes / 2)));
   }
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   EXPECT_EQ(store->SnapshotProfiles("c")->profiles.size(), count - 1);
-  EXPECT_OK(store->PutProfile(SampleProfile("c", "n", "more", 10 * kProfileBytes)));
+  EXPECT_OK(store->PutProfile(SampleProfile("c", "n", "more", 10 * kLargeProfileBytes)));
 }
 
 // Files of this process can't grow beyond `bytes` while it lives.
@@ -106,7 +108,7 @@ TEST(SqliteFailures, ALogThatCannotGrowRefusesWritesAndRecovers) {
     EXPECT_EQ(ReasonOf(refusal), Reason::kStoreUnavailable);
     ExpectWhole(*store, count);
     // The disk has room again: no restart is needed.
-    ASSERT_OK(store->PutProfile(SampleProfile("c", "n", absl::StrCat(count), kProfileBytes)));
+    ASSERT_OK(store->PutProfile(SampleProfile("c", "n", absl::StrCat(count), kLargeProfileBytes)));
   }
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   ExpectWhole(*store, count + 1);
