@@ -92,10 +92,6 @@ class FakeServer {
   std::vector<std::string> ends_;
 };
 
-std::unique_ptr<WindowJournal> OpenIn(const std::string& folder) {
-  return *WindowJournal::Open({.folder = folder});
-}
-
 TEST(Forwarder, BringsEverythingInOrder) {
   FakeServer server;
   const auto journal = OpenIn(MakeTestFolder());

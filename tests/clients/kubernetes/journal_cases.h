@@ -4,15 +4,28 @@
 #define PARPLAN_TESTS_CLIENTS_KUBERNETES_JOURNAL_CASES_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "clients/kubernetes/window_journal.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/execution_service.pb.h"
+#include "tests/support/status_matchers.h"
 
 namespace parplan::sidecar {
 
 inline constexpr char kPlan[] = "clusters/lab/plans/p1";
+
+inline std::unique_ptr<WindowJournal> OpenIn(const std::string& folder,
+                                             int64_t max_bytes = 1 << 20) {
+  absl::StatusOr<std::unique_ptr<WindowJournal>> journal =
+      WindowJournal::Open({.folder = folder, .max_byte_count = max_bytes});
+  EXPECT_OK(journal);
+  return *std::move(journal);
+}
 
 inline v1::CreateExecutionRequest Opening(const std::string& request_id = "id-1") {
   v1::CreateExecutionRequest request;

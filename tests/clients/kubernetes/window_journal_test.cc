@@ -24,13 +24,6 @@ using Kind = JournalTask::Kind;
 // Nothing here waits for anybody.
 constexpr absl::Duration kNow = absl::ZeroDuration();
 
-std::unique_ptr<WindowJournal> OpenIn(const std::string& folder, int64_t max_bytes = 1 << 20) {
-  absl::StatusOr<std::unique_ptr<WindowJournal>> journal =
-      WindowJournal::Open({.folder = folder, .max_byte_count = max_bytes});
-  EXPECT_OK(journal);
-  return *std::move(journal);
-}
-
 int FileCount(const std::string& folder, const std::string& ending) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

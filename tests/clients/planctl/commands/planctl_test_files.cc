@@ -29,6 +29,12 @@ v1::PlanSpec ExampleSpec(int node_count) {
   return spec;
 }
 
+v1::PlanSpec SpecWith(const std::string& planner, int node_count) {
+  v1::PlanSpec spec = ExampleSpec(node_count);
+  spec.mutable_options()->set_planner(planner);
+  return spec;
+}
+
 std::vector<v1::Profile> ExampleProfiles(int node_count) {
   const auto profile = ReadProfile(ExamplePath(
       node_count == 1 ? "llama2-7b-a100.profile.json" : "llama2-7b-a100-2-nodes.profile.json"));

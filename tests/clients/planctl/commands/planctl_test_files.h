@@ -19,6 +19,9 @@ std::string ExamplePath(const std::string& name);
 // Llama-2-7B, 64 samples a step, on one node or two of 8 devices.
 v1::PlanSpec ExampleSpec(int node_count = 1);
 
+// The same, for the planner of that name.
+v1::PlanSpec SpecWith(const std::string& planner, int node_count = 1);
+
 // The profile of such a node.
 std::vector<v1::Profile> ExampleProfiles(int node_count = 1);
 

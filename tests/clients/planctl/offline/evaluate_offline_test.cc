@@ -29,12 +29,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-v1::PlanSpec SpecWith(const std::string& planner, int node_count = 1) {
-  v1::PlanSpec spec = ExampleSpec(node_count);
-  spec.mutable_options()->set_planner(planner);
-  return spec;
-}
-
 TEST(EvaluateOffline, OfEveryPlannersPlanIsItsPrediction) {
   for (int node_count : {1, 2}) {
     for (const std::string& planner : QuickPlannerNames()) {

@@ -21,14 +21,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-PlanningProblem Example() {
+PlanningProblem ExampleProblem() {
   absl::StatusOr<PlanningProblem> problem = OfflineProblem(ExampleSpec(), ExampleProfiles());
   EXPECT_OK(problem);
   return *std::move(problem);
 }
 
 TEST(SearchHere, GivesTheSameAnswerOnAnyNumberOfThreads) {
-  const PlanningProblem problem = Example();
+  const PlanningProblem problem = ExampleProblem();
   ASSERT_OK_AND_ASSIGN(const LocalSearch alone, SearchHere(problem, kDefaultPlanner, {}));
   const auto& first = std::get<PlanFound>(alone.result);
   for (const int thread_count : {2, 5}) {
@@ -45,7 +45,8 @@ TEST(SearchHere, GivesTheSameAnswerOnAnyNumberOfThreads) {
 TEST(SearchHere, SaysThatItWasInterrupted) {
   SearchWatch watch;
   watch.is_cancelled = [] { return true; };
-  ASSERT_OK_AND_ASSIGN(const LocalSearch search, SearchHere(Example(), kDefaultPlanner, {}, watch));
+  ASSERT_OK_AND_ASSIGN(const LocalSearch search,
+                       SearchHere(ExampleProblem(), kDefaultPlanner, {}, watch));
   const auto* stopped = std::get_if<StoppedEmpty>(&search.result);
   ASSERT_NE(stopped, nullptr);
   EXPECT_EQ(stopped->search.limit, SearchLimit::kCancelled);
@@ -59,7 +60,7 @@ TEST(SearchHere, SaysThatItWasInterrupted) {
 
 TEST(ViewOfPlan, HasThePlansBesideTheOneThatWasSigned) {
   ASSERT_OK_AND_ASSIGN(const PlanView view, PlanOffline(ExampleSpec(), ExampleProfiles()));
-  const PlanningProblem problem = Example();
+  const PlanningProblem problem = ExampleProblem();
   v1::Plan plan;
   plan.mutable_signed_plan()->set_payload(view.payload.SerializeAsString());
   *plan.add_alternatives() = RivalPlanToProto({view.plan, view.prediction}, problem.model());

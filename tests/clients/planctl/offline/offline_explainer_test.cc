@@ -11,13 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/quantity_text.h"
 #include "clients/planctl/offline/offline_planner.h"
 #include "clients/planctl/view/explain_json.h"
 #include "clients/planctl/view/explain_text.h"
-#include "clients/planctl/view/text_layout.h"
 #include "tests/clients/planctl/commands/planctl_test_files.h"
+#include "tests/clients/planctl/view/expect_tidy.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 
@@ -28,7 +27,7 @@ using Json = nlohmann::ordered_json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-ExplainContext Example(int64_t device_memory_bytes = 0) {
+ExplainContext ExampleContext(int64_t device_memory_bytes = 0) {
   ExplainContext context = {ExampleSpec(), ExampleProfiles(), nullptr};
   if (device_memory_bytes > 0) {
     context.spec.mutable_topology()->mutable_node_groups(0)->set_device_memory_bytes(
@@ -44,12 +43,6 @@ Plan PlanOfPlanner(const ExplainContext& context, const std::string& planner) {
   const absl::StatusOr<PlanView> view = PlanOffline(spec, context.profiles);
   EXPECT_OK(view);
   return view->plan;
-}
-
-void ExpectTidy(const std::string& text) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
-    EXPECT_LE(ColumnCount(line), kTextWidth) << line;
-  }
 }
 
 // Every member of `json`, at any depth, is in the documentation.
@@ -72,7 +65,7 @@ std::string Documentation() {
 }
 
 TEST(ExplainOffline, PutsTwoPlansSideBySide) {
-  const ExplainContext context = Example();
+  const ExplainContext context = ExampleContext();
   const Plan plan = PlanOfPlanner(context, "galvatron-base");
   const Plan rival = PlanOfPlanner(context, "deepspeed-3d");
   ASSERT_OK_AND_ASSIGN(const PlanExplanation explanation, ExplainOffline(context, plan, rival));
@@ -87,7 +80,7 @@ TEST(ExplainOffline, PutsTwoPlansSideBySide) {
 
   const ExplainAnswer answer = {.against = explanation};
   const std::string text = ExplainText(answer);
-  ExpectTidy(text);
+  ExpectLinesFit(text);
   EXPECT_THAT(text, AllOf(HasSubstr("less time a sample"), HasSubstr(PlanGist(plan)),
                           HasSubstr("bound by"), HasSubstr("forward"), HasSubstr("parameters"),
                           HasSubstr(TimeText(of_rival.prediction.step))));
@@ -102,7 +95,7 @@ TEST(ExplainOffline, PutsTwoPlansSideBySide) {
 }
 
 TEST(ExplainOffline, ARivalMayHaveAnotherBatch) {
-  const ExplainContext context = Example();
+  const ExplainContext context = ExampleContext();
   const Plan plan = PlanOfPlanner(context, "galvatron-base");
   ExplainContext half = context;
   half.spec.set_global_batch_size(32);
@@ -116,7 +109,7 @@ TEST(ExplainOffline, ARivalMayHaveAnotherBatch) {
 }
 
 TEST(WhyNotOffline, IsAnExplanationWhereTheOtherPlannerHasAPlan) {
-  const ExplainContext context = Example();
+  const ExplainContext context = ExampleContext();
   const Plan plan = PlanOfPlanner(context, "galvatron-base");
   ASSERT_OK_AND_ASSIGN(const WhyNot why_not, WhyNotOffline(context, plan, "deepspeed-3d"));
   ASSERT_TRUE(why_not.explanation.has_value());
@@ -130,7 +123,7 @@ TEST(WhyNotOffline, IsAnExplanationWhereTheOtherPlannerHasAPlan) {
 
 // All parameters on every device are more than it holds.
 TEST(WhyNotOffline, SaysWhichStageLacksHowMuchWhereNothingFits) {
-  const ExplainContext context = Example();
+  const ExplainContext context = ExampleContext();
   const Plan plan = PlanOfPlanner(context, "galvatron-base");
   ASSERT_OK_AND_ASSIGN(const WhyNot why_not, WhyNotOffline(context, plan, "dp"));
   ASSERT_FALSE(why_not.explanation.has_value());
@@ -146,7 +139,7 @@ TEST(WhyNotOffline, SaysWhichStageLacksHowMuchWhereNothingFits) {
               smallest.memory.upper.as_double(), 4e6);
   const ExplainAnswer answer = {.why_not = {why_not}};
   const std::string text = ExplainText(answer);
-  ExpectTidy(text);
+  ExpectLinesFit(text);
   EXPECT_THAT(text, AllOf(HasSubstr("why not `dp`: nothing of it fits"),
                           HasSubstr("does not fit: stage 0 lacks"),
                           HasSubstr(SizeText(smallest.memory.upper))));
@@ -173,14 +166,14 @@ TEST(WhyNotOffline, SaysThatAPlannerHasNoPlanOfItsKindOrWasStopped) {
 }
 
 TEST(SensitivitiesOffline, ListWhatThereIsMoreOf) {
-  ExplainContext context = Example();
+  ExplainContext context = ExampleContext();
   const Plan plan = PlanOfPlanner(context, "galvatron-base");
   ASSERT_OK_AND_ASSIGN(const std::vector<Sensitivity> all, SensitivitiesOffline(context, plan));
   // One node: memory, links inside it, devices.
   ASSERT_EQ(all.size(), 3u);
   const ExplainAnswer answer = {.sensitivities = all};
   const std::string text = ExplainText(answer);
-  ExpectTidy(text);
+  ExpectLinesFit(text);
   EXPECT_THAT(text, AllOf(HasSubstr("+10.0 % memory"), HasSubstr("bandwidth inside nodes"),
                           HasSubstr("speed of devices"), HasSubstr("time saved")));
   const Json json = Json::parse(ExplainJson(answer));
@@ -192,7 +185,7 @@ TEST(SensitivitiesOffline, ListWhatThereIsMoreOf) {
 }
 
 TEST(ExplainOffline, RefusesAPlanForOtherDevices) {
-  const ExplainContext context = Example();
+  const ExplainContext context = ExampleContext();
   const Plan plan = PlanOfPlanner(context, "galvatron-base");
   const ExplainContext larger = {ExampleSpec(2), ExampleProfiles(2), nullptr};
   const Plan rival = PlanOfPlanner(larger, "galvatron-base");

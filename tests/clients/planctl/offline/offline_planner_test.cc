@@ -27,12 +27,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-v1::PlanSpec SpecWith(const std::string& planner, int node_count = 1) {
-  v1::PlanSpec spec = ExampleSpec(node_count);
-  spec.mutable_options()->set_planner(planner);
-  return spec;
-}
-
 TEST(PlanOffline, GivesWhatFindPlanGives) {
   for (int node_count : {1, 2}) {
     for (const std::string& planner : QuickPlannerNames()) {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "clients/planctl/view/text_layout.h"
+#include "tests/clients/planctl/view/expect_tidy.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::planctl {
@@ -20,14 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 
 const HardwareLibrary& Library() { return HardwareLibrary::BuiltIn(); }
-
-void ExpectTidy(const std::string& text) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
-    EXPECT_LE(ColumnCount(line), kTextWidth) << line;
-    EXPECT_FALSE(!line.empty() && line.back() == ' ') << line;
-  }
-  EXPECT_EQ(text.back(), '\n');
-}
 
 // Text is broken into lines.
 std::string Unwrapped(const std::string& text) {

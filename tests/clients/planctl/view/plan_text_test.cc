@@ -7,15 +7,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/quantity_text.h"
 #include "clients/planctl/offline/offline_planner.h"
 #include "clients/planctl/view/plan_text.h"
 #include "clients/planctl/view/plan_view.h"
-#include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
 #include "planner/find_plan.h"
 #include "tests/clients/planctl/commands/planctl_test_files.h"
+#include "tests/clients/planctl/view/expect_tidy.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::planctl {
@@ -30,14 +29,6 @@ absl::StatusOr<PlanView> View(const std::string& planner, int node_count = 1) {
   spec.mutable_options()->set_planner(planner);
   spec.mutable_options()->set_compare_baselines(true);
   return PlanOffline(spec, ExampleProfiles(node_count));
-}
-
-void ExpectTidy(const std::string& text) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
-    EXPECT_LE(ColumnCount(line), kTextWidth) << line;
-    EXPECT_FALSE(!line.empty() && line.back() == ' ') << line;
-  }
-  EXPECT_EQ(text.back(), '\n');
 }
 
 TEST(PlanText, HasEveryStageRunAndItem) {
