@@ -3,6 +3,7 @@
 #ifndef PARPLAN_TESTS_EXECUTOR_APPLY_APPLY_CASES_H_
 #define PARPLAN_TESTS_EXECUTOR_APPLY_APPLY_CASES_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -14,6 +15,9 @@
 #include "proto/envelope/verified_plan.h"
 
 namespace parplan {
+
+// The global batch size of plans that are applied.
+inline constexpr int64_t kAppliedBatch = 24;
 
 // One node of `device_count` devices `CPU test`.
 Topology NodeOf(int device_count);

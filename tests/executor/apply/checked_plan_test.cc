@@ -15,11 +15,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kBatch = 24;
-
 const Strategy kDp2 = {.data_parallel_degree = 2};
 
-Plan TwoRanks() { return PlanOf(SmallGpt(6), 2, {8}, {kDp2}, kBatch, 2); }
+Plan TwoRanks() { return PlanOf(SmallGpt(6), 2, {8}, {kDp2}, kAppliedBatch, 2); }
 
 absl::StatusOr<CheckedPlan> Check(const v1::PlanPayload& payload, const ModelSpec& model,
                                   const Topology& topology) {

@@ -25,7 +25,6 @@ namespace {
 using ::testing::HasSubstr;
 using State = PlanApplier::State;
 
-constexpr int64_t kBatch = 24;
 constexpr int kStepsOfEach = 2;
 
 // Objects that a rank needs in addition to its plan.
@@ -86,34 +85,34 @@ std::vector<SwapCase> SwapCases() {
   return {
       {"DataToTensor", 2,
        [](const ModelSpec& m) -> std::vector<Plan> {
-         return {PlanOf(m, 2, {8}, {{.data_parallel_degree = 2}}, kBatch, 2),
-                 PlanOf(m, 2, {8}, {{.tensor_parallel_degree = 2}}, kBatch, 3)};
+         return {PlanOf(m, 2, {8}, {{.data_parallel_degree = 2}}, kAppliedBatch, 2),
+                 PlanOf(m, 2, {8}, {{.tensor_parallel_degree = 2}}, kAppliedBatch, 3)};
        }},
       {"PipelineToShardsAndBack", 2,
        [](const ModelSpec& m) -> std::vector<Plan> {
-         return {
-             PlanOf(m, 2, {3, 5}, {{}}, kBatch, 4),
-             PlanOf(m, 2, {8}, {{.data_parallel_degree = 2, .sharding_level = kZero3}}, kBatch, 1),
-             PlanOf(m, 2, {5, 3}, {{}}, kBatch, 2)};
+         return {PlanOf(m, 2, {3, 5}, {{}}, kAppliedBatch, 4),
+                 PlanOf(m, 2, {8}, {{.data_parallel_degree = 2, .sharding_level = kZero3}},
+                        kAppliedBatch, 1),
+                 PlanOf(m, 2, {5, 3}, {{}}, kAppliedBatch, 2)};
        }},
       {"ShardedStatesToTensor", 3,
        [](const ModelSpec& m) -> std::vector<Plan> {
-         return {
-             PlanOf(m, 3, {8}, {{.data_parallel_degree = 3, .sharding_level = kZero1}}, kBatch, 1),
-             PlanOf(m, 3, {8}, {{.tensor_parallel_degree = 3, .sequence_parallel = true}}, kBatch,
-                    1)};
+         return {PlanOf(m, 3, {8}, {{.data_parallel_degree = 3, .sharding_level = kZero1}},
+                        kAppliedBatch, 1),
+                 PlanOf(m, 3, {8}, {{.tensor_parallel_degree = 3, .sequence_parallel = true}},
+                        kAppliedBatch, 1)};
        }},
       {"SharedTable", 2,
        [](const ModelSpec& m) -> std::vector<Plan> {
-         return {PlanOf(m, 2, {8}, {{.tensor_parallel_degree = 2}}, kBatch, 1),
-                 PlanOf(m, 2, {4, 4}, {{}}, kBatch, 2),
-                 PlanOf(m, 2, {8}, {{.data_parallel_degree = 2}}, kBatch, 2)};
+         return {PlanOf(m, 2, {8}, {{.tensor_parallel_degree = 2}}, kAppliedBatch, 1),
+                 PlanOf(m, 2, {4, 4}, {{}}, kAppliedBatch, 2),
+                 PlanOf(m, 2, {8}, {{.data_parallel_degree = 2}}, kAppliedBatch, 2)};
        },
        &SmallGpt, true},
       {"LayersOfAllKinds", 4,
        [](const ModelSpec& m) -> std::vector<Plan> {
-         return {PlanOf(m, 4, {4, 4}, StrategiesOf(2), kBatch, 2),
-                 PlanOf(m, 4, {8}, StrategiesOf(4), kBatch, 1)};
+         return {PlanOf(m, 4, {4, 4}, StrategiesOf(2), kAppliedBatch, 2),
+                 PlanOf(m, 4, {8}, StrategiesOf(4), kAppliedBatch, 1)};
        }},
   };
 }

@@ -7,13 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/executor/apply/apply_cases.h"
 #include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
-
-constexpr int64_t kBatch = 24;
 
 std::vector<std::vector<HeldRun>> HeldBy(const Plan& plan, const ModelSpec& model, StateKind kind) {
   const ParameterNumbers numbers(model);
@@ -42,13 +41,13 @@ Places PlacesOf(const std::vector<HeldRun>& runs) {
 std::vector<Plan> PlansOfFour(const ModelSpec& model) {
   std::vector<Plan> plans;
   for (const Strategy& strategy : StrategiesOf(4)) {
-    plans.push_back(PlanOf(model, 4, {4}, {strategy}, kBatch, 1));
+    plans.push_back(PlanOf(model, 4, {4}, {strategy}, kAppliedBatch, 1));
   }
   for (const Strategy& strategy : StrategiesOf(2)) {
-    plans.push_back(PlanOf(model, 4, {1, 3}, {strategy}, kBatch, 4));
+    plans.push_back(PlanOf(model, 4, {1, 3}, {strategy}, kAppliedBatch, 4));
   }
-  plans.push_back(PlanOf(model, 4, {1, 1, 1, 1}, {{}}, kBatch, 4));
-  plans.push_back(PlanOf(model, 4, {4}, StrategiesOf(4), kBatch, 1));
+  plans.push_back(PlanOf(model, 4, {1, 1, 1, 1}, {{}}, kAppliedBatch, 4));
+  plans.push_back(PlanOf(model, 4, {4}, StrategiesOf(4), kAppliedBatch, 1));
   // A head that shares its table is spread as the embedding is.
   std::erase_if(
       plans, [&](const Plan& plan) { return !RankProgram::Create(plan, model, /*rank=*/0).ok(); });
@@ -76,8 +75,8 @@ TEST(StateMap, EveryParameterIsHeldBySomeone) {
 TEST(StateMap, ShardsOfStatesAreDisjointAndOfParametersOnlyAtTheHighestLevel) {
   const ModelSpec model = SmallGpt(2);
   const auto count_of = [&](ShardingLevel level, StateKind kind) {
-    const Plan plan =
-        PlanOf(model, 4, {4}, {{.data_parallel_degree = 4, .sharding_level = level}}, kBatch, 1);
+    const Plan plan = PlanOf(model, 4, {4}, {{.data_parallel_degree = 4, .sharding_level = level}},
+                             kAppliedBatch, 1);
     int64_t count = 0;
     for (const std::vector<HeldRun>& runs : HeldBy(plan, model, kind)) {
       for (const HeldRun& run : runs) count += run.count;
@@ -126,7 +125,7 @@ TEST(StateMap, TransfersBringEveryRankWhatItWants) {
 
 TEST(StateMap, WhatARankHasItKeeps) {
   const ModelSpec model = SmallGpt(2);
-  const Plan plan = PlanOf(model, 4, {4}, StrategiesOf(4), kBatch, 1);
+  const Plan plan = PlanOf(model, 4, {4}, StrategiesOf(4), kAppliedBatch, 1);
   const auto held = HeldBy(plan, model, StateKind::kParameters);
   for (int rank = 0; rank < 4; ++rank) {
     for (const StateTransfer& transfer : TransfersTo(rank, held[rank], held)) {

@@ -51,11 +51,6 @@ Topology HereWith(int rank_count) {
   return *std::move(topology);
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 }  // namespace
 
 ExecWorld::ExecWorld(int rank_count)
@@ -185,6 +180,11 @@ std::map<int, pid_t> ExecProcess::Ranks() const {
     }
   }
   return ranks;
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 bool IsRunning(pid_t pid) {

@@ -73,6 +73,9 @@ class ExecProcess {
   bool has_ended_ = false;
 };
 
+// The bytes of a file; none where it cannot be read.
+std::string ReadText(const std::string& path);
+
 // Whether it runs or waits, and is not only remembered by its parent.
 bool IsRunning(pid_t pid);
 

@@ -158,9 +158,9 @@ class FarKernels : public LayerKernels {
   FarCopies copies_;
 };
 
-class FarDevice : public RankDevice {
+class FarMemoryDevice : public RankDevice {
  public:
-  explicit FarDevice(ElementType type) : kernels_(type) {}
+  explicit FarMemoryDevice(ElementType type) : kernels_(type) {}
   LayerKernels& kernels() override { return kernels_; }
   DeviceMemory& memory() override { return memory_; }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(JobFabric& fabric,
@@ -180,7 +180,7 @@ class FarDevice : public RankDevice {
 }  // namespace
 
 std::unique_ptr<RankDevice> MakeFarDevice(ElementType type) {
-  return std::make_unique<FarDevice>(type);
+  return std::make_unique<FarMemoryDevice>(type);
 }
 
 }  // namespace parplan

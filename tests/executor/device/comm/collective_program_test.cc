@@ -144,10 +144,10 @@ class CollectiveProgramTest : public testing::TestWithParam<int> {
 };
 
 // Nothing, less than the ranks, no multiple of them, and more than a small all-reduce has.
-constexpr int64_t kCounts[] = {0, 1, 2, 5, 64, 1000, 1030};
+constexpr int64_t kProgramCounts[] = {0, 1, 2, 5, 64, 1000, 1030};
 
 TEST_P(CollectiveProgramTest, AllReduceGivesTheSumToEveryRank) {
-  for (const int64_t count : kCounts) {
+  for (const int64_t count : kProgramCounts) {
     const Simulation done = Run(Operation::kAllReduce, count, count, count);
     for (int r = 0; r < size(); ++r) {
       for (int64_t i = 0; i < count; ++i) ASSERT_EQ(done.rank(r).receive[i], SumOf(i));
@@ -156,7 +156,7 @@ TEST_P(CollectiveProgramTest, AllReduceGivesTheSumToEveryRank) {
 }
 
 TEST_P(CollectiveProgramTest, ReduceScatterGivesEachRankItsShareAndKeepsWhatWasSent) {
-  for (const int64_t count : kCounts) {
+  for (const int64_t count : kProgramCounts) {
     const Simulation done = Run(Operation::kReduceScatter, count, count * size(), count);
     for (int r = 0; r < size(); ++r) {
       for (int64_t i = 0; i < count; ++i) {
@@ -168,7 +168,7 @@ TEST_P(CollectiveProgramTest, ReduceScatterGivesEachRankItsShareAndKeepsWhatWasS
 }
 
 TEST_P(CollectiveProgramTest, AllGatherGivesEveryShareToEveryRank) {
-  for (const int64_t count : kCounts) {
+  for (const int64_t count : kProgramCounts) {
     const Simulation done = Run(Operation::kAllGather, count, count, count * size());
     for (int r = 0; r < size(); ++r) {
       for (int64_t i = 0; i < count * size(); ++i) {
@@ -179,7 +179,7 @@ TEST_P(CollectiveProgramTest, AllGatherGivesEveryShareToEveryRank) {
 }
 
 TEST_P(CollectiveProgramTest, AllToAllTransposes) {
-  for (const int64_t count : kCounts) {
+  for (const int64_t count : kProgramCounts) {
     const Simulation done = Run(Operation::kAllToAll, count, count * size(), count * size());
     for (int r = 0; r < size(); ++r) {
       for (int64_t i = 0; i < count * size(); ++i) {

@@ -94,11 +94,11 @@ T SumAt(int size, int64_t index) {
 }
 
 // Less than a ring holds, and much more.
-constexpr int64_t kCounts[] = {0, 1, 7, 1000, 300'001};
+constexpr int64_t kMessageCounts[] = {0, 1, 7, 1000, 300'001};
 
 TEST_P(CommunicatorTest, AllReducesInPlaceAndElsewhere) {
   OnRanks([&](Communicator& all, JobFabric&) {
-    for (const int64_t count : kCounts) {
+    for (const int64_t count : kMessageCounts) {
       std::vector<float> data = Values<float>(all.rank(), count);
       ASSERT_OK(all.AllReduce(ElementType::kFloat32, data.data(), count));
       for (int64_t i = 0; i < count; ++i) ASSERT_EQ(data[i], SumAt<float>(size(), i));
@@ -132,7 +132,7 @@ TEST_P(CommunicatorTest, AddsBfloat16InSinglePrecision) {
 
 TEST_P(CommunicatorTest, GathersAndScatters) {
   OnRanks([&](Communicator& all, JobFabric&) {
-    for (const int64_t count : kCounts) {
+    for (const int64_t count : kMessageCounts) {
       const std::vector<float> own = Values<float>(all.rank(), count);
       std::vector<float> whole(count * size());
       ASSERT_OK(all.AllGather(ElementType::kFloat32, own.data(), whole.data(), count));
@@ -160,7 +160,7 @@ TEST_P(CommunicatorTest, GathersAndScatters) {
 
 TEST_P(CommunicatorTest, ExchangesAndBroadcasts) {
   OnRanks([&](Communicator& all, JobFabric&) {
-    for (const int64_t count : kCounts) {
+    for (const int64_t count : kMessageCounts) {
       const std::vector<double> sent = Values<double>(all.rank(), count * size());
       std::vector<double> received(count * size());
       ASSERT_OK(all.Run({.operation = Operation::kAllToAll,
