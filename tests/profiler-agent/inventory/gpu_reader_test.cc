@@ -13,14 +13,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-GpuReaderOptions Fake(const std::string& name) {
+GpuReaderOptions FakeGpus(const std::string& name) {
   GpuReaderOptions options;
   options.library = absl::StrCat(PARPLAN_FAKE_NVML, "/libnvml_", name, ".so");
   return options;
 }
 
 TEST(ReadGpus, ListsAllOfANodeOfEight) {
-  const GpuSet gpus = ReadGpus(Fake("eight"));
+  const GpuSet gpus = ReadGpus(FakeGpus("eight"));
   ASSERT_EQ(gpus.availability, GpuAvailability::kAvailable) << gpus.message;
   EXPECT_EQ(gpus.driver_version, "580.95.05");
   EXPECT_EQ(gpus.cuda_version, 13000);
@@ -42,7 +42,7 @@ TEST(ReadGpus, ListsAllOfANodeOfEight) {
 }
 
 TEST(ReadGpus, ListsWhoComputesOnAGpu) {
-  const GpuSet gpus = ReadGpus(Fake("busy"));
+  const GpuSet gpus = ReadGpus(FakeGpus("busy"));
   ASSERT_EQ(gpus.states.size(), 2);
   EXPECT_THAT(*gpus.states[0].processes, IsEmpty());
   EXPECT_THAT(*gpus.states[1].processes, ElementsAre(4711));
@@ -50,7 +50,7 @@ TEST(ReadGpus, ListsWhoComputesOnAGpu) {
 }
 
 TEST(ReadGpus, DoesWithoutFunctionsThatAnOldLibraryLacks) {
-  const GpuSet gpus = ReadGpus(Fake("minimal"));
+  const GpuSet gpus = ReadGpus(FakeGpus("minimal"));
   ASSERT_EQ(gpus.availability, GpuAvailability::kAvailable) << gpus.message;
   EXPECT_EQ(gpus.devices[0].name, "NVIDIA H200");
   EXPECT_EQ(gpus.devices[0].uuid, "");
@@ -67,14 +67,15 @@ TEST(ReadGpus, SaysWhyThereAreNone) {
     EXPECT_EQ(gpus.message.find('\n'), std::string::npos);
     EXPECT_THAT(gpus.devices, IsEmpty());
   };
-  expect(Fake("that_is_not_there"), GpuAvailability::kNoLibrary, "no NVIDIA driver is installed");
-  expect(Fake("incomplete"), GpuAvailability::kIncompleteLibrary, "nvmlDeviceGetCount_v2");
-  expect(Fake("no_driver"), GpuAvailability::kNoDriver, "not loaded");
-  expect(Fake("mismatch"), GpuAvailability::kDriverMismatch, "reboot");
-  expect(Fake("failing"), GpuAvailability::kFailed, "Unknown Error");
-  expect(Fake("none"), GpuAvailability::kNoDevice, "has no GPU");
-  expect(Fake("lost"), GpuAvailability::kFailed, "GPU 1 does not answer: GPU is lost");
-  GpuReaderOptions newer = Fake("eight");
+  expect(FakeGpus("that_is_not_there"), GpuAvailability::kNoLibrary,
+         "no NVIDIA driver is installed");
+  expect(FakeGpus("incomplete"), GpuAvailability::kIncompleteLibrary, "nvmlDeviceGetCount_v2");
+  expect(FakeGpus("no_driver"), GpuAvailability::kNoDriver, "not loaded");
+  expect(FakeGpus("mismatch"), GpuAvailability::kDriverMismatch, "reboot");
+  expect(FakeGpus("failing"), GpuAvailability::kFailed, "Unknown Error");
+  expect(FakeGpus("none"), GpuAvailability::kNoDevice, "has no GPU");
+  expect(FakeGpus("lost"), GpuAvailability::kFailed, "GPU 1 does not answer: GPU is lost");
+  GpuReaderOptions newer = FakeGpus("eight");
   newer.required_cuda_version = 13010;
   expect(newer, GpuAvailability::kDriverTooOld, "supports CUDA 13.0; CUDA 13.1 is required");
 }

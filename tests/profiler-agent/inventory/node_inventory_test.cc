@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-InventoryOptions Fake(const std::string& nvml) {
+InventoryOptions FakeNode(const std::string& nvml) {
   InventoryOptions options;
   options.host.topology_file = absl::StrCat(PARPLAN_MACHINES, "/two_sockets.xml");
   options.gpus.library = absl::StrCat(PARPLAN_FAKE_NVML, "/libnvml_", nvml, ".so");
@@ -35,7 +35,7 @@ TopologyOptions Gpus(int count = 0) {
 }
 
 TEST(ToTopology, GivesGpusWithNvlinkOneTier) {
-  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(Fake("eight")));
+  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(FakeNode("eight")));
   TopologyOptions options = Gpus();
   options.node = "n1";
   ASSERT_OK_AND_ASSIGN(const Topology topology, ToTopology(inventory, options));
@@ -48,7 +48,7 @@ TEST(ToTopology, GivesGpusWithNvlinkOneTier) {
 }
 
 TEST(ToTopology, GivesGpusOfTwoSocketsTwoTiersWithoutNvlink) {
-  ASSERT_OK_AND_ASSIGN(NodeInventory inventory, ReadInventory(Fake("eight")));
+  ASSERT_OK_AND_ASSIGN(NodeInventory inventory, ReadInventory(FakeNode("eight")));
   for (GpuDevice& gpu : inventory.gpus.devices) gpu.nvlink_count = 0;
   EXPECT_THAT(ToTopology(inventory, Gpus())->link_tiers(),
               ElementsAre(LinkTier{"pcie", 4}, LinkTier{"socket", 8}));
@@ -59,7 +59,7 @@ TEST(ToTopology, GivesGpusOfTwoSocketsTwoTiersWithoutNvlink) {
 }
 
 TEST(ToTopology, MakesADeviceOfEachCore) {
-  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(Fake("no_driver")));
+  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(FakeNode("no_driver")));
   TopologyOptions options;
   ASSERT_OK_AND_ASSIGN(const Topology all, ToTopology(inventory, options));
   EXPECT_EQ(all.node_groups()[0].device_kind, "CPU Intel(R) Xeon(R)  Platinum 8480C");
@@ -85,7 +85,7 @@ TEST(ToTopology, OfThisMachineIsThatOfTheCpuBackEnd) {
 
 TEST(ToTopology, SaysWhyGpusCannotBeUsed) {
   const auto expect = [](const std::string& nvml, int count, const std::string& words) {
-    ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(Fake(nvml)));
+    ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(FakeNode(nvml)));
     EXPECT_THAT(ToTopology(inventory, Gpus(count)),
                 StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(words)));
   };
@@ -95,10 +95,10 @@ TEST(ToTopology, SaysWhyGpusCannotBeUsed) {
 }
 
 TEST(InventoryFingerprint, ChangesWithWhatDecidesSpeedOnly) {
-  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(Fake("eight")));
+  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(FakeNode("eight")));
   const std::string fingerprint = InventoryFingerprint(inventory);
   EXPECT_EQ(fingerprint.size(), 64);
-  EXPECT_EQ(InventoryFingerprint(*ReadInventory(Fake("eight"))), fingerprint);
+  EXPECT_EQ(InventoryFingerprint(*ReadInventory(FakeNode("eight"))), fingerprint);
 
   NodeInventory busy = inventory;
   busy.gpus.states[0].utilization_percent = 90;
