@@ -30,13 +30,13 @@ add_custom_target(parplan_unsanitized)
 # ThreadSanitizer those that are THREADED, since one thread has no races.
 add_custom_target(parplan_sanitized)
 
-# Lets builds with PARPLAN_UNITY_BUILD compile up to eight sources of a target as one, which takes
+# Lets builds with PARPLAN_UNITY_BUILD compile up to sixteen sources of a target as one, which takes
 # about half as long: our own headers and their templates are then read once for all of them.
 # Names in unnamed namespaces must therefore differ within a target. Daily builds compile each
 # source by itself, which also shows that it includes what it uses.
 function(parplan_use_unity name)
   if(PARPLAN_UNITY_BUILD)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   endif()
 endfunction()
 
