@@ -185,8 +185,9 @@ TEST(CheckPlanStructure, KnowsWhatUlyssesDivides) {
               StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("sequence_length")));
   EXPECT_THAT(Check(problem, Shared(1, 8, 1, ContextKind::kUlysses)),
               StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("sequence_length")));
-  EXPECT_THAT(Check(problem, Shared(1, 1, 8, ContextKind::kUlysses)),
-              StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("context_parallel_degree 1")));
+  EXPECT_THAT(
+      Check(problem, Shared(1, 1, 8, ContextKind::kUlysses)),
+      StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("context_parallel_degree 1")));
   options.attention_head_count = 4;
   EXPECT_THAT(Check(EstimatedProblem(options), Shared(2, 4, 1, ContextKind::kUlysses)),
               StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("heads")));
